@@ -58,7 +58,7 @@ def _accumulate_compiled(
 
 
 class _CodeGenerator:
-    """Generator of the code of `accumulate`.
+    """Generator of the LLVM code of `accumulate`, which sums along a line of PEs.
 
     The arguments of the generated function are a pointer to the values of the first PE, the steps,
     the distance between PEs, and the numbers of values and of steps.
@@ -71,7 +71,7 @@ class _CodeGenerator:
         self.line_stride, self.count, self.length = line_stride, count, length
 
     def run(self) -> None:
-        """Generate the code: a whole strip of values at once, or the rest vector by vector."""
+        """Generate the code that sums a whole strip of values at once, or fewer by vectors."""
         builder, count = self.builder, self.count
         is_whole = builder.icmp_signed("==", count, word(STRIP))
         with builder.if_else(is_whole) as (whole, part):
@@ -87,6 +87,12 @@ class _CodeGenerator:
     def _walk(self, first: Any, vectors: int, mask: Any) -> None:
         """Generate the execution of all steps on some vectors of a strip.
 
+        In each step:
+
+        1. Prefetch the values of a later step.
+        2. Load, add or compare the values of a PE.
+        3. Or store the accumulator in a range of PEs.
+
         Args:
             first: Index of the first value.
             vectors: Number of vectors.
@@ -96,11 +102,13 @@ class _CodeGenerator:
         sums = [cgutils.alloca_once(builder, SINGLES) for _ in range(vectors)]
         with short_loop(builder, word(0), self.length) as step:
             kind, pe, last = (self._word(step, i) for i in range(STEP_WORDS))
+            # 1. Prefetch.
             prefetch_step = builder.add(step, word(STEPS_AHEAD))
             prefetch_step = builder.select(builder.icmp_signed("<", prefetch_step, self.length), prefetch_step, step)
             for line in range(0, vectors * WIDTH * self.element_type.bitwidth // 8, CACHE_LINE_BYTES):
                 fetch(builder, self._place(self._word(prefetch_step, 1), first), word(line))
             exit_block = builder.append_basic_block("step_end")
+            # 2. Load, add or compare.
             cases = [builder.append_basic_block("step") for _ in range(STORE + 1)]
             switch = builder.switch(kind, cases[STORE])
             for number in (LOAD, ACCUMULATE, KEEP_LARGER):
@@ -111,6 +119,7 @@ class _CodeGenerator:
                     value = widen_ir(builder, self.element_type, load_lanes(builder, place, mask))
                     builder.store(self._combination(number, value, total), total)
                 builder.branch(exit_block)
+            # 3. Store.
             builder.position_at_end(cases[STORE])
             elements = [narrow_ir(builder, self.element_type, builder.load(total)) for total in sums]
             with short_loop(builder, pe, builder.add(last, word(1))) as to:

@@ -1,4 +1,4 @@
-"""Arrival codes: what happens where a message arrives. See `wse_kernels.transfers`."""
+"""Arrival codes: the effect of a message at its target. See `wse_kernels.transfers`."""
 
 from __future__ import annotations
 

@@ -17,7 +17,10 @@ from wse_kernels._vectors import SINGLES
 __all__ = ["carry_words"]
 
 AT_ONCE: Final = (4, 2, 1)
-"""Number of vectors of each PE that are in registers at once: the largest that is left to do."""
+"""Numbers of vectors of each PE that are kept in registers at once.
+
+As many vectors as possible are processed four at a time, then two, then one.
+"""
 MESSAGE_WORDS: Final = 3
 NOWHERE: Final = -1
 """Stands for the PE whose words are in registers, if there is none."""
@@ -44,7 +47,7 @@ def _carry_compiled(
 
 
 class _CodeGenerator:
-    """Generator of the code of `carry_words`.
+    """Generator of the LLVM code of `carry_words`, which executes messages on transposed words.
 
     The arguments of the generated function are the words, the messages, the numbers of PEs and of
     vectors of each, and the first and the end of the messages.
@@ -69,8 +72,13 @@ class _CodeGenerator:
     def _carry(self, vector: Any, vectors: int) -> None:
         """Generate the execution of all messages on ``vectors`` vectors of each PE.
 
-        The registers contain the words of the PE that the last message ended or began at. A message
-        loads the words of its source only if they are not in registers.
+        The registers contain the words of the PE that the last message ended or began at. For each
+        message:
+
+        1. Load the words of its source, unless the registers contain those of the source or, for a
+           sum, those of the target.
+        2. For a sum, add the words of the other PE and store the result at the target.
+        3. Otherwise, store the words at the target, or for a multicast at all PEs on the way.
         """
         builder = self.builder
         pe_in_registers = cgutils.alloca_once_value(builder, word(NOWHERE))
@@ -81,6 +89,7 @@ class _CodeGenerator:
         ]
         with short_loop(builder, self.first, self.end) as message:
             source, target, arrival = (self._word(message, i) for i in range(MESSAGE_WORDS))
+            # 1. Load the words of the source if needed.
             loaded_pe = builder.load(pe_in_registers)
             adds = builder.icmp_signed("==", arrival, word(ADD))
             is_at_target = builder.and_(adds, builder.icmp_signed("==", loaded_pe, target))
@@ -89,10 +98,10 @@ class _CodeGenerator:
                 for base, total in zip(bases, totals, strict=True):
                     builder.store(self._load(base, source), total)
             with builder.if_else(adds) as (sums, otherwise):
-                with sums:
+                with sums:  # 2
                     self._add(bases, totals, builder.select(is_at_target, source, target), target)
                     builder.store(target, pe_in_registers)
-                with otherwise:
+                with otherwise:  # 3
                     builder.store(source, pe_in_registers)
                     is_multicast = builder.icmp_signed("==", arrival, word(MULTICAST))
                     is_dropped = builder.icmp_signed("==", arrival, word(DROP))

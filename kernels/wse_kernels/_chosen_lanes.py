@@ -48,7 +48,7 @@ def _copy_function(module: Any, element_type: Any, pointers: list[Any]) -> Any:
 
     def body(builder: Any, target: Any, source: Any, chosen: Any, count: Any, n: Any, stride: Any) -> None:
         def is_chosen(choice: Any) -> Any:
-            """Compare a choice, or a vector of them, with 0."""
+            """Generate the test whether a choice, or each choice of a vector, is not 0."""
             return builder.icmp_unsigned("!=", choice, constant(choice.type, 0))
 
         last = builder.sub(count, word(WIDTH))

@@ -181,7 +181,10 @@ def _minimum(builder: Any, first: Any, second: Any) -> Any:
 
 
 class _CodeGenerator:
-    """Generator of the code of `_chunk_function`, for one vector of lanes at a time."""
+    """Generator of the LLVM code that multiplies a chunk of tokens by a tile of weights.
+
+    Its methods generate code for one vector of lanes (neighbouring PEs) at a time.
+    """
 
     def __init__(self, builder: Any, pointers: Any, element_types: tuple[Any, Any], weights: Any, numbers: Any) -> None:
         self.builder, (self.outs, self.xs), (self.acc, self.act) = builder, pointers, element_types
@@ -226,8 +229,13 @@ class _CodeGenerator:
     def multiply(self, first_token: Any, tokens: list[Any], outputs: list[Any], begin: Any, lane: Any) -> None:
         """Add the products of the terms in scratch memory to the sums of some outputs and tokens.
 
+        1. Load the sums into registers.
+        2. Loop over the terms, and add each product to its sum.
+        3. Store the sums. Lanes that the vector before has in common with this one keep their
+           values.
+
         Args:
-            first_token: Index of the first token in scratch memory.
+            first_token: Index of the first token that is in scratch memory.
             tokens: Indices of the tokens in scratch memory.
             outputs: Indices of the outputs.
             begin, lane: First lane that this vector adds, and first lane of the vector, which may
@@ -237,12 +245,11 @@ class _CodeGenerator:
         vector = builder.udiv(begin, word(WIDTH))
         rows = [builder.add(first_token, m) for m in tokens]
         outs = [self.at(self.outs, lane, (row, self.out_stride), (n, self.lanes)) for row in rows for n in outputs]
+        # 1. Load the sums.
         sums = self.first_sums(outs)
-        entry_block, loop, exit_block = (
-            builder.block,
-            builder.append_basic_block("k"),
-            builder.append_basic_block("k_end"),
-        )
+        # 2. Loop over the terms, with the sums as loop-carried values.
+        entry_block = builder.block
+        loop, exit_block = builder.append_basic_block("k"), builder.append_basic_block("k_end")
         builder.branch(loop)
         builder.position_at_end(loop)
         k, totals = builder.phi(WORD), [builder.phi(SINGLES) for _ in outs]
@@ -258,6 +265,7 @@ class _CodeGenerator:
             phi.add_incoming(first, entry_block)
             phi.add_incoming(after_one, loop)
         builder.cbranch(builder.icmp_signed("<", next_k, self.terms), loop, exit_block)
+        # 3. Store the sums.
         builder.position_at_end(exit_block)
         with builder.if_else(builder.icmp_signed("==", begin, lane)) as (own_lanes, shared_lanes):
             with own_lanes:

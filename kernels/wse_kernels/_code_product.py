@@ -62,7 +62,13 @@ def _multiply_scaled_compiled(
 
 
 def _tile_pointers(context: Any, builder: Any, views: Any, values: Any, block: Any, rows: Any) -> list[Any]:
-    """Return pointers to codes, groups, widths and scales. All but the scales are bytes."""
+    """Return pointers to the codes, groups, widths and scales of a tile. All but scales are bytes.
+
+    Args:
+        context, builder: Numba target context and LLVM builder.
+        views, values: Numba types and LLVM values of the views of bytes and of scales.
+        block, rows: Index of the block of PEs; addresses of the four arrays.
+    """
     byte_view, scale_view = zip(views, values, strict=True)
     operands = zip((byte_view, byte_view, byte_view, scale_view), rows, strict=True)
     return [row_pointer(context, builder, view, value, block, row)[0] for (view, value), row in operands]

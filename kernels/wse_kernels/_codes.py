@@ -13,7 +13,7 @@ import numpy as np
 from wse_kernels._elements import constant, narrow, narrow_ir, row_pointer, type_like, widen, widen_ir
 from wse_kernels._functions import WORD, internal_function
 from wse_kernels._jit import cgutils, config, intrinsic, ir, types
-from wse_kernels._vectors import spread
+from wse_kernels._vectors import splat
 
 __all__ = [
     "CODES_A_BYTE",
@@ -60,12 +60,12 @@ def value_ir(builder: Any, coding: int, byte: Any, k: Any) -> Any:
         return builder.sitofp(builder.sext(byte, type_like(byte, ir.IntType(32))), single)
     shift = builder.shl(builder.and_(k, ir.Constant(WORD, 1)), ir.Constant(WORD, 2))
     if coding == INT4:  # shift to the top of a word and down again, which extends the sign
-        up = spread(builder, builder.trunc(builder.sub(ir.Constant(WORD, 28), shift), ir.IntType(32)))
+        up = splat(builder, builder.trunc(builder.sub(ir.Constant(WORD, 28), shift), ir.IntType(32)))
         widened = builder.shl(builder.sext(byte, type_like(byte, ir.IntType(32))), up)
         return builder.sitofp(builder.ashr(widened, constant(widened.type, 28)), single)
     widened = builder.zext(byte, type_like(byte, HALF_WORD))
     if coding == MXFP4:
-        widened = builder.lshr(widened, spread(builder, builder.trunc(shift, HALF_WORD)))
+        widened = builder.lshr(widened, splat(builder, builder.trunc(shift, HALF_WORD)))
     sign, magnitude, up, bias = (8, 7, (12, 9), E2M1_BIAS) if coding == MXFP4 else (0x80, 0x7F, (8, 7), E4M3_BIAS)
     sign, magnitude = (
         builder.shl(builder.and_(widened, constant(widened.type, bits)), constant(widened.type, by))

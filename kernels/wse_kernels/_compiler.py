@@ -46,7 +46,10 @@ class _PartLibrary(_KernelLibrary):
 
 
 class _Lowering(Lowering):  # type: ignore[misc]  # numba's classes have no types
-    """Lowering pass that puts a function's LLVM code into a library of class ``library_class``."""
+    """Lowering pass that puts a function's LLVM code into a library of class ``library_class``.
+
+    Numba's own pass always uses numba's library class, which optimises every function.
+    """
 
     library_class: Any
 
@@ -58,7 +61,7 @@ class _Lowering(Lowering):  # type: ignore[misc]  # numba's classes have no type
 
 @register(mutates_CFG=True, analysis_only=False)
 class _KernelLowering(_Lowering):
-    """Lowering pass of functions that Python calls."""
+    """Lowering pass (from numba's to LLVM's representation) of functions that Python calls."""
 
     _name = "kernel_lowering"
     library_class = _KernelLibrary
@@ -66,7 +69,7 @@ class _KernelLowering(_Lowering):
 
 @register(mutates_CFG=True, analysis_only=False)
 class _PartLowering(_Lowering):
-    """Lowering pass of functions that only kernels call."""
+    """Lowering pass (from numba's to LLVM's representation) of functions that only kernels call."""
 
     _name = "part_lowering"
     library_class = _PartLibrary
@@ -103,6 +106,9 @@ class KernelCompiler(CompilerBase):
 
 
 class PartCompiler(KernelCompiler):
-    """Numba compiler pipeline of functions that only kernels call."""
+    """Numba compiler pipeline of functions that only kernels call.
+
+    They are not compiled to machine code by themselves.
+    """
 
     lowering = _PartLowering

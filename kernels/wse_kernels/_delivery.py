@@ -28,7 +28,7 @@ def deliver(
     rows: int,
     per_row: int,
 ) -> None:
-    """Deliver n elements of one PE to another PE, in ``rows`` mesh rows alike.
+    """Deliver n elements of one PE to another PE, in each of ``rows`` mesh rows.
 
     A PE is given as a block of neighbouring PEs and a lane of it. Indices are converted to unsigned
     integers, so that numba generates no code for negative indices.

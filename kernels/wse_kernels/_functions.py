@@ -26,7 +26,7 @@ def internal_function(
     numbers: int,
     body: Callable[..., None],
     *,
-    apart: bool = True,
+    no_alias: bool = True,
     inlined: bool = True,
 ) -> Any:
     """Return an LLVM function of a module by name, and define it if it does not exist yet.
@@ -39,8 +39,8 @@ def internal_function(
         pointers: Types of the first parameters, which are pointers.
         numbers: Number of integer parameters after them.
         body: Function that generates the instructions, given a builder and the parameters.
-        apart: Whether the pointers point to memory that does not overlap. The compiler cannot see
-            this by itself.
+        no_alias: Whether the pointers point to memory that does not overlap. The compiler cannot
+            see this by itself.
         inlined: Whether LLVM may inline the function.
     """
     if name in module.globals:
@@ -50,7 +50,7 @@ def internal_function(
     function.linkage = "internal"
     if not inlined:
         function.attributes.add("noinline")
-    for pointer in function.args[: len(pointers)] if apart else ():
+    for pointer in function.args[: len(pointers)] if no_alias else ():
         pointer.add_attribute("noalias")
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     body(builder, *function.args)
@@ -68,8 +68,8 @@ def short_loop(builder: Any, begin: Any, end: Any, step: int = 1) -> Iterator[An
     Yields:
         The loop index.
     """
-    entry_block, head_block = builder.block, builder.append_basic_block("turn")
-    body_block, exit_block = builder.append_basic_block("turn_body"), builder.append_basic_block("turn_end")
+    entry_block, head_block = builder.block, builder.append_basic_block("loop")
+    body_block, exit_block = builder.append_basic_block("loop_body"), builder.append_basic_block("loop_end")
     builder.branch(head_block)
     builder.position_at_end(head_block)
     index = builder.phi(WORD)

@@ -93,7 +93,12 @@ class KernelCache(_Cache):
         return str(KERNEL_FILES.folder or "")
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the cached function for the argument types of ``sig``, or None."""
+        """Return the cached function for the argument types of ``sig``, or None.
+
+        Args:
+            sig: Argument types, or signature, of the function.
+            target_context: Numba's target context, which determines the processor.
+        """
         content = KERNEL_FILES.read(self._file(sig, target_context.codegen()))
         rebuild: Any = CompileResult._rebuild
         if self.parallel:
@@ -161,7 +166,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def kernel(function: Function, *, allocates: bool = False) -> Function:
-    """Compile a function for one core. Pass ``allocates=True`` if the function allocates arrays."""
+    """Compile a function for one CPU core. Pass ``allocates=True`` if it allocates arrays."""
     return _cached_kernel(function, parallel=False, allocates=allocates)
 
 

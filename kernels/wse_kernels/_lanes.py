@@ -1,8 +1,8 @@
 """Temporary values of a kernel, one per lane of a block, and choices of lanes.
 
 The values are in memory that no other pointer refers to, so loops over lanes that write or read
-them vectorise. Views of SRAM would prevent that: the output of a kernel may overwrite its input, and
-the compiler cannot see that views do not overlap. A choice of lanes has one bit per lane.
+them vectorise. Views of SRAM would prevent that: the output of a kernel may overwrite its input,
+and the compiler cannot see that views do not overlap. A choice of lanes has one bit per lane.
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ def _lane_choice() -> Any:
 @helper_function
 def choose_lanes(choice: Any, values: Any, lane: int, taken: Any) -> None:
     """Choose the lanes that have the same value as lane ``lane``, and mark them as done.
+
+    A lane is the place of one PE in a block of neighbouring PEs.
 
     Args:
         choice: Bits of the chosen lanes, overwritten.

@@ -64,7 +64,9 @@ def _move_function(module: Any, pointer: Any, element_type: Any, combine: Any) -
         with builder.if_then(builder.icmp_unsigned("<", whole_vectors_end, count)):
             move(whole_vectors_end, rest_mask(builder, count))
 
-    return internal_function(module, f"wse_{combine.__name__}_rows_{element_type}", [pointer] * 2, 1, body, apart=False)
+    return internal_function(
+        module, f"wse_{combine.__name__}_rows_{element_type}", [pointer] * 2, 1, body, no_alias=False
+    )
 
 
 @intrinsic

@@ -12,7 +12,7 @@ from wse_kernels._elementary import exponential, exponential_of
 from wse_kernels._elements import narrow, narrow_ir, row_pointer, widen, widen_ir
 from wse_kernels._functions import internal_function, short_loop, word
 from wse_kernels._jit import cgutils, config, intrinsic, ir, types
-from wse_kernels._vectors import LANE, SINGLES, WIDTH, load_lanes, rest_mask, spread, store_lanes
+from wse_kernels._vectors import LANE, SINGLES, WIDTH, load_lanes, rest_mask, splat, store_lanes
 
 __all__ = ["fold_entries"]
 
@@ -50,7 +50,7 @@ def _fold_compiled(
 
 
 class _CodeGenerator:
-    """Generator of the code of `fold_entries`.
+    """Generator of the LLVM code of `fold_entries`, which updates a running softmax.
 
     The arguments of the generated function are pointers to rows, positions and scale, then T, F,
     stride, first, last and the number of lanes.
@@ -60,7 +60,7 @@ class _CodeGenerator:
         self.builder, (self.acc, self.act), self.f32 = builder, element_types, types.float32
         self.scores, self.values, self.maxima, self.sums, self.out, self.positions, scale, *numbers = arguments
         self.T, self.F, self.stride, self.first, self.last, self.lanes = numbers
-        self.scale = spread(builder, builder.load(scale))
+        self.scale = splat(builder, builder.load(scale))
         self.weights = cgutils.alloca_once(builder, SINGLES, size=word(ENTRIES))
         self.lane, self.mask = word(0), None
 
@@ -170,7 +170,7 @@ class _CodeGenerator:
             yield
 
     def score(self, t: Any) -> Any:
-        """Return the scaled scores with entry t."""
+        """Return the scores of the current vector of lanes with cache entry t, times the scale."""
         return self.builder.fmul(self.load(self.scores, t, self.acc), self.scale)
 
     def minimum(self, first: Any, second: Any) -> Any:

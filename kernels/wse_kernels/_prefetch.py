@@ -33,7 +33,7 @@ def _fetch_compiled(typing_context: Any, view: Any, a: Any, block: Any) -> Any:
         pointer = builder.gep(builder.bitcast(array.data, ir.IntType(8).as_pointer()), [first])
         kinds = [pointer.type, operands.data.type]
         function = internal_function(
-            builder.module, "wse_fetch_ahead", kinds, 1, _fetch_segments, apart=False, inlined=False
+            builder.module, "wse_fetch_ahead", kinds, 1, _fetch_segments, no_alias=False, inlined=False
         )
         builder.call(function, [pointer, operands.data, length])
         return context.get_dummy_value()

@@ -53,7 +53,7 @@ def _transposition(compiled: Any) -> Any:
     """
 
     @intrinsic
-    def turn(
+    def transpose_rows(
         typing_context: Any, transposed: Any, at: Any, stride: Any, view: Any, block: Any, per_row: Any, rows: Any,
         e: Any, lane: Any,
     ) -> Any:  # fmt: skip
@@ -66,7 +66,7 @@ def _transposition(compiled: Any) -> Any:
                 context.make_array(transposed)(context, builder, values).data, [builder.mul(at, word(WIDTH))]
             )
             name, pointers = f"wse_{compiled.__name__}_{view.dtype}", (place.type, pointer.type)
-            function = internal_function(builder.module, name, pointers, 4, compiled, apart=False)
+            function = internal_function(builder.module, name, pointers, 4, compiled, no_alias=False)
             first = builder.gep(pointer, [lane])
             steps = builder.mul(stride, word(WIDTH))
             builder.call(function, [place, first, steps, row_stride, rows, builder.sub(lanes, lane)])
@@ -74,7 +74,7 @@ def _transposition(compiled: Any) -> Any:
 
         return types.void(transposed, types.int64, types.int64, view, *(types.int64,) * 5), generate
 
-    return turn
+    return transpose_rows
 
 
 def transpose_in_block(builder: Any, place: Any, first: Any, step: Any, row_stride: Any, rows: Any, lanes: Any) -> None:

@@ -126,7 +126,7 @@ def vector_function(
 
 
 class _CodeGenerator:
-    """Generator of the code of `vector_function`."""
+    """Generator of the LLVM code that multiplies one token by a tile of weights."""
 
     def __init__(
         self, builder: Any, sums: tuple[Any, Any], kind: WeightKind, outs: Any, xs: Any, choice: Any, weights: Any,

@@ -15,11 +15,11 @@ __all__ = [
     "SINGLES",
     "WIDTH",
     "fetch",
-    "largest_lane",
-    "least_lane",
     "load_lanes",
+    "max_lane",
+    "min_lane",
     "rest_mask",
-    "spread",
+    "splat",
     "store_lanes",
     "transpose",
     "whole_mask",
@@ -40,7 +40,7 @@ SINGLES = ir.VectorType(ir.FloatType(), WIDTH)
 """LLVM type of a vector of float32."""
 
 
-def spread(builder: Any, value: Any) -> Any:
+def splat(builder: Any, value: Any) -> Any:
     """Return a vector whose elements all equal ``value``."""
     single = builder.insert_element(
         ir.Constant(ir.VectorType(value.type, WIDTH), ir.Undefined), value, ir.Constant(LANE, 0)
@@ -51,7 +51,7 @@ def spread(builder: Any, value: Any) -> Any:
 def whole_mask(builder: Any, count: Any) -> Any:
     """Return the mask of the first ``count`` elements of a vector, or of all if it has fewer."""
     numbers = ir.Constant(ir.VectorType(WORD, WIDTH), list(range(WIDTH)))
-    return builder.icmp_signed("<", numbers, spread(builder, count))
+    return builder.icmp_signed("<", numbers, splat(builder, count))
 
 
 def rest_mask(builder: Any, count: Any) -> Any:
@@ -59,12 +59,12 @@ def rest_mask(builder: Any, count: Any) -> Any:
     return whole_mask(builder, builder.urem(count, word(WIDTH)))
 
 
-def least_lane(builder: Any, bytes_: Any) -> Any:
+def min_lane(builder: Any, bytes_: Any) -> Any:
     """Return the minimum of a vector of unsigned bytes."""
     return _reduce_lanes(builder, "umin", bytes_)
 
 
-def largest_lane(builder: Any, bytes_: Any) -> Any:
+def max_lane(builder: Any, bytes_: Any) -> Any:
     """Return the maximum of a vector of unsigned bytes."""
     return _reduce_lanes(builder, "umax", bytes_)
 
@@ -77,7 +77,10 @@ def _reduce_lanes(builder: Any, by: str, bytes_: Any) -> Any:
 
 
 def load_lanes(builder: Any, pointer: Any, mask: Any) -> Any:
-    """Load the vector of stored elements at a pointer. Elements outside a mask are 0."""
+    """Load the vector of stored elements at a pointer. Elements outside a mask are 0.
+
+    ``mask`` is None to load all elements.
+    """
     kind = ir.VectorType(pointer.type.pointee, WIDTH)
     at, align = builder.bitcast(pointer, kind.as_pointer()), _bytes_of(pointer.type.pointee)
     if mask is None:
@@ -89,7 +92,10 @@ def load_lanes(builder: Any, pointer: Any, mask: Any) -> Any:
 
 
 def store_lanes(builder: Any, value: Any, pointer: Any, mask: Any) -> None:
-    """Store the elements of a vector at a pointer, except for those outside a mask."""
+    """Store the elements of a vector at a pointer, except for those outside a mask.
+
+    ``mask`` is None to store all elements.
+    """
     at, align = builder.bitcast(pointer, value.type.as_pointer()), _bytes_of(pointer.type.pointee)
     if mask is None:
         builder.store(value, at, align=align)

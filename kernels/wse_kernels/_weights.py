@@ -15,7 +15,7 @@ from wse_kernels._elements import constant, narrow_ir, rounded_product_ir, widen
 from wse_kernels._functions import WORD, short_loop, word
 from wse_kernels._jit import cgutils, ir
 from wse_kernels._lanes import MOST_VECTORS
-from wse_kernels._vectors import BYTE, SINGLES, WIDTH, largest_lane, least_lane, load_lanes, spread
+from wse_kernels._vectors import BYTE, SINGLES, WIDTH, load_lanes, max_lane, min_lane, splat
 
 __all__ = ["Lanes", "Term", "WeightKind"]
 
@@ -68,7 +68,12 @@ class ElementWeights:
         return builder.gep(self.pointer, [builder.add(row, lanes.first)])
 
     def load(self, term: Term, n: Any, lanes: Lanes, output: Any) -> Any:
-        """Load the weights of a term and output n, as float32."""
+        """Load the weights of a term and output n, as float32.
+
+        Args:
+            term, n, lanes: Term of the sums; index of the output; lanes of the vector.
+            output: Unused here; the other kind of weights needs it.
+        """
         elements = load_lanes(self.builder, self.place(term.k, n, lanes), lanes.mask)
         return widen_ir(self.builder, self.element_type, elements)
 
@@ -76,11 +81,14 @@ class ElementWeights:
 class CodeWeights:
     """Weights that are stored as codes, optionally multiplied by scales.
 
-    Arguments of the generated function: pointers to the codes, the groups of rows, the number of
-    outputs in each block with one scale, and the scales; then the strides of codes along rows and
-    of scales along groups, the number of groups, and the number of blocks of outputs. The stored
-    types are that of activations, to which factors and weights are rounded, and that of scales. In
-    codings without groups, all rows belong to the first group.
+    The stored types are that of activations, to which factors and weights are rounded, and that of
+    scales. In codings without groups, all rows belong to the first group. The generated function
+    has these arguments for the weights:
+
+    1. Pointers to the codes, to the group of each row, to the number of outputs of each block that
+       shares a scale, and to the scales.
+    2. Strides of codes along rows and of scales along groups.
+    3. Number of groups, and number of blocks of outputs.
     """
 
     def __init__(self, builder: Any, kind: WeightKind, arguments: Sequence[Any], lanes: Any, terms: int) -> None:
@@ -107,14 +115,14 @@ class CodeWeights:
         begins = builder.icmp_signed("==", term.number, word(0))
         groups = self._groups(term.k, lanes)
         previous_groups = self._groups(builder.select(begins, term.k, builder.sub(term.k, word(1))), lanes)
-        has_changed = builder.or_(spread(builder, begins), builder.icmp_unsigned("!=", groups, previous_groups))
+        has_changed = builder.or_(splat(builder, begins), builder.icmp_unsigned("!=", groups, previous_groups))
         low, high = self._range(term, lanes)
         builder.store(word(0), low)
         builder.store(word(0), high)
         with builder.if_then(cgutils.is_not_null(builder, builder.bitcast(has_changed, ir.IntType(WIDTH)))):
             first, last = (
                 builder.zext(lane_of(builder, builder.select(has_changed, groups, constant(groups.type, other))), WORD)
-                for lane_of, other in ((least_lane, 255), (largest_lane, 0))
+                for lane_of, other in ((min_lane, 255), (max_lane, 0))
             )
             end = builder.add(last, word(1))
             last_group = builder.sub(self.group_count, word(1))
@@ -131,7 +139,9 @@ class CodeWeights:
     def load(self, term: Term, n: Any, lanes: Lanes, output: Any) -> Any:
         """Load the weights of a term and output n, as float32.
 
-        ``output`` is the index of the output among those that are computed at once.
+        Args:
+            term, n, lanes: Term of the sums; index of the output; lanes of the vector.
+            output: Index of the output among those that are computed at once.
         """
         builder = self.builder
         row, half = (term.k, term.k) if term.half is None else (term.even, term.half)
@@ -145,7 +155,7 @@ class CodeWeights:
             builder.store(builder.select(begins, constant(SINGLES, 0.0), builder.load(factors)), factors)
             groups = self._groups(term.k, lanes)
             with short_loop(builder, low, high) as group:
-                in_group = builder.icmp_unsigned("==", groups, spread(builder, builder.trunc(group, BYTE)))
+                in_group = builder.icmp_unsigned("==", groups, splat(builder, builder.trunc(group, BYTE)))
                 self._take_scales(group, in_group, n, lanes, factors)
         return rounded_product_ir(builder, self.act, builder.fmul(value, builder.load(factors)))
 
@@ -162,7 +172,7 @@ class CodeWeights:
         if self.coding != FP8_BLOCKS:
             self._take(builder.add(row, self._lane(n, lanes)), in_group, lanes, factors)
             return
-        output = spread(builder, builder.trunc(n, WIDTHS.element))
+        output = splat(builder, builder.trunc(n, WIDTHS.element))
         begin = cgutils.alloca_once_value(builder, constant(WIDTHS, 0))
         with cgutils.for_range(builder, self.runs, intp=WORD) as run:
             place = builder.gep(self.widths, [self._lane(run.index, lanes)])
@@ -176,7 +186,13 @@ class CodeWeights:
             self._take(at, builder.and_(in_group, in_run), lanes, factors)
 
     def _take(self, at: Any, mask: Any, lanes: Lanes, factors: Any) -> None:
-        """Generate code that sets the factors of the masked lanes to the scales at index ``at``."""
+        """Generate code that sets the factors of the masked lanes to the scales at index ``at``.
+
+        Args:
+            at, lanes: Index of the scales; lanes of the vector.
+            mask: Lanes whose factors are set.
+            factors: Pointer to the factors of the vector.
+        """
         builder = self.builder
         scales = widen_ir(builder, self.scale, load_lanes(builder, builder.gep(self.scales, [at]), lanes.mask))
         if self.scale != self.act:
@@ -205,8 +221,8 @@ class WeightKind(NamedTuple):
     """Kind of the weights of a product, for which code is generated.
 
     Attributes:
-        element_types: Numba types of stored elements: that of the weights; for codes, those of activations
-            and scales.
+        element_types: Numba types of stored elements: that of the weights; for codes, those of
+            activations and scales.
         coding: Number of the coding, or -1 for elements.
         scaled: Whether each code is multiplied by its scale.
         outputs: Number of outputs that are computed at once.
@@ -228,12 +244,15 @@ class WeightKind(NamedTuple):
 
     @property
     def pointers(self) -> int:
-        """Number of pointers among the arguments. They come first."""
+        """Number of pointers that describe the weights to the generated function.
+
+        They are the first of its arguments for the weights.
+        """
         return 1 if self.coding < 0 else 4
 
     @property
     def numbers(self) -> int:
-        """Number of integers among the arguments."""
+        """Number of integers that describe the weights to the generated function."""
         return 2 if self.coding < 0 else 4
 
     def weights(self, builder: Any, arguments: Sequence[Any], lanes: Any, terms: int) -> ElementWeights | CodeWeights:

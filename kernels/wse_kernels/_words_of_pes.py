@@ -27,14 +27,14 @@ FOUR_BYTES = 4
 @intrinsic
 def _words_of_pes_compiled(typing_context: Any, cols: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        made = context.make_array(signature.return_type)(context, builder)
+        array = context.make_array(signature.return_type)(context, builder)
         vectors = cgutils.alloca_once(builder, SINGLES, size=word(MOST_COLS))  # each has a cache line of its own
         data = builder.bitcast(vectors, ir.FloatType().as_pointer())
         width, bytes_each = word(WIDTH), word(FOUR_BYTES)
         strides = [word(WIDTH * FOUR_BYTES), bytes_each]
         shape = [args[0], width]
-        populate_array(made, data=data, shape=shape, strides=strides, itemsize=bytes_each, meminfo=None)
-        return made._getvalue()
+        populate_array(array, data=data, shape=shape, strides=strides, itemsize=bytes_each, meminfo=None)
+        return array._getvalue()
 
     return types.Array(types.float32, 2, "C")(types.int64), generate
 

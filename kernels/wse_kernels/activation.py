@@ -76,7 +76,8 @@ def activate_share(
 def _activate(block, act, acc, x, out, m, n, function, gated, limit_pico, first, last):
     """Apply the activation function to features ``first`` to ``last`` - 1 of token m.
 
-    All functions except gelu have the form x * sigmoid(argument), so they share one loop.
+    All functions except gelu have the form x * sigmoid(argument), so they share one loop. The other
+    operands are those of `activate`.
     """
     limit = np.float32(limit_pico * 1e-12)
     gates, ups = x + m * (1 + gated) * n, x + (m * (1 + gated) + 1) * n

@@ -168,7 +168,13 @@ def attention_exp_share(
 
 @helper_function
 def _slice_of_column(col, columns, groups, sharers, count):
-    """Return the range of the ``count`` elements that a column computes, or (0, 0) for none."""
+    """Return the range of the ``count`` elements that a column computes, or (0, 0) for none.
+
+    Args:
+        col, columns: Index of the column; number of columns that compute.
+        groups, sharers: Number of groups of columns; columns of a group that divide the elements.
+        count: Number of elements.
+    """
     if col < 0 or col >= columns:
         return 0, 0
     _, start, width = group_of_column(col, columns, groups)
@@ -176,7 +182,13 @@ def _slice_of_column(col, columns, groups, sharers, count):
 
 
 def softmax_sums(block, act, f32, x, sums, M, H, T):
-    """Sum the softmax weights of each token and head: sums[M, H] = sum over T of x[M, H, T]."""
+    """Sum the softmax weights of each token and head: sums[M, H] = sum over T of x[M, H, T].
+
+    Args:
+        block, act, f32: Block of up to 128 PEs, and views of their SRAM.
+        x, sums: Addresses of the weights (activations), and of the float32 sums.
+        M, H, T: Tokens; query heads; cache entries.
+    """
     lanes = act.shape[2]
     for mh in range(M * H):
         for lane in range(lanes):
@@ -191,9 +203,14 @@ def attention_max_by_column(
 ):
     """Compute `attention_max` where each column has the scores with another row's entries.
 
-    The PEs form a square.
-    Column c has the scores with the entries that row c caches, from slot 0 on. Operands are those
-    of `attention_max`.
+    The PEs form a square. Column c has the scores with the entries that row c caches, from slot 0
+    on.
+
+    Args:
+        block, block_row, block_col, acc, f32, ctl: Block of PEs, mesh row and column of its first
+            PE, views of SRAM, and counters per row.
+        scores, out: Addresses of the scores [M, H, T] (accumulators), and of float32 maxima [M, H].
+        M, H, T, scale_pico, window, chunk: As in `attention_max`.
     """
     _max(block, block_row, block_col, acc, f32, ctl, scores, out, M, H, T, scale_pico, window, chunk, 0, BY_COLUMN)
 
@@ -203,9 +220,14 @@ def attention_exp_by_column(
 ):
     """Compute `attention_exp` where each column has the scores with another row's entries.
 
-    The PEs form a square.
-    Column c has the scores with the entries that row c caches, from slot 0 on. Operands are those
-    of `attention_exp`.
+    The PEs form a square. Column c has the scores with the entries that row c caches, from slot 0
+    on.
+
+    Args:
+        block, block_row, block_col, act, acc, f32, ctl: Block of PEs, mesh row and column of its
+            first PE, views of SRAM, and counters per row.
+        scores, maxima, out, sums: Addresses of scores, maxima, weights and their sums.
+        M, H, T, scale_pico, window, chunk: As in `attention_exp`.
     """
     _exp(
         block, block_row, block_col, act, acc, f32, ctl,
@@ -217,7 +239,8 @@ def attention_exp_by_column(
 def _max(block, block_row, block_col, acc, f32, ctl, scores, out, M, H, T, scale_pico, window, chunk, oldest, capacity):
     """Compute the maximum visible score of each token and head, times the scale.
 
-    ``capacity`` is BY_COLUMN if the columns have the entries of different rows.
+    ``capacity`` is BY_COLUMN if the columns have the entries of different rows. ``oldest`` is the
+    slot of the oldest entry. The other operands are those of `attention_max`.
     """
     scale = np.float32(scale_pico * 1e-12)
     lanes = acc.shape[2]
@@ -242,7 +265,8 @@ def _exp(
 ):  # fmt: skip
     """Compute softmax weights, 0 for entries that are not visible, and their local sums.
 
-    ``capacity`` is BY_COLUMN if the columns have the entries of different rows.
+    ``capacity`` is BY_COLUMN if the columns have the entries of different rows. ``oldest`` is the
+    slot of the oldest entry. The other operands are those of `attention_exp`.
     """
     scale = np.float32(scale_pico * 1e-12)
     lanes = act.shape[2]
@@ -384,8 +408,12 @@ def attention_online(
     """Fold the scores and values of one cache block into running softmax maxima, sums and outputs.
 
     This is a step of ring attention. The block is the cache of the row ``round`` places behind on
-    the interleaved ring of ``ring`` rows, and its entries begin at slot 0. Round 0 resets the
-    running values. A token that sees none of the entries keeps its values.
+    the interleaved ring of ``ring`` rows, and its entries begin at slot 0.
+
+    1. Find the row whose cache is processed.
+    2. In round 0, reset the running values.
+    3. Find the range of entries that the token sees. A token that sees none keeps its values.
+    4. Fold these entries into the running values (`fold_entries`).
 
     Args:
         block, block_row, act, acc, f32, ctl: Block of PEs, its mesh row, views of SRAM, and
@@ -401,11 +429,12 @@ def attention_online(
     H = Hk * queries_per_kv
     scale = np.float32(scale_pico * 1e-12)
     lanes = act.shape[2]
+    # 1. The row whose cache is processed.
     place = block_row // 2 if block_row % 2 == 0 else ring - (block_row + 1) // 2
     place = (place - round) % ring
     origin = 2 * place if 2 * place < ring else 2 * (ring - place) - 1
     for mh in range(M * H):
-        if round == 0:
+        if round == 0:  # 2
             for lane in range(lanes):
                 f32[block, maxima + mh, lane] = LOWEST
                 f32[block, sums + mh, lane] = np.float32(0.0)
@@ -415,11 +444,11 @@ def attention_online(
             continue
         last = ctl[block_row, 0] + mh // H
         first = _first_visible(last, window, chunk)
-        begin, end = T, 0  # range of the visible entries
+        begin, end = T, 0  # 3
         for t in range(T):
             if ctl[origin, SLOTS + t] >= first and ctl[origin, SLOTS + t] <= last:
                 begin, end = min(begin, t), t + 1
-        if begin < end:
+        if begin < end:  # 4
             value = v + (begin * Hk + mh % H // queries_per_kv) * F
             fold_entries(
                 acc, act, f32, ctl, block, scores + mh * T + begin, value, maxima + mh, sums + mh, out + mh * F,
@@ -431,6 +460,11 @@ def sink_sums(block, wgt, f32, sums, maxima, sinks, M, H):
     """Add the heads' attention sinks to softmax sums: sums[M, H] += exp(sinks[H] - maxima[M, H]).
 
     An attention sink is a trained score that takes part in the softmax but has no value.
+
+    Args:
+        block, wgt, f32: Block of up to 128 PEs, and views of their SRAM.
+        sums, maxima, sinks: Addresses of float32 sums and maxima [M, H], and of weights [H].
+        M, H: Tokens; query heads.
     """
     lanes = f32.shape[2]
     for mh in range(M * H):
@@ -441,7 +475,15 @@ def sink_sums(block, wgt, f32, sums, maxima, sinks, M, H):
 
 
 def sink_weights(block, wgt, f32, maxima, sinks, out, M, H):
-    """Compute the softmax weights of attention sinks: out[M, H] = exp(sinks[H] - maxima[M, H])."""
+    """Compute the softmax weights of attention sinks: out[M, H] = exp(sinks[H] - maxima[M, H]).
+
+    An attention sink is a trained score that takes part in the softmax but has no value.
+
+    Args:
+        block, wgt, f32: Block of up to 128 PEs, and views of their SRAM.
+        maxima, sinks, out: Addresses of float32 maxima, of weights [H], and of float32 results.
+        M, H: Tokens; query heads.
+    """
     lanes = f32.shape[2]
     for mh in range(M * H):
         at = sinks + mh % H
@@ -455,6 +497,10 @@ def round_maxima(block, f32, x, n):
 
     Rescaling by the difference of two such maxima is an exact multiplication by a power of two.
     Scores below -2.9e6 therefore count as none.
+
+    Args:
+        block, f32: Block of up to 128 PEs, and the float32 view of their SRAM.
+        x, n: Address of the maxima; their number.
     """
     for i in range(x, x + n):
         for lane in range(f32.shape[2]):

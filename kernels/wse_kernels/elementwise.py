@@ -12,6 +12,10 @@ def residual_add(block, act, acc, x, addend, n):
     """Add a vector of sums to the residual stream: x[n] += addend[n].
 
     The addend is rounded from the accumulator type to the activation type before the addition.
+
+    Args:
+        block, act, acc: Block of up to 128 PEs, and views of their SRAM.
+        x, addend, n: Addresses of activations and of accumulators; number of elements.
     """
     lanes = act.shape[2]
     for e in range(n):
@@ -22,7 +26,12 @@ def residual_add(block, act, acc, x, addend, n):
 
 
 def add(block, act, x, addend, n):
-    """Add one vector of activations to another in place: x[n] += addend[n]."""
+    """Add one vector of activations to another in place: x[n] += addend[n].
+
+    Args:
+        block, act: Block of up to 128 PEs, and the activation view of their SRAM.
+        x, addend, n: Addresses of both vectors; number of elements.
+    """
     lanes = act.shape[2]
     for e in range(n):
         for lane in range(lanes):
@@ -31,7 +40,13 @@ def add(block, act, x, addend, n):
 
 
 def add_bias(block, wgt, acc, x, bias, M, n):
-    """Add a bias to each token's sums in place: x[M, n] += bias[n]."""
+    """Add a bias to each token's sums in place: x[M, n] += bias[n].
+
+    Args:
+        block, wgt, acc: Block of up to 128 PEs, and views of their SRAM.
+        x, bias: Addresses of accumulators [M, n] and of weights [n].
+        M, n: Tokens; features.
+    """
     lanes = acc.shape[2]
     for e in range(M * n):
         for lane in range(lanes):
@@ -40,7 +55,13 @@ def add_bias(block, wgt, acc, x, bias, M, n):
 
 
 def scale(block, acc, x, n, factor_pico):
-    """Multiply accumulators by a constant in place: x[n] *= factor_pico * 1e-12."""
+    """Multiply accumulators by a constant in place: x[n] *= factor_pico * 1e-12.
+
+    Args:
+        block, acc: Block of up to 128 PEs, and the accumulator view of their SRAM.
+        x, n: Address of the vector; number of elements.
+        factor_pico: Factor in units of 1e-12.
+    """
     factor = np.float32(factor_pico * 1e-12)
     lanes = acc.shape[2]
     for e in range(x, x + n):
@@ -49,7 +70,12 @@ def scale(block, acc, x, n, factor_pico):
 
 
 def store(block, act, acc, out, x, n):
-    """Round a vector of accumulators to activations: out[n] = x[n]."""
+    """Round a vector of accumulators to activations: out[n] = x[n].
+
+    Args:
+        block, act, acc: Block of up to 128 PEs, and views of their SRAM.
+        out, x, n: Addresses of activations and of accumulators; number of elements.
+    """
     lanes = act.shape[2]
     for e in range(n):
         for lane in range(lanes):
@@ -59,7 +85,10 @@ def store(block, act, acc, out, x, n):
 def store_part(block, act, acc, out, x, M, n, stride):
     """Round the first n elements of each of M rows from accumulators to activations.
 
-    ``out[M, n]`` is contiguous. The rows of ``x`` are ``stride`` elements apart.
+    Args:
+        block, act, acc: Block of up to 128 PEs, and views of their SRAM.
+        out, x: Addresses of activations [M, n], and of accumulators.
+        M, n, stride: Rows; elements per row; elements from one row of ``x`` to the next.
     """
     lanes = act.shape[2]
     for m in range(M):
@@ -70,7 +99,12 @@ def store_part(block, act, acc, out, x, M, n, stride):
 
 
 def clear(block, act, out, n):
-    """Set a vector of activations to zero: out[n] = 0."""
+    """Set a vector of activations to zero: out[n] = 0.
+
+    Args:
+        block, act: Block of up to 128 PEs, and the activation view of their SRAM.
+        out, n: Address of the vector; number of elements.
+    """
     lanes = act.shape[2]
     for e in range(n):
         for lane in range(lanes):
@@ -78,7 +112,12 @@ def clear(block, act, out, n):
 
 
 def copy(block, act, out, x, n):
-    """Copy a vector of activations: out[n] = x[n]."""
+    """Copy a vector of activations: out[n] = x[n].
+
+    Args:
+        block, act: Block of up to 128 PEs, and the activation view of their SRAM.
+        out, x, n: Addresses of both vectors; number of elements.
+    """
     lanes = act.shape[2]
     for e in range(n):
         for lane in range(lanes):
@@ -86,7 +125,12 @@ def copy(block, act, out, x, n):
 
 
 def copy_statistics(block, f32, out, x, n):
-    """Copy a float32 vector: out[n] = x[n]."""
+    """Copy a float32 vector: out[n] = x[n].
+
+    Args:
+        block, f32: Block of up to 128 PEs, and the float32 view of their SRAM.
+        out, x, n: Addresses of both vectors; number of elements.
+    """
     lanes = f32.shape[2]
     for e in range(n):
         for lane in range(lanes):
@@ -94,7 +138,12 @@ def copy_statistics(block, f32, out, x, n):
 
 
 def add_statistics(block, f32, x, addend, n):
-    """Add one float32 vector to another in place: x[n] += addend[n]."""
+    """Add one float32 vector to another in place: x[n] += addend[n].
+
+    Args:
+        block, f32: Block of up to 128 PEs, and the float32 view of their SRAM.
+        x, addend, n: Addresses of both vectors; number of elements.
+    """
     lanes = f32.shape[2]
     for e in range(n):
         for lane in range(lanes):
@@ -102,7 +151,12 @@ def add_statistics(block, f32, x, addend, n):
 
 
 def store_statistics(block, act, f32, out, x, n):
-    """Round a float32 vector to activations: out[n] = x[n]."""
+    """Round a float32 vector to activations: out[n] = x[n].
+
+    Args:
+        block, act, f32: Block of up to 128 PEs, and views of their SRAM.
+        out, x, n: Addresses of activations and of float32 values; number of elements.
+    """
     lanes = f32.shape[2]
     for e in range(n):
         for lane in range(lanes):
@@ -111,7 +165,12 @@ def store_statistics(block, act, f32, out, x, n):
 
 
 def load_statistics(block, act, f32, out, x, n):
-    """Widen a vector of activations to float32: out[n] = x[n]."""
+    """Widen a vector of activations to float32: out[n] = x[n].
+
+    Args:
+        block, act, f32: Block of up to 128 PEs, and views of their SRAM.
+        out, x, n: Addresses of float32 values and of activations; number of elements.
+    """
     lanes = f32.shape[2]
     for e in range(n):
         for lane in range(lanes):
@@ -119,7 +178,12 @@ def load_statistics(block, act, f32, out, x, n):
 
 
 def copy_weights(block, wgt, out, x, n):
-    """Copy a vector of weights: out[n] = x[n]."""
+    """Copy a vector of weights: out[n] = x[n].
+
+    Args:
+        block, wgt: Block of up to 128 PEs, and the weight view of their SRAM.
+        out, x, n: Addresses of both vectors; number of elements.
+    """
     lanes = wgt.shape[2]
     for e in range(n):
         for lane in range(lanes):
@@ -129,7 +193,10 @@ def copy_weights(block, wgt, out, x, n):
 def soft_cap(block, acc, x, n, scale_pico, cap_pico):
     """Limit accumulators smoothly in place: x[n] = cap * tanh(scale * x[n] / cap).
 
-    ``scale_pico`` and ``cap_pico`` are the scale and the cap in units of 1e-12.
+    Args:
+        block, acc: Block of up to 128 PEs, and the accumulator view of their SRAM.
+        x, n: Address of the vector; number of elements.
+        scale_pico, cap_pico: Scale and cap in units of 1e-12.
     """
     scale, cap = np.float32(scale_pico * 1e-12), np.float32(cap_pico * 1e-12)
     lanes = acc.shape[2]

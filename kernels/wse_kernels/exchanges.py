@@ -25,7 +25,8 @@ def exchange_along_rows(view: Any, runs: Any, first: Any, chosen: Any, variant: 
         first, variant: Row r executes runs ``first[v]`` to ``first[v + 1]`` - 1, where v =
             ``variant[r]``.
         chosen: uint8 ``[run, column]``, not 0 for columns that receive.
-        a: Operands, as above.
+        a: Operands: 0 first row, 1 rows, 2 blocks per row, 3 source address, 4 target address, 5
+            elements.
     """
     for row in prange(a[0], a[0] + a[1]):
         base, lanes, source, target, n, kind = row * a[2], view.shape[2], a[3], a[4], a[5], variant[row]
@@ -46,7 +47,8 @@ def exchange_along_columns(view: Any, sources: Any, chosen: Any, a: Any) -> None
         view: SRAM of the region, ``[block, address, lane]``.
         sources: int32 ``[variant, row]``: the row whose elements a row receives, or -1 for none.
         chosen: uint8 ``[variant, column]``, not 0 for columns that execute the variant.
-        a: Operands, as above.
+        a: Operands: 0 first row, 1 rows, 2 blocks per row, 3 source address, 4 target address, 5
+            elements, 7 columns.
     """
     for row in prange(a[0], a[0] + a[1]):
         per_row, lanes = a[2], view.shape[2]

@@ -153,8 +153,15 @@ def expert_in_mxfp4(
 ):  # fmt: skip
     """Compute `expert_in` with MXFP4 weights: e2m1 codes and e8m0 scales.
 
-    There is a scale, a power of two of one byte, for each output and group of rows. The other
-    operands are those of `expert_in_quantised`.
+    There is a scale, a power of two of one byte, for each output and group of rows.
+
+    Args:
+        block, block_col, act, acc, f32, raw: Block of PEs, mesh column of its first PE, and views
+            of SRAM.
+        x, w, groups, scale, pairs, out: Addresses, as in `expert_in_quantised`.
+        factors, codes, rows: Unused here. Scratch buffers of the PE, and the number of rows.
+        P, M, K, N, local_experts, k_stride, out_stride, weighted, columns, G: As in
+            `expert_in_quantised`.
     """
     _products_of_tokens(
         _multiply_mxfp4, block, block_col, act, raw, acc, f32, raw,
@@ -225,8 +232,14 @@ def expert_out_mxfp4(
 ):  # fmt: skip
     """Compute `expert_out` with MXFP4 weights: e2m1 codes and e8m0 scales.
 
-    There is a scale, a power of two of one byte, for each output and group of rows. The other
-    operands are those of `expert_out_quantised`.
+    There is a scale, a power of two of one byte, for each output and group of rows.
+
+    Args:
+        block, block_col, act, acc, f32, raw: Block of PEs, mesh column of its first PE, and views
+            of SRAM.
+        x, w, groups, scale, pairs, out: Addresses, as in `expert_out_quantised`.
+        factors, codes, rows: Unused here. Scratch buffers of the PE, and the number of rows.
+        P, M, K, N, local_experts, weighted, columns, G: As in `expert_out_quantised`.
     """
     _sums_of_tokens(
         _multiply_mxfp4, block, block_col, act, raw, acc, f32, raw,
@@ -242,8 +255,16 @@ def expert_out_fp8_blocks(
     """Compute `expert_out` with FP8 weights and block scales: e4m3 codes and float32 scales.
 
     There is a scale for each group of rows and each of B blocks of neighbouring outputs of an
-    expert. ``widths`` is the address of the number of outputs in each block. The other operands are
-    those of `expert_out_quantised`.
+    expert.
+
+    Args:
+        block, block_col, act, acc, f32, raw: Block of PEs, mesh column of its first PE, and views
+            of SRAM.
+        x, w, groups, scale, pairs, out: Addresses, as in `expert_out_quantised`.
+        widths: Address of the number of outputs in each of the B blocks, one byte each.
+        factors, codes, rows: Unused here. Scratch buffers of the PE, and the number of rows.
+        P, M, K, N, local_experts, weighted, columns, G, B: As in `expert_out_quantised`; blocks of
+            outputs.
     """
     _sums_of_tokens(
         _multiply_fp8_blocks, block, block_col, act, f32, acc, f32, raw,
@@ -258,7 +279,8 @@ def _products_of_tokens(
 ):  # fmt: skip
     """Compute the product of each pair's token with its expert, a row of ``out`` for each pair.
 
-    ``multiply`` is the product function for the coding of the weights, see `_over_pairs`.
+    A pair is a token and one of its selected experts. ``multiply`` is the product function for the
+    coding of the weights. The other operands are those of `_over_pairs`.
     """
     lane_count = min(acc.shape[2], columns - block_col)
     _over_pairs(
@@ -276,7 +298,8 @@ def _sums_of_tokens(
 ):  # fmt: skip
     """Compute for each token the sum of the products of its pairs with their experts.
 
-    ``multiply`` is the product function for the coding of the weights, see `_over_pairs`.
+    A pair is a token and one of its selected experts. ``multiply`` is the product function for the
+    coding of the weights. The other operands are those of `_over_pairs`.
     """
     lane_count = min(acc.shape[2], columns - block_col)
     if weighted == 1:
@@ -333,7 +356,10 @@ def _multiply_elements(
     acc, act, wgt, raw, choice, block, out, x, w, groups, widths, scale,
     K, N, k_stride, scale_stride, G, B, add, coding,
 ):  # fmt: skip
-    """Multiply one vector by the unquantised weights of an expert, for `_over_pairs`."""
+    """Multiply one vector by the unquantised weights of an expert.
+
+    The operands are those that `_over_pairs` passes to each product function.
+    """
     multiply_vector(acc, act, wgt, choice, block, out, x, w, K, N, k_stride, 1, add)
 
 
@@ -366,7 +392,10 @@ def _multiply_quantised(
     acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale,
     K, N, k_stride, scale_stride, G, B, add, coding,
 ):  # fmt: skip
-    """Multiply one vector by the int8, FP8 or int4 codes of an expert, for `_over_pairs`."""
+    """Multiply one vector by the int8, FP8 or int4 codes of an expert.
+
+    The operands are those that `_over_pairs` passes to each product function.
+    """
     operands = (K, N, k_stride, scale_stride, G, B, add, coding)
     if coding == INT8:
         _multiply_int8(acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale, *operands)
@@ -425,7 +454,12 @@ def expert_bias(
 
 @helper_function
 def _index(f32, block, at, lane, count):
-    """Read an index from a list of pairs, limited to the range from 0 to ``count`` - 1."""
+    """Read an index from a list of pairs, limited to the range from 0 to ``count`` - 1.
+
+    Args:
+        f32, block, at, lane: float32 view of SRAM, and block, address and lane of the index.
+        count: Number of valid indices.
+    """
     return min(max(np.int64(f32[block, at, lane]), 0), count - 1)
 
 

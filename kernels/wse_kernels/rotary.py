@@ -123,14 +123,20 @@ def rotary_turns(block, block_row, f32, ctl, frequency, out, M, R, multiplier_pi
 
 @helper_function
 def _known_turns(block, f32, at, cosines, sines):
-    """Load precomputed cos and sin from address ``at`` into ``cosines`` and ``sines``."""
+    """Load precomputed cos and sin from address ``at`` into ``cosines`` and ``sines``, per lane."""
     for lane in range(len(cosines)):
         cosines[lane], sines[lane] = f32[block, at, lane], f32[block, at + 1, lane]
 
 
 @helper_function
 def _turns(block, f32, frequency, position, multiplier, cosines, sines):
-    """Compute cos and sin of position * frequency in every lane, times the multiplier."""
+    """Compute cos and sin of position * frequency in every lane, times the multiplier.
+
+    Args:
+        block, f32, frequency: Block of PEs, float32 view of SRAM, and address of the frequency.
+        position, multiplier: Position of the token; factor of the results.
+        cosines, sines: Arrays with an element per lane, overwritten.
+    """
     for lane in range(len(cosines)):
         sine, cosine = sine_and_cosine(position * f32[block, frequency, lane])
         cosines[lane], sines[lane] = cosine * multiplier, sine * multiplier

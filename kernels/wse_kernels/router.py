@@ -78,7 +78,13 @@ def router_scores(block, acc, f32, x, out, M, E, sigmoid):
 
 
 def router_correct(block, f32, x, correction, out, M, E):
-    """Add a correction bias to the score of each expert: out[M, E] = x[M, E] + correction[E]."""
+    """Add a correction bias to the score of each expert: out[M, E] = x[M, E] + correction[E].
+
+    Args:
+        block, f32: Block of up to 128 PEs, and the float32 view of their SRAM.
+        x, correction, out: Addresses of scores, biases and results.
+        M, E: Tokens; experts.
+    """
     lanes = f32.shape[2]
     for m in range(M):
         for e in range(E):
@@ -186,6 +192,12 @@ def _best(f32, block, first, begin, end, lane, last, last_id):
 
     A value comes after the last one if it is smaller, or equal at a higher position. Return -1 if
     there is none.
+
+    Args:
+        f32, block, lane: float32 view of SRAM, block of PEs, and lane in the block.
+        first: Address of the values.
+        begin, end: Range of positions.
+        last, last_id: Last selected value, and its position.
     """
     best, best_id = np.float32(-np.inf), -1
     for e in range(begin, end):

@@ -63,8 +63,12 @@ MAX_PIECES = 8
 def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
     """Execute messages between the PEs of each mesh row.
 
-    Consecutive rows that execute the same messages do so together, at most sixteen at a time. Long
-    runs of sums, with the multicasts that follow them, are executed on transposed rows.
+    1. Group consecutive rows that execute the same messages, at most sixteen.
+    2. Divide the messages into runs of sums, including the multicasts that follow them, and other
+       messages.
+    3. If a run of sums is long enough, execute it on transposed rows, for all rows of the group at
+       once.
+    4. Execute other messages one by one, in a few rows at a time.
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
@@ -81,16 +85,18 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
         row = a[0] + group * WIDTH
         group_end = min(row + WIDTH, last)
         transposed = transposed_values(view)
-        while row < group_end:  # extend the group by rows with the same messages
+        while row < group_end:
+            # 1. Rows with the same messages.
             end_row = row + 1
             while end_row < group_end and variant[end_row] == variant[row]:
                 end_row += 1
             i, end = int(first[variant[row]]), int(first[variant[row] + 1])
             while i < end:
+                # 2. The next run of sums.
                 run, west, columns = _run_of_sums(messages, i, end)
                 pays_off = (run - i) * PES_PER_MESSAGE > columns
                 fits = columns + 2 * lanes + WIDTH <= TRANSPOSED_COLUMNS
-                if pays_off and fits and run > i and a[3] == a[4]:
+                if pays_off and fits and run > i and a[3] == a[4]:  # 3
                     base, rows = row * per_row, end_row - row
                     fills = a[8]
                     _sums_on_transposed_rows(
@@ -100,7 +106,7 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
                         if messages[j, 2] == MULTICAST:
                             for at in range(row, end_row):
                                 _carry_along_rows(view, at * per_row, per_row, 1, messages, j, a[3], a[4])
-                else:
+                else:  # 4
                     run = max(run, i + 1)
                     while run < end and (messages[run, 2] != ADD and messages[run, 2] != MAX):
                         run += 1
@@ -269,7 +275,11 @@ def _carry_in_block(
 ) -> None:
     """Execute all messages in the columns of one block, for arrivals in rows [north, south) only.
 
-    Only elements ``low`` to ``high`` - 1 are transferred.
+    Args:
+        view, messages, first, variant, a: As in `along_columns`.
+        column_block: Index of the block within a row.
+        north, south: First row, and row after the last one.
+        low, high: First element to transfer, and index after the last one.
     """
     per_row, source, target, last = a[2], a[3], a[4], first[variant[0] + 1]
     for i in range(first[variant[0]], last):
@@ -293,7 +303,10 @@ def _carry_in_block(
 
 @helper_function
 def _carry_in_column(view: Any, messages: Any, first: Any, variant: Any, a: Any, col: int) -> None:
-    """Execute the messages of one column, whose variant may differ from that of its neighbours."""
+    """Execute the messages of one column, whose variant may differ from that of its neighbours.
+
+    ``col`` is the index of the column. The other operands are those of `along_columns`.
+    """
     per_row, lanes, source, target = a[2], view.shape[2], a[3], a[4]
     column_block, lane = col // lanes, col % lanes
     for i in range(first[variant[col]], first[variant[col] + 1]):
@@ -342,7 +355,14 @@ def along_columns_counted(
 
 @helper_function
 def _count_column_words(links: Any, start: int, end: int, west: int, east: int, words: int) -> None:
-    """Count the words of a message from row ``start`` to ``end`` in columns [west, east)."""
+    """Count the words of a message from row ``start`` to ``end`` in columns [west, east).
+
+    Args:
+        links: Words per link, ``[direction, row, col]``, which are added to.
+        start, end: Rows of the sender and of the receiver.
+        west, east: First column, and column after the last one.
+        words: Number of words of the message.
+    """
     for row in range(start, end):
         for col in range(west, east):
             links[SOUTH, row, col] += words

@@ -98,7 +98,12 @@ def argmax_fold(block, block_col, acc, f32, logits, pair, n, V, first, vocabular
 
 
 def pair_indices(block, f32, pairs, out, n):
-    """Extract the indices from (value, index) pairs: out[n] = pairs[n, 1]."""
+    """Extract the indices from (value, index) pairs: out[n] = pairs[n, 1].
+
+    Args:
+        block, f32: Block of up to 128 PEs, and the float32 view of their SRAM.
+        pairs, out, n: Addresses of the pairs and of the indices; number of pairs.
+    """
     lanes = f32.shape[2]
     for i in range(n):
         for lane in range(lanes):

@@ -63,9 +63,9 @@ def run_wavelets(
     burst: int,
     limit: int,
 ) -> None:
-    """Simulate each connected component of ``spans`` until nothing can move any more.
+    """Simulate wavelets (32-bit words in the fabric) until nothing can move any more.
 
-    A cycle has three phases:
+    Connected components of the machine are simulated one after another. A cycle has three phases:
 
     1. Decide which queues send their first wavelet: those alone on their links, and those that win
        an arbitration.
@@ -77,7 +77,7 @@ def run_wavelets(
 
     Args:
         queues, routes, links, members, routers, threads, ops, times, memory, spans, events, counts:
-            Arrays described above, changed in place.
+            Arrays described at the top of this file, changed in place.
         burst: A vector operation pauses for a cycle after this number of words; 0 for never.
         limit: Cycle at which a component is stopped at the latest.
     """

@@ -64,10 +64,21 @@ def outcome_of(schedule: LineSchedule) -> Outcome:
 
 
 def _faulty_messages(schedule: LineSchedule) -> str:
-    """Return a text that describes the first invalid message, or "" if all messages are valid."""
+    """Return a text that describes the first invalid message, or "" if all messages are valid.
+
+    The checks are:
+
+    1. The array has three columns and at least one row.
+    2. Sources and targets are on the line, they differ except in local copies, and arrivals are
+       known.
+    3. A PE does not multicast twice in a row in the same direction.
+    4. Every message has a colour, from 0 to the number of colours minus 1.
+    """
     messages = schedule.of_line(0)
+    # 1
     if messages.ndim != 2 or messages.shape[1] != 3 or not len(messages):
-        return f"its messages have the shape {messages.shape}; each is a source, a target and an Arrival"
+        return f"its messages have the shape {messages.shape}; give a row (source, target, Arrival) for each"
+    # 2
     is_outside = np.asarray(((messages[:, :2] < 0) | (messages[:, :2] >= schedule.length)).any(axis=1))
     has_unknown_arrival = ~np.isin(messages[:, 2], list(Arrival))
     is_to_itself = (messages[:, 0] == messages[:, 1]) & (messages[:, 2] != Arrival.COPY)
@@ -76,11 +87,10 @@ def _faulty_messages(schedule: LineSchedule) -> str:
         message_text = f"message {index} goes from PE {source} to PE {target}"
         if is_outside[index]:
             return f"{message_text}, on a line of PEs 0 to {schedule.length - 1}"
-        return (
-            f"{message_text}, which is the same"
-            if is_to_itself[index]
-            else f"message {index} arrives as {arrival}, no Arrival"
-        )
+        if is_to_itself[index]:
+            return f"message {index} goes from PE {source} to itself; only an Arrival.COPY may do that"
+        return f"message {index} arrives as {arrival}, which is no Arrival"
+    # 3
     direction = np.sign(messages[:, 1] - messages[:, 0])
     repeats = (
         (messages[1:, 2] == Arrival.MULTICAST)
@@ -90,13 +100,15 @@ def _faulty_messages(schedule: LineSchedule) -> str:
     for index in np.flatnonzero(repeats & (messages[1:, 0] == messages[:-1, 0]))[:1].tolist():
         pe = messages[index, 0]
         return (
-            f"messages {index} and {index + 1} are multicasts of PE {pe} the same way; one to the farther end does both"
+            f"messages {index} and {index + 1} are multicasts from PE {pe} in the same direction; "
+            "give one multicast to the farther end"
         )
+    # 4
     colours = schedule.of_variant(int(schedule.variants[0, 0]))[1]
     if colours is not None and (len(colours) != len(messages) or colours.min() < 0):
-        return f"{len(colours)} message colours, from {colours.min()}, for {len(messages)} messages; one each, from 0"
+        return f"{len(messages)} messages have {len(colours)} colours from {colours.min()} on; give one each, from 0"
     if colours is not None and colours.max() >= schedule.colours:
-        return f"a message has colour {colours.max()}, and colours = {schedule.colours}: one more than the highest"
+        return f"a message has colour {colours.max()}, but colours = {schedule.colours}; give {colours.max() + 1}"
     return ""
 
 

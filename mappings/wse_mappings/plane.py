@@ -29,8 +29,8 @@ class PlaneStream:
         links: int32 ``[n, 3]``: row, column and side of every link that the stream crosses, from
             the source outward.
         receivers: (row, col) of the PEs that store the words.
-        slot: Place where receivers store the words, as a multiple of their number after the receive
-            address.
+        slot: Index of the receive buffer. Receivers store the words this many times their number
+            after the receive address.
         words: Number of words, if the streams of a pattern differ in it.
     """
 
@@ -67,6 +67,11 @@ def straight(row: int, col: int, side: int, hops: int) -> I32:
     """Return the links that lead from a PE straight to one side, int32 ``[hops, 3]``.
 
     Each row is (row, column, side), where (row, column) is the PE that the link leaves.
+
+    Args:
+        row, col: Position of the PE.
+        side: NORTH, EAST, SOUTH or WEST.
+        hops: Number of links.
 
     >>> straight(2, 5, WEST, 2).tolist()
     [[2, 5, 3], [2, 4, 3]]

@@ -18,6 +18,9 @@ _Bands = tuple[tuple[tuple[ColumnBytes, bool], ...], ...]
 def region_shapes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> list[tuple[int, int]]:
     """Return rows and columns of every region, roughly in proportion to its bytes.
 
+    A region is a rectangle of PEs that stores some layers. A band is a strip of mesh rows with
+    regions side by side.
+
     1. The regions of a band divide its columns so that the fullest PE is as empty as possible
        (`region_widths`).
     2. The bands of a wafer divide its rows as their fullest regions need (`band_heights`). Scores
@@ -41,6 +44,8 @@ def region_shapes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> li
 def _shapes(demand: Demand, band_count: int, rows: int, cols: int, shares: tuple[Share, ...]) -> list[tuple[int, int]]:
     """Return rows and columns of regions that divide the rows and columns of each wafer.
 
+    The steps are those of `region_shapes`: widths first, then heights.
+
     Args:
         demand: Layers to place.
         band_count: Number of bands per wafer.
@@ -61,7 +66,7 @@ def _shapes(demand: Demand, band_count: int, rows: int, cols: int, shares: tuple
         )
         for _, of_wafer in groupby(regions, itemgetter(0))
     ]
-    # 1
+    # 1. Widths of the regions of each band.
     widths, fullest_by_band, widths_of = {}, {}, demand.cache.of(region_widths, 4096)
     for bands in dict.fromkeys(wafers):
         widths[bands] = [widths_of(tuple(size for size, _ in band), cols) for band in bands]
@@ -72,7 +77,7 @@ def _shapes(demand: Demand, band_count: int, rows: int, cols: int, shares: tuple
             )
             for band, column_counts in zip(bands, widths[bands], strict=True)
         )
-    # 2
+    # 2. Heights of the bands.
     heights = [[rows] for _ in wafers]
     if band_count > 1:
         row_shares = demand.cache.of(_row_shares, 64)(demand.row_share, rows)
@@ -91,7 +96,15 @@ def _row_shares(row_share: Callable[[int], float], rows: int) -> tuple[float, ..
 
 
 def fullest_bytes(demand: Demand, layout: Layout, shares: tuple[Share, ...]) -> float:
-    """Return the bytes of weights, cache and one block on the fullest PE, with `region_shapes`."""
+    """Return the bytes of weights, cache and one block on the fullest PE of a layout.
+
+    The regions have the rows and columns of `region_shapes`.
+
+    Args:
+        demand: Layers to place, and the mesh.
+        layout: Bands and regions per band.
+        shares: Layers and bytes of each region, in order.
+    """
     shapes, has_layers = (
         region_shapes(demand, layout, shares),
         [share.last_layer > share.first_layer for share in shares],
@@ -103,7 +116,7 @@ def fullest_bytes(demand: Demand, layout: Layout, shares: tuple[Share, ...]) -> 
 
 
 def _sizes(demand: Demand, shares: Sequence[Share]) -> list[ColumnBytes]:
-    """Return a function for the bytes of a column of every region.
+    """Return for every region a function from its number of columns to the bytes of a column.
 
     The first region has the embedding, and the last one an untied head.
     """

@@ -47,7 +47,8 @@ class LineSchedule:
         first: int32 ``[v + 1]``: variant v executes messages ``first[v]`` to ``first[v + 1]`` - 1.
         variants: int32 ``[rounds, lines]``: variant of each line in each round of a loop, modulo
             the number of rounds.
-        colours: Number of colours that the pattern occupies on a PE.
+        colours: Number of colours (routes that routers are configured for) that the pattern
+            occupies on a PE.
         slowest: Variants of which one takes at least as long as any other; empty if not known.
         changes_with_round: Whether the rounds differ in time.
         message_colours: int32 ``[m]``: colour of each message, from 0 to colours - 1. Messages of
@@ -77,7 +78,7 @@ class LineSchedule:
 
     @cached_property
     def travels(self) -> bool:
-        """True if any message travels over the fabric."""
+        """True if any message travels over the fabric, False if all are local copies."""
         return bool((self.messages[:, 2] != Arrival.COPY).any())
 
     def with_messages(self, is_selected: tuple[bool, ...]) -> LineSchedule:
@@ -90,7 +91,10 @@ class LineSchedule:
         return replace(self, messages=messages, first=np.array([0, len(messages)], np.int32))
 
     def critical(self, variants: I32) -> list[int]:
-        """Return the variants that must be timed to find the slowest of ``variants``."""
+        """Return the variants that must be timed to find the slowest of ``variants``.
+
+        If it is known which variants are slowest, only those are returned.
+        """
         distinct = set(variants.tolist())
         return sorted(distinct & self._slowest_variants or distinct)
 

@@ -140,10 +140,11 @@ def pairs(program: Path, sides: Sequence[int], repeats: int) -> Iterator[Pair]:
 
 def section(found: Sequence[Pair]) -> Iterator[str]:
     """The lines of a section for docs/performance.md."""
-    yield from ("## Wavelets beside BookSim2", "")
-    yield "Hops of words over links, a second of one core, on the same traffic: `python tests/benchmarks/booksim.py`."
-    yield "BookSim2 allocates virtual channels as it goes, the wavelet reference has static colours, an easier problem:"
-    yield "the ratio compares tools, not algorithms."
+    yield from ("## The wavelet reference and BookSim2", "")
+    yield "The table shows the hops of words over links that are simulated per second on one core, for the same"
+    yield "traffic (`python tests/benchmarks/booksim.py`). BookSim2 allocates virtual channels during the"
+    yield "simulation. The wavelet reference has static colours, which is an easier problem. The ratio therefore"
+    yield "compares tools and not algorithms."
     yield from ("", "| traffic | mesh | wavelet reference | BookSim2 | ratio |", "|---|---|---:|---:|---:|")
     for one in found:
         ours, theirs = f"{one.wavelets / 1e6:.1f} M", f"{one.booksim / 1e6:.2f} M"

@@ -50,11 +50,11 @@ SERIES: Final[dict[str, tuple[int, ...]]] = {
     "wafers": (1, 2, 4),
 }
 MEANINGS: Final = {
-    "side": ("PEs on a side", "PEs are its square, so that 2 is time in proportion to the PEs"),
-    "layers": ("layers", "1 is time in proportion to the layers"),
-    "context": ("tokens in the cache", "0 is time that does not go by the cache"),
-    "users": ("users", "time of a token of each: 1 is time in proportion to the users"),
-    "wafers": ("wafers", "a token passes through one wafer after another: 0 is time that does not go by their number"),
+    "side": ("PEs on a side", "with 2, the time is proportional to the number of PEs"),
+    "layers": ("layers", "with 1, the time is proportional to the layers"),
+    "context": ("tokens in the cache", "with 0, the time does not depend on the cache"),
+    "users": ("users", "for one token of each user; with 1, the time is proportional to the users"),
+    "wafers": ("wafers", "a token passes through one wafer after another; with 0, the time does not depend on them"),
 }
 
 
@@ -123,17 +123,20 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
     sizes = f"{MODEL['hidden_size']} hidden features and {MODEL['intermediate_size']} of a feed-forward block"
     base = ", ".join(f"{MEANINGS[name][0]} {value}" for name, value in BASE.items())
     yield from ("# How the emulation's time grows", "")
-    yield "Written by `python tests/benchmarks/growth.py --output docs/performance.md` on one machine:"
+    yield "Read this page to estimate how long a larger emulation takes: more PEs, layers, users or wafers."
+    yield "`python tests/benchmarks/growth.py --output docs/performance.md` writes it. All times were measured on"
+    yield "one machine:"
     yield from ("", *(f"- {line}" for line in machine(read_bytes_per_s)), "")
-    yield f"A Llama of {sizes}, with random weights in float16, of which one number at a time is"
-    yield f"changed; the others are those of the base: {base}."
-    yield f"A time is that of a token: the median of {len(series[0].s)} rounds, in which all engines make one in turn,"
-    yield "and the middle half. An exponent is the slope of a round's times over the numbers, as logarithms: likewise."
+    yield f"The model is a Llama with {sizes}, and random weights in float16."
+    yield f"One number at a time is changed. The others have these values: {base}."
+    yield f"Each time is that of one token: the median of {len(series[0].s)} rounds with its middle half. In a round"
+    yield "every engine generates one token. The exponent is the slope of the logarithm of the time over the"
+    yield "logarithm of the number, also as a median with its middle half."
     for growth in series:
         title, meaning = MEANINGS[growth.name]
         low, exponent, high = np.percentile(growth.exponents, (25, 50, 75))
         yield from ("", f"## {title}", "", f"Exponent **{exponent:.2f}** ({low:.2f} to {high:.2f}): {meaning}.", "")
-        yield from (f"| {title} | ms a token | middle half | times the first |", "|---:|---:|---:|---:|")
+        yield from (f"| {title} | ms per token | middle half | relative to the first |", "|---:|---:|---:|---:|")
         first = float(np.median(growth.s[:, 0]))
         for column, value in enumerate(growth.values):
             few, median, many = 1e3 * np.percentile(growth.s[:, column], (25, 50, 75))

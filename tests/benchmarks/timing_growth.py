@@ -66,9 +66,10 @@ def links_per_s(side: int) -> float:
 def section(found: Sequence[Rates]) -> Iterator[str]:
     """The lines of a section for docs/performance.md."""
     yield from ("## How the timing models grow", "")
-    yield "Words over links a second in the wavelet reference, and links of a mesh whose words the fast model counts a"
-    yield "second (ramps among them), one core, median and middle half: `python -m tests.benchmarks.timing_growth`. The"
-    yield "exponent is of the rate in the PEs of the mesh: 0 where a link takes as long on every mesh."
+    yield "For the wavelet reference, the rate is the number of words over links per second; for the fast model, the"
+    yield "number of links (including ramps) whose words it counts per second. Both are for one core, as the median"
+    yield "with its middle half (`python -m tests.benchmarks.timing_growth`). The exponent describes how the rate"
+    yield "depends on the number of PEs: 0 means that a link takes the same time on every mesh."
     yield from ("", "| model | mesh | rate | middle half | exponent |", "|---|---|---:|---:|---:|")
     for rates in found:
         slopes = np.quantile(rates.exponents(), (0.25, 0.5, 0.75))

@@ -195,11 +195,11 @@ def section(found: WholeWafer) -> Iterator[str]:
     yield f"| the whole command, of {found.passes} passes over all weights | {found.wall_s:.0f} s |"
     yield f"| a pass, which is a token of the prompt or one that is generated | {found.pass_s:.2f} s |"
     yield f"| memory read by all cores, measured after the run | {found.read_bytes_per_s / 1e9:.1f} GB/s |"
-    yield f"| the time in which it gives all weights, over that of a pass | {found.bound_fraction:.2f} |"
-    yield f"| programs that wanted one of {os.cpu_count()} cores meanwhile, this one among them | {found.load:.1f} |"
+    yield f"| time to read all weights at that rate, divided by the time of a pass | {found.bound_fraction:.2f} |"
+    yield f"| load of the {os.cpu_count()} cores meanwhile, including this program | {found.load:.1f} |"
     for name, error in found.errors.items():
         yield f"| error of {name} against plain numpy in float64 (root mean square, relative) | {error:.1e} |"
-    yield f"| every token is the likeliest by plain numpy | {'yes' if found.likeliest else 'no'} |"
+    yield f"| every token is the most likely one by plain numpy | {'yes' if found.likeliest else 'no'} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -56,7 +56,7 @@ def test_a_claim_that_gpus_decide(wse: Wse) -> None:
 def test_a_claim_is_explained_with_its_plot_and_page(wse: Wse, empty: Path) -> None:
     shown = wse("claims", "11", "--png", "eleven.png", "--page", "claims.md").out
     assert "Large mixtures" in shown
-    assert "Its numbers" in shown
+    assert "Numbers of this claim" in shown
     assert (empty / "eleven.png").read_bytes().startswith(b"\x89PNG")
     page = (empty / "claims.md").read_text()
     assert "[11](#claim-11)" in page

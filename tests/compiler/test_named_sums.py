@@ -51,7 +51,7 @@ def test_tokens_are_the_same_by_a_pattern_of_a_file(
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("multicast", "--all-reduce multicast: on 16 PEs it does a broadcast, no sum; `wse pattern` shows"),
+        ("multicast", "--all-reduce multicast: on 16 PEs it computes a broadcast, not a sum; `wse pattern` shows"),
         ("ring_all_reduce", "--all-reduce ring_all_reduce: on 16 PEs it cuts words into parts"),
         ("chian", "unknown pattern 'chian': did you mean 'chain'?"),
         ("no.py:mine", "no.py: does not exist"),

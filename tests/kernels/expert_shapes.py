@@ -1,4 +1,4 @@
-"""What the kernels of experts are tested over: their sizes, contents that must be special, and the errors allowed."""
+"""Sizes, special contents and allowed errors for the tests of the kernels of experts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SCALE_PICO = 2_500_000_000_000
 def drawn(
     kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.random.Generator
 ) -> tuple[dict[str, int], dict[str, Array]]:
-    """Plain operands, and contents that must be special; what is free is drawn."""
+    """Return random operands and special contents for some sizes."""
     s = dict(size)
     M, A = s["M"], s.get("A", 1)
     if kernel == "router_limit":
@@ -75,7 +75,7 @@ def drawn(
 
 
 def _contents(kernel: str, p: dict[str, int], line: tuple[int, int], rng: np.random.Generator) -> dict[str, Array]:
-    """Contents of buffers that must not be just any numbers."""
+    """Return the contents of buffers that must not be arbitrary numbers."""
     pairs = {"pairs": _pairs(line, p, rng)} if "local_experts" in p else {}
     match kernel:
         case "router_choose":
@@ -109,7 +109,7 @@ def _contents(kernel: str, p: dict[str, int], line: tuple[int, int], rng: np.ran
 def factored(
     kernel: str, p: dict[str, int], codes: int, scales: int, line: tuple[int, int], rng: np.random.Generator
 ) -> dict[str, Array]:
-    """Codes with scales that are written out as factors: powers of two near 1, or those of runs of outputs."""
+    """Return random codes with scales that are powers of two near 1, or scales of output blocks."""
     groups = np.sort(rng.integers(0, p["G"], (*line, p["K"])), axis=-1)
     if kernel.endswith("mxfp4"):
         return {
@@ -132,7 +132,7 @@ def _per_byte(p: dict[str, int]) -> int:
 
 
 def _codes(p: dict[str, int], count: int, line: tuple[int, int], rng: np.random.Generator) -> dict[str, Array]:
-    """Any codes but e4m3's two that are not numbers; groups of rows that differ from PE to PE."""
+    """Return random codes without NaNs, and groups of rows that differ from PE to PE."""
     codes = rng.integers(0, 256, (*line, count))
     if p["coding"] == FP8:
         codes = np.where(codes % 128 == 127, 0, codes)
@@ -140,7 +140,10 @@ def _codes(p: dict[str, int], count: int, line: tuple[int, int], rng: np.random.
 
 
 def _pairs(line: tuple[int, int], p: dict[str, int], rng: np.random.Generator) -> Array:
-    """A list of pairs on every PE: the same on all, or each its own; a count or an index may be out of bounds."""
+    """Return a random list of pairs for every PE.
+
+    The lists are equal or different on all PEs. A count or an index may be out of bounds.
+    """
     alike = bool(rng.integers(0, 2))
     shape = (1, 1) if alike else line
     rows = [rng.integers(-1, p["M"] + 1, (*shape, p["P"])), rng.integers(-1, p["local_experts"] + 1, (*shape, p["P"]))]
@@ -150,7 +153,10 @@ def _pairs(line: tuple[int, int], p: dict[str, int], rng: np.random.Generator) -
 
 
 def allowed_error(case: Case, plain: dict[str, int], want: Array) -> dict[str, Array]:
-    """exp within 4 float32 ulp, and the rounding of E or A sums; every other byte is exact."""
+    """Return the error allowed for exp within 4 float32 ulp and for sums over E or A values.
+
+    Every other byte must be exact.
+    """
     if case.kernel == "router_scores":
         return {"out": (10 + plain["E"]) * EPS["float32"] * np.abs(case.values("out", want)) + 1e-37}
     if case.kernel == "chosen_softmax":

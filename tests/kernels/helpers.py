@@ -1,4 +1,8 @@
-"""PE bytes to a kernel's lanes and back, apart from the emulator's own arena; runs of a kernel and its oracle."""
+"""Helpers that run a kernel and its oracle on the same memory.
+
+The conversion between bytes of PEs and lanes of blocks is written independently of the emulator's
+arena.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +49,8 @@ GUARD_BYTES = 8
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """Bytes ``start`` to ``end`` of every PE hold elements of one type."""
+class ByteRange:
+    """Range of bytes, ``start`` to ``end`` - 1, of every PE that contains elements of one type."""
 
     start: int
     end: int
@@ -57,28 +61,44 @@ class Stretch:
         return self.start // NUMPY_TYPE[self.element].itemsize
 
     def values(self, memory: Array) -> Array:
-        """float64 ``[rows, cols, n]``."""
+        """Return the elements as float64 ``[rows, cols, n]``."""
         return memory[..., self.start : self.end].copy().view(NUMPY_TYPE[self.element]).astype(np.float64)
 
 
 def lanes_of(cols: int, spare: int = 0) -> tuple[int, int]:
-    """Blocks of a mesh row and lanes of a block: as few blocks as 128 lanes allow, ``spare`` wider than needed."""
+    """Return the number of blocks per mesh row, and of lanes per block.
+
+    There are as few blocks as 128 lanes allow. ``spare`` lanes are added to each block.
+    """
     blocks = -(-cols // MOST_LANES)
     return blocks, -(-cols // blocks) + spare
 
 
-def lay_out(sizes: list[tuple[int, str]]) -> tuple[list[Stretch], int]:
-    """Stretches for (elements, element type) in order, aligned to 4 bytes and guarded; and the bytes in all."""
+def lay_out(sizes: list[tuple[int, str]]) -> tuple[list[ByteRange], int]:
+    """Return aligned ranges of bytes for buffers, and the total number of bytes.
+
+    Each buffer is given as (number of elements, element type). Ranges are aligned to 4 bytes and
+    followed by guard bytes.
+    """
     stretches, top = [], GUARD_BYTES
     for count, element in sizes:
         end = top + count * NUMPY_TYPE[element].itemsize
-        stretches.append(Stretch(top, end, element))
+        stretches.append(ByteRange(top, end, element))
         top = -(-end // 4) * 4 + GUARD_BYTES
     return stretches, top
 
 
-def to_lanes(memory: Array, stretches: list[Stretch], spare: int = 0, dead: int = UNTOUCHED) -> Array:
-    """``uint8[blocks, bytes * lanes]``: of each element address, the elements of a block's PEs side by side."""
+def to_lanes(memory: Array, stretches: list[ByteRange], spare: int = 0, dead: int = UNTOUCHED) -> Array:
+    """Convert PE bytes to blocks, ``uint8[blocks, bytes * lanes]``, as kernels expect them.
+
+    The elements at one address of all PEs of a block become adjacent.
+
+    Args:
+        memory: PE bytes, ``uint8[rows, cols, bytes]``.
+        stretches: Ranges of bytes with elements of known types.
+        spare: Number of lanes per block without a PE.
+        dead: Value of the bytes of these lanes.
+    """
     rows, cols, size = memory.shape
     per_row, lanes = lanes_of(cols, spare)
     out = np.full((rows * per_row, size * lanes), dead, np.uint8)
@@ -92,8 +112,8 @@ def to_lanes(memory: Array, stretches: list[Stretch], spare: int = 0, dead: int 
     return out
 
 
-def from_lanes(blocked: Array, stretches: list[Stretch], cols: int, spare: int = 0) -> Array:
-    """The PE bytes ``uint8[rows, cols, bytes]`` of what ``to_lanes`` gave."""
+def from_lanes(blocked: Array, stretches: list[ByteRange], cols: int, spare: int = 0) -> Array:
+    """Convert blocks back to PE bytes, ``uint8[rows, cols, bytes]``: inverse of ``to_lanes``."""
     per_row, lanes = lanes_of(cols, spare)
     rows, size = len(blocked) // per_row, blocked.shape[1] // lanes
     memory = np.zeros((rows, cols, size), np.uint8)
@@ -107,23 +127,23 @@ def from_lanes(blocked: Array, stretches: list[Stretch], cols: int, spare: int =
     return memory
 
 
-def _cover(stretches: list[Stretch], size: int) -> list[Stretch]:
-    """The stretches and what lies between them, as float32 where whole words fit."""
+def _cover(stretches: list[ByteRange], size: int) -> list[ByteRange]:
+    """Return the ranges and the gaps between them, as float32 where whole words fit."""
     covered, top = [], 0
-    for stretch in [*sorted(stretches, key=lambda s: s.start), Stretch(size, size, "float32")]:
+    for stretch in [*sorted(stretches, key=lambda s: s.start), ByteRange(size, size, "float32")]:
         aligned = min(-(-top // 4) * 4, stretch.start)
-        covered += [Stretch(top, aligned, "uint8"), Stretch(aligned, stretch.start, "float32"), stretch]
+        covered += [ByteRange(top, aligned, "uint8"), ByteRange(aligned, stretch.start, "float32"), stretch]
         top = stretch.end
     return [s for s in covered if s.end > s.start]
 
 
 def view(blocked: Array, element: str, cols: int, spare: int = 0) -> Array:
-    """``[block, element, lane]`` in the storage type of ``element``."""
+    """Return a view ``[block, element, lane]`` in the storage type of ``element``."""
     return blocked.view(STORAGE[element]).reshape(len(blocked), -1, lanes_of(cols, spare)[1])
 
 
 def numbers(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Values of both signs: mostly normal, some zeros of both signs, some small integers that make ties."""
+    """Return random values: mostly normal, some zeros of both signs, some integers that tie."""
     values = rng.normal(size=shape)
     kind = rng.integers(0, 8, size=shape)
     values = np.where(kind == 0, rng.integers(-4, 5, size=shape), values)
@@ -132,7 +152,14 @@ def numbers(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a compute kernel works on: elements of its buffers, plain operands, contents that must be special."""
+    """Sizes and operands of one kernel call in a test.
+
+    Attributes:
+        counts: Number of elements of each buffer.
+        plain: Operands that are not addresses.
+        contents: Contents of buffers that must not be arbitrary numbers.
+        ctl: Counters of each row.
+    """
 
     counts: dict[str, int]
     plain: dict[str, int]
@@ -142,11 +169,11 @@ class Shape:
 
 @dataclass(frozen=True, repr=False)
 class Case:
-    """A compute kernel with its operands and the memory of the PEs before it runs."""
+    """A kernel call in a test: its operands, and the memory of the PEs before it."""
 
     kernel: str
     memory: Array
-    buffers: dict[str, Stretch]
+    buffers: dict[str, ByteRange]
     types: tuple[str, str]
     ctl: Array
     a: Array
@@ -164,7 +191,15 @@ def make_case(
     types: tuple[str, str],
     rng: np.random.Generator,
 ) -> Case:
-    """Buffers in a random order in the SRAM of ``rows`` x ``cols`` PEs; rows_used: first row and rows."""
+    """Return a case with its buffers in random order in the SRAM of ``rows`` x ``cols`` PEs.
+
+    Args:
+        kernel, shape: Name of the kernel; sizes and operands.
+        rows, cols: PEs of the region.
+        rows_used: First row, and number of rows, that the kernel is called for.
+        types: Element types of activations (and weights) and of accumulators.
+        rng: Source of random numbers.
+    """
     of_view = {"act": types[0], "wgt": types[0], "acc": types[1], "f32": "float32", "raw": "uint8"}
     named = [(name, of_view[view]) for name, view in kernel_named(kernel).views.items() if view]
     order = [named[i] for i in rng.permutation(len(named))]
@@ -184,7 +219,10 @@ def make_case(
 
 
 def run_kernel(case: Case, function: Callable[..., None], spare: int = 0) -> Array:
-    """PE memory after ``function`` ran in lanes, ``spare`` of them a block without a PE."""
+    """Return the PE memory after ``function`` has run.
+
+    Each block has ``spare`` lanes without a PE.
+    """
     cols = case.memory.shape[1]
     stretches = list(case.buffers.values())
     blocked = to_lanes(case.memory, stretches, spare)
@@ -198,7 +236,10 @@ def run_kernel(case: Case, function: Callable[..., None], spare: int = 0) -> Arr
 
 
 def run_oracle(case: Case) -> Array:
-    """PE memory after the oracle ran; it gets nonsense for the blocks of a row."""
+    """Return the PE memory after the oracle has run.
+
+    The operand for blocks per row, which an oracle must ignore, is invalid.
+    """
     memory, a = case.memory.copy(), case.a.copy()
     a[2] = -1
     sram = Sram(memory, activation=case.types[0], weight=case.types[0], accumulator=case.types[1])
@@ -207,9 +248,10 @@ def run_oracle(case: Case) -> Array:
 
 
 def differing(case: Case, got: Array, want: Array, allowed: dict[str, Array]) -> list[str]:
-    """Where memories differ: buffers by name, compared bit for bit or within the ``allowed`` absolute error.
+    """Return a description of each buffer that differs between two memories.
 
-    What is left in scratch is not compared.
+    Buffers are compared bit for bit, or within the ``allowed`` absolute error. Scratch buffers are
+    not compared.
     """
     scratch = {operand.name for operand in kernel_named(case.kernel).operands if operand.scratch}
     wrong = []
@@ -232,16 +274,20 @@ COMMON_TYPES = ("float16", "float32")
 TYPES = [("float32", "float32")] if JIT else [("float16", "float16"), ("bfloat16", "float32")]
 """Types of activations (and weights) and of accumulators.
 
-A kernel is compiled for each of them, so the plain run has float32, for which the tests of logits compile most kernels
-as well; interpreted, where another type costs nothing, the halves show an element that was not widened or narrowed.
+A kernel is compiled for each of them. The normal run therefore uses float32, for which the tests of
+logits compile most kernels anyway. When kernels are interpreted, other types cost nothing, and
+16-bit types reveal elements that were not widened or narrowed.
 """
 
 BUILDS = slow_but(["serial", "parallel"], "serial") if JIT else ["serial"]
-"""Builds of a kernel, for one core and for all: they differ in the loop over blocks, which is one for all kernels."""
+"""Builds of a kernel, for one core and for all cores.
+
+They differ only in the loop over blocks, which is the same for all kernels.
+"""
 
 
 def types_of(kernel: str) -> list[tuple[str, str]]:
-    """Those of ``TYPES`` that look different to a kernel: some touch no accumulators, some nothing else."""
+    """Return those of ``TYPES`` that differ for a kernel, given the views that it uses."""
     views = {view for _, view in kernel_named(kernel).views.items()}
     seen: dict[tuple[str | None, str | None], tuple[str, str]] = {}
     for types in TYPES:

@@ -1,6 +1,6 @@
-"""For every compute kernel the sizes it is tested over, contents that must be special, and the errors allowed.
+"""Sizes, special contents and allowed errors for the tests of every compute kernel.
 
-Names, views and extents of the operands are those of the kernel's record.
+Names, views and extents of the operands come from the kernel's record.
 """
 
 from __future__ import annotations
@@ -95,7 +95,10 @@ GROUPS = 3
 
 
 def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.random.Generator) -> Shape:
-    """Buffers and operands at one choice of sizes; what is free is drawn."""
+    """Return buffers and operands for some sizes.
+
+    Operands that the sizes do not determine are random.
+    """
     if kernel in expert_shapes.SIZES:
         plain, contents = expert_shapes.drawn(kernel, size, rows, cols, rng)
         return Shape(extents(kernel, plain), plain, contents, control(max(rows, cols), 1, rng))
@@ -155,7 +158,7 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
 
 
 def extents(kernel: str, plain: dict[str, int]) -> dict[str, int]:
-    """Elements of each buffer that a call with these numbers may touch, where the record says so."""
+    """Return the elements of each buffer that a call may touch, as far as the record says so."""
     record = kernel_named(kernel)
     call = [0] * FIRST_OPERAND + [plain.get(name, 0) for name in record.views]
     return {
@@ -164,7 +167,7 @@ def extents(kernel: str, plain: dict[str, int]) -> dict[str, int]:
 
 
 def control(rows: int, capacity: int, rng: np.random.Generator) -> Array:
-    """Counters of every row: any slot may be the oldest, positions in any order, some slots empty."""
+    """Return random counters of every row: any slot may be the oldest, and some slots are empty."""
     ctl = np.full((rows, 8 + capacity), -1, np.int32)
     ctl[:, 0] = rng.integers(0, capacity + 3, rows)
     ctl[:, 1] = rng.integers(0, 4, rows)
@@ -179,7 +182,7 @@ def control(rows: int, capacity: int, rng: np.random.Generator) -> Array:
 def _contents(
     kernel: str, p: dict[str, int], counts: dict[str, int], line: tuple[int, int], rng: np.random.Generator
 ) -> dict[str, Array]:
-    """Contents of buffers that must not be just any numbers."""
+    """Return the contents of buffers that must not be arbitrary numbers."""
     rows, cols = line
     positive = {name: rng.exponential(max(1, p.get("K", 2)), (*line, n)) for name, n in counts.items()}
     match kernel:
@@ -230,7 +233,10 @@ def _contents(
 
 
 def _ordinals(kernel: str, p: dict[str, int], rows: int, cols: int, rng: np.random.Generator) -> dict[str, Array]:
-    """Tables of a row are the same in all its columns; a head stands in a row once, 0 is none."""
+    """Return random tables of heads and features, equal in all columns of a row.
+
+    A row has each head at most once.
+    """
     H, Hl, n = p.get("H", p["Hl"]), p["Hl"], p["n"]
     kept = np.stack([rng.permutation(np.maximum(np.arange(1, H + Hl + 1) - Hl, 0))[:Hl] for _ in range(rows)])
     contents = {} if kernel == "pick_rotated" else {"heads": np.broadcast_to(kept[:, None], (rows, cols, Hl))}
@@ -243,10 +249,11 @@ def _ordinals(kernel: str, p: dict[str, int], rows: int, cols: int, rng: np.rand
 
 
 def allowed_error(case: Case, want: Array) -> dict[str, Array]:
-    """Absolute errors allowed in the buffers that depend on exp, cos or sin; every other byte is exact.
+    """Return the absolute errors allowed in buffers that depend on exp, cos or sin.
 
-    exp, cos and sin are taken to be within 4 float32 ulp of each other; a stored element may then round to its
-    neighbour, one ulp of its type.
+    Every other byte must be exact. Both implementations of exp, cos and sin are assumed to be
+    within 4 float32 ulp of each other. A stored element may then round to its neighbour, one ulp of
+    its type.
     """
     single, stored, summed = EPS["float32"], EPS[case.types[0]], EPS[case.types[1]]
     tiny, tiny_sum = TINY[case.types[0]], TINY[case.types[1]]
@@ -293,7 +300,10 @@ def allowed_error(case: Case, want: Array) -> dict[str, Array]:
 
 
 def _activation_error(case: Case, plain: dict[str, int]) -> Array:
-    """Of GELU: 1 + tanh and 1 + erf lose digits where they are near 0, so 8 ulp of 1 times all that is multiplied."""
+    """Return the additional error allowed for GELU, where 1 + tanh and 1 + erf lose digits near 0.
+
+    It is 8 ulp of 1, times all factors.
+    """
     x = np.abs(case.values("x"))[..., : plain["M"] * (1 + plain["gated"]) * plain["n"]]
     halves = x.reshape(*case.memory.shape[:2], plain["M"], 1 + plain["gated"], plain["n"])
     lost = "gelu" in ACTIVATIONS[plain["function"]]
@@ -302,7 +312,10 @@ def _activation_error(case: Case, plain: dict[str, int]) -> Array:
 
 
 def _rope_error(case: Case, plain: dict[str, int]) -> Array:
-    """``[rows, cols, M, heads, F]``: 4 ulp of cos and sin times both members of the pair, and two roundings."""
+    """Return the error allowed for rotary embeddings, ``[rows, cols, M, heads, F]``.
+
+    It is 4 ulp of cos and sin times both members of the pair, and two roundings.
+    """
     F, R = plain["F"], plain["R"]
     heads = np.abs(case.values("x")).reshape(*case.memory.shape[:2], plain["M"], -1, F)
     either = heads[..., : R // 2] + heads[..., R // 2 : R]

@@ -1,4 +1,4 @@
-"""Compiled code is never older than its sources, is shared by whoever has the same, and is missed nowhere else."""
+"""Compiled code is never older than its sources, is shared, and may be missing without harm."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ OVERRUN = "import numpy; from wse_kernels import caller; caller.write_past_the_e
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A copy of the kernels, without oracles, and a compiled caller of a compiled helper in another file."""
+    """Return a copy of the kernels, with a compiled caller and a helper in two further files."""
     copy = tmp_path / "wse_kernels"
     ignored = shutil.ignore_patterns("__pycache__", "oracle")
     shutil.copytree(Path(wse_kernels.__file__).parent, copy, ignore=ignored)
@@ -65,7 +65,7 @@ def package(tmp_path: Path) -> Path:
 
 
 def python(package: Path, code: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    """Run ``code`` with that copy and a cache beside it; numba's own settings are those given alone."""
+    """Run ``code`` with that copy, a cache beside it, and only the given numba settings."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
     home = {"PYTHONPATH": str(package.parent), "XDG_CACHE_HOME": str(package.parent / "cache")}
     command = [sys.executable, "-B", "-c", code]
@@ -177,7 +177,7 @@ def test_a_user_without_a_home_has_no_cache(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.slow
 def test_processes_that_compile_at_the_same_time_keep_what_each_of_them_compiled(package: Path) -> None:
-    """Numba's own cache numbers the files of a function, and two processes may give one number to different types."""
+    """Numba's own cache may use the same file name in two processes for different types."""
     arguments = ["1", "1.5"]
     with ThreadPoolExecutor(len(arguments)) as pool:
         codes = [MISSED.format(argument=argument) for argument in arguments]

@@ -1,4 +1,4 @@
-"""Every compute kernel equals its oracle: bit for bit, except where exp, cos or sin round differently."""
+"""Every compute kernel equals its oracle bit for bit, unless exp, cos or sin round differently."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ CODE_PRODUCTS = ("matmul_int8", "matmul_fp8", "matmul_int4", "matmul_mxfp4", "ma
 
 
 def builds() -> Iterator[Any]:
-    """Kernel, types and build of each case; builds for all cores of few kernels."""
+    """Return kernel, types and build of each case.
+
+    Few kernels are tested in the build for all cores.
+    """
     for kernel in SIZES:
         marks = [pytest.mark.smoke] if kernel in SMOKE else []
         for types in types_of(kernel):
@@ -88,7 +91,7 @@ def test_kernel_equals_oracle_with_several_blocks_a_row_and_lanes_without_a_pe(
 @pytest.mark.parametrize("cols", [16, 19, 45])
 @pytest.mark.parametrize("kernel", ["matmul", "matmul_act", "gemv", *CODE_PRODUCTS])
 def test_a_product_in_vectors_of_lanes_equals_its_oracle(kernel: str, cols: int) -> None:
-    """More tokens, terms and outputs than are worked on at once, and counts that do not divide into blocks."""
+    """There are more tokens, terms and outputs than are computed at once, and odd numbers."""
     for types in types_of(kernel):
         for M, K, N in ((1, 19, 5), (2, 1, 4), (3, 5, 6), (19, 17, 5), (5, 33, 9)):
             size = {"M": M, "K": K, "N": N, "rows": 3, "B": 2}
@@ -99,7 +102,7 @@ def test_a_product_in_vectors_of_lanes_equals_its_oracle(kernel: str, cols: int)
 @pytest.mark.parametrize("element", ["float16", "bfloat16"])
 @pytest.mark.parametrize("kernel", ["matmul", "gemv"])
 def test_products_of_halves_in_vectors_of_lanes_equal_their_oracle(kernel: str, element: str) -> None:
-    """Sums are rounded in registers, after each term, to what the accumulators hold."""
+    """Sums in registers are rounded to the accumulator type after each term."""
     for M, K, N, cols in ((3, 5, 6, 16), (19, 17, 5, 19), (1, 33, 9, 45)):
         check(kernel, (element, element), "serial", {"M": M, "K": K, "N": N}, 1, cols, (0, 1), seed=3 * M + cols)
 
@@ -107,7 +110,7 @@ def test_products_of_halves_in_vectors_of_lanes_equal_their_oracle(kernel: str, 
 @pytest.mark.skipif(not JIT, reason="vectors are interpreted as other functions")
 @pytest.mark.parametrize("kernel", slow_but(["matmul_int4", "matmul_mxfp4", "matmul_fp8_blocks"], "matmul_int4"))
 def test_codes_times_factors_are_rounded_to_halves_in_vectors_of_lanes(kernel: str) -> None:
-    """Groups begin elsewhere in every lane, and the last lanes fill no vector."""
+    """Groups begin at different rows in every lane, and the last lanes do not fill a vector."""
     for M, K, N, cols in ((1, 19, 5, 45), (3, 5, 6, 19)):
         size = {"M": M, "K": K, "N": N, "rows": 3, "B": 2}
         check(kernel, COMMON_TYPES, "serial", {n: size[n] for n in SIZES[kernel]}, 1, cols, (0, 1), seed=3 * M + cols)
@@ -116,7 +119,10 @@ def test_codes_times_factors_are_rounded_to_halves_in_vectors_of_lanes(kernel: s
 @pytest.mark.skipif(not JIT, reason="vectors are interpreted as other functions")
 @pytest.mark.parametrize("kernel", EXPERT_PRODUCTS)
 def test_products_with_experts_in_vectors_of_lanes_equal_their_oracle(kernel: str) -> None:
-    """Lists are the same on all PEs or each its own; lanes of other pairs, and the last ones of none, keep theirs."""
+    """Lists are equal or different on all PEs.
+
+    Lanes of other pairs, and lanes without a PE, keep their values.
+    """
     for types in types_of(kernel):
         check_experts(kernel, types)
 
@@ -136,7 +142,7 @@ def check_experts(kernel: str, types: tuple[str, str]) -> None:
 @pytest.mark.skipif(not JIT, reason="blocks of fewer lanes do the same where kernels are interpreted")
 @pytest.mark.parametrize("kernel", ["attention_scores", "attention_values"])
 def test_products_with_a_cache_in_vectors_of_lanes_equal_their_oracle(kernel: str) -> None:
-    """Of many tokens, and of many heads that share entries of the cache."""
+    """There are many tokens, or many heads that share cache entries."""
     for types in types_of(kernel):
         for M, heads, seed in ((3, 2, 1), (3, 2, 2), (1, 3, 3), (2, 5, 4)):
             size = {"M": M, "Hk": 2, "queries_per_kv": heads, "F": 5, "capacity": 7}
@@ -151,7 +157,7 @@ def test_products_with_a_cache_in_vectors_of_lanes_equal_their_oracle(kernel: st
     seed=st.integers(0, 2**32 - 1),
 )
 def test_matmul_stays_within_the_bound_of_its_sums(M: int, K: int, N: int, seed: int) -> None:
-    """|got - x @ w| <= 2 K eps |x| @ |w|, x @ w taken in float64."""
+    """|got - x @ w| <= 2 K eps |x| @ |w|, where x @ w is computed in float64."""
     rng = np.random.default_rng(seed)
     plain = {"M": M, "K": K, "N": N, "k_stride": N, "n_stride": 1, "out_stride": N, "add": 0}
     shape = Shape({"x": M * K, "w": K * N, "out": M * N}, plain, {}, np.zeros((1, 8), np.int32))
@@ -174,7 +180,7 @@ def test_matmul_stays_within_the_bound_of_its_sums(M: int, K: int, N: int, seed:
 def test_a_whole_turn_of_the_ring_is_a_softmax_over_all_rows(
     ring: int, M: int, share: int, T: int, window: int, seed: int
 ) -> None:
-    """After round 0 to ring - 1 and the division, a token has attended to every entry of its window."""
+    """After all rounds and the division, a token has attended to every entry of its window."""
     rng = np.random.default_rng(seed)
     F, tokens = 3, ring * T
     position = rng.permutation(tokens).astype(np.int32).reshape(ring, T)

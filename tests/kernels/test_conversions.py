@@ -1,4 +1,4 @@
-"""``widen`` and ``narrow`` are the IEEE conversions, over every half and bfloat16 and over many floats."""
+"""``widen`` and ``narrow`` are the IEEE conversions, for all 16-bit values and for many floats."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def every_pattern() -> Array:
 
 
 def floats(element: str) -> Array:
-    """Every value of the narrow type, both neighbours, the ties between values, infinities, and floats of any bits."""
+    """Return all values of the narrow type, neighbours, ties, infinities and random floats."""
     rng = np.random.default_rng(16)
     step = 1 if JIT else 17
     with np.errstate(invalid="ignore"):
@@ -83,7 +83,7 @@ def test_narrowing_rounds_to_nearest_even(element: str) -> None:
 
 @pytest.mark.parametrize("element", NARROW)
 def test_narrowing_keeps_nan_and_its_sign(element: str) -> None:
-    """Also those whose upper bits alone would read as an infinity."""
+    """This includes NaNs whose upper bits alone would be an infinity."""
     bits = np.array([0x7FC00000, 0xFFC00000, 0x7FFFFFFF, 0xFFFFFFFF, 0x7FA00000, 0x7F800001, 0xFF800001], np.uint32)
     values = bits.view(np.float32)
     got = np.zeros(len(values), NARROW[element][0])
@@ -116,7 +116,7 @@ def test_narrowing_undoes_widening(element: str) -> None:
 
 @intrinsic
 def _rounded_product(typing_context: Any, code: Any, factor: Any) -> Any:
-    """The product of a code and an element, as `wse_kernels._weights` makes it."""
+    """Return the product of a code and an element, as `wse_kernels._weights` computes it."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return rounded_product_ir(builder, factor, builder.fmul(args[0], widen_ir(builder, factor, args[1])))
@@ -137,7 +137,7 @@ def multiply_all(code: Any, factors: Array, products: Array, expected_products: 
 @pytest.mark.skipif(not JIT, reason="interpreted products are rounded by narrow")
 @pytest.mark.parametrize("element", NARROW)
 def test_products_with_codes_are_rounded_as_any_number(element: str) -> None:
-    """Codes of four bits times every element: also infinities, what is no number, and what is below normal numbers."""
+    """All 4-bit codes are multiplied by all elements, including infinite and subnormal ones."""
     factors, products = every_pattern().view(NARROW[element][0]), np.zeros((2, 1 << 16), np.float32)
     for code in range(-8, 8):
         multiply_all(np.float32(code), factors, *products)

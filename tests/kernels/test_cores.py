@@ -1,4 +1,4 @@
-"""A range that is spread over the cores: every index is done once, and an error on any core is one of the kernel."""
+"""A range is distributed over all cores. Every index is processed once; errors are passed on."""
 
 from __future__ import annotations
 

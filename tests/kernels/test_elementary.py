@@ -1,4 +1,4 @@
-"""The kernels' elementary functions: errors against float64, values at the ends, and the same bits on every machine."""
+"""Errors of elementary functions against float64, special values, and equal bits everywhere."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def made(function: Vector, x: Array) -> Array:
 
 
 def spread(largest: float, count: int) -> Array:
-    """Floats of both signs up to ``largest``: as dense in every binade, spread evenly, and quarter turns."""
+    """Return floats of both signs: equally many per binade, evenly spaced, and quarter turns."""
     rng = np.random.default_rng(5)
     bits = rng.integers(np.float32(2.0**-30).view(np.int32), np.float32(largest).view(np.int32), count, dtype=np.int32)
     even = rng.uniform(0, min(largest, 32.0), count).astype(np.float32)
@@ -152,7 +152,7 @@ def test_squares_of_sine_and_cosine_are_one_together() -> None:
     ],
 )
 def test_bits_are_the_same_on_every_machine_compiled_or_interpreted(name: str, digest: str) -> None:
-    """Arguments are exact products of small numbers, and digests were made once."""
+    """Arguments are exact products of small numbers, and the digests were computed once."""
     function, _, largest, _, _ = FUNCTIONS[name]
     steps = np.arange(-400, 401, dtype=np.float32) / np.float32(512)
     x = np.concatenate([steps, steps**3 * np.float32(min(largest, 2.0**20))])

@@ -1,4 +1,4 @@
-"""Records say how much of a PE's memory a kernel may touch: its oracle touches no more."""
+"""Oracles touch no more of a PE's memory than the record of their kernel allows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wse_kernels.oracle.memory import ELEMENT_BYTES, Pe
 
 @pytest.fixture
 def touched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """First byte and end of all that PEs read and write from now on."""
+    """Record the first byte and the end of all ranges that PEs read and write from now on."""
     stretches: list[tuple[int, int]] = []
     read, write, of_bytes = Pe.read, Pe.write, Pe.bytes
 

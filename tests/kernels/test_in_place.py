@@ -1,4 +1,4 @@
-"""Kernels whose records say that an output may be where an operand is: they make the same there as anywhere."""
+"""Kernels whose output may overwrite an operand give the same result there as elsewhere."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from tests.kernels.helpers import (
     COMMON_TYPES,
     STORAGE,
+    ByteRange,
     Case,
-    Stretch,
     from_lanes,
     lanes_of,
     make_case,
@@ -27,10 +27,13 @@ REPLACING = [
 
 
 def made_in_place(case: Case, source: str, target: str) -> np.ndarray:
-    """What the kernel makes with its output where an operand begins; lanes of both are not in the same bytes."""
+    """Return the kernel's output if it is stored at the address of an operand.
+
+    The lanes of both do not occupy the same bytes.
+    """
     cols, start = case.memory.shape[1], case.buffers[source].start
     made = case.buffers[target]
-    moved = Stretch(start, start + made.end - made.start, made.element)
+    moved = ByteRange(start, start + made.end - made.start, made.element)
     blocked, a = to_lanes(case.memory, list(case.buffers.values())), case.a.copy()
     a[2], a[kernel_named(case.kernel).index[target]] = lanes_of(cols)[0], moved.address
     types = (case.types[0], case.types[0], case.types[1], "float32", "uint8")

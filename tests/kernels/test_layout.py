@@ -1,4 +1,4 @@
-"""The emulator's arena lays PEs out as the kernels expect: checked against conversions written apart from it."""
+"""The emulator's arena lays out PEs as kernels expect. The check is independent of its code."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored_values import store_values
 
-from tests.kernels.helpers import MOST_LANES, NUMPY_TYPE, Stretch, from_lanes, lanes_of, lay_out, numbers, to_lanes
+from tests.kernels.helpers import MOST_LANES, NUMPY_TYPE, ByteRange, from_lanes, lanes_of, lay_out, numbers, to_lanes
 from wse.backends.execute.arena import Arena
 
 COLS = st.sampled_from([1, 2, 7, 127, 128, 129, 250, 257])
 SIZES = st.lists(st.tuples(st.integers(1, 5), st.sampled_from(sorted(NUMPY_TYPE))), min_size=1, max_size=4)
 
 
-def random_memory(rows: int, cols: int, stretches: list[Stretch], size: int, seed: int) -> np.ndarray:
+def random_memory(rows: int, cols: int, stretches: list[ByteRange], size: int, seed: int) -> np.ndarray:
     memory = np.zeros((rows, cols, size), np.uint8)
     for s in stretches:
         number = NUMPY_TYPE[s.element]
@@ -25,7 +25,7 @@ def random_memory(rows: int, cols: int, stretches: list[Stretch], size: int, see
 
 
 def spare_lanes(arena: Arena) -> int:
-    """Lanes of a block beyond those that the columns need."""
+    """Return the number of lanes of a block beyond those that the columns need."""
     return arena.lanes - lanes_of(arena.cols)[1]
 
 

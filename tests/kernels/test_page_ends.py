@@ -1,6 +1,7 @@
-"""Kernels written as vector instructions touch nothing beyond the ends of arrays, with lanes to spare and without.
+"""Kernels made of vector instructions touch nothing beyond the ends of arrays.
 
-Interpreted, they are other Python functions, which index arrays; compiled, nothing checks their loads and stores.
+Interpreted kernels are plain Python and index arrays safely. Compiled loads and stores are not
+checked by anything else.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ COLUMNS = [(16, 0), (19, 0), (31, 1), (5, 2)]
 
 
 def run_at_page_ends() -> None:
-    """Run kernels beside their oracles on memory that ends, and begins, beside closed pages."""
+    """Run kernels and oracles on memory that ends, or begins, next to an inaccessible page."""
     plain = helpers.to_lanes
     helpers.GUARD_BYTES = 0
     for at_end in (True, False):
@@ -54,7 +55,7 @@ def run_at_page_ends() -> None:
 
 
 def ended(code: str) -> int:
-    """The exit status of a process that runs ``code``."""
+    """Return the exit status of a process that runs ``code``."""
     paths = {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONFAULTHANDLER": "1"}
     return subprocess.run([sys.executable, "-c", code], env=os.environ | paths, check=False).returncode
 

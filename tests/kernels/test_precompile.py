@@ -1,4 +1,4 @@
-"""Kernels are compiled before they are called, by several processes where many are missing, whatever befalls these."""
+"""Kernels are compiled before they are called, by several processes, whatever happens to these."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VIEWS = {"store": 2, "copy": 1, "clear": 1}
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder of kernels, also for processes that are started, of which there is one for each kernel."""
+    """Use an empty cache folder, also in helper processes, of which there is one per kernel."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     assert _jit.KERNEL_FILES.folder is not None
@@ -35,13 +35,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def calls() -> list[tuple[Any, list[Any]]]:
-    """Kernels that were not compiled in this process, with arguments."""
+    """Return calls of kernels that this process has not compiled."""
     view, operands = np.zeros((1, 8, 8), np.float32), np.zeros(8, np.int64)
     return [(_jit.kernel(over_blocks(COMPUTE[name])), [*[view] * VIEWS[name], operands]) for name in NAMES]
 
 
 def misses(functions: list[tuple[Any, list[Any]]]) -> list[int]:
-    """The number of times that this process compiled each function; all can be called without that."""
+    """Return how often this process has compiled each function.
+
+    Calling them afterwards must not compile anything.
+    """
     assert all(len(function.overloads) == 1 for function, _ in functions)
     return [sum(function.stats.cache_misses.values()) for function, _ in functions]
 

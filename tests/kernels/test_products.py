@@ -1,4 +1,4 @@
-"""Products at their edges: without terms, and in lanes whose groups have no scales."""
+"""Edge cases of products: no terms, and lanes whose groups have no scales."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ELEMENTS = 200
 
 
 def product(kernel: str, numbers: dict[str, int], groups: list[int], cols: int) -> Case:
-    """A product of a row of PEs for each of the groups, which all terms are in."""
+    """Return a product on a row of PEs, in which all terms belong to the given group of each PE."""
     views, lines = kernel_named(kernel).views, (len(groups), cols)
     plain = {"N": N, "k_stride": N, "n_stride": 1, "out_stride": N, "G": 3, "B": 2, "rows": 1} | numbers
     contents = {
@@ -35,7 +35,7 @@ def product(kernel: str, numbers: dict[str, int], groups: list[int], cols: int) 
 
 
 def sums(case: Case) -> np.ndarray:
-    """What the PEs have instead of the sums ``[rows, cols, M N]`` once the kernel ran."""
+    """Return the sums ``[rows, cols, M N]`` that a kernel leaves in the PEs."""
     after = case.values("out", run_kernel(case, compiled_kernel(case.kernel).serial))
     return np.asarray(after[..., : N * case.a[3 + [*kernel_named(case.kernel).views].index("M")]])
 
@@ -58,7 +58,10 @@ def test_a_sum_without_terms_keeps_what_it_is_added_to(M: int) -> None:
 @pytest.mark.parametrize("M", [1, 3])
 @pytest.mark.parametrize("kernel", ["matmul_int4", "matmul_mxfp4", "matmul_fp8_blocks"])
 def test_codes_of_a_group_without_scales_add_nothing(kernel: str, M: int) -> None:
-    """Lanes without a PE may hold such a group; factors are neither those of other lanes nor left over."""
+    """Lanes without a PE may contain such a group.
+
+    Their factors must not come from other lanes or earlier terms.
+    """
     in_groups, in_none = sums(product(kernel, {"M": M, "K": 3}, [1, 255], 16))
     assert in_groups.any()
     assert not in_none.any()

@@ -1,4 +1,4 @@
-"""Random numbers: those of the published generator, at any place, near to a normal distribution."""
+"""Random numbers equal those of the published generator at any position, and are nearly normal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def drawn(key: int, first: int, count: int, mean: float = 0.0, factor: float = 1
 
 
 def test_words_are_those_of_splitmix64() -> None:
-    """The first of the seed 1234567, as https://rosettacode.org/wiki/Pseudo-random_numbers/Splitmix64 lists them."""
+    """The expected values are published.
+
+    They are for seed 1234567, from https://rosettacode.org/wiki/Pseudo-random_numbers/Splitmix64.
+    """
     published = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
     assert [oracle._word(1234567, place) for place in range(4)] == published
 
@@ -52,7 +55,10 @@ def test_a_number_follows_from_its_place_alone() -> None:
 
 @pytest.mark.skipif(not JIT, reason="interpreted, so many numbers take long")
 def test_numbers_are_near_to_a_normal_distribution() -> None:
-    """Its mean, deviation and quantiles; the four parts' sum has fewer numbers far out."""
+    """Mean, deviation and quantiles are compared.
+
+    The sum of four parts has fewer values far from the mean.
+    """
     values = drawn(3, 0, 1 << 20, factor=1 / DEVIATION).astype(np.float64)
     assert abs(values.mean()) < 4 / 1024
     assert abs(values.std() - 1) < 4 / 1024

@@ -1,4 +1,4 @@
-"""The comparison with the oracle can fail: a kernel with one wrong index is distinguished from the right one."""
+"""The comparison with the oracle can fail: a kernel with one wrong index is detected."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ SABOTAGE = [
 
 
 def load(module: ModuleType, wrong: str, right: str, folder: Path) -> ModuleType:
-    """A copy of a kernel file with every ``right`` replaced by ``wrong``."""
+    """Load a copy of a kernel file in which every ``right`` is replaced by ``wrong``."""
     text = Path(module.__file__ or "").read_text()
     assert right in text
     path = folder / f"sabotaged_{module.__name__.rpartition('.')[2]}.py"

@@ -1,4 +1,4 @@
-"""Kernels go on on one core while other programs have the others, and come back to all."""
+"""Kernels use a single core while other programs use the others, and return to all cores later."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wse_kernels.shared_cores import LONGEST_REST_S, SHORTEST_REST_S, TASKS, WIN
 
 
 class Machine:
-    """A clock, the seconds that threads waited for cores, and the number of threads of kernels."""
+    """Simulated machine: a clock, the waiting time of threads, and the number of kernel threads."""
 
     def __init__(self) -> None:
         self.now_s, self.waited_s, self.threads = 0.0, 0.0, 4
@@ -23,7 +23,10 @@ class Machine:
         self.threads = threads
 
     def run(self, seconds: float, waiting: float) -> list[int]:
-        """The threads after each of many steps; while they are several, so many seconds are waited in each."""
+        """Return the number of threads after each of many steps.
+
+        ``waiting`` is the waiting time per second while there are several threads.
+        """
         found, end_s = [], self.now_s + seconds
         while self.now_s < end_s:
             self.now_s += WINDOW_S / 7
@@ -66,7 +69,7 @@ def test_a_rest_goes_on_in_the_next_steps_and_nowhere_between() -> None:
 
 @pytest.mark.skipif(not list(TASKS.glob("*/schedstat")), reason="the system does not tell how long threads waited")
 def test_waiting_for_a_core_is_seen() -> None:
-    """Two processes on one core take turns."""
+    """Two processes share one core."""
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(cores)})
     try:

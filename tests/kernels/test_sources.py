@@ -1,4 +1,4 @@
-"""Rules of the kernels' source text: two imports of numba, files that stand alone, oracles and operands of one name."""
+"""Rules for the sources of kernels: imports of numba, independent files, and matching oracles."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def parameters(function: ast.FunctionDef) -> list[str]:
 
 
 def imported(path: Path) -> set[str]:
-    """Modules that a file imports, anywhere in it."""
+    """Return the modules that a file imports anywhere."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -53,14 +53,17 @@ def imported(path: Path) -> set[str]:
 
 
 OF_MESSAGES = {"along_columns_in_place", "along_rows_in_place", "exchange_along_columns", "exchange_along_rows"}
-"""Kernels that execute the messages of others in another way; their oracles are those of these."""
+"""Kernels that execute the messages of other kernels in another way.
+
+They are compared with the oracles of those.
+"""
 
 FUNCTIONS = {name: node for path in KERNEL_FILES for name, node in functions(path).items()}
 KERNELS = {name: node for name, node in FUNCTIONS.items() if not name.startswith("_")}
 
 
 def subscripts(name: str, array: str) -> list[ast.expr]:
-    """What stands in the brackets of every ``array[...]`` of a kernel, and of the helpers that it calls."""
+    """Return the index expressions of every ``array[...]`` in a kernel and in its helpers."""
     nodes = list(ast.walk(FUNCTIONS[name]))
     calls = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     return [
@@ -77,7 +80,7 @@ def test_numba_is_imported_in_two_files() -> None:
 
 @pytest.mark.parametrize("path", KERNEL_FILES, ids=lambda p: p.name)
 def test_a_kernel_file_imports_no_other_kernel_file(path: Path) -> None:
-    """A kernel is read on its own, with what all of them are made of."""
+    """A kernel can be read on its own, together with the shared helper files."""
     made_of = {f"wse_kernels.{file.stem}" for file in PACKAGE.glob("_*.py")}
     assert {name for name in imported(path) if name.startswith(("wse", "."))} <= made_of
 
@@ -127,7 +130,7 @@ def test_kernels_without_views_have_an_oracle_of_the_same_operands(name: str) ->
 
 
 def control_words() -> dict[int, str]:
-    """The words of ``ctl`` as the package docstring lists them."""
+    """Return the words of ``ctl`` as the docstring of the package lists them."""
     text = " ".join((wse_kernels.__doc__ or "").split())
     listed = text.partition("Words: ")[2].partition(", 8 + slot:")[0]
     return {int(word[0]): word[2:] for word in re.split(r", (?=\d )", listed)}
@@ -168,7 +171,10 @@ def test_control_words_agree_between_kernels_and_cache_balance() -> None:
     ],
 )
 def test_a_kernel_reads_the_control_words_of_its_purpose(name: str, words: set[int]) -> None:
-    """Words that a kernel writes as numbers; ``OLDEST`` and ``SLOTS`` are checked by value above."""
+    """Only words that a kernel writes as numbers are checked.
+
+    ``OLDEST`` and ``SLOTS`` are checked above.
+    """
     read = [s.elts[1] for s in subscripts(name, "ctl") if isinstance(s, ast.Tuple)]
     assert {word.value for word in read if isinstance(word, ast.Constant)} == words
 
@@ -190,7 +196,7 @@ def test_activation_functions_have_one_numbering() -> None:
 
 
 def test_codings_have_one_numbering() -> None:
-    """The oracle and the cycle model count them as the compiler does."""
+    """The oracle and the cycle model number codings as the compiler does."""
     for coding in (*CODINGS.values(), fp8_blocks(128, 128)):
         name = coding.name.upper()
         assert coding.number == getattr(_codes, name) == getattr(products, name)

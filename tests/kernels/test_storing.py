@@ -1,4 +1,4 @@
-"""Storing kernels equal their oracle, bit for bit: indices, pairs of element types, padding and spare lanes."""
+"""Storing kernels equal their oracle bit for bit: all element types, padding and spare lanes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ PAIRS = [("float32", "float16"), ("bfloat16", "float32"), ("float16", "bfloat16"
 
 
 def index(rng: np.random.Generator, mesh: tuple[int, int], count: int, size: int) -> Any:
-    """int32 ``[mesh rows or 1, count, mesh columns or 1]`` below ``size``, some of it padding."""
+    """Return random indices below ``size``, some of them padding.
+
+    They are int32 ``[mesh rows or 1, count, mesh columns or 1]``.
+    """
     varies = rng.integers(0, 2, 2)
     shape = (mesh[0] if varies[0] else 1, count, mesh[1] if varies[1] else 1)
     return rng.integers(-1, size, shape).astype(np.int32)
@@ -26,7 +29,7 @@ def index(rng: np.random.Generator, mesh: tuple[int, int], count: int, size: int
 def patch(
     rng: np.random.Generator, rows: int, cols: int, counts: tuple[int, int], size: tuple[int, int]
 ) -> tuple[tuple[int, int, int], list[Any], Any]:
-    """The shape of the arena's view, the indices and places of a patch, and its operands."""
+    """Return the shape of the arena's view, the indices and places of a patch, and its operands."""
     first_row, first_col = int(rng.integers(0, rows)), int(rng.integers(0, cols))
     mesh = int(rng.integers(1, rows - first_row + 1)), int(rng.integers(1, cols - first_col + 1))
     blocks = -(-cols // 5)

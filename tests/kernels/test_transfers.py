@@ -1,4 +1,4 @@
-"""Every transfer kernel equals its oracle: the words that arrive, bit for bit, and those that it counts on links."""
+"""Every transfer kernel equals its oracle, in the words that arrive and in those on links."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.kernels.helpers import (
     JIT,
     NUMPY_TYPE,
     Array,
-    Stretch,
+    ByteRange,
     from_lanes,
     lanes_of,
     lay_out,
@@ -50,8 +50,8 @@ REPLACE, ADD, MAX, ARGMAX, MULTICAST, COPY = 0, 1, 2, 3, 4, 5
 
 def filled(
     rng: np.random.Generator, rows: int, cols: int, sizes: list[int], element: str
-) -> tuple[Array, list[Stretch]]:
-    """PE memory with one buffer of ``element`` for each size."""
+) -> tuple[Array, list[ByteRange]]:
+    """Return PE memory with one buffer of ``element`` for each size, and the ranges of bytes."""
     stretches, size = lay_out([(n, element) for n in sizes])
     memory = np.zeros((rows, cols, size), np.uint8)
     for stretch, n in zip(stretches, sizes, strict=True):
@@ -62,7 +62,10 @@ def filled(
 
 
 def random_messages(rng: np.random.Generator, length: int, n: int) -> tuple[Array, Array]:
-    """Three variants of up to six messages along a line; pairs only where there are whole pairs to send."""
+    """Return three variants of up to six messages along a line.
+
+    Messages of (value, index) pairs are included only if the number of elements is even.
+    """
     count = rng.integers(0, 7, 3)
     first = np.concatenate([[0], np.cumsum(count)]).astype(np.int32)
     arrivals = [arrival for arrival in range(7) if arrival != ARGMAX or n % 2 == 0]
@@ -73,7 +76,7 @@ def random_messages(rng: np.random.Generator, length: int, n: int) -> tuple[Arra
 
 
 def random_stretches(rng: np.random.Generator, messages: Array, n: int) -> Array:
-    """The first element and the elements of each message; all where it has pairs."""
+    """Return first element and number of elements of each message; all elements for pairs."""
     first = rng.integers(0, n, len(messages))
     stretches = np.stack([first, rng.integers(0, n - first + 1)], axis=1)
     stretches[messages[:, 2] == ARGMAX] = 0, n
@@ -120,7 +123,10 @@ def test_messages_along_rows(build: str, element: str, rows: int, cols: int, n: 
 @pytest.mark.parametrize(("element", "build"), IN_VECTORS)
 @pytest.mark.parametrize("arrival", [ADD, MAX])
 def test_sums_along_rows_that_are_turned(build: str, element: str, arrival: int) -> None:
-    """A chain to the middle from both ends of three blocks, in two parts; in the middle rows other messages between."""
+    """Chains run to the middle from both ends of three blocks, in two parts.
+
+    Some rows have other messages in between.
+    """
     rng = np.random.default_rng(5)
     rows, cols, n, middle = (35, 259, 6, 130) if JIT else (18, 131, 3, 65)
     chain = [(col, col + 1) for col in range(middle)] + [(col, col - 1) for col in range(cols - 1, middle, -1)]
@@ -143,7 +149,10 @@ def test_sums_along_rows_that_are_turned(build: str, element: str, arrival: int)
 @pytest.mark.parametrize(("element", "build"), IN_VECTORS)
 @pytest.mark.parametrize("arrival", [ADD, MAX])
 def test_sums_along_rows_that_multicasts_fill(build: str, element: str, arrival: int) -> None:
-    """Chains to a PE of the middle and to each end of two parts of a row; few sums, which are not turned, elsewhere."""
+    """Chains run to a middle PE and to each end, in two parts of a row.
+
+    Other rows have few sums, which are not transposed.
+    """
     rng = np.random.default_rng(6)
     rows, cols, n, middle = (35, 259, 9, 130) if JIT else (18, 131, 3, 65)
     kind, last = Arrival(arrival), cols - 1
@@ -209,7 +218,7 @@ def test_messages_along_columns_in_vectors(element: str) -> None:
 
 
 def random_exchange(rng: np.random.Generator, length: int, lines: int) -> LineSchedule:
-    """Two variants: mostly shifts by a few PEs, and words that nobody stores."""
+    """Return two variants of an exchange, mostly shifts. Some words are stored nowhere."""
     groups = []
     for _ in range(2):
         targets = rng.permutation(length)[: rng.integers(1, length + 1)]
@@ -295,7 +304,10 @@ def test_sums_in_place_are_their_messages(build: str, element: str, cols: int, n
     seed=st.integers(0, 2**32 - 1),
 )
 def test_messages_along_columns_in_place(build: str, element: str, rows: int, cols: int, n: int, seed: int) -> None:
-    """Any messages in any order, also such that nobody would send: of what was sent before, and to several PEs."""
+    """Messages are arbitrary, including ones that no pattern has.
+
+    Examples are words that were sent before, and words that are sent to several PEs.
+    """
     rng = np.random.default_rng(seed)
     memory, stretches = filled(rng, rows, cols, [n], element)
     ends, kinds = rng.integers(0, rows, (2 * rows, 2)).tolist(), list(set(Arrival) - {Arrival.ARGMAX})
@@ -313,7 +325,7 @@ def test_messages_along_columns_in_place(build: str, element: str, rows: int, co
 
 
 def test_sums_that_a_multicast_overwrites_are_stored_once() -> None:
-    """Two chains to PE 2; without the multicast each PE keeps the sum that it sent on."""
+    """Two chains lead to PE 2. Without the multicast, each PE keeps the sum that it has sent on."""
     chains = [(0, 1, ADD), (1, 2, ADD), (4, 3, ADD), (3, 2, ADD)]
     sums = [(LOAD, 0), (ACCUMULATE, 1), (ACCUMULATE, 2), (STORE, 2), (LOAD, 4), (ACCUMULATE, 3), (ACCUMULATE, 2)]
     ends = [(2, 0, MULTICAST), (2, 4, MULTICAST)]

@@ -1,4 +1,4 @@
-"""The wavelet kernel against its slow twin, on machines that mix patterns, colours and directions."""
+"""The wavelet kernel equals its oracle on machines with mixed patterns, colours and directions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Property tests without a deadline: a loaded machine is no bug."""
+"""Property tests have no deadline, because a loaded machine is not a bug."""
 
 from __future__ import annotations
 

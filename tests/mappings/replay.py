@@ -1,4 +1,4 @@
-"""Carries out a line schedule on Python values: numbers, arrays, or labels that say where a word came from."""
+"""Execution of a line schedule on Python values: numbers, arrays, or labels of words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from wse_mappings.schedule import Arrival, LineSchedule
 def replay(
     schedule: LineSchedule, source: list[Any], target: list[Any] | None = None, line: int = 0, round_: int = 0
 ) -> list[Any]:
-    """What every PE of one line holds at the target address after one round; in place without ``target``."""
+    """Return what every PE of one line has at the target address after one round.
+
+    Without ``target``, words are sent and received at the same address.
+    """
     here = list(source)
     there = here if target is None else list(target)
     for start, end, arrival in schedule.of_line(line, round_).tolist():
@@ -30,7 +33,7 @@ def replay(
 
 
 def hops(schedule: LineSchedule, line: int = 0, round_: int = 0) -> list[int]:
-    """Links that each message crosses."""
+    """Return the number of links that each message crosses."""
     return [
         abs(int(start) - int(end)) for start, end, arrival in schedule.of_line(line, round_) if arrival != Arrival.COPY
     ]

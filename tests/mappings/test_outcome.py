@@ -1,4 +1,4 @@
-"""What a pattern does on a line, found by following every PE's words; and what is wrong with one that does not."""
+"""Outcomes of patterns on a line, and the faults of patterns that compute nothing."""
 
 from __future__ import annotations
 
@@ -53,12 +53,18 @@ def line(length: int, *messages: tuple[int, int, Arrival], colours: int = 1) -> 
         (line(4, (0, 2, MULTICAST)), "the words of PE 0 do not reach PE 3"),
         (line(8, (1, 0, REPLACE)), "the words of PE 1 do not reach PE 2, 3, 4, 5 and 2 more"),
         (line(3, (3, 0, ADD)), "message 0 goes from PE 3 to PE 0, on a line of PEs 0 to 2"),
-        (line(3, (1, 1, ADD)), "message 0 goes from PE 1 to PE 1, which is the same"),
-        (replace(line(3, (2, 1, ADD)), messages=np.array([[2, 1, 9]], np.int32)), "message 0 arrives as 9, no Arrival"),
-        (line(3, (0, 1, MULTICAST), (0, 2, MULTICAST)), "messages 0 and 1 are multicasts of PE 0 the same way"),
+        (line(3, (1, 1, ADD)), "message 0 goes from PE 1 to itself; only an Arrival.COPY may do that"),
+        (
+            replace(line(3, (2, 1, ADD)), messages=np.array([[2, 1, 9]], np.int32)),
+            "message 0 arrives as 9, which is no Arrival",
+        ),
+        (
+            line(3, (0, 1, MULTICAST), (0, 2, MULTICAST)),
+            "messages 0 and 1 are multicasts from PE 0 in the same direction",
+        ),
         (
             replace(line(2, (1, 0, ADD)), message_colours=np.array([1], np.int32)),
-            "a message has colour 1, and colours = 1",
+            "a message has colour 1, but colours = 1; give 2",
         ),
         (gather(4, 1, (1, 2), 0), "2 of 4 PEs have a part of the words"),
     ],

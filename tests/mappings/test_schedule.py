@@ -1,4 +1,4 @@
-"""A line schedule gives each line its messages in each round."""
+"""A line schedule returns the messages of each line in each round."""
 
 from __future__ import annotations
 

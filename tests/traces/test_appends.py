@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -68,3 +69,17 @@ def test_tables_longer_than_a_chunk(tmp_path):
     with open_trace(tmp_path / "t.h5") as trace:
         np.testing.assert_array_equal(trace.column("experts/tokens"), np.concatenate(parts))
         np.testing.assert_array_equal(trace.column("experts/tokens", 4000, 5000), np.concatenate(parts)[4000:5000])
+
+
+def test_names_of_a_discarded_transaction_are_appended_again(tmp_path):
+    def discard(writer):
+        with writer.transaction():
+            writer.append_names(["discarded", "kept"])
+            raise KeyError
+
+    with TraceWriter(tmp_path / "t.h5", HEADER) as writer:
+        with pytest.raises(KeyError):
+            discard(writer)
+        assert writer.append_names(["kept"]).tolist() == [0]
+    with open_trace(tmp_path / "t.h5") as trace:
+        assert trace.column("strings/names").tolist() == [b"kept"]

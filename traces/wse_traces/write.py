@@ -117,14 +117,15 @@ class TraceWriter:
 
         If the context is left by an exception, the rows are discarded.
         """
-        buffered_parts, rows, self._waiting, self._in_transaction = self._waiting, self._rows.copy(), {}, True
+        buffered_parts, rows, names = self._waiting, self._rows.copy(), self._names.copy()
+        self._waiting, self._in_transaction = {}, True
         try:
             yield
             for table, parts in self._waiting.items():
                 buffered_parts.setdefault(table, []).extend(parts)
-            rows = self._rows
+            rows, names = self._rows, self._names
         finally:
-            self._waiting, self._rows, self._in_transaction = buffered_parts, rows, False
+            self._waiting, self._rows, self._names, self._in_transaction = buffered_parts, rows, names, False
         self._flush_if_due()
 
     def append_names(self, names: Sequence[str]) -> Array:

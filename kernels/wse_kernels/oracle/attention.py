@@ -17,8 +17,8 @@ PICO = 1e-12
 def rope(pe, ctl, x, frequency, q, k, v, M, Hq, Hk, F, R, multiplier_pico, turned):
     """Apply rotary embeddings to q and k, and round q, k and v to the activation type.
 
-    Pair (p, p + R / 2) of a head is rotated by position * frequency[p]. This is the reference for
-    the kernel of the same name, for one PE.
+    Pair (p, p + R / 2) of a head is rotated by position * frequency[p]. Reference for the kernel of
+    the same name, on a single PE.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -39,8 +39,16 @@ def rope(pe, ctl, x, frequency, q, k, v, M, Hq, Hk, F, R, multiplier_pico, turne
 def rotate(pe, ctl, x, frequency, M, H, F, R, multiplier_pico, turned):
     """Apply rotary embeddings in place to every head of x[M, H, F].
 
-    Pair (p, p + R / 2) of a head is rotated by position * frequency[p]. This is the reference for
-    the kernel of the same name, which describes the operands.
+    Pair (p, p + R / 2) of a head is rotated by position * frequency[p]. Reference for the kernel of
+    the same name, on a single PE.
+
+    Args:
+        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        x: Address of the activations.
+        frequency: Address of the frequencies [R / 2], or of cos and sin [M, R / 2, 2] if
+            ``turned``.
+        M, H, F, R: Tokens; heads; features per head; rotated features.
+        multiplier_pico, turned: Factor of cos and sin in 1e-12; whether cos and sin are given.
     """
     turned = _rotate_pairs(pe, ctl, pe.read("act", x, M, H, F), frequency, R, multiplier_pico, turned)
     pe.write("act", x, turned)
@@ -49,7 +57,12 @@ def rotate(pe, ctl, x, frequency, M, H, F, R, multiplier_pico, turned):
 def rotary_turns(pe, ctl, frequency, out, M, R, multiplier_pico):
     """Compute cos and sin of position * frequency[p], times the multiplier, as out[M, R / 2, 2].
 
-    This is the reference for the kernel of the same name, which describes the operands.
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        frequency, out: Addresses of the float32 frequencies [R / 2], and of the results.
+        M, R, multiplier_pico: Tokens; rotated features; multiplier in units of 1e-12.
     """
     pe.write("f32", out, _turns(pe, ctl, frequency, M, R, multiplier_pico))
 
@@ -66,7 +79,8 @@ def _rotate_pairs(
 ) -> F32:
     """Return heads [M, H, F] in which the pairs (p, p + R / 2) of every head are rotated.
 
-    The operands are those of `rope`.
+    ``has_turns`` says whether cos and sin are given at address ``frequency``. The other operands
+    are those of `rope`.
     """
     half, M = R // 2, len(heads)
     turns = pe.read("f32", frequency, M, half, 2) if has_turns else _turns(pe, ctl, frequency, M, R, multiplier_pico)
@@ -79,7 +93,7 @@ def _rotate_pairs(
 def split_heads(pe, x, q, k, v, M, Hq, Hk, F):
     """Round queries, keys and values from accumulators to activations, without rotary embeddings.
 
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -95,9 +109,13 @@ def split_heads(pe, x, q, k, v, M, Hq, Hk, F):
 def scale_queries(pe, ctl, x, M, n, coefficient_pico, tokens):
     """Scale queries by a factor that grows with the token's position, as Llama 4 does.
 
-    x[M, n] *= 1 + coefficient * ln(1 + floor((position + 1) / tokens)). ``coefficient_pico`` is in
-    units of 1e-12. This is the reference for the kernel of the same name, which describes the
-    operands.
+    x[M, n] *= 1 + coefficient * ln(1 + floor((position + 1) / tokens)). Reference for the kernel of
+    the same name, on a single PE.
+
+    Args:
+        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        x, M, n: Address of the queries; tokens; features.
+        coefficient_pico, tokens: Coefficient in units of 1e-12; positions after which it changes.
     """
     intervals = np.floor((ctl[pe.row, 0] + np.arange(M) + 1) / tokens).astype(np.float32)
     factor = np.log1p(intervals) * np.float32(coefficient_pico * PICO) + np.float32(1.0)
@@ -125,7 +143,7 @@ def kv_append(pe, ctl, k, v, k_cache, v_cache, E, Ev, capacity, tokens, stride):
 def attention_scores(pe, ctl, q, k, out, M, Hk, queries_per_kv, F, T, capacity, add):
     """Compute local attention scores: out[M, H, T] = q[M, H, F] . k[T, Hk, F].
 
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -144,7 +162,13 @@ def attention_scores(pe, ctl, q, k, out, M, Hk, queries_per_kv, F, T, capacity, 
 def attention_max(pe, ctl, scores, out, M, H, T, scale_pico, window, chunk, capacity):
     """Compute the maximum visible score of each token and head, times the scale: out[M, H].
 
-    This is the reference for the kernel of the same name, which describes the operands.
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        scores, out: Addresses of scores [M, H, T] (accumulators), and of float32 maxima.
+        M, H, T, capacity: Tokens; query heads; cache entries; slots of the cache.
+        scale_pico, window, chunk: Scale in units of 1e-12; sliding window and chunk, 0 for none.
     """
     positions = ctl[pe.row, 8 + _slots(ctl, pe.row, T, capacity)]
     _max(pe, scores, out, M, H, T, scale_pico, _entry_visibility(ctl, pe.row, M, positions, window, chunk))
@@ -153,8 +177,11 @@ def attention_max(pe, ctl, scores, out, M, H, T, scale_pico, window, chunk, capa
 def attention_max_by_column(pe, ctl, scores, out, M, H, T, scale_pico, window, chunk):
     """Compute `attention_max` where each column has the scores with another row's cache entries.
 
-    Column c has those of row c. This is the reference for the kernel of the same name, which
-    describes the operands.
+    Column c has those of row c. Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        scores, out, M, H, T, scale_pico, window, chunk: As in `attention_max`.
     """
     _max(pe, scores, out, M, H, T, scale_pico, _entry_visibility(ctl, pe.row, M, ctl[pe.col, 8 : 8 + T], window, chunk))
 
@@ -162,7 +189,8 @@ def attention_max_by_column(pe, ctl, scores, out, M, H, T, scale_pico, window, c
 def _max(pe, scores, out, M, H, T, scale_pico, is_visible):
     """Store the maximum visible score of each token and head, times the scale, or -3e38 for none.
 
-    ``is_visible`` [M, T] says which entries each token sees.
+    ``is_visible`` [M, T] says which entries each token sees. The other operands are those of
+    `attention_max`.
     """
     scaled = pe.read("acc", scores, M, H, T) * np.float32(scale_pico * PICO)
     candidates = np.where(is_visible[:, None, :], scaled, LOWEST)
@@ -175,8 +203,14 @@ def _max(pe, scores, out, M, H, T, scale_pico, is_visible):
 def attention_exp(pe, ctl, scores, maxima, out, sums, M, H, T, scale_pico, window, chunk, capacity):
     """Compute unnormalised softmax weights out[M, H, T] and their local sums [M, H].
 
-    out = exp(scale * scores - maxima), or 0 where an entry is not visible. This is the reference
-    for the kernel of the same name, which describes the operands.
+    out = exp(scale * scores - maxima), or 0 where an entry is not visible. Reference for the kernel
+    of the same name, on a single PE.
+
+    Args:
+        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        scores, maxima, out, sums: Addresses of accumulators, float32, activations and float32.
+        M, H, T, capacity: Tokens; query heads; cache entries; slots of the cache.
+        scale_pico, window, chunk: Scale in units of 1e-12; sliding window and chunk, 0 for none.
     """
     positions = ctl[pe.row, 8 + _slots(ctl, pe.row, T, capacity)]
     is_visible = _entry_visibility(ctl, pe.row, M, positions, window, chunk)
@@ -188,8 +222,14 @@ def attention_exp_share(
 ):
     """Compute the softmax weights of `attention_exp` that fall to this PE. Others become 0.
 
-    Neighbouring columns have the same scores and divide the weights among them. This is the
-    reference for the kernel of the same name, which describes the operands.
+    Neighbouring columns have the same scores and divide the weights among them. Reference for the
+    kernel of the same name, on a single PE.
+
+    Args:
+        pe, ctl, scores, maxima, out: As in `attention_exp`.
+        M, H, T, scale_pico, window, chunk, capacity: As in `attention_exp`.
+        first_col, columns: First column that computes weights, and number of these columns.
+        groups, sharers: Groups of columns; columns of a group that divide the weights.
     """
     positions = ctl[pe.row, 8 + _slots(ctl, pe.row, T, capacity)]
     weights = _weights(
@@ -213,7 +253,15 @@ def _part(place, starts):
 
 
 def softmax_sums(pe, x, sums, M, H, T):
-    """Sum the softmax weights of each token and head: sums[M, H] = sum over T of x[M, H, T]."""
+    """Sum the softmax weights of each token and head: sums[M, H] = sum over T of x[M, H, T].
+
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, sums: Addresses of the weights (activations), and of the float32 sums.
+        M, H, T: Tokens; query heads; cache entries.
+    """
     weights, total = pe.read("act", x, M, H, T), np.zeros((M, H), np.float32)
     for t in range(T):
         total += weights[..., t]
@@ -223,8 +271,12 @@ def softmax_sums(pe, x, sums, M, H, T):
 def attention_exp_by_column(pe, ctl, scores, maxima, out, sums, M, H, T, scale_pico, window, chunk):
     """Compute `attention_exp` where each column has the scores with another row's cache entries.
 
-    Column c has those of row c. This is the reference for the kernel of the same name, which
-    describes the operands.
+    Column c has those of row c. Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        scores, maxima, out, sums: Addresses, as in `attention_exp`.
+        M, H, T, scale_pico, window, chunk: As in `attention_exp`.
     """
     is_visible = _entry_visibility(ctl, pe.row, M, ctl[pe.col, 8 : 8 + T], window, chunk)
     _exp(pe, scores, maxima, out, sums, M, H, T, scale_pico, is_visible)
@@ -233,7 +285,8 @@ def attention_exp_by_column(pe, ctl, scores, maxima, out, sums, M, H, T, scale_p
 def _exp(pe, scores, maxima, out, sums, M, H, T, scale_pico, is_visible):
     """Store softmax weights, and their float32 sums over the entries.
 
-    ``is_visible`` [M, T] says which entries each token sees.
+    ``is_visible`` [M, T] says which entries each token sees. The other operands are those of
+    `attention_exp`.
     """
     weights = _weights(pe, scores, maxima, M, H, T, scale_pico, is_visible)
     total = np.zeros((M, H), np.float32)
@@ -244,7 +297,11 @@ def _exp(pe, scores, maxima, out, sums, M, H, T, scale_pico, is_visible):
 
 
 def _weights(pe, scores, maxima, M, H, T, scale_pico, is_visible):
-    """Return softmax weights [M, H, T], rounded to activations; 0 for invisible entries."""
+    """Return softmax weights [M, H, T], rounded to activations; 0 for invisible entries.
+
+    ``is_visible`` [M, T] says which entries each token sees. The other operands are those of
+    `attention_exp`.
+    """
     scaled = pe.read("acc", scores, M, H, T) * np.float32(scale_pico * PICO)
     is_visible = is_visible[:, None, :]
     exponent = np.where(is_visible, scaled - pe.read("f32", maxima, M, H, 1), np.float32(0.0))
@@ -254,7 +311,7 @@ def _weights(pe, scores, maxima, M, H, T, scale_pico, is_visible):
 def attention_values(pe, ctl, p, v, out, M, Hk, queries_per_kv, F, T, capacity):
     """Compute the weighted sum of cached values: out[M, H, F] = p[M, H, T] @ v[T, Hk, F].
 
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -276,8 +333,7 @@ def attention_online(
 ):
     """Fold the scores and values of one row's cache into running softmax maxima, sums and outputs.
 
-    Round 0 resets the running values. This is the reference for the kernel of the same name, for
-    one PE.
+    Round 0 resets the running values. Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -316,18 +372,39 @@ def attention_online(
 
 
 def sink_sums(pe, sums, maxima, sinks, M, H):
-    """Add the attention sinks to softmax sums: sums[M, H] += exp(sinks[H] - maxima[M, H])."""
+    """Add the attention sinks to softmax sums: sums[M, H] += exp(sinks[H] - maxima[M, H]).
+
+    An attention sink is a trained score without a value. Reference for the kernel of the same name,
+    on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        sums, maxima, sinks: Addresses of float32 sums and maxima, and of weights.
+        M, H: Tokens; query heads.
+    """
     weight = np.exp(pe.read("wgt", sinks, H) - pe.read("f32", maxima, M, H))
     pe.write("f32", sums, pe.read("f32", sums, M, H) + weight)
 
 
 def sink_weights(pe, maxima, sinks, out, M, H):
-    """Compute the softmax weights of attention sinks: out[M, H] = exp(sinks[H] - maxima[M, H])."""
+    """Compute the softmax weights of attention sinks: out[M, H] = exp(sinks[H] - maxima[M, H]).
+
+    An attention sink is a trained score without a value. Reference for the kernel of the same name,
+    on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        maxima, sinks, out: Addresses of float32 maxima, of weights, and of float32 results.
+        M, H: Tokens; query heads.
+    """
     pe.write("f32", out, np.exp(pe.read("wgt", sinks, H) - pe.read("f32", maxima, M, H)))
 
 
 def round_maxima(pe, x, n):
-    """Round the softmax maxima x[n] to whole multiples of ln 2, but not below -2^22 ln 2."""
+    """Round the softmax maxima x[n] to whole multiples of ln 2, but not below -2^22 ln 2.
+
+    Reference for the kernel of the same name, on a single PE. ``x`` is an address.
+    """
     doublings = np.rint(pe.read("f32", x, n) * np.float32(np.log2(np.e)))
     pe.write("f32", x, np.maximum(doublings, np.float32(-(2**22))) * np.float32(np.log(2)))
 
@@ -335,9 +412,14 @@ def round_maxima(pe, x, n):
 def softmax_rescale(pe, own, maxima, sums, x, M, H, F):
     """Rescale softmax sums and values from a row's own maxima to the common maxima of all rows.
 
-    sums[M, H] and x[M, H, F] are multiplied by exp(own[M, H] - maxima[M, H]), which is a power of
-    two. Factors below 2^-126 become 0. This is the reference for the kernel of the same name, for
-    one PE.
+    Both are multiplied by exp(own[M, H] - maxima[M, H]), which is a power of two. Factors below
+    2^-126 become 0. Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        own, maxima, sums: Addresses of float32 [M, H]: own maxima, common maxima, sums.
+        x: Address of the values [M, H, F] in the accumulator type.
+        M, H, F: Tokens; query heads; features per head.
     """
     doublings = np.rint((pe.read("f32", own, M, H) - pe.read("f32", maxima, M, H)) * np.float32(np.log2(np.e)))
     factor = np.where(doublings < -126, 0, np.exp2(np.maximum(doublings, -126))).astype(np.float32)
@@ -348,8 +430,13 @@ def softmax_rescale(pe, own, maxima, sums, x, M, H, F):
 def attention_finish(pe, x, sums, out, M, H, F):
     """Divide attention outputs by the softmax sums: out[M, H, F] = x[M, H, F] / sums[M, H].
 
-    The result is 0 where the sum is not positive. This is the reference for the kernel of the same
-    name, for one PE.
+    The result is 0 where the sum is not positive. Reference for the kernel of the same name, on a
+    single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, sums, out: Addresses of accumulators, float32 sums and activations.
+        M, H, F: Tokens; query heads; features per head.
     """
     total = pe.read("f32", sums, M, H, 1)
     quotient = pe.read("acc", x, M, H, F) / np.where(total > 0, total, np.float32(1.0))
@@ -357,7 +444,10 @@ def attention_finish(pe, x, sums, out, M, H, F):
 
 
 def _slots(ctl: I32, row: int, T: int, capacity: int) -> I64:
-    """Return the cache slots of the T oldest entries of a row."""
+    """Return the cache slots of the T oldest entries of a row.
+
+    ``ctl`` has the counters of each row, and ``capacity`` is the number of slots of the cache.
+    """
     slots: I64 = (ctl[row, 7] + np.arange(T)) % capacity
     return slots
 
@@ -382,7 +472,7 @@ def _entry_visibility(ctl: I32, row: int, M: int, positions: I32, window: int, c
 def place_heads(pe, x, heads, out, M, H, Hl, n):
     """Copy the heads of this row to their positions among all heads. Other heads become zero.
 
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -398,8 +488,15 @@ def place_heads(pe, x, heads, out, M, H, Hl, n):
 def place_rotated(pe, x, heads, first, feature_ordinals, out, M, H, Hl, K, n, stride):
     """Copy the rotated features that this row has and this column needs to their positions.
 
-    All other elements become zero. This is the reference for the kernel of the same name, which
-    describes the operands.
+    All other elements become zero. Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, out: Addresses of the row's features [M, Hl, K], and of the column's [M, H, n].
+        heads, first, feature_ordinals: Addresses of the ordinals of the row's heads, of its first
+            feature, and of the column's features. They count from 1, and 0 is padding.
+        M, H, Hl, K, n: Tokens; all heads; heads of the row; features of row and of column.
+        stride: Elements from one token to the next in ``x``.
     """
     start, columns = pe.read("f32", first, 1), pe.read("f32", feature_ordinals, n)
     heads_of_row = np.stack([pe.read("acc", x + m * stride, Hl, K) for m in range(M)])
@@ -413,8 +510,14 @@ def place_rotated(pe, x, heads, first, feature_ordinals, out, M, H, Hl, K, n, st
 def pick_rotated(pe, x, first, feature_ordinals, out, Hl, K, n):
     """Copy the rotated features that this row has and this column needs: x[Hl, K] to out[Hl, n].
 
-    Features of other rows become zero. This is the reference for the kernel of the same name, which
-    describes the operands.
+    Features of other rows become zero. Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, out: Addresses of the row's features, and of the column's, both accumulators.
+        first, feature_ordinals: Addresses of the ordinals of the row's first feature and of the
+            column's features. They count from 1, and 0 is padding.
+        Hl, K, n: Heads of the row; features of the row; features of the column.
     """
     start, columns = pe.read("f32", first, 1), pe.read("f32", feature_ordinals, n)
     row_features, column_features = pe.read("acc", x, Hl, K), np.zeros((Hl, n), np.float32)
@@ -426,7 +529,13 @@ def pick_rotated(pe, x, first, feature_ordinals, out, Hl, K, n):
 def set_heads(pe, x, heads, out, H, Hl, n):
     """Overwrite this row's heads in out[H, n] by x[Hl, n]. Other heads stay as they are.
 
-    This is the reference for the kernel of the same name, which describes the operands.
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, out: Addresses of the row's heads (activations), and of all heads (accumulators).
+        heads: Address of the ordinals [Hl] of the row's heads: 1 for the first, 0 for padding.
+        H, Hl, n: All heads; heads of the row; features per head.
     """
     padded = np.concatenate([np.zeros((1, n), np.float32), pe.read("acc", out, H, n)])
     padded[pe.read("f32", heads, Hl).astype(np.int64)] = pe.read("act", x, Hl, n)
@@ -436,7 +545,13 @@ def set_heads(pe, x, heads, out, H, Hl, n):
 def pick_heads(pe, x, heads, out, M, H, Hl, n):
     """Copy this row's heads from x[M, H, n] to out[Hl, M, n], head by head. Padding becomes zero.
 
-    This is the reference for the kernel of the same name, which describes the operands.
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, out: Addresses of activations.
+        heads: Address of the ordinals [Hl] of the row's heads: 1 for the first, 0 for padding.
+        M, H, Hl, n: Tokens; all heads; heads of the row; features per head.
     """
     padded = np.concatenate([np.zeros((M, 1, n), np.float32), pe.read("act", x, M, H, n)], axis=1)
     pe.write("act", out, padded[:, pe.read("f32", heads, Hl).astype(np.int64)].swapaxes(0, 1))
@@ -446,8 +561,13 @@ def finish_heads(pe, x, sums, heads, out, M, H, Hl, n):
     """Divide attention outputs by softmax sums, for the heads of this row, head by head.
 
     out[Hl, M, n] = the row's heads of x[M, H, n] / sums[M, H]. Elements become zero for padding and
-    where the sum is not positive. This is the reference for the kernel of the same name, which
-    describes the operands.
+    where the sum is not positive. Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, sums, out: Addresses of accumulators, float32 sums and activations.
+        heads: Address of the ordinals [Hl] of the row's heads: 1 for the first, 0 for padding.
+        M, H, Hl, n: Tokens; all heads; heads of the row; features per head.
     """
     total = pe.read("f32", sums, M, H, 1)
     quotient = np.where(total > 0, pe.read("acc", x, M, H, n) / np.where(total > 0, total, np.float32(1.0)), 0)
@@ -458,9 +578,14 @@ def finish_heads(pe, x, sums, heads, out, M, H, Hl, n):
 def turn_block(pe, x, out, M, K, N, first_col, to_rows):
     """Keep the elements of a vector that belong both to this PE's row and to its column.
 
-    out[M, N] has the elements of the PE's block x[M, K] on the old axis that belong to its block on
-    the new axis, and zeros elsewhere. This is the reference for the kernel of the same name, which
-    describes the operands.
+    One axis of the mesh stores the vector in blocks of K elements, the other in blocks of N. Other
+    elements of the result become zero. Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, out: Addresses of the activations [M, K], and of the result [M, N] (accumulators).
+        M, K, N: Tokens; elements of the PE's block before; elements of its block after.
+        first_col, to_rows: First column that has a block; whether the result is divided over rows.
     """
     col = pe.col - first_col
     if col < 0:

@@ -15,7 +15,7 @@ INT8, FP8, INT4, MXFP4, FP8_BLOCKS = range(5)
 def matmul(pe, x, w, out, M, K, N, k_stride, n_stride, out_stride, add):
     """Multiply tokens by a weight tile: out[M, N] = x[M, K] @ w[K, N].
 
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -30,17 +30,29 @@ def matmul(pe, x, w, out, M, K, N, k_stride, n_stride, out_stride, add):
 def matmul_act(pe, x, w, out, M, K, N, k_stride, n_stride, out_stride, add):
     """Multiply activations by activations: out[M, N] = x[M, K] @ w[K, N].
 
-    Same as `matmul`, except that ``w`` contains activations. This is the reference for the kernel
-    of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, w, out: Addresses of activations, of activations, and of sums (accumulator type).
+        M, K, N: Rows of ``x``; contracted dimension; columns of ``w``.
+        k_stride, n_stride, out_stride: Strides of ``w`` along K and N, and of ``out`` along M.
+        add: Whether to add to ``out`` instead of overwriting it.
     """
     _product(pe, "act", x, w, out, M, K, N, k_stride, n_stride, out_stride, add)
 
 
 def gemv(pe, x, w, out, M, K, N, k_stride, n_stride, out_stride):
-    """Multiply tokens by a weight tile: out[M, N] = x[M, K] @ w[K, N], always overwriting ``out``.
+    """Multiply tokens by a weight tile: out[M, N] = x[M, K] @ w[K, N], overwriting ``out``.
 
-    Same as `matmul`, since the order of the sums does not depend on how many tokens share a read.
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE. It equals `matmul`, because the order
+    of the sums does not depend on how many tokens are computed together.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, w, out: Addresses of activations, weights and sums (accumulator type).
+        M, K, N: Tokens; inputs; outputs.
+        k_stride, n_stride, out_stride: Strides of ``w`` along K and N, and of ``out`` along M.
     """
     _product(pe, "wgt", x, w, out, M, K, N, k_stride, n_stride, out_stride, 0)
 
@@ -61,7 +73,7 @@ def _product(pe, right, x, w, out, M, K, N, k_stride, n_stride, out_stride, add)
 def matmul_int8(pe, x, w, scale, codes, out, M, K, N, rows):
     """Multiply activations by int8 codes: out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
 
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -76,7 +88,7 @@ def matmul_int8(pe, x, w, scale, codes, out, M, K, N, rows):
 def matmul_fp8(pe, x, w, scale, codes, out, M, K, N, rows):
     """Multiply activations by FP8 codes: out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
 
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -90,7 +102,7 @@ def matmul_fp8(pe, x, w, scale, codes, out, M, K, N, rows):
 def matmul_int4(pe, x, w, groups, scale, codes, out, M, K, N, G, rows):
     """Multiply activations by int4 codes: out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]).
 
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -107,7 +119,7 @@ def matmul_int4(pe, x, w, groups, scale, codes, out, M, K, N, G, rows):
 def matmul_mxfp4(pe, x, w, groups, scale, factors, codes, out, M, K, N, G, rows):
     """Multiply activations by MXFP4 codes: out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]).
 
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -124,8 +136,8 @@ def matmul_mxfp4(pe, x, w, groups, scale, factors, codes, out, M, K, N, G, rows)
 def matmul_fp8_blocks(pe, x, w, groups, widths, scale, factors, codes, out, M, K, N, G, B, rows):
     """Multiply activations by FP8 codes with block scales, rounded to the activation type.
 
-    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], block of N]). This is the reference for the
-    kernel of the same name, for one PE.
+    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], block of N]). Reference for the kernel of the
+    same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -143,14 +155,27 @@ def matmul_fp8_blocks(pe, x, w, groups, widths, scale, factors, codes, out, M, K
 def _with_factors(
     pe: Pe, coding: int, group_factors: F32, x: int, w: int, groups: int, out: int, M: int, K: int, N: int
 ) -> None:  # fmt: skip
-    """Multiply activations by codes times the ``group_factors`` [G, N] of their group of rows."""
+    """Multiply activations by codes times the factors of their group of rows.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        coding, group_factors: MXFP4 or FP8_BLOCKS; factors [G, N].
+        x, w, groups, out: Addresses of activations, codes, the group of each row, and sums.
+        M, K, N: Tokens; inputs; outputs.
+    """
     weights = _times_factors(pe, coding, group_factors, w, groups, K, N, N)
     for m in range(M):
         pe.write("acc", out + m * N, _sums(pe, x + m * K, weights, np.zeros(N, np.float32)))
 
 
 def _one_scale(pe: Pe, values: F32, x: int, scale: int, out: int, M: int) -> None:
-    """Multiply activations by decoded codes [K, N], and the sums by one scale per output."""
+    """Multiply activations by decoded codes [K, N], and the sums by one scale per output.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        values: Decoded codes.
+        x, scale, out, M: Addresses of activations, scales and sums; number of tokens.
+    """
     K, N = values.shape
     for m in range(M):
         sums = _sums(pe, x + m * K, values, np.zeros(N, np.float32))
@@ -161,7 +186,7 @@ def expert_in(pe, x, w, pairs, out, P, M, K, N, local_experts, k_stride, out_str
     """Multiply tokens by the input weights of the experts selected for them.
 
     out[pair, N] = x[token, K] @ w[expert][K, N], times the pair's routing weight if ``weighted``.
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -182,8 +207,8 @@ def expert_out(pe, x, w, pairs, out, P, M, K, N, local_experts, weighted, column
     """Multiply pairs by the output weights of their experts, and sum the products of each token.
 
     out[token, N] = sum over its pairs of x[pair, K] @ w[expert][K, N]. If ``weighted``, each row of
-    x is first multiplied in place by its routing weight. This is the reference for the kernel of
-    the same name, for one PE.
+    x is first multiplied in place by its routing weight. Reference for the kernel of the same name,
+    on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -206,8 +231,8 @@ def expert_bias(
     """Add the biases of experts that this PE stores to the sums of their pairs or tokens.
 
     Biases are added to x[pair, N], or to x[token, N] if ``by_token``, in each of ``parts`` parts.
-    If ``weighted``, they are multiplied by the pair's routing weight. This is the reference for the
-    kernel of the same name, for one PE.
+    If ``weighted``, they are multiplied by the pair's routing weight. Reference for the kernel of
+    the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -256,7 +281,16 @@ def expert_in_quantised(
 ):
     """Compute `expert_in` with int8, FP8 or int4 codes, each multiplied by its scale.
 
-    This is the reference for the kernel of the same name, which describes the operands.
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, w, scale, pairs, out: Addresses of activations, codes, scales, list of pairs and
+            products.
+        groups: Address of the scale group of each row, one byte each. Read for int4 only.
+        P, M, K, N, local_experts, k_stride, out_stride, weighted, columns: As in `expert_in`.
+        coding, G: Number of the coding; groups of rows that share scales.
+        codes, rows: Unused. Scratch buffer of the PE, and its number of rows.
     """
     for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, local_experts)):
         weights = _unpack(pe, w + expert * N, groups, scale + expert * N, K, N, k_stride, coding, G)
@@ -271,7 +305,15 @@ def expert_out_quantised(
 ):
     """Compute `expert_out` with int8, FP8 or int4 codes, each multiplied by its scale.
 
-    This is the reference for the kernel of the same name, which describes the operands.
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, w, scale, pairs, out: Addresses of activations, codes, scales, list of pairs and sums.
+        groups: Address of the scale group of each row, one byte each. Read for int4 only.
+        P, M, K, N, local_experts, weighted, columns: As in `expert_out`.
+        coding, G: Number of the coding; groups of rows that share scales.
+        codes, rows: Unused. Scratch buffer of the PE, and its number of rows.
     """
     pe.write("acc", out, np.zeros(M * N, np.float32))
     for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, local_experts)):
@@ -287,7 +329,16 @@ def expert_in_mxfp4(
 ):  # fmt: skip
     """Compute `expert_in` with MXFP4 weights: e2m1 codes times e8m0 scales.
 
-    This is the reference for the kernel of the same name, which describes the operands.
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, w, scale, pairs, out: Addresses of activations, codes, scales, list of pairs and
+            products.
+        groups: Address of the scale group of each row, one byte each.
+        P, M, K, N, local_experts, k_stride, out_stride, weighted, columns: As in `expert_in`.
+        G: Groups of rows that share scales.
+        factors, codes, rows: Unused. Scratch buffers of the PE, and their number of rows.
     """
 
     def group_factors(expert: int) -> F32:
@@ -305,7 +356,17 @@ def expert_in_fp8_blocks(
 ):  # fmt: skip
     """Compute `expert_in` with FP8 weights: e4m3 codes times float32 block scales.
 
-    This is the reference for the kernel of the same name, which describes the operands.
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, w, scale, pairs, out: Addresses of activations, codes, scales, list of pairs and
+            products.
+        groups, widths: Addresses of bytes: scale group of each row, and outputs of each block.
+        P, M, K, N, local_experts, k_stride, out_stride, weighted, columns: As in `expert_in`.
+        scale_stride: Distance between the scales of two groups.
+        G, B: Groups of rows and blocks of outputs that share scales.
+        factors, codes, rows: Unused. Scratch buffers of the PE, and their number of rows.
     """
 
     def group_factors(expert: int) -> F32:
@@ -337,7 +398,15 @@ def expert_out_mxfp4(
 ):
     """Compute `expert_out` with MXFP4 weights: e2m1 codes times e8m0 scales.
 
-    This is the reference for the kernel of the same name, which describes the operands.
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, w, scale, pairs, out: Addresses of activations, codes, scales, list of pairs and sums.
+        groups: Address of the scale group of each row, one byte each.
+        P, M, K, N, local_experts, weighted, columns: As in `expert_out`.
+        G: Groups of rows that share scales.
+        factors, codes, rows: Unused. Scratch buffers of the PE, and their number of rows.
     """
 
     def group_factors(expert: int) -> F32:
@@ -353,7 +422,15 @@ def expert_out_fp8_blocks(
 ):  # fmt: skip
     """Compute `expert_out` with FP8 weights: e4m3 codes times float32 block scales.
 
-    This is the reference for the kernel of the same name, which describes the operands.
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, w, scale, pairs, out: Addresses of activations, codes, scales, list of pairs and sums.
+        groups, widths: Addresses of bytes: scale group of each row, and outputs of each block.
+        P, M, K, N, local_experts, weighted, columns: As in `expert_out`.
+        G, B: Groups of rows and blocks of outputs that share scales.
+        factors, codes, rows: Unused. Scratch buffers of the PE, and their number of rows.
     """
 
     def group_factors(expert: int) -> F32:
@@ -367,10 +444,10 @@ def _in_with_factors(
     pe: Pe, coding: int, group_factors: Callable[[int], F32], x: int, w: int, groups: int, pairs: int,
     out: int, P: int, M: int, K: int, N: int, local_experts: int, k_stride: int, out_stride: int, weighted: int,
 ) -> None:  # fmt: skip
-    """Compute `expert_in` with codes times factors.
+    """Compute `expert_in` with codes times factors (scales of groups of rows).
 
     ``group_factors`` returns the factors [G, N] of an expert. The other operands are those of the
-    kernel.
+    kernel `expert_in`.
     """
     for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, local_experts)):
         weights = _times_factors(pe, coding, group_factors(expert), w + expert * N, groups, K, N, k_stride)
@@ -382,10 +459,10 @@ def _out_with_factors(
     pe: Pe, coding: int, group_factors: Callable[[int], F32], x: int, w: int, groups: int, pairs: int,
     out: int, P: int, M: int, K: int, N: int, local_experts: int, weighted: int,
 ) -> None:  # fmt: skip
-    """Compute `expert_out` with codes times factors.
+    """Compute `expert_out` with codes times factors (scales of groups of rows).
 
     ``group_factors`` returns the factors [G, N] of an expert. The other operands are those of the
-    kernel.
+    kernel `expert_out`.
     """
     pe.write("acc", out, np.zeros(M * N, np.float32))
     stride = local_experts * N
@@ -397,7 +474,12 @@ def _out_with_factors(
 
 
 def _pair_list(pe: Pe, pairs: int, P: int, M: int, local_experts: int) -> list[tuple[int, int, np.float32]]:
-    """Return (token, expert, weight) for each pair in a list, with indices kept in range."""
+    """Return (token, expert, weight) for each pair in a list, with indices kept in range.
+
+    Args:
+        pe, pairs: PE whose SRAM is read; address of the list.
+        P, M, local_experts: Maximum number of pairs; tokens; experts of the column.
+    """
     count = min(int(pe.read("f32", pairs, 1)[0]), P)
     rows = pe.read("f32", pairs + 1, max(count, 0), 3)
     return [(min(max(int(t), 0), M - 1), min(max(int(e), 0), local_experts - 1), weight) for t, e, weight in rows]
@@ -470,7 +552,11 @@ def _times_factors(pe: Pe, coding: int, group_factors: F32, w: int, groups: int,
 
 
 def _sums(pe: Pe, x: int, weights: F32, total: F32) -> F32:
-    """Return total[N] + x[K] @ weights[K, N], added in ascending order of K with rounding."""
+    """Return total[N] + x[K] @ weights[K, N], added in ascending order of K with rounding.
+
+    ``x`` is the address of the activations. Sums are rounded to the accumulator type after each
+    term.
+    """
     for value, row in zip(pe.read("act", x, len(weights)), weights, strict=True):
         total = pe.round_to("acc", total + value * row)
     return total

@@ -12,7 +12,12 @@ def normal_numbers(values: npt.NDArray[np.float32], key: int, first: int, mean: 
     """Fill an array with numbers of the stream ``key``, from position ``first`` on.
 
     A number is ``mean`` plus ``factor`` times the centred sum of the four 16-bit parts of a word.
-    This is the reference for the kernel of the same name.
+    Reference for the kernel of the same name.
+
+    Args:
+        values: float32 ``[n]``, overwritten.
+        key, first: 64-bit number that selects the stream; position of the first number.
+        mean, factor: Mean of the numbers, and scale of their deviation.
     """
     for i in range(len(values)):
         bits = _word(int(key), int(first) + i)

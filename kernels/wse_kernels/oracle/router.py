@@ -16,8 +16,8 @@ LEAST_SUM = np.float32(1e-20)
 def router_place(pe, x, out, M, n, E, first, columns, zeros):
     """Copy this column's n router outputs to their positions among those of all E experts.
 
-    Other outputs become 0 if ``zeros`` is set, else they stay as they are. This is the reference
-    for the kernel of the same name, for one PE.
+    Other outputs become 0 if ``zeros`` is set, else they stay as they are. Reference for the kernel
+    of the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -36,7 +36,12 @@ def router_place(pe, x, out, M, n, E, first, columns, zeros):
 def router_scores(pe, x, out, M, E, sigmoid):
     """Compute scores of experts from router outputs [M, E]: softmax over E, or sigmoid.
 
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, out: Addresses of router outputs (accumulators), and of float32 scores.
+        M, E, sigmoid: Tokens; experts; whether to apply a sigmoid instead of softmax.
     """
     logits = pe.read("acc", x, M, E)
     if sigmoid:
@@ -48,15 +53,18 @@ def router_scores(pe, x, out, M, E, sigmoid):
 
 
 def router_correct(pe, x, correction, out, M, E):
-    """Add the correction bias of each expert to its score: out[M, E] = x[M, E] + correction[E]."""
+    """Add the correction bias of each expert to its score: out[M, E] = x[M, E] + correction[E].
+
+    Reference for the kernel of the same name, on a single PE. All values are float32.
+    """
     pe.write("f32", out, pe.read("f32", x, M, E) + pe.read("f32", correction, E))
 
 
 def router_limit(pe, x, out, M, E, groups, chosen_groups, group_scores):
     """Keep the scores of the experts in the best groups, and set all others to -3e38.
 
-    A group's score is the sum of its two best values. This is the reference for the kernel of the
-    same name, for one PE.
+    A group's score is the sum of its two best values. Reference for the kernel of the same name, on
+    a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -78,8 +86,8 @@ def router_choose(pe, choice, scores, ids, weights, maxima, M, E, A, normalised,
     """Select the A experts with the largest values, and compute their routing weights.
 
     Of equal values, the lowest id comes first. ``maxima`` is left with the best expert of each
-    block that was not selected for the last token. This is the reference for the kernel of the same
-    name, for one PE.
+    block that was not selected for the last token. Reference for the kernel of the same name, on a
+    single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -113,7 +121,12 @@ def chosen_softmax(pe, ids, weights, M, A, scale_pico):
     """Replace the weights [M, A] of selected experts by their softmax over A, times a scale.
 
     The first weight of a token must be the largest. Missing experts, whose ids are -1, get weight
-    0.
+    0. Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        ids, weights: Addresses of the float32 ids and weights.
+        M, A, scale_pico: Tokens; selected experts per token; scale in units of 1e-12.
     """
     values = pe.read("f32", weights, M, A)
     exps = np.where(pe.read("f32", ids, M, A) >= 0, np.exp(values - values[:, :1]), np.float32(0.0))
@@ -126,7 +139,7 @@ def chosen_softmax(pe, ids, weights, M, A, scale_pico):
 def expert_pairs(pe, ids, weights, pairs, M, A, P, experts, groups, columns, stretches):
     """Write the list of the pairs (token, expert) whose expert is stored in this PE's column.
 
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.

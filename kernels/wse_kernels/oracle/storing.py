@@ -19,7 +19,13 @@ ELEMENT = {"uint16": "float16", "int16": "bfloat16", "float32": "float32"}
 def store_numbers(view: Any, values: Any, rows: I32, columns: I32, row_places: I32, column_places: I32, a: I64) -> None:
     """Store numbers in every PE of a patch, rounded to the view's element type. Padding becomes 0.
 
-    This is the reference for the kernel of the same name, which describes the operands.
+    Reference for the kernel of the same name.
+
+    Args:
+        view, values: SRAM ``[block, address, lane]``; rows of the tensor.
+        rows, columns: Indices into ``values`` of the elements of each PE; negative for padding.
+        row_places, column_places: Offsets in SRAM, by row and by column of the PE's elements.
+        a: Operands of the kernel: address, and rows, columns and blocks of the patch.
     """
     for place, row, column, _, _ in _elements_of_patch(view, rows, columns, row_places, column_places, a):
         number = np.zeros(1, np.float32)
@@ -41,7 +47,12 @@ def store_codes(
 ) -> None:
     """Store codes in every PE of a patch, combining those with the same byte by a bitwise OR.
 
-    This is the reference for the kernel of the same name, which describes the operands.
+    Reference for the kernel of the same name.
+
+    Args:
+        view, values, rows, columns, row_places, column_places, a: As in `store_numbers`.
+        row_shifts, column_shifts: Bits to shift codes by, by row and by column of the PE's
+            elements.
     """
     for place, row, column, r, c in _elements_of_patch(view, rows, columns, row_places, column_places, a):
         if row >= 0 and column >= 0:

@@ -77,17 +77,22 @@ def along_columns_counted(
     for col in range(a[7]):
         count = min(max(int(widen(take(count_memory[0, col], "float32", a[9], 1), "float32")[0]), 0), a[10])
         line_messages = messages[first[variant[0]] : first[variant[0] + 1]]
-        stretch = np.tile(np.array([0, a[11] + count * a[5]], np.int32), (len(line_messages), 1))
-        line_messages = np.concatenate([line_messages, stretch], axis=1)
+        element_range = np.tile(np.array([0, a[11] + count * a[5]], np.int32), (len(line_messages), 1))
+        line_messages = np.concatenate([line_messages, element_range], axis=1)
         _carry(memory[:, col], element, line_messages, a, links[SOUTH, :, col], links[NORTH, :, col])
 
 
 def cache_shift(memory: Bytes, element: str, links: I64, ctl: I32, a: I64) -> None:
     """Move the oldest KV-cache entry of a row one row up, wherever ``ctl`` says so.
 
-    All rows do so at once, so each passes the entry that it had before.
+    All rows do so at once, so each passes the entry that it had before. Reference for the kernel of
+    the same name.
 
-    This is the reference for the kernel of the same name, which describes the operands.
+    Args:
+        memory, element: SRAM ``uint8[rows, cols, bytes]``, changed in place, and the element type.
+        links: Words that left each PE, by direction, which are added to.
+        ctl: Counters of each row.
+        a: Operands: 0 rows, 2 cache address, 3 elements per entry, 4 words per entry, 5 columns.
     """
     rows, cache, n, words, columns = a[0], a[2], a[3], a[4], a[5]
     passing = [row for row in range(1, rows) if ctl[row, 5] >= 0]
@@ -103,7 +108,15 @@ def hand_over(
 ) -> None:
     """Copy parts of tiles from the PEs of one region to those of another, along rows, then columns.
 
-    This is the reference for the kernel of the same name, which describes the operands.
+    Reference for the kernel of the same name.
+
+    Args:
+        source_memory, target_memory: SRAM of both regions, of which the second is changed.
+        element: Element type.
+        links: Words that left each PE of the mesh, by direction, which are added to.
+        pieces: int64 ``[n, 5]``: sending and receiving row, first element in either tile, elements.
+        words: int64 ``[n]``: words of each piece on the links.
+        a: Operands of the kernel `wse_kernels.transfers.hand_over`.
     """
     vectors, source, target, width, source_col, target_col, columns, target_width = a[[0, 3, 4, 5, 6, 7, 8, 9]]
     for (row, end, first, place, n), on_wire in zip(pieces.tolist(), words.tolist(), strict=True):

@@ -71,8 +71,13 @@ def run_wavelets(
     """Simulate each component of ``spans``, and change what the kernel changes.
 
     Of ``queues`` only the counters of entered and left wavelets are changed, and ``events`` are not
-    recorded. The arrays are those of `wse_kernels.wavelet`. This is the reference for the kernel of
-    the same name.
+    recorded. Reference for the kernel of the same name.
+
+    Args:
+        queues, routes, links, members, routers, threads, ops, times, memory, spans, events, counts:
+            Arrays of the kernel, described in `wse_kernels.wavelet`.
+        burst: A vector operation pauses for a cycle after this number of words; 0 for never.
+        limit: Cycle at which a component is stopped at the latest.
     """
     machine = _Machine(queues, routes, links, members, routers, threads, ops, times, memory, burst)
     for span in spans:
@@ -163,10 +168,18 @@ class _Machine:
         return []
 
     def work(self, thread: int, t: int) -> None:
-        """Process the next word of a thread's operation, if that is possible in cycle t."""
+        """Process the next word of a thread's operation, if that is possible in cycle t.
+
+        1. Return if the operation has to wait for time, a predecessor, an input word or room at its
+           output.
+        2. Receive a word and combine it with the stored word.
+        3. Send the stored word.
+        4. Record the time, and advance to the next word or operation.
+        """
         thread_row = self.threads[thread]
         op, done_words = int(thread_row[0]), int(thread_row[3])
         receive, send, arrival, address, words, predecessor, mark, _, delay = self.ops[op].tolist()
+        # 1. Conditions.
         if thread_row[2] > t or (done_words == 0 and predecessor >= 0 and not 0 <= self.times[predecessor, 1] <= t):
             return
         source = self.queues[receive] if receive >= 0 else None
@@ -178,12 +191,15 @@ class _Machine:
             return
         if target and (len(target.waiting_wavelets) >= target.capacity or self.links[target.link, 0] == t):
             return
+        # 2. Receive.
         if source:
             self.combine(thread_row, arrival, address + done_words, source.take()[1], done_words)
+        # 3. Send.
         last = done_words + 1 == words
         if target:
             self.links[target.link, 0] = t
             target.put(t, int(last and mark), self.memory[address + done_words])
+        # 4. Advance.
         if done_words == 0:
             self.times[op, 0] = t
         if self.burst and (done_words + 1) % self.burst == 0:

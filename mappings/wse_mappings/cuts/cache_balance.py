@@ -58,12 +58,12 @@ class CacheBalance:
 
     @property
     def slots(self) -> int:
-        """Number of slots that the fullest row uses."""
+        """Number of cache slots that are in use on the fullest row."""
         return int(self._occupied.max())
 
     @staticmethod
     def slots_after(length: int, rows: int) -> int:
-        """Return the number of slots that the fullest row uses for ``length`` tokens."""
+        """Return the number of cache slots in use on the fullest row for ``length`` tokens."""
         return ceil_div(length, rows)
 
     @staticmethod
@@ -75,7 +75,7 @@ class CacheBalance:
         return rows - 1 - length % rows if length >= rows else 0
 
     def append_chunk(self, tokens: int, *, replicated: bool) -> None:
-        """Add the tokens of a prefill chunk, of which each row stores its part.
+        """Update the counters for a prefill chunk, of whose new tokens each row stores its part.
 
         Args:
             tokens: Number of new tokens.
@@ -98,7 +98,7 @@ class CacheBalance:
         self._occupied += row_counts
 
     def append_each(self, tokens: int) -> None:
-        """Add the tokens of a verification pass, which are distributed over the rows round-robin.
+        """Update the counters for a verification pass, whose new tokens go to the rows round-robin.
 
         The tokens of a row are its first and every ``rows``-th one after
         (`wse_kernels.attention.kv_append`).
@@ -129,7 +129,11 @@ class CacheBalance:
         self._occupied[:] = balanced_counts(length, self.rows)
 
     def append_one(self) -> None:
-        """Add one new token on the last row, after the shift that makes room for it."""
+        """Update the counters for a decoded token, which the last row stores after a cache shift.
+
+        The shift moves the oldest entries of some rows one row up, which makes room. While rows are
+        still empty, the first of them stores the token without a shift.
+        """
         control, length = self.control, self.length
         boundary = length % self.rows
         passing = np.arange(self.rows - self.passing_rows(length, self.rows), self.rows)
@@ -138,6 +142,7 @@ class CacheBalance:
         control[:, TOKENS] = 1
         control[:, APPEND_FROM : APPEND_COUNT + 1] = 0
         control[:, PASSED_SLOT : RECEIVED_SLOT + 1] = -1
+        # Passing rows clear the slot of their oldest entry. The row above stores it in its next free slot.
         free_slots = (self._oldest + self._occupied) % self.capacity
         control[passing, PASSED_SLOT] = self._oldest[passing]
         passed_positions = control[passing, HEADER_WORDS + self._oldest[passing]]

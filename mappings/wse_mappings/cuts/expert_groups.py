@@ -101,7 +101,7 @@ class ExpertGroups:
 
 
 def _rows(groups: ExpertGroups) -> I32:
-    """Return matrix rows of all experts for the features of each column, -1 for padding."""
+    """Return the rows of the experts' weight matrices that each column stores, -1 for padding."""
     features = np.where(groups.features < 0, np.iinfo(np.int32).min // 2, groups.features).astype(np.int32)
     rows = groups.experts[:, :, None] * np.int32(groups.size) + features[:, None, :]
     if groups.experts.min(initial=0) < 0 or groups.features.min(initial=0) < 0:
@@ -136,12 +136,22 @@ def expert_places(cols: int, count: int, size: int, placement: str) -> int:
 
 
 def experts_of_column(cols: int, count: int, placement: str) -> int:
-    """Return the number of experts of which a column stores a part, including padding."""
+    """Return the number of experts of which a column stores a part, including padding.
+
+    Args:
+        cols, count: Number of columns; number of experts.
+        placement: Placement of experts, as in EXPERT_PLACEMENTS.
+    """
     return ceil_div(count, _groups_of_segment(cols, count, placement, 1))
 
 
 def _groups_of_segment(segment_cols: int, count: int, placement: str, stretches: int) -> int:
-    """Return the number of groups in each segment of columns, for a placement of experts."""
+    """Return the number of groups in each segment of columns, for a placement of experts.
+
+    Args:
+        segment_cols, stretches: Columns of a segment; number of segments.
+        count, placement: Number of experts; their placement, as in EXPERT_PLACEMENTS.
+    """
     if placement in (SPREAD, AUTO):
         return 1
     groups = count if placement == OWN else min(int(placement), count)

@@ -155,9 +155,14 @@ def head_groups(
 def head_places(
     cols: int, kv_head_count: int, head_size: int, rotary_size: int, *, mixed_pairs: bool = True
 ) -> tuple[int, int]:
-    """Return the number of KV heads of a column and of features of each head on it.
+    """Return the number of KV heads of a column, and of features of each head on it.
 
-    The assignment itself is not created.
+    They are those of `head_groups`, but the assignment itself is not created.
+
+    Args:
+        cols: Number of columns.
+        kv_head_count, head_size: Number of KV heads; features of a head.
+        rotary_size, mixed_pairs: As in `head_groups`.
 
     >>> head_places(12, 2, 8, 8), head_places(2, 8, 64, 64)
     ((1, 2), (4, 64))
@@ -213,6 +218,11 @@ def _places(head_size: int, rotary_size: int, cols: int, *, mixed: bool) -> int:
     """Return the number of features of a head on the fullest column of a group.
 
     They are whole rotary pairs, and features without a pair.
+
+    Args:
+        head_size, rotary_size: Features of a head; those that rotate.
+        cols: Columns of the group.
+        mixed: Whether features that do not rotate may use places of pairs.
     """
     pairs_of_all = 2 * ceil_div(head_size // 2, cols)
     return (
@@ -223,14 +233,24 @@ def _places(head_size: int, rotary_size: int, cols: int, *, mixed: bool) -> int:
 
 
 def _places_apart(head_size: int, rotary_size: int, cols: int) -> int:
-    """Return the number of feature places of a column if only rotating features may use pairs."""
+    """Return the number of feature places of a column if only rotating features may use pairs.
+
+    Args:
+        head_size, rotary_size: Features of a head; those that rotate.
+        cols: Columns of the group.
+    """
     return 2 * ceil_div(rotary_size // 2, cols) + ceil_div(head_size - rotary_size, cols)
 
 
 def _mixes(head_size: int, rotary_size: int, cols: int, *, mixed: bool) -> bool:
-    """Return whether features that do not rotate use places of pairs.
+    """Return whether features that do not rotate use places of rotary pairs.
 
-    They do if that is allowed and saves places.
+    They do if that is allowed (``mixed``) and a column then needs fewer places.
+
+    Args:
+        head_size, rotary_size: Features of a head; those that rotate.
+        cols: Columns of the group.
+        mixed: Whether it is allowed.
     """
     saves_places = 2 * ceil_div(head_size // 2, cols) < _places_apart(head_size, rotary_size, cols)
     return mixed and rotary_size > 0 and head_size % 2 == 0 and saves_places
@@ -239,7 +259,7 @@ def _mixes(head_size: int, rotary_size: int, cols: int, *, mixed: bool) -> bool:
 def _assign_groups(
     kv_head_count: int, sharing: int, segments: list[tuple[int, int]], features: I32, rotated: int
 ) -> HeadGroups:
-    """Return the assignment with ``sharing`` heads in each group of columns.
+    """Return the assignment of heads to columns with ``sharing`` heads in each group of columns.
 
     Args:
         kv_head_count, sharing: Number of KV heads; heads per group.
@@ -276,7 +296,15 @@ def _whole_heads(heads: int, segment_cols: int, stretches: int) -> I32:
 
 
 def _even_features(head_size: int, rotary_size: int, segments: list[tuple[int, int]]) -> tuple[I32, int]:
-    """Return the features of every column in blocks of equal size, and the number that rotate."""
+    """Return the features of every column in blocks of equal size, and the number that rotate.
+
+    Args:
+        head_size, rotary_size: Features of a head; those that rotate.
+        segments: (first column, number of columns) of each group.
+
+    Returns:
+        int32 ``[cols, F]`` with -1 for padding, and the number of features that rotate.
+    """
     width = max(ceil_div(head_size, count) for _, count in segments)
     place = np.concatenate([np.arange(count, dtype=np.int32) for _, count in segments])
     index = place[:, None] * width + np.arange(width, dtype=np.int32)
@@ -290,6 +318,11 @@ def _paired_features(
 
     If all features are in pairs, the partner of p is p + rotary_size / 2 for those that rotate, and
     p + 1 for the others.
+
+    Args:
+        head_size, rotary_size: Features of a head; those that rotate.
+        segments: (first column, number of columns) of each group.
+        mixed: Whether features that do not rotate may use places of pairs.
 
     Returns:
         int32 ``[cols, F]``, and the number of features that rotate.
@@ -309,9 +342,14 @@ def _paired_features(
 
 
 def _balanced_indices(extent: int, segments: list[tuple[int, int]]) -> I32:
-    """Return the part of ``extent`` indices that each column of a group has, as equal as possible.
+    """Return the part of ``extent`` indices that each column of a group has, nearly equal parts.
 
-    The result is int32 ``[cols, width]``, with -1 for padding.
+    Args:
+        extent: Number of indices, which every group divides over its columns.
+        segments: (first column, number of columns) of each group.
+
+    Returns:
+        int32 ``[cols, width]``, with -1 for padding.
     """
     widths = np.array([count for _, count in segments])
     count = np.repeat(widths, widths)

@@ -14,9 +14,9 @@ F64 = npt.NDArray[np.float64]
 def band_heights(bytes_by_wafer: tuple[tuple[float, ...], ...], shares: tuple[float, ...]) -> list[list[int]]:
     """Return the rows of every band of every wafer, so that the fullest PE is as empty as possible.
 
-    A row may have the same number of bytes in a higher band, or even more: what is divided over
-    rows is divided into whole elements, and the scales of a group of elements are stored in every
-    row that has any of the group.
+    A band is a strip of mesh rows with regions side by side. A row may have the same number of
+    bytes in a higher band, or even more: what is divided over rows is divided into whole elements,
+    and the scales of a group of elements are stored in every row that has any of the group.
 
     1. For a bound on the bytes of a row, each band needs a minimum number of rows.
     2. Find the smallest bound with which the bands of every wafer fit, by bisection.

@@ -33,7 +33,10 @@ def most_copies(extent: int, parts: int, most: int) -> int:
 
 
 def copied_blocks(extent: int, parts: int, copies: int) -> I32:
-    """Return `blocks_in_the_middle` for each of several equal segments, int32 ``[parts, n]``.
+    """Return the outputs of each part of a line with ``copies`` copies of all outputs.
+
+    Each of ``copies`` equal segments has all ``extent`` outputs, in blocks on its middle parts
+    (`blocks_in_the_middle`). The result is int32 ``[parts, n]``, with -1 for padding.
 
     >>> copied_blocks(2, 6, 2).tolist()
     [[0], [1], [-1], [0], [1], [-1]]

@@ -46,9 +46,10 @@ def _starts(cut: I32) -> I64:
 
 
 def whole_tiles(elements: int, rows: int, target_rows: int) -> I64:
-    """Return the pieces of tiles that move to another number of rows without being divided.
+    """Return the pieces by which whole tiles move from ``rows`` rows to ``target_rows`` rows.
 
-    Each receiving row gets a whole tile. The columns of the result are those of `cut_anew`.
+    Each receiving row gets the whole tile, of ``elements`` elements, of one sending row. The
+    columns of the result are those of `cut_anew`.
 
     >>> whole_tiles(7, 2, 3).tolist()
     [[0, 0, 0, 0, 7], [0, 1, 0, 0, 7], [1, 2, 0, 0, 7]]

@@ -35,7 +35,9 @@ def padded_blocks(extent: int, parts: int) -> I32:
 
 
 def blocks_in_the_middle(extent: int, parts: int) -> I32:
-    """Return `padded_blocks`, placed on the middle parts if there are fewer blocks than parts.
+    """Return equal blocks of indices, on the middle parts if there are fewer blocks than parts.
+
+    The blocks are those of `padded_blocks`, with -1 for padding.
 
     >>> blocks_in_the_middle(2, 5).tolist()
     [[-1], [0], [1], [-1], [-1]]
@@ -45,7 +47,7 @@ def blocks_in_the_middle(extent: int, parts: int) -> I32:
 
 
 def first_in_the_middle(extent: int, parts: int) -> int:
-    """Return the index of the part with the first block of `blocks_in_the_middle`."""
+    """Return the index of the first part that has indices in `blocks_in_the_middle`."""
     return middle_stretch(ceil_div(extent, max(1, ceil_div(extent, parts))), parts)[0]
 
 
@@ -59,7 +61,7 @@ def middle_stretch(count: int, parts: int) -> tuple[int, int]:
 
 
 def on_the_middle(index: I32, parts: int) -> I32:
-    """Place the blocks of an index array in the middle of more parts.
+    """Place the blocks of an index array on the middle ones of ``parts`` parts, with -1 elsewhere.
 
     >>> on_the_middle(padded_blocks(2, 2), 5).tolist()
     [[-1], [0], [1], [-1], [-1]]
@@ -101,7 +103,10 @@ def grouped_blocks(extent: int, parts: int, group: int) -> I32:
 
 
 def blocks(extent: int, parts: int, group: int) -> I32:
-    """Return `grouped_blocks`, or `padded_blocks` if ``group`` is 0."""
+    """Divide indices into ``parts`` blocks: `grouped_blocks`, or `padded_blocks` without groups.
+
+    ``group`` is the number of indices that are kept together if possible, or 0.
+    """
     return grouped_blocks(extent, parts, group) if group else padded_blocks(extent, parts)
 
 
@@ -130,7 +135,12 @@ def even_segments(start: int, total: int, parts: int) -> list[tuple[int, int]]:
 
 
 def balanced_segments(total: int, parts: int) -> list[tuple[int, int]]:
-    """Return the (start, length) of each part of ``balanced_counts``.
+    """Divide ``total`` places into ``parts`` segments whose lengths differ by at most one.
+
+    Longer segments come first.
+
+    Returns:
+        (start, length) of each segment.
 
     >>> balanced_segments(5, 3)
     [(0, 2), (2, 2), (4, 1)]

@@ -12,10 +12,10 @@ PRECISION = 5e-4
 
 
 def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int, ...]:
-    """Return the columns of every region, chosen so that the fullest PE is as empty as possible.
+    """Return the columns of regions side by side, so that the fullest PE is as empty as possible.
 
-    A region with more columns has fewer bytes in each, in steps, because a PE stores whole
-    features. A single region has all columns.
+    A region is a rectangle of PEs that stores some layers. A region with more columns has fewer
+    bytes in each, in steps, because a PE stores whole features. A single region has all columns.
 
     1. For a bound on the bytes of a column, find the fewest columns of each region by bisection.
     2. Find the smallest bound with which all regions fit by bisection, from that of equal widths

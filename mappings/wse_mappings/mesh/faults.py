@@ -62,16 +62,19 @@ class FabricFaults:
         live = ~self.dead
         if not live.any():
             return self.dead
+        # 1. Runs of live PEs.
         starts_run = live.copy()
         starts_run[:, 1:] &= self.dead[:, :-1] | self.east[:, :-1]
         run_of_pe = starts_run.ravel().cumsum().reshape(live.shape) - 1  # valid for live PEs
         count = int(run_of_pe[-1, -1]) + 1
+        # 2. Links between runs.
         has_link_down = live[:-1] & live[1:] & ~self.south[:-1]
         pairs = run_of_pe[:-1][has_link_down] * count + run_of_pe[1:][has_link_down]
         pairs = np.unique(pairs[np.append(True, pairs[1:] != pairs[:-1])]) if len(pairs) else pairs
         graph = nx.Graph()
         graph.add_nodes_from(range(count))
         graph.add_edges_from(zip((pairs // count).tolist(), (pairs % count).tolist(), strict=True))
+        # 3. The largest connected part.
         sizes = np.bincount(run_of_pe[live], minlength=count)
         parts = [np.array(sorted(part)) for part in nx.connected_components(graph)]
         largest_part = max(parts, key=lambda part: (int(sizes[part].sum()), -int(part[0])))
@@ -135,7 +138,7 @@ def shortest_route(faults: FabricFaults, start: Place, end: Place) -> list[Place
                 hops[neighbour], previous_place[neighbour] = hops[place] + 1, place
                 order -= 1  # of equally near places, the latest first: it has come farthest
                 heappush(frontier, (hops[neighbour] + _distance(neighbour, end), order, neighbour))
-    message = f"no way from PE {start} to PE {end}"
+    message = f"no route from PE {start} to PE {end} around the dead PEs and links"
     raise ValueError(message)
 
 

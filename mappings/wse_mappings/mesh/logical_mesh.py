@@ -73,7 +73,7 @@ class LogicalMesh:
         live = ~fabric.unreachable
         row_of = np.flatnonzero(live.sum(axis=1) >= cols)[:rows]
         if len(row_of) < rows:
-            message = f"{rows}x{cols} PEs on a fabric with {len(row_of)} rows of as many live PEs"
+            message = f"{rows}x{cols} PEs need {rows} rows with {cols} live PEs; the fabric has {len(row_of)}"
             raise ValueError(message)
         is_in_mesh = np.ones((rows, live.shape[1]), bool)
         is_in_mesh[np.arange(rows)[:, None], skipped_columns(~live[row_of], live.shape[1] - cols)] = False
@@ -257,7 +257,10 @@ class TransposedMesh:
         return along_columns.T, along_rows.T
 
     def streams(self, axis: int, rect: Rect) -> int:
-        """Return the maximum number of paths over one physical link, like `LogicalMesh.streams`."""
+        """Return the maximum number of paths that use one physical link in one direction.
+
+        The result is that of `LogicalMesh.streams` for the other axis and the transposed rectangle.
+        """
         return self.mesh.streams(1 - axis, Rect(rect.col, rect.row, rect.cols, rect.rows))
 
     def physical_words(self, words: I64) -> I64:

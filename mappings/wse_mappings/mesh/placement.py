@@ -16,7 +16,7 @@ class Rect(NamedTuple):
 
 
 def snake_bands(mesh_cols: int, heights: Sequence[int], widths: Sequence[Sequence[int]]) -> list[Rect]:
-    """Return regions that are placed side by side in bands, one band below the other.
+    """Return regions (rectangles of PEs) side by side in bands, one band below the other.
 
     A band begins below the end of the band before and goes back from there, or on in the same
     direction if there is more room. If neither direction has room, the band is placed at a side of
@@ -56,7 +56,8 @@ def snake_bands(mesh_cols: int, heights: Sequence[int], widths: Sequence[Sequenc
 def even_bands(mesh_rows: int, mesh_cols: int, count: int) -> tuple[int, int]:
     """Return the number of bands, and of regions per band, for ``count`` equal regions.
 
-    The division that uses the most PEs is chosen; of equally good ones, that with the most square
+    A region is a rectangle of PEs, and a band is a strip of rows with regions side by side. The
+    division that uses the most PEs is chosen; of equally good ones, that with the most square
     regions.
 
     Raises:
@@ -73,6 +74,6 @@ def even_bands(mesh_rows: int, mesh_cols: int, count: int) -> tuple[int, int]:
         rows, cols = mesh_rows // bands, mesh_cols // per_band
         best = max(best, (rows * cols, min(rows, cols) / max(rows, cols), bands, per_band))
     if best[0] == 0:
-        message = f"{count} regions on {mesh_rows}x{mesh_cols} PEs"
+        message = f"{count} regions do not fit on {mesh_rows}x{mesh_cols} PEs"
         raise ValueError(message)
     return best[2], best[3]

@@ -12,7 +12,7 @@ from wse_mappings.cuts.split import I32
 
 
 def ring_place(pe: int, length: int) -> int:
-    """Return the position on the ring of the PE at index ``pe`` of a line.
+    """Return the position on the interleaved ring of the PE at index ``pe`` of a line.
 
     >>> [ring_place(p, 5) for p in range(5)]
     [0, 4, 1, 3, 2]
@@ -21,7 +21,9 @@ def ring_place(pe: int, length: int) -> int:
 
 
 def ring_pe(place: int, length: int) -> int:
-    """Return the index on the line of the PE at position ``place`` of the ring, modulo its length.
+    """Return the index on the line of the PE at position ``place`` of the interleaved ring.
+
+    The position is taken modulo the length.
 
     >>> [ring_pe(k, 5) for k in range(5)]
     [0, 2, 4, 3, 1]

@@ -44,15 +44,15 @@ class PatternFamily:
         label: Name, with ``{}`` in place of the parameter, if there is one.
         make: Function from the parameter to the pattern and its root.
         starts: Parameters to try first.
-        most: Maximum parameter.
-        least: Lower bound of the cycles of all patterns of the family; 0 if unknown.
+        max_number: Maximum parameter.
+        bound_cycles: Lower bound of the cycles of all patterns of the family; 0 if unknown.
     """
 
     label: str
     make: Callable[[int], RootedPattern]
     starts: tuple[int, ...] = (1,)
-    most: int = 1
-    least: int = 0
+    max_number: int = 1
+    bound_cycles: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +100,15 @@ def cheapest_pattern(
         operation, length, lines, arrival, words=words, level_cycles=level_cycles, reduces=reduces
     )
     search = _Search(candidates, words, level_cycles, cost)
+    # 1. Starting parameters.
     starts = [(index, start) for index, family in enumerate(candidates) for start in family.starts]
     for start in sorted(starts, key=search.bound):
         search.try_number(*start)
+    # 2. Parameters near the best one.
     family, number = search.at
     step = number // 2
     while step:
-        near = [n for n in (number - step, number + step) if 1 <= n <= candidates[family].most]
+        near = [n for n in (number - step, number + step) if 1 <= n <= candidates[family].max_number]
         has_improved = [search.try_number(family, n) for n in near]
         step = step if any(has_improved) else step // 2
         number = search.at[1]
@@ -127,8 +129,9 @@ class _Search:
     def bound(self, key: tuple[int, int]) -> int:
         """Return a lower bound of the cycles of a pattern, given by family and parameter."""
         if key not in self._bounds:
-            chosen = self.families[key[0]]
-            self._bounds[key] = chosen.least or schedule_bound_cycles(self._make(key)[0], self.words, self.level_cycles)
+            family = self.families[key[0]]
+            bound = family.bound_cycles
+            self._bounds[key] = bound or schedule_bound_cycles(self._make(key)[0], self.words, self.level_cycles)
         return self._bounds[key]
 
     def try_number(self, family: int, number: int) -> bool:
@@ -225,7 +228,7 @@ def pattern_families(
         rounds = 2 * (length - 1)  # each takes at least a level, plus a hop or the words of a part
         ring_bound = rounds * (level_cycles + max(1, words // length))
         candidates.append(
-            PatternFamily("ring", lambda _: (ring_all_reduce(length, lines, arrival), 0), least=ring_bound)
+            PatternFamily("ring", lambda _: (ring_all_reduce(length, lines, arrival), 0), bound_cycles=ring_bound)
         )
     return candidates
 

@@ -57,10 +57,14 @@ def auto_gen(length: int, lines: int, arrival: Arrival, depth: int) -> LineSched
 
 @lru_cache(maxsize=4)
 def least_energy(length: int) -> I32:
-    """Return E*(n, d), the minimum number of hops to reduce n neighbours into the first at depth d.
+    """Return the minimum number of hops to reduce n neighbouring PEs into the first, at depth d.
 
-    E*(1, d) = 0. E*(n, d) is the minimum of E*(n, d - 1) and, over s, of E*(s, d - 1) + E*(n - s,
-    d) + (n - s). Row 0 and, for n > 1, column 0 contain UNREACHED.
+    This is E*(n, d) of the paper, for all n up to ``length`` and all d. E*(1, d) = 0, and E*(n, d)
+    is the minimum of E*(n, d - 1) and, over s, of E*(s, d - 1) + E*(n - s, d) + (n - s).
+
+    Returns:
+        int32 ``[length + 1, length]``, by n and d. Row 0 and, for n > 1, column 0 contain
+            UNREACHED.
     """
     energy = np.full((length + 1, length), UNREACHED, np.int32)
     energy[1] = 0
@@ -74,18 +78,27 @@ def least_energy(length: int) -> I32:
 
 
 def depth_cycles(length: int, words: int, level_cycles: int) -> F64:
-    """Return the cycles at depth 1, 2, ... by the published model, without the hops of the path.
+    """Return the cycles of the best trees of depth 1, 2, ... by the published model.
 
     They are the mean load of a link, ``words E* / (length - 1)``, plus ``level_cycles`` per level.
+    The hops of the path are not included.
+
+    Args:
+        length, words: Number of PEs in the line; number of words.
+        level_cycles: Cycles of a level of depth.
     """
     depths = np.arange(1, length)
     return words * least_energy(length)[length, 1:] / max(length - 1, 1) + level_cycles * depths
 
 
 def best_depth(length: int, words: int, level_cycles: int) -> int:
-    """Return the depth with the fewest cycles by the published model.
+    """Return the depth of the auto-gen tree with the fewest cycles by the published model.
 
     Of equally good depths, the smallest is returned. It is 0 for a single PE.
+
+    Args:
+        length, words: Number of PEs in the line; number of words.
+        level_cycles: Cycles of a level of depth.
 
     >>> best_depth(16, 16, 5), best_depth(256, 4096, 5)
     (4, 255)
@@ -107,21 +120,25 @@ def _last_subtree(count: int, depth: int, energy: I32) -> int:
 
 
 def terms(length: int, words: int, level_cycles: int) -> Terms:
-    """Return the terms of the tree with the best depth: the published lower bound.
+    """Return the terms of the best auto-gen tree in the published cost model.
 
-    Contention is ignored.
+    Contention is ignored, so the result is the published lower bound of a reduce.
+
+    Args:
+        length, words: Number of PEs in the line; number of words.
+        level_cycles: Cycles of a level of depth, which determine the best depth.
     """
     depth = best_depth(length, words, level_cycles)
     return line_terms(length, contention=0, energy=words * int(least_energy(length)[length, depth]), depth=depth)
 
 
 def _of_depth(depth: int) -> Reduce:
-    """Return the auto-gen reduce with trees of a given depth."""
+    """Return the auto-gen reduce whose trees have a given depth (relays on the longest path)."""
     return partial(auto_gen, depth=depth)
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return an auto-gen reduce of random depth, or in half of all cases of the best depth."""
+    """Return a test case with an auto-gen reduce of random depth, or of the best depth."""
     depth = 1 + sizes.number_below(sizes.length - 1)
     if sizes.number_below(2):
         depth = best_depth(sizes.length, sizes.words, LEVEL_CYCLES)

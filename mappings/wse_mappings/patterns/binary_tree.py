@@ -16,7 +16,10 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def binary_tree(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Return the binary tree reduce over lines of ``length`` PEs into PE 0.
+    """Return the binary tree reduce over lines into PE 0.
+
+    At each level, every second of the remaining PEs adds the sum of the next remaining PE to its
+    own.
 
     Args:
         length, lines: Number of PEs in a line; number of lines.
@@ -32,9 +35,12 @@ def binary_tree(length: int, lines: int, arrival: Arrival) -> LineSchedule:
 
 
 def terms(length: int, words: int) -> Terms:
-    """Return the terms of a binary tree reduce.
+    """Return the terms of a binary tree reduce in the published cost model.
 
     They are published for powers of two. For other lengths the real logarithm is used.
+
+    Args:
+        length, words: Number of PEs in the line; number of words.
     """
     levels = math.log2(length)
     return line_terms(length, contention=words * levels, energy=words * length * levels / 2, depth=levels)

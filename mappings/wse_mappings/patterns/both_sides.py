@@ -34,7 +34,7 @@ def both_sides(length: int, lines: int, arrival: Arrival, reduce: Reduce) -> Lin
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return a random reduce from both sides."""
+    """Return a test case with a random reduce from both sides."""
     name, reduce = sample_reduce(sizes)
     return line_case("both_sides", both_sides(sizes.length, 1, Arrival.ADD, reduce), sizes, name)
 

@@ -26,7 +26,7 @@ follow in alphabetical order.
 
 
 def _patterns_by_file() -> dict[str, Pattern]:
-    """Return the patterns of the folder by file name."""
+    """Return the bundled patterns, keyed by the name of their file: ``chain`` for ``chain.py``."""
     files = sorted(module.name for module in pkgutil.iter_modules(patterns.__path__) if module.name != "catalogue")
     modules = {file: importlib.import_module(f"{patterns.__name__}.{file}") for file in files}
     return {file: module.PATTERN for file, module in modules.items() if hasattr(module, "PATTERN")}

@@ -12,7 +12,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def chain(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Return the chain reduce over lines of ``length`` PEs into PE 0.
+    """Return the chain reduce over lines: every PE adds its words to the sum on its way to PE 0.
 
     Args:
         length, lines: Number of PEs in a line; number of lines.
@@ -24,7 +24,13 @@ def chain(length: int, lines: int, arrival: Arrival) -> LineSchedule:
 
 
 def terms(length: int, words: int) -> Terms:
-    """Return the terms of a chain reduce, in which every PE adds its words to its neighbour's."""
+    """Return the terms of a chain reduce in the published cost model.
+
+    Every PE adds its words to those of its neighbour, so the depth is P - 1 for P PEs.
+
+    Args:
+        length, words: Number of PEs in the line; number of words.
+    """
     return line_terms(length, contention=words, energy=words * (length - 1), depth=length - 1)
 
 

@@ -13,18 +13,24 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def edge_stream(senders: int, lines: int) -> LineSchedule:
-    """Return streams from ``senders`` PEs to the edge of the mesh.
+    """Return streams from all PEs of a line to the edge of the mesh, where the words leave.
 
     The edge is the last place of each line, after the PEs, and stores nothing.
+
+    Args:
+        senders, lines: Number of PEs in a line; number of lines.
     """
     messages = [(pe, senders, Arrival.DROP) for pe in reversed(range(senders))]
     return uniform_schedule("edge_stream", senders + 1, lines, messages, colours=1, message_colours=[0] * senders)
 
 
 def entry_stream(receivers: int, lines: int) -> LineSchedule:
-    """Return streams from the edge of the mesh to ``receivers`` PEs.
+    """Return streams from the edge of the mesh, where words enter, to all PEs of a line.
 
     The edge is the first place of each line, before the PEs.
+
+    Args:
+        receivers, lines: Number of PEs in a line; number of lines.
     """
     messages = [(0, pe, Arrival.REPLACE) for pe in range(receivers, 0, -1)]
     return uniform_schedule("entry_stream", receivers + 1, lines, messages, colours=1, message_colours=[0] * receivers)

@@ -44,7 +44,7 @@ def gather(length: int, lines: int, owners: Sequence[int], root: int, stretches:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return a gather with random owners and a random root."""
+    """Return a test case with a gather from random owners into a random root."""
     count = 1 + sizes.number_below(min(sizes.length, sizes.words))
     owners = np.sort(sizes.rng.permutation(sizes.length)[:count]).tolist()
     if 2 * count <= sizes.words <= 4 * count:
@@ -54,7 +54,7 @@ def _sample(sizes: Sizes) -> Case:
 
 
 def _sample_in_segments(sizes: Sizes) -> Case:
-    """Return a gather in a random number of segments of a line."""
+    """Return a test case with a gather in a random number of segments of a line."""
     stretches = 1 + sizes.number_below(min(4, sizes.length // 2))
     length = sizes.length // stretches
     owners = sorted({sizes.number_below(length) for _ in range(min(length, sizes.words))})

@@ -16,7 +16,10 @@ COLOURS = 6
 
 
 def halo_colour(row: int, col: int) -> int:
-    """Return the colour on which a PE sends.
+    """Return the colour on which a PE sends its words in a halo exchange.
+
+    A colour is a route that routers are configured for. The colours of a PE and of its neighbours
+    differ.
 
     >>> [halo_colour(row, 0) for row in range(5)]
     [0, 3, 1, 4, 0]
@@ -25,7 +28,10 @@ def halo_colour(row: int, col: int) -> int:
 
 
 def halo_exchange(rows: int, cols: int) -> PlaneSchedule:
-    """Return the exchange of words between all neighbours of ``rows`` x ``cols`` PEs."""
+    """Return the halo exchange, in which every PE sends its words to its four neighbours at once.
+
+    ``rows`` and ``cols`` are the size of the rectangle of PEs.
+    """
     streams, stream_colours = [], []
     for row in range(rows):
         for col in range(cols):

@@ -156,7 +156,10 @@ def _messages(count: int, arrival: Arrival, groups: Groups) -> list[Message]:
 
 @lru_cache(maxsize=1024)
 def root_of(count: int, groups: Groups = None) -> int:
-    """Return the index of the global root in a segment of ``count`` PEs."""
+    """Return the index of the root PE of a K-tree over ``count`` PEs.
+
+    ``groups`` are the numbers of groups in each level but the last, or None for the default.
+    """
     return _middle(_levels(count, groups)[-1][0])
 
 
@@ -203,7 +206,7 @@ def _outward_multicasts(root: int, start: int, end: int) -> list[Message]:
 
 
 def _sample(sizes: Sizes, *, broadcast: bool) -> Case:
-    """Return a random tree, in half of all cases with the fewest relays."""
+    """Return a test case with a random tree, in half of all cases with the fewest relays."""
     groups: Groups = None
     if sizes.number_below(2):
         groups = (1 + sizes.number_below(sizes.length),)
@@ -215,7 +218,7 @@ def _sample(sizes: Sizes, *, broadcast: bool) -> Case:
 
 
 def _sample_of_segment(sizes: Sizes) -> Case:
-    """Return a random all-reduce over a segment of a line."""
+    """Return a test case with a random all-reduce over a segment of a line."""
     first = sizes.number_below(sizes.length)
     count = 1 + sizes.number_below(sizes.length - first)
     groups: Groups = None if sizes.number_below(2) else (1 + sizes.number_below(count),)

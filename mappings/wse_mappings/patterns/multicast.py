@@ -102,7 +102,7 @@ def diagonal_stream(length: int) -> LineSchedule:
 
 
 def terms(pes: int, words: int, distance: int) -> Terms:
-    """Return the terms of flooding the words of a root to ``pes`` other PEs.
+    """Return the terms of a flooding multicast in the published cost model.
 
     Args:
         pes, words: Number of receiving PEs; number of words.
@@ -112,7 +112,7 @@ def terms(pes: int, words: int, distance: int) -> Terms:
 
 
 def _shared_sample(sizes: Sizes) -> Case:
-    """Return a random multicast from several PEs of a line."""
+    """Return a test case with a random multicast from several PEs of a line."""
     count = 1 + sizes.number_below(sizes.length)
     first, stride = sizes.number_below(sizes.length - count + 1), 1 + sizes.number_below(count)
     schedule = shared_multicast(sizes.length, stride, first, count, stride)
@@ -120,7 +120,7 @@ def _shared_sample(sizes: Sizes) -> Case:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return a multicast from a random PE."""
+    """Return a test case with a multicast from a random PE."""
     root = sizes.number_below(sizes.length)
     return line_case("multicast", multicast(sizes.length, 1, root), sizes, f"from {root}")
 

@@ -67,11 +67,11 @@ def _segment_pattern(
     schedule = make(count)
     outcome = outcome_of(schedule)
     if outcome.collective not in ("reduce", "all_reduce"):
-        fault = outcome.fault or f"it does a {str(outcome.collective).replace('_', '-')}, no sum"
+        fault = outcome.fault or f"it computes a {str(outcome.collective).replace('_', '-')}, not a sum"
         message = f"on {count} PEs {fault}"
         raise ValueError(message)
     if schedule.part is not None:
-        message = f"on {count} PEs it cuts words into parts, which may be fewer than its PEs; take one that does not"
+        message = f"on {count} PEs it cuts words into parts, which may be fewer than its PEs; use one that does not"
         raise ValueError(message)
     messages = schedule.messages.copy()
     messages[np.isin(messages[:, 2], COMBINING), 2] = arrival

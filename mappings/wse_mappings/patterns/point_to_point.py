@@ -29,12 +29,12 @@ def point_to_point(length: int, lines: int, streams: tuple[Stream, ...]) -> Line
     """
     for source, target in streams:
         if not (0 <= source < length and 0 <= target < length) or source == target:
-            msg = f"point_to_point: a stream from PE {source} to {target} on a line of {length}; give two PEs of it"
+            msg = f"point_to_point: a stream from PE {source} to PE {target}; give two PEs from 0 to {length - 1}"
             raise ValueError(msg)
     ends = sorted(target for _, target in streams)
     for end, next_end in pairwise(ends):
         if end == next_end:
-            msg = f"point_to_point: two streams end at PE {end}; its words would be either's"
+            msg = f"point_to_point: two streams end at PE {end}; give each stream a target of its own"
             raise ValueError(msg)
     message_colours = _lowest_free_colours(streams)
     messages = [(source, target, Arrival.REPLACE) for source, target in streams]
@@ -43,9 +43,9 @@ def point_to_point(length: int, lines: int, streams: tuple[Stream, ...]) -> Line
 
 
 def corner_path(source: tuple[int, int], target: tuple[int, int]) -> list[tuple[int, int]]:
-    """Return (row, col) of the PEs from ``source`` along its row, then along a column.
+    """Return (row, col) of the PEs on the path from ``source`` to ``target`` with one corner.
 
-    The path ends at ``target``.
+    The path follows the row of ``source``, then the column of ``target``.
 
     >>> corner_path((2, 0), (0, 1))
     [(2, 0), (2, 1), (1, 1), (0, 1)]
@@ -69,7 +69,7 @@ def _lowest_free_colours(streams: tuple[Stream, ...]) -> list[int]:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return up to four random streams, of which at most one begins or ends at a PE."""
+    """Return a test case with up to four random streams, at most one of them at each PE."""
     ends = sizes.rng.permutation(sizes.length)[: 2 * (1 + sizes.number_below(4))]
     streams = tuple((int(a), int(b)) for a, b in zip(ends[::2], ends[1::2], strict=False))
     detail = ", ".join(f"{a} to {b}" for a, b in streams)

@@ -35,7 +35,7 @@ def reduce_multicast(reduce: LineSchedule, root: int) -> LineSchedule:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return a random all-reduce that consists of a reduce and a multicast."""
+    """Return a test case with a random all-reduce that consists of a reduce and a multicast."""
     name, reduce = sample_reduce(sizes)
     if sizes.number_below(2):
         into_end = reduce_multicast(reduce(sizes.length, 1, Arrival.ADD), 0)

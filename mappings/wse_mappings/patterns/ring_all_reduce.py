@@ -21,6 +21,8 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 def ring_all_reduce(length: int, lines: int, arrival: Arrival) -> LineSchedule:
     """Return the ring all-reduce over each line, whose words are cut into ``length`` parts.
 
+    Each part travels once round the ring to be summed, and once more to be copied to all PEs.
+
     Args:
         length, lines: Number of PEs in a line; number of lines.
         arrival: How two operands are combined: ADD or MAX.
@@ -38,7 +40,13 @@ def ring_all_reduce(length: int, lines: int, arrival: Arrival) -> LineSchedule:
 
 
 def terms(length: int, words: int) -> Terms:
-    """Return the terms of a ring all-reduce: 2 (P - 1) rounds, each with 1 / P of the words."""
+    """Return the terms of a ring all-reduce in the published cost model.
+
+    There are 2 (P - 1) rounds for P PEs, each of which moves 1 / P of the words.
+
+    Args:
+        length, words: Number of PEs in the line; number of words.
+    """
     moved_words = 2 * (length - 1) * words / length
     links = 2 * (length - 1)
     return Terms(

@@ -22,7 +22,13 @@ def _step(length: int, by: int, arrival: Arrival) -> list[tuple[int, int, Arriva
 
 
 def ring_shift(length: int, lines: int) -> LineSchedule:
-    """Return the shift in which every PE sends to the next one on the ring, at most two hops on."""
+    """Return the shift in which every PE of a line sends to the next PE of the interleaved ring.
+
+    The ring is folded onto the line, so the next PE is at most two hops away.
+
+    Args:
+        length, lines: Number of PEs in a line; number of lines.
+    """
     return uniform_schedule("ring_shift", length, lines, _step(length, 1, Arrival.REPLACE), colours=3)
 
 

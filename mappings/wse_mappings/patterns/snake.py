@@ -15,12 +15,14 @@ from wse_mappings.schedule import Arrival, LineSchedule
 
 
 def snake(rows: int, cols: int, arrival: Arrival) -> LineSchedule:
-    """Return the chain reduce along ``snake_path(rows, cols)``."""
+    """Return the snake reduce of a rectangle: a chain along ``snake_path(rows, cols)``."""
     return chain(rows * cols, 1, arrival)
 
 
 def snake_path(rows: int, cols: int) -> list[tuple[int, int]]:
-    """Return (row, col) of the PEs of the chain, beginning with its root.
+    """Return (row, col) of the PEs of a snake reduce, row by row in alternating directions.
+
+    The root comes first.
 
     >>> snake_path(2, 3)
     [(0, 0), (0, 1), (0, 2), (1, 2), (1, 1), (1, 0)]
@@ -29,7 +31,7 @@ def snake_path(rows: int, cols: int) -> list[tuple[int, int]]:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return the snake reduce of a rectangle of random size."""
+    """Return a test case with the snake reduce of a rectangle of random size."""
     rows, cols = sizes.side, sizes.cols
     path = tuple(snake_path(rows, cols))
     placed_pattern = PlacedPattern(schedule=snake(rows, cols, Arrival.ADD), lines=((0, path),), words=sizes.words)

@@ -13,7 +13,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def star(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Return the star reduce over lines of ``length`` PEs into PE 0.
+    """Return the star reduce over lines: PE 0 adds the words of one PE after another.
 
     Args:
         length, lines: Number of PEs in a line; number of lines.
@@ -24,7 +24,13 @@ def star(length: int, lines: int, arrival: Arrival) -> LineSchedule:
 
 
 def terms(length: int, words: int) -> Terms:
-    """Return the terms of a star reduce, in which all PEs send to the root one after another."""
+    """Return the terms of a star reduce in the published cost model.
+
+    All PEs send to the root one after another.
+
+    Args:
+        length, words: Number of PEs in the line; number of words.
+    """
     energy = words * length * (length - 1) / 2
     return line_terms(length, contention=words * (length - 1), energy=energy, depth=1)
 
@@ -33,6 +39,10 @@ def _published_cycles(length: int, words: int, level_cycles: int) -> float:
     """Return the published cycles of a star reduce, without load and path.
 
     The words of the nearest PE come first, and the others follow without a pause.
+
+    Args:
+        length, words: Number of PEs in the line; number of words.
+        level_cycles: Cycles of a level of depth.
     """
     return words * (length - 1) + level_cycles
 

@@ -31,11 +31,12 @@ COLOURS = 4  # two directions on hooks and on mirrored hooks
 
 
 def transpose(side: int) -> LineSchedule:
-    """Return the transpose of a square, on the lines of ``transpose_paths(side)``.
+    """Return the transpose of a square of PEs, on the lines of ``transpose_paths(side)``.
 
-    Line k is hook k, and line ``side + k`` is mirrored hook k. PEs of a line are counted along its
-    path, which has at most ``2 side - 1`` PEs. Words are sent and stored at different addresses, so
-    the PEs on the diagonal copy their own words.
+    Each line is a hook: part of a row and part of a column that meet on the diagonal. Line k is
+    hook k, and line ``side + k`` is mirrored hook k. PEs of a line are counted along its path,
+    which has at most ``2 side - 1`` PEs. Words are sent and stored at different addresses, so the
+    PEs on the diagonal copy their own words.
     """
     on_hook = _hooks(side)
     arms = [(side - 1 - k, np.flatnonzero(on_hook[k, k + 1 :]) + 1) for k in range(side)]
@@ -56,9 +57,10 @@ def transpose(side: int) -> LineSchedule:
 
 
 def transpose_paths(side: int) -> list[list[tuple[int, int]]]:
-    """Return (row, col) of the PEs of each line of the transpose.
+    """Return (row, col) of the PEs of each line of the transpose of a square.
 
-    Hooks run from the east end to the south end, mirrored hooks from the north end to the west end.
+    Each line is a hook: part of a row and part of a column that meet on the diagonal. Hooks run
+    from the east end to the south end, mirrored hooks from the north end to the west end.
 
     >>> transpose_paths(2)
     [[(0, 1), (0, 0), (1, 0)], [(1, 1)], [(0, 0)], [(0, 1), (1, 1), (1, 0)]]
@@ -109,7 +111,7 @@ def _hooks(side: int) -> Bool:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return the transpose of a square of random size."""
+    """Return a test case with the transpose of a square of random size."""
     schedule, words = transpose(sizes.side), min(sizes.words, MOST_STREAMED // sizes.side**2)
     lines = tuple((line, tuple(path)) for line, path in enumerate(transpose_paths(sizes.side)))
     placed_pattern = PlacedPattern(schedule=schedule, lines=lines, words=words)

@@ -20,6 +20,9 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 def two_phase(length: int, lines: int, arrival: Arrival, group: int | None = None) -> LineSchedule:
     """Return the two-phase reduce over lines into PE 0.
 
+    Chains add the words inside groups of neighbouring PEs, then a chain adds the sums of all
+    groups.
+
     Args:
         length, lines: Number of PEs in a line; number of lines.
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
@@ -42,12 +45,12 @@ def two_phase(length: int, lines: int, arrival: Arrival, group: int | None = Non
 
 
 def _head_colour(number: int, group: int) -> int:
-    """Return the colour on which the head of group ``number`` sends."""
+    """Return the colour on which the head (west end) of group ``number`` sends the group's sum."""
     return (group - 1 + number) % 2
 
 
 def terms(length: int, words: int, group: float | None = None) -> Terms:
-    """Return the terms of chains in groups, followed by a chain of the groups' heads.
+    """Return the terms of a two-phase reduce in the published cost model.
 
     Args:
         length, words: Number of PEs in the line; number of words.
@@ -65,7 +68,7 @@ def _in_groups(size: int) -> Reduce:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return a two-phase reduce with groups of random size."""
+    """Return a test case with a two-phase reduce whose groups have a random size."""
     group = 1 + sizes.number_below(sizes.length)
     schedule = two_phase(sizes.length, 1, Arrival.ADD, group)
     return line_case("two_phase", schedule, sizes, f"groups of {group}")

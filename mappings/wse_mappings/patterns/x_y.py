@@ -23,7 +23,7 @@ def x_y(rows: int, cols: int, arrival: Arrival, reduce: Reduce) -> tuple[LineSch
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return a random X-Y reduce."""
+    """Return a test case with an X-Y reduce on a rectangle of random size."""
     rows, cols, words = sizes.side, sizes.cols, sizes.words
     name, reduce = sample_reduce(sizes)
     along_rows, down = x_y(rows, cols, Arrival.ADD, reduce)

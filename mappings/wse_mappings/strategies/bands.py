@@ -8,7 +8,10 @@ from wse_mappings.cuts.split import ceil_div
 from wse_mappings.strategies.strategy import Demand, Layout, Strategy
 
 MOST_BANDS = 12
-"""Maximum number of bands that are tried. There are at most as many regions as layers."""
+"""Maximum number of bands that are tried.
+
+The number of regions is limited by the number of layers and tables per wafer.
+"""
 
 
 class Bands(Strategy):

@@ -20,7 +20,9 @@ from wse_mappings.result_cache import ResultCache
 
 
 class ListedRegion(NamedTuple):
-    """A region from a mapping file. Regions are in the order of their layers.
+    """A region from a mapping file: a rectangle of PEs and the layers that it stores.
+
+    Regions are in the order of their layers.
 
     Attributes:
         wafer: Index of the wafer.
@@ -116,6 +118,9 @@ class Demand:
 class Layout(NamedTuple):
     """A division of each wafer's mesh into regions that a search may try.
 
+    A region is a rectangle of PEs that stores some layers. A band is a strip of mesh rows with
+    regions side by side.
+
     Attributes:
         mapping: Name of the strategy.
         bands: Number of bands, one below the other.
@@ -160,7 +165,7 @@ class Layout(NamedTuple):
 
 
 class Share(NamedTuple):
-    """The layers that one region stores.
+    """The layers that one region (a rectangle of PEs) stores.
 
     Attributes:
         wafer: Index of the wafer, or of the first wafer if the region spans several.
@@ -312,7 +317,13 @@ def consecutive(demand: Demand, layout: Layout, layer_bytes: Sequence[float]) ->
 
 
 def _units(layer_bytes: tuple[float, ...], attention_bytes: tuple[float, ...], block_parts: int) -> list[_Unit]:
-    """Return layers as units, either whole or divided into parts."""
+    """Return layers as units for `consecutive`, either whole or divided into parts.
+
+    Args:
+        layer_bytes, attention_bytes: Bytes of each layer; bytes of its attention, which they
+            include.
+        block_parts: Number of parts of each feed-forward block; 0 for whole layers.
+    """
     if not block_parts:
         return [_Unit(size, LayerRange(layer, layer + 1)) for layer, size in enumerate(layer_bytes)]
     parts = layer_units(block_parts)

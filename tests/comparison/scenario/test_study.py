@@ -124,7 +124,7 @@ def test_more_users_than_caches_have_room_for_are_ruled_out() -> None:
 
 def test_a_scenario_of_which_nothing_can_be_is_refused() -> None:
     text = refusal(DoesNotFit, answer, scenario(models=[{"model": "llama-3-8b"}], machines=[WAFER | {"wafers": 1}]))
-    assert "none of 1 combination can be" in text
+    assert "none of 1 combination is possible" in text
 
 
 def test_prices_of_a_scenario_take_the_place_of_those_of_wse() -> None:

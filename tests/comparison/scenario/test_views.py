@@ -11,7 +11,7 @@ import pytest
 
 from tests.comparison.scenario.scenarios import FIGURE
 from wse.studies.results.operating_points import OperatingPointResult
-from wse.studies.scenario.agreement import agreement_of, judged, verdict_of
+from wse.studies.scenario.agreement import agreement_of, compare_with_published, verdict_of
 from wse.studies.scenario.drawing import drawings_of, series_of
 from wse.studies.scenario.form import CONSISTENT, NEAR, RULED_OUT
 from wse.studies.scenario.page import scenario_as_html
@@ -65,7 +65,7 @@ def combination(model: str, billions: float, speed: float, **changes: Any) -> Co
 
 
 def result(*combinations: CombinationResult, figures: tuple[PublishedResult, ...]) -> ScenarioResult:
-    rows = tuple(judged(one, figures) for one in combinations)
+    rows = tuple(compare_with_published(one, figures) for one in combinations)
     return ScenarioResult(
         name="s",
         title="<i>t</i>",
@@ -116,13 +116,13 @@ TIERS = TiersResult(
 
 def test_the_verdict_counts_what_agrees_and_names_the_nearest() -> None:
     assert result(SMALL, LARGE, CANNOT, figures=(AT_LEAST,)).verdict == (
-        "1 of 3 combinations agree with what is published, 0 more within the tolerance; 2 are ruled out, 1 of them as "
-        "they cannot be.",
+        "1 of 3 combinations agree with what is published, 0 more within the tolerance; 2 are ruled out (1 "
+        "impossible).",
         "Nearest is small as int8 on wafers, 2 wafers: 1,100 tokens/s predicted against at least 1,000 tokens/s "
         "(+10 %).",
     )
     assert result(SMALL, LARGE, CANNOT, figures=()).verdict == (
-        "2 of 3 combinations can be.",
+        "2 of 3 combinations are possible.",
         "Fastest for a user is small as int8 on wafers, 2 wafers: 1,100 tokens/s.",
     )
 

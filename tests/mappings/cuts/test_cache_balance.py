@@ -1,4 +1,4 @@
-"""The cache over mesh rows, replayed with the position of every entry standing for its key and value."""
+"""The KV cache over mesh rows, replayed with positions in place of keys and values."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from wse_mappings.cuts.split import ceil_div
 
 
 class Rows:
-    """Slots of every row, filled as the cache shift and the append kernel fill them: they see ``control`` alone."""
+    """Slots of every row, filled as the kernels do, given only the counters in ``control``."""
 
     def __init__(self, cache: CacheBalance) -> None:
         self.cache = cache
         self.slots: list[list[int]] = [[-1] * cache.capacity for _ in range(cache.rows)]
 
     def shift(self) -> int:
-        """Rows pass an entry up, all at the same time. The number of them."""
+        """Move the entries that rows pass up, all at once, and return their number."""
         control = self.cache.control
         passing = [row for row in range(self.cache.rows) if control[row, PASSED_SLOT] >= 0]
         entries = []
@@ -72,7 +72,10 @@ class Rows:
         return passed
 
     def in_order(self) -> list[list[int]]:
-        """The entries of every row from its oldest on; those after the first empty slot must be empty too."""
+        """Return the entries of every row from its oldest on.
+
+        All slots after the first empty one must be empty, too.
+        """
         found = []
         for row, slots in enumerate(self.slots):
             oldest = int(self.cache.control[row, OLDEST])
@@ -85,7 +88,7 @@ class Rows:
 
 @st.composite
 def requests(draw: st.DrawFn) -> tuple[int, int, int]:
-    """Rows, prompt and context."""
+    """Return random numbers of rows, prompt tokens and context tokens."""
     rows = draw(st.integers(1, 13))
     context = draw(st.integers(1, 60))
     return rows, draw(st.integers(0, context)), context
@@ -129,7 +132,10 @@ def test_a_prompt_and_decoded_tokens_stay_balanced_and_in_order_up_to_the_last_s
 def test_a_prompt_in_chunks_stays_balanced_and_loses_nothing(
     rows: int, chunks: list[int], decoded: int, *, replicated: bool
 ) -> None:
-    """Every chunk is spread over all rows: positions ascend down the rows inside a chunk, and along every row."""
+    """Every chunk is distributed over all rows.
+
+    Positions ascend down the rows within a chunk, and along every row.
+    """
     replayed = Rows(CacheBalance(rows, sum(chunks) + decoded))
     length = 0
     for tokens in chunks:
@@ -201,7 +207,10 @@ def test_entries_move_one_row_up_and_the_first_row_passes_none(rows: int, length
 def test_rows_stay_balanced_whatever_is_taken_back_of_several_tokens(
     rows: int, prompt: int, passes: list[tuple[int, int, int]]
 ) -> None:
-    """Each pass is of some tokens, of which some are taken back; then some are decoded."""
+    """Each pass adds several tokens, some of which are removed again.
+
+    Some passes decode one token.
+    """
     replayed = Rows(CacheBalance(rows, prompt + sum(tokens + decoded for tokens, _, decoded in passes)))
     length = prompt
     if prompt:

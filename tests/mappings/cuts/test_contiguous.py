@@ -1,4 +1,4 @@
-"""Runs that follow each other, and whole parts in proportion."""
+"""Contiguous runs of weighted items, and integers in proportion to weights."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_no_other_cut_has_a_smaller_largest_run(shares: list[float], data: st.Da
 
 
 def test_a_smaller_largest_run_goes_before_a_smaller_sum_of_squares() -> None:
-    """3, 2 and 6 have the smaller one, 49 instead of 51."""
+    """The runs 3, 2 and 6 have a smaller sum of squares, 49 instead of 51, but a larger maximum."""
     assert even_runs([3.0, 2.0, 5.0, 1.0], 3) == [(0, 2), (2, 1), (3, 1)]
 
 
@@ -56,7 +56,7 @@ def test_what_cannot_be_cut_is_refused() -> None:
 
 
 def test_of_the_evenest_runs_those_that_cut_the_least_are_taken() -> None:
-    """Against all that there are, of two unlike layers in parts."""
+    """The result is compared with all divisions of two different layers in parts."""
     random = np.random.default_rng(0)
     for parts in (1, 2, 3, 4, 7):
         shares = [*random.integers(1, 9, 5).tolist(), *random.integers(1, 9, 5).tolist()]

@@ -1,4 +1,4 @@
-"""Which experts a column stores: each feature of each expert once in its group, groups even, for any sizes."""
+"""Experts of each column: each feature of each expert is stored once in its group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which column stores which features: nothing lost, nothing twice, rotary pairs and their queries together."""
+"""Head features of each column: none is lost or repeated, and rotary pairs stay together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wse_mappings.cuts.split import ceil_div
 
 @st.composite
 def sizes(draw: st.DrawFn) -> tuple[int, int, int, int]:
-    """Columns, kv heads, head size, and how many features of a head rotate (even)."""
+    """Return random numbers of columns, KV heads, features of a head, and rotating features."""
     head_size = draw(st.integers(1, 128))
     rotary_size = 2 * draw(st.integers(0, head_size // 2))
     return draw(st.integers(1, 80)), draw(st.integers(1, 20)), head_size, rotary_size
@@ -42,7 +42,7 @@ def test_rotary_partners_stand_in_one_column_half_of_the_rotated_ones_apart(
     size: tuple[int, int, int, int],
     mixed: bool,  # noqa: FBT001
 ) -> None:
-    """In their places may be others, two and two; only there where that is allowed."""
+    """Their places may have pairs of other features, but only where that is allowed."""
     rotary_size = size[3]
     groups = head_groups(*size, mixed_pairs=mixed)
     half = groups.rotated // 2
@@ -58,7 +58,7 @@ def test_rotary_partners_stand_in_one_column_half_of_the_rotated_ones_apart(
 
 
 def test_features_that_do_not_rotate_take_places_of_pairs_where_that_leaves_fewer_places() -> None:
-    """Of 32 pairs and 64 other features on 94 columns one has a pair and one of the others, or any two."""
+    """A column has a pair and one other feature, or any two, of 32 pairs and 64 other features."""
     apart, mixed = (head_groups(755, 8, 128, 64, mixed_pairs=mixed) for mixed in (False, True))
     assert (apart.rotated, apart.features_per_head) == (2, 3)
     assert (mixed.rotated, mixed.features_per_head) == (2, 2)
@@ -79,7 +79,7 @@ def test_pairs_and_what_does_not_rotate_are_each_spread_evenly_over_a_group(size
 def test_a_column_holds_the_same_features_of_a_key_and_of_all_its_queries(
     size: tuple[int, int, int, int], share: int
 ) -> None:
-    """Query head q belongs to kv head q // share."""
+    """Query head q belongs to KV head q // queries_per_kv."""
     cols, _, head_size, _ = size
     groups = head_groups(*size)
     shape = (cols, groups.kv_heads_per_col, -1, groups.features_per_head)
@@ -122,8 +122,11 @@ def test_segments_differ_by_at_most_one_column(size: tuple[int, int, int, int]) 
 
 @given(size=sizes())
 def test_a_column_holds_no_more_than_its_share_rounded_up(size: tuple[int, int, int, int]) -> None:
-    """Whole heads with few columns; with many, whole pairs and single features of the heads whose group is smallest,
-    shared by as many heads as leaves the fewest places."""
+    """A column has whole heads if there are few columns.
+
+    With many columns it has whole pairs and single features. The heads are those of the smallest
+    group, shared by the number of heads that leaves the fewest places.
+    """
     cols, kv_heads, head_size, rotary_size = size
     groups = head_groups(*size)
     if cols < kv_heads:

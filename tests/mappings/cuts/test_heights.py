@@ -1,4 +1,4 @@
-"""Heights of bands: no others leave the fullest PE less, and none could be smaller."""
+"""Heights of bands: no others leave fewer bytes on the fullest PE, and none could be smaller."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ BANDS = st.lists(st.integers(0, 9).map(float), min_size=1, max_size=3).map(tuple
     parts=st.lists(st.integers(1, 12), min_size=3, max_size=9).map(tuple),
 )
 def test_the_fullest_pe_is_as_empty_as_can_be(by_wafer: tuple[tuple[float, ...], ...], parts: tuple[int, ...]) -> None:
-    """Whatever a row stores: with scales of groups it may hold more where rows are more."""
+    """This holds for any function of bytes per row.
+
+    With scales of groups, a row may have more bytes if there are more rows.
+    """
     rows = len(parts)
 
     def fullest(bands: tuple[float, ...], heights: tuple[int, ...]) -> float:

@@ -1,4 +1,4 @@
-"""How latent attention is cut: every feature of every head on one row, every shared feature on one column."""
+"""Division of latent attention: head features on one row each, shared features on one column."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_everything_is_held_once(made: tuple[LatentCut, dict[str, int]]) -> None
 def test_columns_have_the_hidden_features_in_the_places_that_rows_have_them_in(
     hidden: int, rows: int, cols: int, group: int, source: int
 ) -> None:
-    """A row and a column then share a stretch of neighbours, which is what is handed from the one to the other."""
+    """The features that a row and a column have in common are then consecutive."""
     of_row = blocks(hidden, rows, group)
     cut = latent_cut(of_row, cols, source=source, latent=4, heads=2, nope=2, rope=2, value=2, cache=ResultCache())
     flat = of_row.reshape(-1)

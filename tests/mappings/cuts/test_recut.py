@@ -1,4 +1,4 @@
-"""Pieces bring every element of a vector from the row that has it to the row that needs it, once."""
+"""Pieces bring every element of a vector once from the row that has it to the row that needs it."""
 
 from __future__ import annotations
 

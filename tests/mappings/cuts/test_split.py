@@ -1,4 +1,4 @@
-"""Cutting an extent over a line loses nothing, repeats nothing, and is as even as it can be."""
+"""Dividing an extent over a line loses nothing, repeats nothing, and is as even as possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Widths of regions side by side: no others leave the fullest PE less, and none could be smaller."""
+"""Widths of regions: no others leave fewer bytes on the fullest PE, and none could be smaller."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_region_alone_has_all_columns() -> None:
 
 @pytest.mark.parametrize("cols", [12, 50, 1170])
 def test_where_more_columns_hold_more_bytes_all_regions_have_room(cols: int) -> None:
-    """Experts in whole groups may hold more on a few columns more."""
+    """Experts in whole groups may have more bytes on a few more columns."""
 
     def bumpy(n: int) -> float:
         return 1000 / n + (500 if n > cols // 5 else 0) - (499 if n == cols // 5 else 0)

@@ -1,4 +1,4 @@
-"""Free rectangles of a mesh, against all rectangles one by one."""
+"""Free rectangles of a mesh, compared with an exhaustive search."""
 
 from __future__ import annotations
 

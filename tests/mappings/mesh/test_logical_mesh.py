@@ -1,4 +1,4 @@
-"""The mesh on live PEs: whole for programs, and every link a way over live PEs and links."""
+"""The logical mesh is intact, and every link of it is a path over live PEs and links."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def fabrics(draw: st.DrawFn, shape: tuple[int, int] | None = None) -> FabricFaul
 
 
 def graph_of(broken: FabricFaults) -> nx.Graph:
-    """The live PEs and working links, told one by one."""
+    """Return the graph of live PEs and working links, built one by one."""
     rows, cols = broken.shape
     graph = nx.Graph()
     for row in range(rows):
@@ -52,7 +52,7 @@ def mesh_on(broken: FabricFaults) -> LogicalMesh | None:
 
 
 def ways(mesh: LogicalMesh, axis: int) -> dict[Place, list[Place]]:
-    """The PEs of each way east or south, by logical link, walked hop by hop."""
+    """Return the PEs of each path east or south, by logical link, followed hop by hop."""
     found: dict[Place, list[Place]] = defaultdict(list)
     across = mesh.links(axis)[1]
     for link, row, col, down, right in np.stack(mesh.segments(axis), axis=1).tolist():
@@ -191,7 +191,7 @@ def test_more_rows_than_there_are_or_places_that_nothing_joins_are_refused() -> 
     dead = np.zeros((2, 3), bool)
     dead[:, 1] = True
     broken = FabricFaults(dead=dead, east=np.zeros_like(dead), south=np.zeros_like(dead))
-    with pytest.raises(ValueError, match="3x1 PEs on a fabric with 2 rows"):
+    with pytest.raises(ValueError, match="3x1 PEs need 3 rows with 1 live PEs; the fabric has 2"):
         LogicalMesh.on(broken, 3, 1)
-    with pytest.raises(ValueError, match="no way from PE"):
+    with pytest.raises(ValueError, match="no route from PE"):
         shortest_route(broken, (0, 0), (0, 2))

@@ -1,4 +1,4 @@
-"""Regions of a mesh: inside it, apart from each other, and each beside the one before."""
+"""Regions of a mesh are inside it, do not overlap, and each is adjacent to the one before."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def pes(rect: Rect) -> set[tuple[int, int]]:
 
 
 def touch(a: Rect, b: Rect) -> bool:
-    """Whether a PE of one is next to a PE of the other."""
+    """Return whether a PE of one region is next to a PE of the other."""
     return any((row + down, col + right) in pes(b) for row, col in pes(a) for down, right in ((0, 1), (0, -1), (1, 0)))
 
 

@@ -1,4 +1,4 @@
-"""The interleaved ring: every place is a PE, and neighbours on the ring are at most two PEs apart on the line."""
+"""Interleaved ring: every place is a PE, and ring neighbours are at most two PEs apart."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_ring_shift_returns_every_word_after_a_whole_turn(length: int) -> None:
 
 @pytest.mark.parametrize("length", range(1, 24))
 def test_ring_align_moves_the_tiles_of_line_i_back_by_its_place(length: int) -> None:
-    """Afterwards the PE at place p of line i holds what was at place p + ring_place(i)."""
+    """Afterwards, the PE at place p of line i has the tile that was at place p + ring_place(i)."""
     align = ring_align(length)
     for line in range(length):
         words: list[object] = list(range(length))
@@ -61,7 +61,10 @@ def test_ring_align_moves_the_tiles_of_line_i_back_by_its_place(length: int) -> 
 
 @pytest.mark.parametrize("length", range(2, 24))
 def test_ring_align_costs_every_line_the_same_hops_in_every_round(length: int) -> None:
-    """A line that is done sends on words that nobody stores; only the direction differs between lines."""
+    """A line that is done keeps sending words that are not stored.
+
+    Lines differ in direction only.
+    """
     align = ring_align(length)
     rounds = len(align.variants)
     assert rounds == length // 2

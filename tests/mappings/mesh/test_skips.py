@@ -1,4 +1,4 @@
-"""Skips of rows: the dead PEs among them, and no farther from those of the row before than they must be."""
+"""Skips of rows include their dead PEs, and move no farther from row to row than necessary."""
 
 from __future__ import annotations
 

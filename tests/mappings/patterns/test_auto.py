@@ -1,4 +1,4 @@
-"""The cheapest pattern: whatever is chosen does the operation, and no fixed pattern costs less."""
+"""The cheapest pattern computes the operation, and no fixed pattern costs less."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ FIXED: dict[str, Reduce] = {"star": star, "chain": chain, "binary_tree": binary_
 
 
 def fast(schedule: LineSchedule, words: int, gap: int) -> float:
-    """Cycles of the fabric model on WSE-2."""
+    """Return the cycles of the fabric model on WSE-2."""
     times = PatternTimes(LineCosts.of(WSE2, gap))
     return times.time([LinePattern(schedule, 0, words, ROWS)]).cycles.total
 
 
 def fixed(operation: Operation, length: int, words: int) -> list[LineSchedule]:
-    """What a user could have named instead, as its authors size it."""
+    """Return the patterns that a user could have selected, with the parameters of their authors."""
     if operation == "broadcast":
         return [multicast(length, 1, 0)]
     reduces = [*FIXED.values(), partial(auto_gen, depth=best_depth(length, words, LEVEL))]
@@ -90,8 +90,8 @@ def test_every_member_of_every_family_does_the_operation(
 ) -> None:
     labels = [(pe,) for pe in range(length)]
     for family in pattern_families(operation, length, 3, ADD, words=words, level_cycles=LEVEL):
-        assert all(1 <= start <= max(1, family.most) for start in family.starts)
-        schedule, root = family.make(pick.randint(1, family.most))  # type: ignore[attr-defined]
+        assert all(1 <= start <= max(1, family.max_number) for start in family.starts)
+        schedule, root = family.make(pick.randint(1, family.max_number))  # type: ignore[attr-defined]
         assert schedule.variants.shape == (1, 3)
         if schedule.parts > 1:
             continue  # executed part by part in tests/mappings/patterns/test_reduces.py
@@ -107,7 +107,7 @@ def test_no_pattern_takes_less_than_what_it_is_left_out_for(operation: Operation
     for family in pattern_families(operation, length, 1, ADD, words=words, level_cycles=LEVEL):
         for number in family.starts:
             schedule, _ = family.make(number)
-            least = family.least or schedule_bound_cycles(schedule, words, LEVEL)
+            least = family.bound_cycles or schedule_bound_cycles(schedule, words, LEVEL)
             assert least <= cycles(schedule, words, gap=0), family.label.format(number)
 
 
@@ -142,7 +142,10 @@ def test_a_pair_is_not_cut_into_parts() -> None:
 
 
 def test_the_number_is_moved_until_no_step_pays() -> None:
-    """Only two-phase reduces with five long hops are cheap: groups of 17 to 19, between those that are tried first."""
+    """Only two-phase reduces with five long hops are cheap: groups of 17 to 19.
+
+    These numbers are between those that are tried first.
+    """
 
     def cost(schedule: LineSchedule) -> float:
         wrong = abs(sum(hop > 1 for hop in hops(schedule)) - 5) if schedule.name == "two_phase" else math.inf

@@ -1,4 +1,4 @@
-"""The searched tree: its energy is the least there is, as trying every tree shows, and its depth what was requested."""
+"""The auto-gen tree has the least energy of all trees, and the requested depth."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wse_mappings.schedule import Arrival, LineSchedule
 
 
 def depth_of(schedule: LineSchedule) -> int:
-    """The longest way from a PE to the root, in messages."""
+    """Return the number of messages on the longest path from a PE to the root."""
     parent = dict(schedule.messages[:, :2].tolist())
 
     def way(pe: int) -> int:
@@ -28,7 +28,10 @@ def depth_of(schedule: LineSchedule) -> int:
 
 @cache
 def all_trees(count: int) -> frozenset[tuple[int, int]]:
-    """(depth, hops) of every tree of ``count`` neighbours into the first of them whose subtrees are neighbours too."""
+    """Return (depth, hops) of every tree that reduces ``count`` neighbours into the first.
+
+    Subtrees must also consist of neighbours.
+    """
     if count == 1:
         return frozenset({(0, 0)})
     found = set()

@@ -1,4 +1,4 @@
-"""Patterns between wafers: one column of each has the sum of all in one order, or the words of the first."""
+"""Patterns between wafers: one column of each has the sum in one order, or the first's words."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_heads_go_to_whole_stretches_or_stretches_to_whole_heads(each: int, stre
 def test_copies_of_a_kv_head_stand_beside_their_part_of_its_queries(
     each: int, wafers: int, kv_heads: int, share: int
 ) -> None:
-    """Every query feature is on one column, with the same feature of its keys."""
+    """Every query feature is on one column, together with the same feature of its keys."""
     size = 6
     groups = head_groups_of_wafers(each * wafers, kv_heads, share, size, 4, stretches=wafers)
     assert share % groups.copies == 0
@@ -94,6 +94,9 @@ def test_copies_of_a_kv_head_stand_beside_their_part_of_its_queries(
 
 
 def test_as_many_copies_are_taken_as_leave_the_fewest_weights() -> None:
-    """Eight kv heads of 64 pairs with 8 queries each on 8 wafers of 750 columns: one head of queries on each group."""
+    """There are eight KV heads of 64 pairs with 8 queries each, on 8 wafers of 750 columns.
+
+    Each group has one query head.
+    """
     groups = head_groups_of_wafers(6000, 8, 8, 128, 128, stretches=8)
     assert (groups.copies, groups.features_per_head) == (8, 2)

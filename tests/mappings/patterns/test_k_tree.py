@@ -1,4 +1,4 @@
-"""Trees of any number of levels: every input is summed once, nothing leaves its segment, few relays are needed."""
+"""Trees of any number of levels sum every input once, stay in their segment, have few relays."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ LENGTHS = st.integers(1, 64)
 
 @st.composite
 def segmented(draw: st.DrawFn) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """A line length and the segments that it is cut into."""
+    """Return a random line length, and the segments that the line is divided into."""
     length = draw(LENGTHS)
     return length, tuple(balanced_segments(length, draw(st.integers(1, length))))
 
 
 @st.composite
 def levelled(draw: st.DrawFn) -> tuple[int, tuple[int, ...]]:
-    """A line length and group counts for one to four levels, each at most that before."""
+    """Return a random line length, and descending numbers of groups for one to four levels."""
     length = draw(LENGTHS)
     groups: list[int] = []
     for _ in range(draw(st.integers(0, 3))):
@@ -35,12 +35,12 @@ def levelled(draw: st.DrawFn) -> tuple[int, tuple[int, ...]]:
 
 
 def contributions(schedule: LineSchedule, length: int) -> np.ndarray:
-    """``[PE, input]``: how often each input is in what a PE stores in the end."""
+    """Return how often each input is included in each PE's result, ``[PE, input]``."""
     return np.array(replay(schedule, list(np.eye(length, dtype=np.int64))))
 
 
 def stages(schedule: LineSchedule) -> int:
-    """Messages that follow from each other, at most: software takes part once in each."""
+    """Return the maximum number of messages that depend on each other, one after another."""
     done: dict[int, int] = {}
     for start, end, arrival in schedule.messages.tolist():
         if arrival != Arrival.MULTICAST:
@@ -143,7 +143,7 @@ def test_one_level_is_the_two_way_chain_to_the_centre(length: int) -> None:
 
 @pytest.mark.parametrize("groups", [15, 16, 32])
 def test_two_levels_have_meshgemvs_roots_and_hops(groups: int) -> None:
-    """The global root is the middle of group floor(G / 2), half the line's hops away from its ends."""
+    """The global root is the middle of group floor(G / 2), half of the hops away from the ends."""
     each = 16
     length = groups * each
     tree = k_tree(length, 1, Arrival.ADD, broadcast=True, groups=(groups,))
@@ -155,7 +155,7 @@ def test_two_levels_have_meshgemvs_roots_and_hops(groups: int) -> None:
 
 
 def test_even_levels_take_k_halves_of_the_kth_root() -> None:
-    """K N^(1/K) / 2 relays, the published count."""
+    """The published number of relays is K N^(1/K) / 2."""
     assert [relays_of(4096, groups) for groups in ((), (64,), (256, 16), (512, 64, 8))] == [2048, 64, 24, 16]
 
 

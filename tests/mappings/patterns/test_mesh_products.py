@@ -1,4 +1,4 @@
-"""MeshGEMM and dist-GEMM-T, replayed with one number a tile: the schedules alone make them matrix products."""
+"""MeshGEMM and dist-GEMM-T, replayed with one number per tile: their schedules form products."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Grid = list[list[Any]]
 
 
 def along_rows(schedule: LineSchedule, grid: Grid, round_: int = 0) -> Grid:
-    """One round on every row of a square, into another buffer."""
+    """Execute one round on every row of a square, from one buffer into another."""
     side = len(grid)
     return [replay(schedule, grid[row], [None] * side, row, round_) for row in range(side)]
 
@@ -81,7 +81,11 @@ def test_mesh_gemm_is_the_matrix_product(side: int) -> None:
 
 @pytest.mark.parametrize("side", SIDES)
 def test_dist_gemm_t_is_the_product_with_the_transpose(side: int) -> None:
-    """Q stays, the rows of K go round the columns' ring, row sums of round t go to the PE t places back: Q K^T."""
+    """The result is Q K^T.
+
+    Q stays, the rows of K move round the columns' ring, and the row sums of round t go to the PE t
+    places back.
+    """
     rng = np.random.default_rng(side)
     Q, K = rng.integers(-9, 10, (2, side, side))
     moving = K.tolist()

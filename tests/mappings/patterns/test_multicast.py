@@ -1,4 +1,4 @@
-"""Flooding along a line: everyone gets the root's words, each link carries them once."""
+"""Flooding along a line: all PEs get the words of the root, and each link carries them once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def test_diagonal_multicast_gives_line_i_the_words_of_its_pe_i(length: int) -> N
 
 @given(length=st.integers(1, 15))
 def test_diagonal_multicast_turns_a_split_over_columns_into_a_split_over_rows(length: int) -> None:
-    """Every row stores the whole vector, cut over columns; afterwards every column does, cut over rows."""
+    """First every row stores the whole vector, divided over columns.
+
+    Afterwards every column does, divided over rows.
+    """
     grid = [replay(diagonal_multicast(length), list(range(length)), [None] * length, row) for row in range(length)]
     for col in range(length):
         assert [grid[row][col] for row in range(length)] == list(range(length))

@@ -1,4 +1,4 @@
-"""All-reduces over stretches of a line by any pattern: who has which sum, and the colours that it takes."""
+"""All-reduces over segments of a line: who has which sum, and the colours that they need."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_an_all_reduce_stays_as_it_is_and_a_reduce_takes_a_colour_more() -> None
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda length: multicast(length, 1, 0), "on 8 PEs it does a broadcast, no sum"),
+        (lambda length: multicast(length, 1, 0), "on 8 PEs it computes a broadcast, not a sum"),
         (lambda length: ring_all_reduce(length, 1, Arrival.ADD), "on 8 PEs it cuts words into parts"),
     ],
 )

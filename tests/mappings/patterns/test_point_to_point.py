@@ -1,4 +1,4 @@
-"""Point-to-point streams: the target's words are the source's, and streams that meet have colours of their own."""
+"""Point-to-point streams: targets get their sources' words, on colours that do not conflict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wse_mappings.patterns.point_to_point import Stream, corner_path, point_to_p
 
 @st.composite
 def several(draw: st.DrawFn) -> tuple[int, tuple[Stream, ...]]:
-    """A line length and streams on it."""
+    """Return a random line length and streams on the line."""
     length = draw(st.integers(2, 30))
     targets = draw(st.lists(st.integers(0, length - 1), unique=True, max_size=8))
     sources = [draw(st.integers(0, length - 1).filter(lambda pe, t=target: pe != t)) for target in targets]
@@ -59,10 +59,10 @@ def test_a_corner_path_steps_from_neighbour_to_neighbour_along_the_row_first(
 @pytest.mark.parametrize(
     ("streams", "told"),
     [
-        (((0, 5),), "point_to_point: a stream from PE 0 to 5 on a line of 5; give two PEs of it"),
-        (((-1, 2),), "point_to_point: a stream from PE -1 to 2 on a line of 5"),
-        (((3, 3),), "point_to_point: a stream from PE 3 to 3 on a line of 5"),
-        (((0, 4), (1, 2), (3, 4)), "point_to_point: two streams end at PE 4; its words would be either's"),
+        (((0, 5),), "point_to_point: a stream from PE 0 to PE 5; give two PEs from 0 to 4"),
+        (((-1, 2),), "point_to_point: a stream from PE -1 to PE 2; give two PEs from 0 to 4"),
+        (((3, 3),), "point_to_point: a stream from PE 3 to PE 3; give two PEs from 0 to 4"),
+        (((0, 4), (1, 2), (3, 4)), "point_to_point: two streams end at PE 4; give each stream a target of its own"),
     ],
 )
 def test_streams_that_cannot_be_are_refused(streams: tuple[Stream, ...], told: str) -> None:

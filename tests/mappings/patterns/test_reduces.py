@@ -1,4 +1,4 @@
-"""Chain, star, two-phase, binary tree, ring, snake, X-Y: each PE's words in the sum once, on the declared colours."""
+"""All reduces include the words of each PE once in the sum, and use the declared colours."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LENGTHS = st.integers(1, 70)
 
 
 def check(schedule: LineSchedule) -> None:
-    """PE 0 ends with the bag of all labels, and colours are those declared."""
+    """Check that PE 0 ends with all labels, and that colours are those declared."""
     bags = replay(schedule, [(pe,) for pe in range(schedule.length)])
     assert sorted(bags[0]) == list(range(schedule.length))
     assert schedule.message_colours is not None

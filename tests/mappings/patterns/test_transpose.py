@@ -1,4 +1,4 @@
-"""The transpose: every tile reaches its place, hooks cover the square without sharing a link, bends carry few tiles."""
+"""The transpose brings every tile to its place, on disjoint hooks, with few tiles per bend."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_no_bend_carries_more_tiles_than_the_share_that_two_hooks_leave(side: in
 
 @given(side=SIDES)
 def test_tiles_of_one_colour_come_to_every_pe_from_the_bend_outward(side: int) -> None:
-    """Who has sent or received its own lets the others pass: its two switch positions."""
+    """A PE that has sent or received its own tile passes the others through."""
     schedule = transpose(side)
     for line in range(2 * side):
         messages, channel, _ = schedule.of_variant(line)

@@ -1,4 +1,4 @@
-"""Bundled strategies: what they try, and that each partition holds every layer once, in order, as evenly as it can."""
+"""Bundled strategies: layouts, and partitions with every layer once, in order and nearly even."""
 
 from __future__ import annotations
 
@@ -109,7 +109,10 @@ def test_regions_of_a_stated_shape_fill_the_mesh_at_most() -> None:
 
 @pytest.mark.parametrize("block_parts", [2, 8])
 def test_parts_of_layers_follow_each_other_through_regions(block_parts: int) -> None:
-    """All on two wafers of two bands: what one region leaves of a layer the next one has, tables at both ends."""
+    """There are two wafers with two bands each.
+
+    A region continues the layer of the one before; tables are at both ends.
+    """
     asked = demand(attention_bytes=(2.0,) * 6)
     shares = BUNDLED["bands"].partition(asked, Layout("bands", 2, 1, block_parts=block_parts))
     assert [(share.wafer, share.band) for share in shares] == [(0, 0), (0, 1), (1, 0), (1, 1)]

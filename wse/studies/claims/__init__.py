@@ -1,1 +1,1 @@
-"""Claims about fast inference, each decided by a computation of this program."""
+"""Command ``claims``: common statements about fast inference, each decided by a computation."""

@@ -1,4 +1,4 @@
-"""Claims about chains of wafers: one user's speed, the throughput of all, and stages that stand idle."""
+"""Claims about chains of wafers: one user's speed, total throughput, and idle pipeline stages."""
 
 from __future__ import annotations
 
@@ -12,16 +12,21 @@ MODEL: Final = "llama-3-8b"
 SERVED: Final = "llama-3.1-70b"
 COUNTS: Final = (1, 2, 4, 8)
 HOPS_US: Final = (0.5, 5.0, 20.0)
-"""Latencies of a link between wafers: a switch that cuts through, the vendor's, one that stores and forwards."""
+"""Latencies of a link between wafers: a cut-through switch, the vendor's link, a store-and-forward
+switch."""
 MICRO: Final = 1e-6
 PROPORTIONAL: Final = 0.5
-"""The exponent of wafers in a user's speed from which it falls "in proportion"; 1 would be exactly so."""
+"""Exponent of the number of wafers in a token's time from which a speed counts as falling "in
+proportion".
+
+An exponent of 1 is exactly in proportion."""
 MOSTLY: Final = 0.75
-"""Share of one wafer's throughput that each of several keeps where chaining is said not to lower it."""
+"""Fraction of a single wafer's throughput that each wafer of a chain must keep to confirm that none
+is lost."""
 
 
 def longer_pipeline(lab: Laboratory) -> Finding:
-    """Claim 2: one user's speed against the number of wafers in a chain, for three latencies of a link."""
+    """Decide claim 2: one user's speed by the number of wafers, for three link latencies."""
     lines, exponents = {}, {}
     for hop in HOPS_US:
         link = wafer_link(own_link().bytes_per_s, hop * MICRO)
@@ -30,119 +35,128 @@ def longer_pipeline(lab: Laboratory) -> Finding:
             decode = lab.estimate(MODEL, link if wafers > 1 else None, wafers=wafers).decode
             assert decode is not None
             rates.append(decode.tokens_per_s_per_user)
-        lines[f"{hop:g} µs a link"] = tuple(zip(map(float, COUNTS), rates, strict=True))
+        lines[f"{hop:g} µs per link"] = tuple(zip(map(float, COUNTS), rates, strict=True))
         exponents[hop] = math.log(rates[0] / rates[-1]) / math.log(COUNTS[-1] / COUNTS[0])
-    one, many = lab.estimate(MODEL, wafers=1), lab.estimate(MODEL, wafers=COUNTS[-1])
-    assert one.decode is not None
-    assert many.decode is not None
-    assert many.latency.tpot_by is not None
-    four = lab.estimate(SERVED)
-    assert four.latency.tpot_by is not None
-    assert four.latency.tpot_s is not None
-    share = four.latency.tpot_by.crossing_s / four.latency.tpot_s
-    kept = many.decode.tokens_per_s_per_user / one.decode.tokens_per_s_per_user
-    outside = one.latency.user.outside_share or 0.0
+    single_wafer, longest_chain = lab.estimate(MODEL, wafers=1), lab.estimate(MODEL, wafers=COUNTS[-1])
+    assert single_wafer.decode is not None
+    assert longest_chain.decode is not None
+    assert longest_chain.latency.tpot_by is not None
+    four_wafers = lab.estimate(SERVED)
+    assert four_wafers.latency.tpot_by is not None
+    assert four_wafers.latency.tpot_s is not None
+    crossing_fraction = four_wafers.latency.tpot_by.crossing_s / four_wafers.latency.tpot_s
+    speed_ratio = longest_chain.decode.tokens_per_s_per_user / single_wafer.decode.tokens_per_s_per_user
+    outside_fraction = single_wafer.latency.user.outside_share or 0.0
     return Finding(
         verdict=by_rule(
             holds=all(exponent >= PROPORTIONAL for exponent in exponents.values()),
             never=all(exponent < PROPORTIONAL for exponent in exponents.values()),
         ),
-        answer=f"{with_type(MODEL)} on {COUNTS[-1]} wafers keeps {100 * kept:.0f} % of its speed on one; in "
-        "proportion would be "
-        f"{100 / COUNTS[-1]:.0f} %. The layers take as long wherever they are: crossings are {100 * share:.1f} % of a "
-        f"token of {with_type(SERVED)} on {four.system.wafers}.",
+        answer=f"{with_type(MODEL)} on {COUNTS[-1]} wafers keeps {100 * speed_ratio:.0f} % of its speed on one wafer. "
+        f"A loss in proportion would leave {100 / COUNTS[-1]:.0f} %. The time of the layers does not depend on the "
+        f"number of wafers, and crossings between wafers are {100 * crossing_fraction:.1f} % of a token's time of "
+        f"{with_type(SERVED)} on {four_wafers.system.wafers} wafers.",
         numbers={
             "speed_kept": figure(
-                kept, "", f"speed of a user of {with_type(MODEL)} on {COUNTS[-1]} wafers over that on one"
+                speed_ratio, "", f"speed of a user of {with_type(MODEL)} on {COUNTS[-1]} wafers divided by that on one"
             ),
             **{
                 f"exponent_{hop:g}us": figure(
                     exponent,
                     "",
-                    f"power of the wafers that a token's time grows with, {hop:g} µs a link; 1: in proportion",
+                    f"exponent of the number of wafers in a token's time with {hop:g} µs per link; 1 is in proportion",
                 )
                 for hop, exponent in exponents.items()
             },
             "crossing_share": figure(
-                share, "", f"share of crossings in a token of {with_type(SERVED)} on {four.system.wafers} wafers"
+                crossing_fraction,
+                "",
+                f"fraction of crossings in a token's time of {with_type(SERVED)} on {four_wafers.system.wafers} wafers",
             ),
             "outside_share": figure(
-                outside,
+                outside_fraction,
                 "",
-                f"share of network, connection and service in an answer of 1,024 tokens of {with_type(MODEL)}",
+                f"fraction of network, connection and service in an answer of 1,024 tokens of {with_type(MODEL)}",
             ),
         },
         confidence="high",
-        reason="the verdict is the same from 0.5 to 20 µs a link",
+        reason="the verdict is the same from 0.5 to 20 µs per link",
         curves=Curves(x="wafers", y="tokens/s of a user", lines=lines, log_x=True),
     )
 
 
 def latency_not_throughput(lab: Laboratory) -> Finding:
-    """Claim 3: tokens of all users a wafer, of one stream and of as many as keep the slowest wafer busy.
+    """Decide claim 3: tokens per second and wafer, with one stream and at saturation.
 
-    Each wafer is one stage, so that there are as many stages as wafers.
+    A stream is the tokens of one user or batch in flight. Each wafer is one pipeline stage.
     """
     numbers, lines = {}, {}
-    alone, full = [], []
+    single_stream_rates, saturated_rates = [], []
     for wafers in COUNTS:
         result = lab.estimate(MODEL, wafers=wafers, mapping="region")
         assert result.decode is not None
         assert result.schedule is not None
         schedule = result.schedule
-        alone.append(result.decode.tokens_per_s_per_user / wafers)
-        full.append(schedule.tokens_per_s_at_saturation / wafers)
+        single_stream_rates.append(result.decode.tokens_per_s_per_user / wafers)
+        saturated_rates.append(schedule.tokens_per_s_at_saturation / wafers)
         numbers[f"alone_{wafers}"] = figure(
-            alone[-1], "tokens/s/wafer", f"of one stream of {with_type(MODEL)} on {wafers}"
+            single_stream_rates[-1], "tokens/s/wafer", f"with one stream of {with_type(MODEL)} on {wafers} wafers"
         )
-        streams = f"of {schedule.streams_to_saturate} streams, which keep the slowest wafer busy"
-        numbers[f"saturated_{wafers}"] = figure(full[-1], "tokens/s/wafer", streams)
-        room = f"whose caches fit beside {with_type(MODEL)} on {wafers}"
-        numbers[f"room_{wafers}"] = figure(schedule.kv_limited_streams, "streams", room)
+        streams = f"with {schedule.streams_to_saturate} streams, which keep the slowest wafer busy"
+        numbers[f"saturated_{wafers}"] = figure(saturated_rates[-1], "tokens/s/wafer", streams)
+        meaning = f"whose KV caches fit in addition to {with_type(MODEL)} on {wafers} wafers"
+        numbers[f"room_{wafers}"] = figure(schedule.kv_limited_streams, "streams", meaning)
         lines[f"{wafers} wafers"] = tuple((float(row.streams), row.tokens_per_s / wafers) for row in schedule.rows)
-    kept_alone, kept_full = alone[-1] / alone[0], full[-1] / full[0]
+    single_stream_ratio = single_stream_rates[-1] / single_stream_rates[0]
+    saturated_ratio = saturated_rates[-1] / saturated_rates[0]
     return Finding(
-        verdict=by_rule(holds=kept_alone >= MOSTLY, never=kept_full < MOSTLY),
-        answer=f"With one stream all wafers but one stand idle: {COUNTS[-1]} of them keep {100 * kept_alone:.0f} % of "
-        f"one wafer's tokens/s a wafer. With as many streams as wafers they keep {100 * kept_full:.0f} %, and there is "
-        f"room for {numbers[f'room_{COUNTS[-1]}'].value:,.0f} streams.",
+        verdict=by_rule(holds=single_stream_ratio >= MOSTLY, never=saturated_ratio < MOSTLY),
+        answer=f"With one stream only one wafer works at a time: {COUNTS[-1]} wafers yield "
+        f"{100 * single_stream_ratio:.0f} % of a single wafer's tokens/s per wafer. With the number of streams that "
+        f"keeps the slowest wafer busy they yield {100 * saturated_ratio:.0f} %, and the KV caches of "
+        f"{numbers[f'room_{COUNTS[-1]}'].value:,.0f} streams fit.",
         numbers=numbers,
         confidence="high",
-        reason="a closed form of pipelines, the same event by event, over stage times as compiled",
-        curves=Curves(x="streams in flight", y="tokens/s a wafer", lines=lines, log_x=True, log_y=True),
+        reason="stage times of the compiled model; a closed form of pipelines and a simulation of events agree",
+        curves=Curves(x="streams in flight", y="tokens/s per wafer", lines=lines, log_x=True, log_y=True),
     )
 
 
 def bubbles(lab: Laboratory) -> Finding:
-    """Claim 12: idle time of stages with M streams, (S - 1)/(M + S - 1) from empty to empty, and how many fit."""
+    """Decide claim 12: the idle time of pipeline stages, and the number of streams that fit.
+
+    From an empty pipeline to an empty pipeline, S equal stages with M streams are idle (S - 1)/(M +
+    S - 1) of the time.
+    """
     result = lab.estimate(SERVED)
     assert result.schedule is not None
     schedule = result.schedule
-    stages, fit, needed = schedule.stages, schedule.kv_limited_streams, schedule.streams_to_saturate
+    stages, streams_to_saturate = schedule.stages, schedule.streams_to_saturate
     first, last = schedule.rows[0], schedule.rows[-1]
-    closed = (stages - 1) / (1 + stages - 1)
+    closed_form = (stages - 1) / (1 + stages - 1)
     streams = (1, 2, 4, 8, 16, 32)
     return Finding(
         verdict="true" if first.bubble_fraction > 0.5 else "false",
-        answer=f"{with_type(SERVED)} has {stages} stages, which are idle {100 * first.bubble_fraction:.0f} % of the "
-        "time with one "
-        f"stream; {needed} would keep the slowest busy, and the caches of {last.streams} fit: SRAM decides how many "
-        "there are.",
+        answer=f"{with_type(SERVED)} has {stages} stages. With one stream they are idle "
+        f"{100 * first.bubble_fraction:.0f} % of the time. {streams_to_saturate} streams would keep the slowest stage "
+        f"busy, and the KV caches of {last.streams} fit: SRAM limits the number of streams.",
         numbers={
             "stages": figure(stages, "stages", f"of {with_type(SERVED)} on {result.system.wafers} wafers"),
-            "idle_one": figure(first.bubble_fraction, "", "share of time that stages are idle with one stream"),
+            "idle_one": figure(first.bubble_fraction, "", "fraction of time that stages are idle with one stream"),
             "idle_full": figure(
-                last.bubble_fraction, "", f"the same with {last.streams}, as many as caches have room for"
+                last.bubble_fraction, "", f"the same with {last.streams}, the maximum whose KV caches fit"
             ),
-            "closed_form_one": figure(closed, "", "(S - 1)/(M + S - 1) of equal stages with one stream"),
-            "streams_to_saturate": figure(needed, "streams", "that keep the slowest stage busy"),
-            "streams_with_room": figure(fit, "streams", "whose caches fit beside the weights"),
+            "closed_form_one": figure(closed_form, "", "(S - 1)/(M + S - 1) for equal stages with one stream"),
+            "streams_to_saturate": figure(streams_to_saturate, "streams", "that keep the slowest stage busy"),
+            "streams_with_room": figure(
+                schedule.kv_limited_streams, "streams", "whose KV caches fit in addition to the weights"
+            ),
         },
         confidence="high",
-        reason="stage times as compiled, counted event by event",
+        reason="stage times of the compiled model in a simulation of events",
         curves=Curves(
             x="streams in flight",
-            y="share of time that stages are idle",
+            y="fraction of time that stages are idle",
             lines={
                 "equal stages": tuple((float(m), (stages - 1) / (m + stages - 1)) for m in streams),
                 "as compiled": tuple((float(row.streams), row.fill_and_drain_bubble_fraction) for row in schedule.rows),

@@ -1,4 +1,4 @@
-"""Claim and Finding: a sentence that people argue about, the computation that decides it, and what came of it."""
+"""Records of the command ``claims``: a claim, the computation that decides it, and the finding."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from wse.reports.result import Doc, Result
 from wse.studies.claims.laboratory import Laboratory
 
 Verdict = Literal["true", "false", "conditional", "undecided"]
-"""The verdict of a computation on a claim; ``conditional``: it holds under a condition that the answer names."""
+"""Verdict on a claim. ``conditional``: the claim is true under a condition that the answer
+names."""
 
 Confidence = Literal["high", "medium", "low"]
 
 CONFIDENCE: Final[Mapping[Confidence, str]] = {
-    "high": "the verdict is the same at both ends of every assumption that was tried",
-    "medium": "it rests on assumed constants, and would need errors of more than a half to change",
-    "low": "it changes within the range of an assumption, or rests on figures that nobody has published",
+    "high": "the verdict is the same at both ends of every assumption that was varied",
+    "medium": "the verdict depends on assumed constants, but only errors of more than 50 % would change it",
+    "low": "the verdict changes within the range of an assumption, or depends on unpublished figures",
 }
 
 Points = tuple[tuple[float, float], ...]
@@ -25,16 +26,16 @@ Points = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimNumber(Result):
-    """A number that decides a claim."""
+    """Number on which the verdict on a claim is based."""
 
     value: Annotated[float, Doc("the number")]
-    unit: Annotated[str, Doc("its unit; empty for a ratio")]
-    meaning: Annotated[str, Doc("what it is")]
+    unit: Annotated[str, Doc("unit of the number; empty for a ratio")]
+    meaning: Annotated[str, Doc("what the number is")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curves:
-    """Lines of a plot, by name, with what lies along the axes."""
+    """Lines of a plot by name, and the labels and scales of its axes."""
 
     x: str
     y: str
@@ -45,15 +46,15 @@ class Curves:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The result of the computation that decides a claim.
+    """Result of the computation that decides a claim.
 
     Attributes:
-        verdict: What it says of the claim.
-        answer: The answer in one or two sentences, with its numbers.
-        numbers: The numbers that decide, by name.
-        confidence: How far the verdict is to be trusted (`CONFIDENCE`).
-        reason: Why no further.
-        curves: What a plot of it shows; None where there is nothing to see.
+        verdict: Verdict on the claim.
+        answer: Answer in a few sentences, with the most important numbers.
+        numbers: Numbers on which the verdict is based, by name.
+        confidence: Confidence in the verdict (`CONFIDENCE`).
+        reason: Reason for the confidence.
+        curves: Content of the plot; None if there is no plot.
     """
 
     verdict: Verdict
@@ -66,15 +67,15 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A claim, and how it is decided.
+    """Statement about fast inference, and the function that decides it.
 
     Attributes:
-        number: Its number in the list, from 1.
-        text: The claim, paraphrased.
-        source: Where it was made.
-        command: A command that shows the figures it is decided on.
-        decide: The computation.
-        is_drawn: Whether there is a plot of it.
+        number: Number in the list, from 1.
+        text: The statement, paraphrased.
+        source: Publication or discussion in which it was made.
+        command: A ``wse`` command that shows the figures.
+        decide: Function that computes the finding.
+        is_drawn: Whether the finding has a plot.
     """
 
     number: int
@@ -86,10 +87,15 @@ class Claim:
 
 
 def figure(value: float, unit: str, meaning: str) -> ClaimNumber:
-    """Return a number that decides a claim."""
+    """Return a number with its unit and its meaning, for `Finding.numbers`."""
     return ClaimNumber(value=value, unit=unit, meaning=meaning)
 
 
 def by_rule(*, holds: bool, never: bool) -> Verdict:
-    """True where a claim holds in all cases that were tried, false where in none, else conditional."""
+    """Return the verdict on a claim: "true", "false" or "conditional".
+
+    Args:
+        holds: Whether the claim is true in all cases. The verdict is then "true".
+        never: Whether it is true in none. The verdict is then "false".
+    """
     return "true" if holds else "false" if never else "conditional"

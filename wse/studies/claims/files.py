@@ -1,4 +1,4 @@
-"""``wse claims`` with the files that it writes: paths checked first, content written last."""
+"""Entry point of ``wse claims``: check the paths of output files, decide claims, write files."""
 
 from __future__ import annotations
 
@@ -16,18 +16,24 @@ from wse.studies.claims.study import check_drawn, decide
 def decide_to_files(
     numbers: Sequence[int], on_progress: OnProgress, *, page: str | Path | None, png: str | Path | None
 ) -> ClaimsResult:
-    """Decide the claims with these numbers, all where none is given, and write their page and the plot of one.
+    """Decide claims and write the requested files.
+
+    Args:
+        numbers: Numbers of the claims; all claims if empty.
+        on_progress: Called with (finished claims, all claims, current work).
+        page: Path of a Markdown page of the findings, or None.
+        png: Path of the plot of a single claim, or None.
 
     Raises:
-        BadInput: there is no claim of a number, nothing to draw of one, or a path cannot be written.
+        BadInput: A claim does not exist, has no plot, or a path cannot be written.
     """
     page_path = None if page is None else output_path("--page", str(page), suffix=".md", kind="a Markdown file")
     png_path = None if png is None else picture_path("--png", str(png))
     if png_path is not None:
         check_drawn(numbers)
-    decided = decide(numbers, on_progress)
+    findings = decide(numbers, on_progress)
     if page_path is not None:
-        write_page(decided, page_path)
+        write_page(findings, page_path)
     if png_path is not None:
-        write_plot(decided.curves[numbers[0]], numbers[0], png_path)
-    return decided.result
+        write_plot(findings.curves[numbers[0]], numbers[0], png_path)
+    return findings.result

@@ -1,4 +1,4 @@
-"""Laboratory: the computations that claims are decided on, each executed once."""
+"""Computations that are shared by the claims. Each is executed only once."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ from wse.studies.estimate.study import estimate_of, timed_estimate
 from wse.studies.options.option import make_request
 
 FILL: Final = 0.85
-"""Share of SRAM from which the search for the most layers begins."""
+"""Fraction of SRAM that weights fill at the start of the search for the maximum number of
+layers."""
 
 
 class LayersThatFit(NamedTuple):
-    """Layers that wafers store, and the parameters of a model of as many."""
+    """Maximum number of layers that wafers store, and the parameters of such a model."""
 
     layers: int
     parameters: int
@@ -52,10 +53,10 @@ class LayersThatFit(NamedTuple):
 
 @dataclass(slots=True)
 class Laboratory:
-    """Estimates by what was requested.
+    """Cached estimates and other computations on which claims are decided.
 
     Attributes:
-        on_work: Called with what begins, before each computation that takes long.
+        on_work: Called with a description before each computation that takes long.
     """
 
     on_work: Callable[[str], None] = ignore
@@ -63,10 +64,15 @@ class Laboratory:
     _estimates: dict[tuple[object, ...], EstimateResult | None] = field(default_factory=dict)
 
     def estimate(self, model: str, link: WaferLink | None = None, **options: Any) -> EstimateResult:
-        """Return the estimate of a model with options of ``wse estimate``, and another link between wafers.
+        """Return the estimate of a model.
+
+        Args:
+            model: Name of a bundled model.
+            link: Link between wafers; None for that of the wafer preset.
+            options: Options of ``wse estimate``.
 
         Raises:
-            DoesNotFit: the wafers that were requested do not hold it.
+            DoesNotFit: The model does not fit on the requested wafers.
         """
         result = self.fitting(model, link, **options)
         if result is None:
@@ -75,7 +81,7 @@ class Laboratory:
         return result
 
     def fitting(self, model: str, link: WaferLink | None = None, **options: Any) -> EstimateResult | None:
-        """Return the same; None where the wafers that were requested do not hold it."""
+        """Return the estimate of a model as `estimate`, or None if it does not fit."""
         key = (model, link, *sorted(options.items()))
         if key not in self._estimates:
             self.on_work(" ".join([model, *(f"{name} {value}" for name, value in options.items())]))
@@ -83,7 +89,15 @@ class Laboratory:
         return self._estimates[key]
 
     def server(self, model: str, gpu: str, gpus: int, stack: str, dtype: str) -> GpuServer:
-        """Return a bundled model on GPUs."""
+        """Return the timing model of a bundled model on GPUs with a serving stack.
+
+        Args:
+            model: Name of a bundled model.
+            gpu: Name of a GPU preset.
+            gpus: Number of GPUs that share the model.
+            stack: Name of a serving stack.
+            dtype: Element type of the weights.
+        """
         spec, machine = read_config(CONFIGURATIONS[model]), load_gpu(gpu)
         return GpuServer(
             spec=spec,
@@ -96,7 +110,14 @@ class Laboratory:
     def gpus(
         self, model: str, gpu: str, gpus: int, stack: str, dtype: str, prompt: int = 1_024, new: int = 1_024
     ) -> GpuDeployment:
-        """Return a bundled model that is served on GPUs, for requests of some lengths."""
+        """Return the deployment of a bundled model on GPUs.
+
+        The first arguments are those of `server`.
+
+        Args:
+            prompt: Tokens of each prompt.
+            new: Generated tokens of each request.
+        """
         server = self.server(model, gpu, gpus, stack, dtype)
         shape = RequestShape(prompt_tokens=prompt, new_tokens=new)
         return GpuDeployment(server=server, shape=shape, economics=load_gpu_economics(server.gpu))
@@ -104,18 +125,29 @@ class Laboratory:
     def gpu(
         self, model: str, gpu: str, gpus: int, stack: str, dtype: str, users: int, prompt: int = 1_024, new: int = 1_024
     ) -> Serving:
-        """Return a number of users of a bundled model on GPUs."""
+        """Return speed and cost with ``users`` users on GPUs.
+
+        The other arguments are those of `gpus`.
+        """
         return serving_of(self.gpus(model, gpu, gpus, stack, dtype, prompt, new), users)
 
     def gpus_for_all(self, model: str, gpu: str, gpus: int, stack: str, dtype: str, prompt: int, new: int) -> Serving:
-        """Return the users that saturate a bundled model on GPUs."""
+        """Return speed and cost with the users that saturate GPUs.
+
+        The arguments are those of `gpus`.
+        """
         deployment = self.gpus(model, gpu, gpus, stack, dtype, prompt, new)
         return serving_of(deployment, saturating_users(deployment))
 
     def drafts(
         self, model: str, gpu: str, gpus: int, stack: str, dtype: str, users: int, acceptance: str
     ) -> DraftPlanResult:
-        """Return the drafts of ``wse estimate --gpu`` that gain most for a number of users of a bundled model."""
+        """Return the best drafts for a number of users on GPUs, as ``wse estimate --gpu --draft``.
+
+        Args:
+            users: Users in flight.
+            acceptance: Model whose measured acceptance of drafts is used.
+        """
         request = make_request(
             EstimateRequest, model=model, gpu=gpu, gpus=gpus, stack=stack, dtype=dtype, batch=users, draft=acceptance
         )
@@ -124,28 +156,36 @@ class Laboratory:
         return drafts
 
     def wafers_for_all(self, model: str, context: int, new: int) -> Serving:
-        """Return the users that make the cheapest tokens on wafers: the fewest that hold the model, or twice as many.
+        """Return speed and cost of saturated wafers with the layout of highest throughput.
 
-        The layout is that with the most throughput.
+        The minimum number of wafers and twice that number are tried. The one with the cheaper
+        tokens is returned.
+
+        Args:
+            model: Name of a bundled model.
+            context: Tokens of a request: prompt and generated tokens.
+            new: Generated tokens of a request.
         """
         request = make_request(
             EstimateRequest, model=model, prompt_len=context - new, new_tokens=new, objective=THROUGHPUT
         )
-        fewest = prepare_estimate(request).options.wafers
-        found = []
-        for wafers in (fewest, 2 * fewest):
+        min_wafers = prepare_estimate(request).options.wafers
+        servings = []
+        for wafers in (min_wafers, 2 * min_wafers):
             self.on_work(f"{model} for all users on {wafers} wafers")
             layout = choose_layout(prepare_estimate(replace(request, wafers=wafers)))
             deployment = timed_estimate(layout.prepared, layout.compilation.program).deployment
             if deployment.max_concurrency:
-                found.append(serving_of(deployment, saturating_users(deployment)))
-        return min(found, key=lambda serving: serving.usd_per_million_tokens)
+                servings.append(serving_of(deployment, saturating_users(deployment)))
+        return min(servings, key=lambda serving: serving.usd_per_million_tokens)
 
     def layers_that_fit(self, model: str, wafers: int, dtype: str) -> LayersThatFit:
-        """Return the most layers of a bundled model's shape that so many wafers store.
+        """Return the maximum number of layers of a bundled model's shape that wafers store.
 
-        More layers are taken to need more SRAM. The search begins at what fills SRAM to `FILL` and doubles its steps
-        until one number of layers fits and another does not; then it halves the interval.
+        Args:
+            model: Name of the bundled model.
+            wafers: Number of wafers.
+            dtype: Element type of the weights.
         """
         key = (model, wafers, dtype)
         if key not in self._layers:
@@ -153,21 +193,31 @@ class Laboratory:
         return self._layers[key]
 
     def _find_layers(self, model: str, wafers: int, dtype: str) -> LayersThatFit:
+        """Search the maximum number of layers. More layers are assumed to need more SRAM.
+
+        1. Start with the layers whose weights fill SRAM to `FILL`. Double the step up or down until
+           one number fits and another does not.
+        2. Halve the interval between these two numbers.
+        """
         config = json.loads(CONFIGURATIONS[model].read_text(encoding="utf-8"))
         parameters: dict[int, int] = {0: 0}
 
         def fits(layers: int) -> bool:
+            """Return whether a model with ``layers`` layers fits.
+
+            Store its parameters if it does.
+            """
             with TemporaryDirectory() as folder:
                 path = Path(folder, "config.json")
                 path.write_text(json.dumps({**config, "num_hidden_layers": layers}), encoding="utf-8")
                 self.on_work(f"{layers} layers of {model} as {dtype} on {wafers}")
                 request = make_request(EstimateRequest, model=str(path), wafers=wafers, dtype=dtype, mapping="auto")
                 try:
-                    prepared = prepare_estimate(request)
-                    compile_fastest(prepared)
+                    estimate = prepare_estimate(request)
+                    compile_fastest(estimate)
                 except DoesNotFit:
                     return False
-                parameters[layers] = _parameters(prepared)
+                parameters[layers] = _parameters(estimate)
                 return True
 
         low, high, step = 0, None, 1
@@ -189,38 +239,47 @@ class Laboratory:
 
 
 def with_type(model: str, dtype: str | None = None) -> str:
-    """Return a bundled model with the type of its weights: ``dtype``, by default that of its published weights."""
+    """Return the name of a bundled model and the element type of its weights as text.
+
+    Args:
+        model: Name of the model.
+        dtype: Element type, by default that of the published weights.
+    """
     return f"{model} as {dtype or read_config(CONFIGURATIONS[model]).weight_type}"
 
 
 def wafer_link(bytes_per_s: float, latency_s: float) -> WaferLink:
-    """Return a link between wafers."""
+    """Return a link between wafers with a bandwidth and a latency."""
     return WaferLink(bytes_per_s, latency_s)
 
 
 def own_link() -> WaferLink:
-    """Return the link between wafers of the default preset."""
+    """Return the link between wafers of the default wafer preset."""
     wafer = load_wafer(DEFAULT_WAFER)
     return WaferLink(wafer.wafer_link_bytes_per_s, wafer.wafer_link_latency_s)
 
 
-def _parameters(prepared: PreparedEstimate) -> int:
-    """Parameters of the model that was requested."""
-    return parameter_count(prepared.spec)
+def _parameters(estimate: PreparedEstimate) -> int:
+    """Return the number of parameters of a prepared model."""
+    return parameter_count(estimate.spec)
 
 
 def _layers_by_bytes(model: str, wafers: int, dtype: str) -> int:
-    """Layers whose weights fill `FILL` of the SRAM, embedding and head left out."""
+    """Return the number of layers whose weights fill the fraction `FILL` of the SRAM.
+
+    Embedding and output head are ignored.
+    """
     spec, wafer = read_config(CONFIGURATIONS[model]), load_wafer(DEFAULT_WAFER)
-    room = FILL * wafers * wafer.mesh_rows * wafer.mesh_cols * wafer.sram_bytes_per_pe
+    weight_room_bytes = FILL * wafers * wafer.mesh_rows * wafer.mesh_cols * wafer.sram_bytes_per_pe
     weights = weights_of(spec, dtype, "bfloat16")
-    return int(room / ((weights.always_bytes + weights.expert_bytes) / spec.layer_count))
+    return int(weight_room_bytes / ((weights.always_bytes + weights.expert_bytes) / spec.layer_count))
 
 
 def _estimate(request: EstimateRequest, link: WaferLink | None) -> EstimateResult | None:
-    prepared: PreparedEstimate = with_link(prepare_estimate(request), link)
+    """Return the estimate of a request with another link; None if the model does not fit."""
+    estimate: PreparedEstimate = with_link(prepare_estimate(request), link)
     try:
-        layout = choose_layout(prepared, compile_fastest)
+        layout = choose_layout(estimate, compile_fastest)
         return estimate_of(layout.prepared, layout.compilation.program)
     except DoesNotFit:
         return None

@@ -1,8 +1,10 @@
-"""docs/claims.md: what was found of each claim as a page, and the plots beside it."""
+"""Writer of docs/claims.md, the page with the finding of every claim, and of its plots."""
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
+from typing import Final
 
 from wse.reports.markdown import markdown_table
 from wse.reports.output_file import write_output
@@ -11,51 +13,78 @@ from wse.studies.claims.claim import CONFIDENCE
 from wse.studies.claims.plot import image_of
 from wse.studies.claims.result import ClaimResult, Decided
 
+PAGE_WIDTH: Final = 100
 
-def write_page(decided: Decided, path: Path) -> None:
-    """Write the page to ``path``, and the plot of claim N to the same name with ``-N.png``.
+
+def write_page(findings: Decided, path: Path) -> None:
+    """Write the page to ``path``, and the plot of claim N to the same path ending in ``-N.png``.
 
     Raises:
-        BadInput: one of them cannot be written.
+        BadInput: A file cannot be written.
     """
-    plots = {n: path.with_name(f"{path.stem}-{n}.png") for n in decided.curves}
-    write_output("--page", path, _page(decided, plots).encode())
+    plots = {n: path.with_name(f"{path.stem}-{n}.png") for n in findings.curves}
+    write_output("--page", path, _page(findings, plots).encode())
     for n, plot in plots.items():
-        write_output("--page", plot, image_of(decided.curves[n], f"Claim {n}"))
+        write_output("--page", plot, image_of(findings.curves[n], f"Claim {n}"))
 
 
-def _page(decided: Decided, plots: dict[int, Path]) -> str:
-    claims = decided.result.claims
+def _page(findings: Decided, plots: dict[int, Path]) -> str:
+    """Return the text of the page: a table of all claims, and a section for each."""
+    claims = findings.result.claims
     lines = [
         "# Claims about fast inference",
         "",
-        "What people say of wafers and GPUs, each decided by a computation of this program: made by `wse claims --page "
-        "docs/claims.md`; `wse claims N` explains one. Sources of constants are those of the estimates that decide.",
+        "Read this page to see which common statements about wafers and GPUs agree with the model of wse,",
+        "and under which conditions. wse computes every verdict and number on this page.",
         "",
-        *markdown_table(
-            ("", "claim", "verdict", "because", "sure"),
-            ((f"[{c.n}](#claim-{c.n})", c.claim, f"**{c.verdict}**", c.answer, c.confidence) for c in claims),
-        ),
+        "- `wse claims N` computes claim N again and explains it.",
+        "- `wse claims --page docs/claims.md` writes this page.",
+        "- The verdict *conditional* means: true under a condition that the answer names.",
+        "- The constants are those of `wse estimate` and `wse compare`, with the same sources.",
+        "",
+        "Confidence in a verdict is:",
         "",
         *(f"- *{name}*: {text}." for name, text in CONFIDENCE.items()),
+        "",
+        *markdown_table(
+            ("", "claim", "verdict", "confidence"),
+            ((f"[{c.n}](#claim-{c.n})", c.claim, f"**{c.verdict}**", c.confidence) for c in claims),
+        ),
     ]
     for claim in claims:
         lines += ["", *_section(claim, plots.get(claim.n))]
     return "\n".join(lines) + "\n"
 
 
+def _wrapped(text: str, indent: str = "", next_indent: str = "") -> list[str]:
+    """Return the lines of a paragraph of at most PAGE_WIDTH columns."""
+    return textwrap.wrap(
+        text,
+        PAGE_WIDTH,
+        initial_indent=indent,
+        subsequent_indent=next_indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
 def _section(claim: ClaimResult, plot: Path | None) -> list[str]:
+    """Return the lines of a claim's section: its verdict, its numbers and its plot."""
     picture = [] if plot is None else ["", f"![{claim.claim}]({plot.name})"]
     return [
         f"## Claim {claim.n}",
         "",
-        f"> {claim.claim}",
+        *_wrapped(claim.claim, "> ", "> "),
         "",
-        f"**{claim.verdict}**: {claim.answer} Confidence {claim.confidence}: {claim.reason}. Made by: {claim.source}. "
-        f"Figures: `{claim.command}`.",
+        *_wrapped(f"**{claim.verdict}**: {claim.answer}"),
+        "",
+        *_wrapped(f"- Confidence {claim.confidence}: {claim.reason}.", "", "  "),
+        *_wrapped(f"- Source of the claim: {claim.source}.", "", "  "),
+        "- Command that shows the figures:",
+        f"  `{claim.command}`",
         "",
         *markdown_table(
-            ("number", "", "what it is"),
+            ("value", "unit", "meaning"),
             ((count(number.value), number.unit, number.meaning) for number in claim.numbers.values()),
         ),
         *picture,

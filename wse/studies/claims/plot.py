@@ -1,4 +1,4 @@
-"""The plot of a claim: its curves."""
+"""Plots of the curves of claims."""
 
 from __future__ import annotations
 
@@ -16,12 +16,16 @@ DPI: Final = 110
 
 
 def write_plot(curves: Curves, n: int, path: Path) -> None:
-    """Draw the curves of claim ``n`` as a PNG image. Raises BadInput where the file cannot be written."""
+    """Write the plot of claim ``n`` as a PNG image.
+
+    Raises:
+        BadInput: The file cannot be written.
+    """
     write_output("--png", path, image_of(curves, f"Claim {n}"))
 
 
 def image_of(curves: Curves, title: str) -> bytes:
-    """Return the curves of a claim as a PNG image."""
+    """Return the bytes of a PNG image of curves."""
     from wse.reports.figure import png_of
 
     return png_of(_figure_of(curves, title), DPI)
@@ -30,8 +34,8 @@ def image_of(curves: Curves, title: str) -> bytes:
 def _figure_of(curves: Curves, title: str) -> Figure:
     from matplotlib.figure import Figure
 
-    drawn = Figure(figsize=(7, 4.2), layout="constrained")
-    axes = drawn.add_subplot()
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axes = figure.add_subplot()
     for name, points in curves.lines.items():
         axes.plot([x for x, _ in points], [y for _, y in points], marker="o", label=name)
     axes.set(xlabel=curves.x, ylabel=curves.y, title=title)
@@ -45,4 +49,4 @@ def _figure_of(curves: Curves, title: str) -> Figure:
         axes.set_ylim(bottom=0)
     axes.grid(visible=True, alpha=0.3)
     axes.legend()
-    return drawn
+    return figure

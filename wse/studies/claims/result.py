@@ -1,4 +1,4 @@
-"""ClaimsResult: the claims and what was found of each, as a table, a page and JSON."""
+"""Result of ``wse claims``: the claims with their findings, as tables and JSON."""
 
 from __future__ import annotations
 
@@ -20,34 +20,38 @@ NUMBERS: tuple[Column, ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimResult(Result):
-    """A claim and what a computation found of it."""
+    """A claim with its verdict and the numbers on which it is based."""
 
     n: Annotated[int, Doc("number of the claim")]
     claim: Annotated[str, Doc("the claim, paraphrased")]
-    command: Annotated[str, Doc("a command that shows the figures it is decided on")]
-    numbers: Annotated[Mapping[str, ClaimNumber], Doc("the numbers that decide, by name")]
+    command: Annotated[str, Doc("a command that shows the figures")]
+    numbers: Annotated[Mapping[str, ClaimNumber], Doc("numbers on which the verdict is based, by name")]
     verdict: Annotated[Verdict, Doc("`true`, `false`, `conditional` or `undecided`")]
-    answer: Annotated[str, Doc("the answer in a sentence or two")]
+    answer: Annotated[str, Doc("the answer in a few sentences")]
     confidence: Annotated[Confidence, Doc("`high`, `medium` or `low`")]
-    reason: Annotated[str, Doc("why no more confidence, and no less")]
+    reason: Annotated[str, Doc("reason for the confidence")]
     source: Annotated[str, Doc("where the claim was made")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimsResult(Result):
-    """The claims that were requested."""
+    """The requested claims with their verdicts."""
 
     claims: Annotated[tuple[ClaimResult, ...], Doc("the claims, in the order of their numbers")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return all claims in one table; of a claim alone, or with ``detail``, its numbers too."""
+        """Return one table of all claims, or two tables for each claim.
+
+        A single claim, and with ``detail`` every claim, has a table of the verdict and one of its
+        numbers.
+        """
         if len(self.claims) > 1 and not detail:
             return (_overview(self.claims),)
         return tuple(table for claim in self.claims for table in _tables_of(claim))
 
 
 def claim_result(claim: Claim, finding: Finding) -> ClaimResult:
-    """Return the result of a claim."""
+    """Return the record of a claim and its finding."""
     return ClaimResult(
         n=claim.number,
         claim=claim.text,
@@ -62,41 +66,42 @@ def claim_result(claim: Claim, finding: Finding) -> ClaimResult:
 
 
 def _overview(claims: tuple[ClaimResult, ...]) -> Table:
+    """Return the table of several claims, with a row for each."""
     columns = (
         number("n", "", count),
         Column(key="claim", wraps=True),
         Column(key="verdict"),
-        Column(key="answer", title="because", wraps=True, min_width=24),
-        Column(key="confidence", title="sure", priority=1),
+        Column(key="answer", title="answer", wraps=True, min_width=24),
+        Column(key="confidence", title="confidence", priority=1),
     )
     return Table(
         columns=columns,
         rows=claims,
         title="Claims about fast inference",
         note="each decided by a computation; wse claims N explains one",
-        footer=tuple((f"sure: {name}", text) for name, text in CONFIDENCE.items()),
+        footer=tuple((f"confidence {name}", text) for name, text in CONFIDENCE.items()),
     )
 
 
 def _tables_of(claim: ClaimResult) -> tuple[Table, Table]:
-    """Return what was found of a claim, and its numbers."""
-    found = pair_table(
+    """Return a table with the verdict on a claim, and a table of its numbers."""
+    verdict_table = pair_table(
         [
             ("claim", claim.claim),
             ("verdict", claim.verdict),
             ("answer", claim.answer),
-            ("sure", f"{claim.confidence}: {claim.reason}"),
-            ("made by", claim.source),
+            ("confidence", f"{claim.confidence}: {claim.reason}"),
+            ("source", claim.source),
             ("see it with", claim.command),
         ],
         f"Claim {claim.n}",
     )
-    return found, Table(columns=NUMBERS, rows=tuple(claim.numbers.values()), title="Its numbers")
+    return verdict_table, Table(columns=NUMBERS, rows=tuple(claim.numbers.values()), title="Numbers of this claim")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """The result of some claims, and the curves of those that have any, by number."""
+    """Result of ``wse claims``, and the curves of those claims that have a plot, by number."""
 
     result: ClaimsResult
     curves: Mapping[int, Curves]

@@ -1,9 +1,12 @@
-"""Steps that are tried again until they are right: when many fast wrong ones lose to fewer slow right ones.
+"""Accuracy at which a fast model needs the same time for a task as a slower, more accurate model.
 
-A task has steps, each right with probability p by itself. Where a wrong step is seen (a compiler, a test, a checker) it
-is tried again, 1/p times on average (geometric distribution), so that a task takes time in proportion to 1/(p v) at
-speed v. A model v times as fast is as quick with p' = p / v. Where errors are not seen, a task of n steps is right with
-probability p^n for any speed, and it is tried again as a whole: 1/p^n times.
+A task has independent steps, each of which is right with probability p.
+
+- If every wrong step is detected, as by a compiler or a test, only that step is repeated. It needs
+  1/p attempts on average (geometric distribution). The time of the task is proportional to 1/(p v)
+  at speed v, so a model that is v times as fast needs the same time with the accuracy p / v.
+- If only the whole task of n steps is checked, it is right with probability p^n at any speed. It is
+  repeated as a whole and needs 1/p^n attempts on average.
 """
 
 from __future__ import annotations
@@ -12,9 +15,14 @@ import math
 
 
 def break_even_accuracy(accuracy: float, speed_ratio: float, steps_between_checks: int = 1) -> float:
-    """Return the share of steps that a faster model must get right to be as quick as one that gets ``accuracy`` right.
+    """Return the accuracy with which a faster model needs the same time as a slower one.
 
-    p'^n v = p^n where each n steps are checked, so p' = p v^(-1/n); v is the ``speed_ratio`` of the fast to the slow.
+    The result is p' = p v^(-1/n), from p'^n v = p^n. See the documentation of the module.
+
+    Args:
+        accuracy: Probability p that the slower model gets a step right.
+        speed_ratio: Speed v of the faster model divided by that of the slower one.
+        steps_between_checks: Number n of steps that are checked, and if wrong repeated, together.
 
     >>> break_even_accuracy(0.9, 3.0)
     0.3

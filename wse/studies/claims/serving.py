@@ -1,4 +1,4 @@
-"""Serving: an operating point as claims compare it: users on some machines, and what a token of theirs costs."""
+"""Operating points in the form that claims compare: users, speeds, and the cost of tokens."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from wse.serving.operating_point import Deployment, operating_point
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """A number of users on some machines.
+    """Speed and cost of serving a number of users on GPUs or wafers.
 
     Attributes:
-        machines: GPUs or wafers.
-        users: Users at a time.
+        machines: Number of GPUs or wafers.
+        users: Users in flight.
         rate_of_user: Output tokens per second of each user after the first token.
-        tokens_per_s: Output tokens per second of all users, prompts read meanwhile.
-        usd_per_million_tokens: Cost of a million output tokens at the central price.
-        usd_per_million_tokens_ends: The same at the low and at the high end of the price.
+        tokens_per_s: Output tokens per second of all users. Prompts are read in the same time.
+        usd_per_million_tokens: Cost of a million output tokens at the central price of a machine.
+        usd_per_million_tokens_ends: The cost at the low and at the high end of the price.
     """
 
     machines: int
@@ -27,13 +27,16 @@ class Serving:
     usd_per_million_tokens: float
     usd_per_million_tokens_ends: tuple[float, float]
 
-    def cost_ratio(self, other: Serving) -> float:
-        """Return the machine seconds of a token over those of another case on the same kind of machine."""
-        return (self.machines / self.tokens_per_s) / (other.machines / other.tokens_per_s)
+    def cost_ratio(self, reference: Serving) -> float:
+        """Return the machine seconds per token divided by those of ``reference``.
+
+        Both must be on the same type of machine.
+        """
+        return (self.machines / self.tokens_per_s) / (reference.machines / reference.tokens_per_s)
 
 
 def serving_of(deployment: Deployment, users: int) -> Serving:
-    """Return the operating point of some users on machines whose price is known."""
+    """Return speed and cost of a deployment with ``users`` users. Its machine must have a price."""
     point = operating_point(deployment, users)
     cost = point.usd_per_million_tokens
     assert cost is not None  # bundled machines have prices

@@ -1,4 +1,4 @@
-"""The claim about many small chips with SRAM: what their number costs, and what it does not."""
+"""The claim about models on many small chips with SRAM, and the cost of their number."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from wse.studies.claims.laboratory import Laboratory
 CHIP_SRAM_BYTES: Final = 230e6
 CHIP_BYTES_PER_S: Final = 80e12
 CHIP_W: Final = 215.0
-"""SRAM, its bandwidth and the power of a first-generation LPU (datasheet of its vendor, 2024)."""
+"""SRAM, SRAM bandwidth and power of a first-generation LPU chip (datasheet of its vendor, 2024)."""
 CHIPS, RATES = 576, (250.0, 300.0)
-"""Chips that serve Llama 70B, and tokens a second of a user, as the vendor and an independent benchmark gave them in
-2024, without speculation."""
+"""Chips that serve Llama 70B, and tokens per second of a user without speculative decoding.
+
+The vendor and an independent benchmark published these speeds in 2024."""
 LAYERS, PARAMETERS = 80, 70.6e9
 TRILLION: Final = "kimi-k2.6"
-"""A mixture of a trillion parameters, whose layers count."""
+"""A mixture of experts with a trillion parameters. Its number of layers is used."""
 
 
 def many_small_chips(_: Laboratory) -> Finding:
-    """Claim 7: speed and chips of a model of a trillion parameters, from what a layer took on 576 chips.
+    """Decide claim 7: speed and number of chips of a model of a trillion parameters.
 
-    Each layer's ops are split over some chips, so that a layer takes its synchronisations whatever its size, and more
-    parameters take more chips. What SRAM's bandwidth would allow is far above.
+    They are extrapolated from the time of a layer on 576 chips. The ops of a layer are split over
+    several chips. The time of a layer is that of its synchronisations, whatever its size, and more
+    parameters need more chips. The bandwidth of SRAM would allow a far higher speed.
     """
     spec = read_config(CONFIGURATIONS[TRILLION])
     parameters = parameter_count(spec)
@@ -37,19 +39,20 @@ def many_small_chips(_: Laboratory) -> Finding:
     power = chips * CHIP_W / 1e6
     return Finding(
         verdict="conditional",
-        answer=f"A layer took {1e6 * layer_s[1]:.0f} to {1e6 * layer_s[0]:.0f} µs on {CHIPS} chips, "
-        f"{100 * RATES[1] / bandwidth_bound:.2f} % of the speed that SRAM would allow. With layers as long "
-        f"{parameters / 1e12:.1f} trillion parameters would answer at {rates[0]:,.0f} to {rates[1]:,.0f} tokens/s, but "
-        f"fill {chips:,.0f} chips at a byte each, {power:.1f} MW. Size costs chips, and layers time.",
+        answer=f"A layer of Llama 70B took {1e6 * layer_s[1]:.0f} to {1e6 * layer_s[0]:.0f} µs on {CHIPS} chips, "
+        f"{100 * RATES[1] / bandwidth_bound:.2f} % of the speed that SRAM bandwidth would allow. With the same time "
+        f"per layer, a model of {parameters / 1e12:.1f} trillion parameters would generate {rates[0]:,.0f} to "
+        f"{rates[1]:,.0f} tokens/s. But it would fill {chips:,.0f} chips at one byte per parameter, with "
+        f"{power:.1f} MW. More parameters cost chips, more layers cost time.",
         numbers={
-            "layer_us": figure(1e6 * layer_s[1], "µs", f"of a layer of 70B on {CHIPS} chips at {RATES[1]:g} tokens/s"),
-            "tokens_per_s_bandwidth": figure(bandwidth_bound, "tokens/s", "if SRAM's bandwidth were the limit of 70B"),
-            "share_of_bandwidth": figure(RATES[1] / bandwidth_bound, "", "of that which was measured"),
-            "chips": figure(chips, "chips", f"that {TRILLION} would fill at a byte a parameter, weights alone"),
+            "layer_us": figure(1e6 * layer_s[1], "µs", f"per layer of 70B on {CHIPS} chips at {RATES[1]:g} tokens/s"),
+            "tokens_per_s_bandwidth": figure(bandwidth_bound, "tokens/s", "of 70B if limited by SRAM bandwidth only"),
+            "share_of_bandwidth": figure(RATES[1] / bandwidth_bound, "", "measured speed divided by that limit"),
+            "chips": figure(chips, "chips", f"for the weights of {TRILLION} at one byte per parameter"),
             "tokens_per_s_low": figure(rates[0], "tokens/s", f"of {TRILLION} with the slower layers of 70B"),
             "tokens_per_s_high": figure(rates[1], "tokens/s", f"of {TRILLION} with the faster layers of 70B"),
-            "power_mw": figure(power, "MW", "of so many chips"),
+            "power_mw": figure(power, "MW", "of these chips"),
         },
         confidence="low",
-        reason="this program has no model of these chips: one published point, and a layer's time taken over",
+        reason="wse has no model of these chips; one published measurement was extrapolated",
     )

@@ -1,4 +1,4 @@
-"""CLAIMS: what people say about fast inference, and `decide`, which lets computations decide it."""
+"""The study of ``wse claims``: the list of claims, and the function that decides them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _OWN_LINK: Final = "wse compare llama-3-8b --wafers 1,2,4,8"
 CLAIMS: Final[tuple[Claim, ...]] = (
     Claim(
         number=1,
-        text="44 GB of SRAM hold some 20 billion parameters in 16 bits, 40 in 8, so a fast model has to be small.",
+        text="44 GB of SRAM store about 20 billion parameters with 16 bits each, or 40 billion with 8 bits, so a fast "
+        "model has to be small.",
         source=ARTICLE,
         command="wse estimate llama-3.1-70b",
         decide=residency.size_of_one_wafer,
@@ -45,7 +46,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
     ),
     Claim(
         number=4,
-        text="Sharding a model over wafers gives its speed away, for links between them are far slower than SRAM.",
+        text="Sharding a model over wafers loses its speed, because links between wafers are far slower than SRAM.",
         source=THREADS,
         command="wse compare llama-3-8b --question pipeline-or-tensor",
         decide=links.sharding,
@@ -53,7 +54,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
     ),
     Claim(
         number=5,
-        text="No more than the residual stream crosses between wafers: 7,168 values a token of DeepSeek-V3.",
+        text="Only the residual stream crosses between wafers: 7,168 values per token of DeepSeek-V3.",
         source=THREADS,
         command="wse estimate deepseek-v3 --dtype fp8",
         decide=links.residual_stream,
@@ -61,7 +62,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
     ),
     Claim(
         number=6,
-        text="Four lanes of PCIe 4.0 between wafers would do.",
+        text="Four lanes of PCIe 4.0 between wafers would be enough.",
         source=THREADS,
         command="wse compare llama-3.1-70b --wafers 4 --link-bandwidth 8,32,150 --link-latency 500ns,5us,20us",
         decide=links.slow_link,
@@ -76,7 +77,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
     ),
     Claim(
         number=8,
-        text="A fast mode on GPUs is a smaller batch, whose user pays for the empty seats.",
+        text="A fast mode on GPUs is a smaller batch, whose users pay for the empty batch slots.",
         source=ARTICLE,
         command="wse estimate llama-3.1-70b --gpu h200 --gpus 8 --stack trtllm --dtype fp8",
         decide=gpus.small_batches,
@@ -91,35 +92,36 @@ CLAIMS: Final[tuple[Claim, ...]] = (
     ),
     Claim(
         number=10,
-        text="Users wait for the next bus: for a batch to come together before theirs begins.",
+        text="Users wait as for a bus: their request starts only with the next batch.",
         source=ARTICLE,
         command="wse claims 10",
         decide=queues.waiting_for_the_bus,
     ),
     Claim(
         number=11,
-        text="Large mixtures have to run in large batches.",
+        text="Large mixtures of experts have to run in large batches.",
         source=BATCHING,
         command="wse estimate deepseek-v3 --gpu b200 --gpus 8 --stack trtllm --dtype fp8",
         decide=gpus.mixtures_want_users,
     ),
     Claim(
         number=12,
-        text="Many stages stand idle unless many requests fill them.",
+        text="Many pipeline stages are idle unless many requests fill them.",
         source=BATCHING,
         command="wse estimate llama-3.1-70b --detail",
         decide=chains.bubbles,
     ),
     Claim(
         number=13,
-        text="A wafer's tokens/s are those of one query; all of its users together may get few.",
+        text="The published tokens/s of wafers are those of one query; all users together may get few.",
         source=THREADS,
         command="wse estimate llama-3.1-70b --wafers 8 --objective throughput",
         decide=gpus.aggregate,
     ),
     Claim(
         number=14,
-        text="A dense model of 400 billion parameters takes tens of wafers, half a megawatt, tens of millions.",
+        text="A dense model of 400 billion parameters needs tens of wafers, half a megawatt and tens of millions of "
+        "dollars.",
         source=THREADS,
         command="wse estimate llama-3.1-405b",
         decide=residency.dense_400b,
@@ -127,14 +129,14 @@ CLAIMS: Final[tuple[Claim, ...]] = (
     ),
     Claim(
         number=15,
-        text="Wafers that are fed from DRAM cannot do this.",
+        text="Wafers that read their weights from DRAM cannot be this fast.",
         source=THREADS,
         command="wse compare llama-3.1-70b --question sram-or-streaming",
         decide=streaming.weights_from_outside,
     ),
     Claim(
         number=16,
-        text="Wafers are fast with short contexts alone.",
+        text="Wafers are fast only with short contexts.",
         source=ANALYST,
         command="wse estimate llama-3.1-70b --context 131072 --prompt-len 130048",
         decide=residency.short_context,
@@ -151,28 +153,37 @@ CLAIMS: Final[tuple[Claim, ...]] = (
 
 
 def decide(numbers: Sequence[int] = (), on_progress: OnProgress = ignore) -> Decided:
-    """Return the findings of the claims with these numbers; of all where none is given.
+    """Compute the findings of claims.
+
+    Args:
+        numbers: Numbers of the claims; all claims if empty.
+        on_progress: Called with (finished claims, all claims, current work).
 
     Raises:
-        BadInput: there is no claim of a number.
-        DoesNotFit: a model that decides a claim fits no wafers, which none of the bundled ones does.
+        BadInput: There is no claim with one of the numbers.
+        DoesNotFit: A model does not fit on the requested wafers. This does not happen with the
+            bundled models.
     """
     check_numbers(numbers)
-    wanted = [claim for claim in CLAIMS if not numbers or claim.number in numbers]
+    claims = [claim for claim in CLAIMS if not numbers or claim.number in numbers]
     results, curves = [], {}
     lab = Laboratory()
-    for done, claim in enumerate(wanted):
-        lab.on_work = partial(on_progress, done, len(wanted))
+    for i, claim in enumerate(claims):
+        lab.on_work = partial(on_progress, i, len(claims))
         finding = claim.decide(lab)
         results.append(claim_result(claim, finding))
         if finding.curves is not None:
             curves[claim.number] = finding.curves
-    on_progress(len(wanted), len(wanted), "")
+    on_progress(len(claims), len(claims), "")
     return Decided(result=ClaimsResult(claims=tuple(results)), curves=curves)
 
 
 def check_drawn(numbers: Sequence[int]) -> None:
-    """Raise BadInput where these are not the number of one claim, or there is no plot of it."""
+    """Check that ``--png`` can draw the claims.
+
+    Raises:
+        BadInput: The numbers are not the number of a single claim, or this claim has no plot.
+    """
     check_numbers(numbers)
     if len(numbers) != 1:
         message = "--png draws the plot of one claim: give its number, or --page for the plots of all"
@@ -183,7 +194,11 @@ def check_drawn(numbers: Sequence[int]) -> None:
 
 
 def check_numbers(numbers: Sequence[int]) -> None:
-    """Raise BadInput where there is no claim of a number."""
+    """Check that there is a claim with each of the numbers.
+
+    Raises:
+        BadInput: There is none for one of them.
+    """
     for number in numbers:
         if not 1 <= number <= len(CLAIMS):
             message = f"claim {number}: give the number of a claim, 1 to {len(CLAIMS)}"

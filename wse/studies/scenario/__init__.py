@@ -1,1 +1,1 @@
-"""Scenarios: TOML files of settings and published figures, and what of them is consistent with each other."""
+"""Command ``scenario``: which combinations of settings are consistent with published figures."""

@@ -1,4 +1,4 @@
-"""Agreement: each prediction of a combination against each published figure that is of it, and the verdict."""
+"""Comparison of predictions with published figures, and the verdict on a scenario in words."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ from wse.studies.scenario.form import CONSISTENT, NEAR, RULED_OUT, Agreement
 from wse.studies.scenario.result import AgainstResult, CombinationResult, PublishedResult
 
 
-def judged(combination: CombinationResult, published: Sequence[PublishedResult]) -> CombinationResult:
-    """Return a combination with its agreement with what is published of it: the worst of the figures that decide.
+def compare_with_published(combination: CombinationResult, published: Sequence[PublishedResult]) -> CombinationResult:
+    """Return a combination with its agreement with the published figures.
 
-    One that cannot be is ruled out; one of which nothing is published that decides has no agreement.
+    The agreement is the worst of those with the figures that apply to the combination and decide.
+    It is None if there are no such figures. An impossible combination is ruled out.
+
+    Args:
+        combination: A combination of settings with its prediction.
+        published: All published figures of the scenario.
     """
     if combination.prediction is None:
         return replace(combination, agreement=RULED_OUT)
@@ -22,35 +27,45 @@ def judged(combination: CombinationResult, published: Sequence[PublishedResult])
         AgainstResult(
             published=index,
             predicted=predicted,
-            error_pct=100 * (predicted / one.value - 1),
-            agreement=agreement_of(one, predicted),
+            error_pct=100 * (predicted / figure.value - 1),
+            agreement=agreement_of(figure, predicted),
         )
-        for index, one in enumerate(published)
-        if _is_of(one, combination) and (predicted := FIGURES[one.figure].of(combination)) is not None
+        for index, figure in enumerate(published)
+        if _applies(figure, combination) and (predicted := FIGURES[figure.figure].of(combination)) is not None
     ]
     decisive = [row for row in rows if published[row.published].decides]
     faults = tuple(_fault_text(published[row.published], row) for row in decisive if row.agreement == RULED_OUT)
     agreements = [row.agreement for row in decisive]
-    agreement = next((found for found in (RULED_OUT, NEAR, CONSISTENT) if found in agreements), None)
+    agreement = next((word for word in (RULED_OUT, NEAR, CONSISTENT) if word in agreements), None)
     return replace(combination, against=tuple(rows) or None, agreement=agreement, ruled_out_by=faults or None)
 
 
 def agreement_of(published: PublishedResult, predicted: float) -> Agreement:
-    """Return whether a prediction agrees with a published figure, within the figure's tolerance."""
+    """Return the agreement of a prediction with a published figure.
+
+    A prediction within the tolerance of an ``about`` figure is consistent. For ``at_least`` and
+    ``at_most``, a prediction on the right side of the bound is consistent, and one that misses it
+    by at most the tolerance is near. Any other prediction is ruled out.
+
+    Args:
+        published: The published figure, with its relation and tolerance.
+        predicted: The predicted value, in the unit of the figure.
+    """
     error = predicted / published.value - 1
     if published.relation == "about":
         return CONSISTENT if abs(error) <= published.tolerance else RULED_OUT
-    beyond = -error if published.relation == "at_least" else error
-    return CONSISTENT if beyond <= 0 else NEAR if beyond <= published.tolerance else RULED_OUT
+    excess = -error if published.relation == "at_least" else error
+    return CONSISTENT if excess <= 0 else NEAR if excess <= published.tolerance else RULED_OUT
 
 
 def _fault_text(published: PublishedResult, row: AgainstResult) -> str:
-    """Return the figure that rules a combination out, in words."""
+    """Return a sentence on a published figure that rules a combination out, with both values."""
     figure = FIGURES[published.figure]
     return f"{figure.title}: {figure.text(row.predicted)}, published {published_text(published)}"
 
 
-def _is_of(published: PublishedResult, combination: CombinationResult) -> bool:
+def _applies(published: PublishedResult, combination: CombinationResult) -> bool:
+    """Return whether a figure applies to the machine, element type and drafts of a combination."""
     pairs = (
         (published.machines, combination.machine),
         (published.dtypes, combination.dtype),
@@ -60,24 +75,33 @@ def _is_of(published: PublishedResult, combination: CombinationResult) -> bool:
 
 
 def verdict_of(combinations: Sequence[CombinationResult], published: Sequence[PublishedResult]) -> tuple[str, ...]:
-    """Return how many combinations agree, and the nearest to the first figure that decides, or the fastest."""
-    possible = [one for one in combinations if one.prediction is not None]
-    cannot, compared = len(combinations) - len(possible), sum(one.agreement is not None for one in combinations)
-    first = next((index for index, one in enumerate(published) if one.decides), None)
-    if first is None:
-        quick = max(possible, key=lambda one: one.speed)
-        fastest = f"Fastest for a user is {quick.settings}: {count(quick.speed)} tokens/s."
-        return f"{len(possible):,} of {plural(len(combinations), 'combination')} can be.", fastest
-    times = {word: sum(one.agreement == word for one in combinations) for word in (CONSISTENT, NEAR, RULED_OUT)}
-    told = (
-        f"{times[CONSISTENT]:,} of {plural(compared, 'combination')} agree with what is published, "
-        f"{times[NEAR]:,} more within the tolerance; "
-        f"{times[RULED_OUT]:,} are ruled out, {cannot:,} of them as they cannot be."
+    """Return the verdict on a scenario in one or two sentences.
+
+    The first sentence counts the combinations that agree. The second one names the combination that
+    is nearest to the first figure that decides. If no figure decides, the sentences count the
+    possible combinations and name the fastest.
+    """
+    possible = [combination for combination in combinations if combination.prediction is not None]
+    impossible_count = len(combinations) - len(possible)
+    compared_count = sum(combination.agreement is not None for combination in combinations)
+    first_index = next((index for index, figure in enumerate(published) if figure.decides), None)
+    if first_index is None:
+        fastest = max(possible, key=lambda combination: combination.speed)
+        fastest_text = f"Fastest for a user is {fastest.settings}: {count(fastest.speed)} tokens/s."
+        return f"{len(possible):,} of {plural(len(combinations), 'combination')} are possible.", fastest_text
+    counts = {
+        word: sum(combination.agreement == word for combination in combinations)
+        for word in (CONSISTENT, NEAR, RULED_OUT)
+    }
+    counts_text = (
+        f"{counts[CONSISTENT]:,} of {plural(compared_count, 'combination')} agree with what is published, "
+        f"{counts[NEAR]:,} more within the tolerance; "
+        f"{counts[RULED_OUT]:,} are ruled out ({impossible_count:,} impossible)."
     )
-    nearest = nearest_of(combinations, first)
+    nearest = nearest_of(combinations, first_index)
     if nearest is None:
-        return (told,)
-    figure, (one, row) = published[first], nearest
+        return (counts_text,)
+    figure, (combination, row) = published[first_index], nearest
     predicted = FIGURES[figure.figure].text(row.predicted)
-    against = f"{predicted} predicted against {published_text(figure)} ({row.error_pct:+.0f} %)"
-    return told, f"Nearest is {one.settings}: {against}."
+    comparison = f"{predicted} predicted against {published_text(figure)} ({row.error_pct:+.0f} %)"
+    return counts_text, f"Nearest is {combination.settings}: {comparison}."

@@ -1,8 +1,13 @@
-"""Drawings of a scenario, as the plot and the page draw them: lines of points, and what is published.
+"""Charts of a scenario, for the plot and the HTML page: lines of points, and published figures.
 
-With tiers the cost of a token over the speed of a user, each over that of the ordinary tier; else the size of a
-combination over the speed of a user. Then the cost of a token over the speed of a user as users vary. Combinations that
-agree have a colour for each model, or machine where there is one model; those that are ruled out are grey.
+Every scenario has two charts:
+
+- the cost of a token by the speed of a user, as the number of users varies
+- with tiers, the same relative to the ordinary tier; otherwise the size of the model, or the number
+  of chips if there is only one model, by the speed of a user
+
+Combinations that agree have a colour for each model, or for each machine if there is only one
+model. Combinations that are ruled out are grey.
 """
 
 from __future__ import annotations
@@ -20,13 +25,16 @@ if TYPE_CHECKING:
     from wse.studies.scenario.result import CombinationResult, PublishedResult, ScenarioResult
 
 SPEED: Final = "tokens/s of a user"
-COST: Final = "USD for a million tokens of all users"
+COST: Final = "USD per million tokens of all users"
 USER_FIGURES: Final = ("tokens_per_s_per_user", "ordinary_tokens_per_s_per_user", "fast_tokens_per_s_per_user")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A point, with the lines that are shown beside it; ``y`` is None for a speed that stands at the upper edge."""
+    """Point of a chart with the lines of its tooltip. ``y`` is None for a speed without a price.
+
+    Such a speed is marked at the upper edge.
+    """
 
     x: float
     y: float | None
@@ -35,7 +43,13 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """Points that are joined; ``series`` is empty for what is ruled out."""
+    """Connected points of one combination.
+
+    Attributes:
+        series: Model or machine that determines the colour; empty if the combination is ruled out.
+        kind: ``wafer`` or ``gpu``.
+        points: The points, in order.
+    """
 
     series: str
     kind: str
@@ -44,7 +58,14 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """A drawing: its title, which is what lies upwards, what lies across, lines, and what is published."""
+    """Chart of a scenario.
+
+    Attributes:
+        title: Title, which is also the label of the vertical axis.
+        across: Label of the horizontal axis.
+        lines: Lines of the combinations.
+        public: Published figures.
+    """
 
     title: str
     across: str
@@ -53,77 +74,109 @@ class Drawing:
 
 
 def drawings_of(result: ScenarioResult) -> tuple[Drawing, ...]:
-    """Return the drawings of a scenario."""
-    possible = [one for one in result.combinations if one.prediction is not None]
-    several = len({one.model for one in possible}) > 1
+    """Return the two charts of a scenario. Impossible combinations are left out."""
+    possible = [combination for combination in result.combinations if combination.prediction is not None]
+    several_models = len({combination.model for combination in possible}) > 1
 
-    def line(one: CombinationResult, points: Sequence[Point]) -> Line:
-        series = "" if one.agreement == RULED_OUT else printable(one.model if several else one.machine)
-        return Line(series=series, kind=one.kind, points=tuple(points))
+    def line(combination: CombinationResult, points: Sequence[Point]) -> Line:
+        """Return the line of a combination with the colour of its model or machine."""
+        name = combination.model if several_models else combination.machine
+        series = "" if combination.agreement == RULED_OUT else printable(name)
+        return Line(series=series, kind=combination.kind, points=tuple(points))
 
     speeds = tuple(
-        Point(x=one.value, y=None, lines=_told(one)) for one in result.published if one.figure in USER_FIGURES
+        Point(x=published.value, y=None, lines=_published_lines(published))
+        for published in result.published
+        if published.figure in USER_FIGURES
     )
-    curves = [line(one, [_point(one, point.to_dict()) for point in one.curve or ()]) for one in possible]
+    curves = [
+        line(combination, [_point(combination, point.to_dict()) for point in combination.curve or ()])
+        for combination in possible
+    ]
     costs = Drawing(title=COST, across=SPEED, lines=tuple(curves), public=speeds)
-    if any(one.tiers for one in possible):
-        return _ratios([line(one, _ratio_points(one)) for one in possible if one.tiers], result.published), costs
-    sizes = [line(one, [_size_point(one, several=several)]) for one in possible]
-    title = "billions of parameters" if several else "wafers or GPUs"
+    if any(combination.tiers for combination in possible):
+        tiers = [line(combination, _ratio_points(combination)) for combination in possible if combination.tiers]
+        return _ratios(tiers, result.published), costs
+    sizes = [line(combination, [_size_point(combination, several_models=several_models)]) for combination in possible]
+    title = "billions of parameters" if several_models else "wafers or GPUs"
     return costs, Drawing(title=title, across=SPEED, lines=tuple(sizes), public=speeds)
 
 
 def series_of(drawings: Sequence[Drawing]) -> list[str]:
-    """Return the names that have a colour, in their order."""
+    """Return the names of all series that have a colour, in the order of their first line."""
     return list(dict.fromkeys(line.series for drawing in drawings for line in drawing.lines if line.series))
 
 
 def _ratios(lines: Sequence[Line], published: Sequence[PublishedResult]) -> Drawing:
-    """Return speed and cost over those of the ordinary tier, with published speed-ups at the published cost ratio."""
-    cost = next((one for one in published if one.figure == "cost_ratio"), None)
+    """Return the chart of speed and cost relative to the ordinary tier.
+
+    A published speed-up is drawn at the first published cost ratio, if there is one.
+    """
+    cost = next((figure for figure in published if figure.figure == "cost_ratio"), None)
+    cost_lines = _published_lines(cost) if cost else ()
     points = (
-        Point(x=one.value, y=None if cost is None else cost.value, lines=(*_told(one), *(_told(cost) if cost else ())))
-        for one in published
-        if one.figure == "speed_up"
+        Point(
+            x=figure.value,
+            y=None if cost is None else cost.value,
+            lines=(*_published_lines(figure), *cost_lines),
+        )
+        for figure in published
+        if figure.figure == "speed_up"
     )
     return Drawing(
-        title="cost of a token over that of the ordinary tier",
-        across="speed of a user over that of the ordinary tier",
+        title="cost of a token divided by that of the ordinary tier",
+        across="speed of a user divided by that of the ordinary tier",
         lines=tuple(lines),
         public=tuple(points),
     )
 
 
-def _ratio_points(one: CombinationResult) -> list[Point]:
-    """Return the ordinary and the fast tier, and numbers of users from the ordinary one's down."""
-    assert one.tiers is not None  # whoever calls this has looked
-    ordinary, fast = one.tiers.point("ordinary"), one.tiers.point("fast")
-    every = (*(point.to_dict() for point in one.curve or ()), ordinary, fast)
-    points = {point["users"]: point for point in every if point["users"] <= ordinary["users"]}
+def _ratio_points(combination: CombinationResult) -> list[Point]:
+    """Return the points of a combination relative to its ordinary tier, by number of users.
+
+    These are the two tiers, and the points of its curve with at most the users of the ordinary
+    tier.
+    """
+    assert combination.tiers is not None  # callers check this
+    ordinary, fast = combination.tiers.point("ordinary"), combination.tiers.point("fast")
+    all_points = (*(point.to_dict() for point in combination.curve or ()), ordinary, fast)
+    points = {point["users"]: point for point in all_points if point["users"] <= ordinary["users"]}
     speed, cost = ordinary["tokens_per_s_per_user"], ordinary["usd_per_million_tokens"]
-    return [_point(one, points[users], speed, cost) for users in sorted(points)]
+    return [_point(combination, points[users], speed, cost) for users in sorted(points)]
 
 
-def _size_point(one: CombinationResult, *, several: bool) -> Point:
-    """Return the speed of a user with the parameters of the model, or the chips where there is one model."""
-    assert one.prediction is not None  # whoever calls this has looked
-    size = one.parameters / 1e9 if several else one.prediction.chips
-    return Point(x=one.speed, y=size, lines=_point(one, one.prediction.to_dict()).lines)
+def _size_point(combination: CombinationResult, *, several_models: bool) -> Point:
+    """Return the speed of a user and the size of the model, or the number of chips.
+
+    The number of chips is used if all combinations have the same model.
+    """
+    assert combination.prediction is not None  # callers check this
+    size = combination.parameters / 1e9 if several_models else combination.prediction.chips
+    lines = _point(combination, combination.prediction.to_dict()).lines
+    return Point(x=combination.speed, y=size, lines=lines)
 
 
-def _point(one: CombinationResult, point: Mapping[str, Any], speed: float = 1.0, cost: float = 1.0) -> Point:
-    """Return an operating point, over a speed and a cost."""
+def _point(combination: CombinationResult, point: Mapping[str, Any], speed: float = 1.0, cost: float = 1.0) -> Point:
+    """Return the point of a combination with its tooltip.
+
+    Args:
+        combination: The combination.
+        point: Its operating point, as a dict.
+        speed: Speed by which that of a user is divided, in tokens/s.
+        cost: Cost by which that of a token is divided, in USD per million tokens.
+    """
     low, value, high = (point[f"usd_per_million_tokens{end}"] for end in ("_low", "", "_high"))
     lines = (
-        one.settings,
+        combination.settings,
         plural(point["users"], "user"),
         f"a user: {count(point['tokens_per_s_per_user'])} tokens/s",
-        f"{ranged(value, low, high, price)} USD a million tokens",
-        *(one.ruled_out_by or ()),
+        f"{ranged(value, low, high, price)} USD per million tokens",
+        *(combination.ruled_out_by or ()),
     )
     return Point(x=point["tokens_per_s_per_user"] / speed, y=value / cost, lines=lines)
 
 
-def _told(published: PublishedResult) -> tuple[str, ...]:
+def _published_lines(published: PublishedResult) -> tuple[str, ...]:
+    """Return the tooltip lines of a published figure: its value, who published it, and when."""
     date = "" if published.date is None else f", {printable(published.date)}"
     return f"published: {FIGURES[published.figure].title} {published_text(published)}", f"{published.by}{date}"

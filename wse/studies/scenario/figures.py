@@ -1,4 +1,4 @@
-"""FIGURES: what of a combination can be set against a published figure, by name, with its unit."""
+"""Figures of a combination that can be compared with published figures, by name."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A figure of a combination.
+    """Figure of a combination that can be compared with published figures.
 
     Attributes:
-        name: Its name in scenario files.
-        title: Its name in words.
-        unit: Its unit; empty for a ratio.
-        part: The field of a combination that has it.
+        name: Name in scenario files, and of the field of the result.
+        title: Name in words, for tables.
+        unit: Unit; empty for a ratio.
+        part: Field of a CombinationResult that contains the figure: ``prediction`` or ``tiers``.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Figure:
     part: str
 
     def of(self, combination: CombinationResult) -> float | None:
-        """Return its value of a combination; None where that has none."""
+        """Return the value of this figure for a combination, or None if there is none."""
         value: Any = getattr(getattr(combination, self.part), self.name, None)
         return None if value is None else float(value)
 
@@ -41,7 +41,7 @@ class Figure:
 
 
 def _figures(part: str, *figures: tuple[str, str, str]) -> tuple[Figure, ...]:
-    """Return the figures of a part of combinations, of their names, titles and units."""
+    """Return figures of one part of a combination, from tuples of name, title and unit."""
     return tuple(Figure(name=name, title=title, unit=unit, part=part) for name, title, unit in figures)
 
 
@@ -51,7 +51,7 @@ MACHINE: Final = _figures(
     ("tokens_per_s", "all users", "tokens/s"),
     ("ttft_s", "first token", "s"),
     ("usd_per_million_tokens", "a million tokens at central prices", "USD"),
-    ("joules_per_token", "energy of a token", "J"),
+    ("joules_per_token", "energy per token", "J"),
     ("chips", "wafers or GPUs", "chips"),
 )
 TIERS: Final = _figures(
@@ -67,14 +67,26 @@ FIGURES: Final[Mapping[str, Figure]] = {figure.name: figure for figure in (*MACH
 
 
 def published_text(published: PublishedResult) -> str:
-    """Return a published figure in words, such as ``at least 1,000 tokens/s``."""
+    """Return a published figure as text, such as ``at least 1,000 tokens/s``."""
     return f"{WORDS[published.relation]}{FIGURES[published.figure].text(published.value)}"
 
 
 def nearest_of(
     combinations: Sequence[CombinationResult], published: int
 ) -> tuple[CombinationResult, AgainstResult] | None:
-    """Return the combination that is nearest to a published figure, of those that agree with all if any does."""
-    pairs = [(one, row) for one in combinations for row in one.against or () if row.published == published]
-    agreeing = [pair for pair in pairs if pair[0].agreement == CONSISTENT]
-    return min(agreeing or pairs, key=lambda pair: abs(pair[1].error_pct), default=None)
+    """Return the combination whose prediction is nearest to a published figure, and the comparison.
+
+    If some combinations are consistent with all figures, only these are considered.
+
+    Args:
+        combinations: The combinations with their comparisons.
+        published: Index of the published figure.
+    """
+    pairs = [
+        (combination, row)
+        for combination in combinations
+        for row in combination.against or ()
+        if row.published == published
+    ]
+    consistent_pairs = [pair for pair in pairs if pair[0].agreement == CONSISTENT]
+    return min(consistent_pairs or pairs, key=lambda pair: abs(pair[1].error_pct), default=None)

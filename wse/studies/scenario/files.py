@@ -1,4 +1,4 @@
-"""``wse scenario`` with the files that it writes: paths checked first, content written last."""
+"""Entry point of ``wse scenario``: check the paths of output files, run the study, write files."""
 
 from __future__ import annotations
 
@@ -26,17 +26,26 @@ def answer_to_files(
     png: str | Path | None,
     jobs: int | None = None,
 ) -> ScenarioResult:
-    """Answer a scenario, and write its page and its drawings.
+    """Compute the result of a scenario, and write its HTML page and its charts.
+
+    Args:
+        source: A bundled name, a TOML file, or a mapping with the content of such a file.
+        on_progress: Called with (finished models, all models, name).
+        html: Path of the page, or None.
+        png: Path of the charts, or None.
+        jobs: Number of processes; by default one per core.
 
     Raises:
-        BadInput and its kinds: as of `wse.studies.scenario.study.answer`; or a path is empty, a folder or the
-            scenario's own file, or its folder is missing.
-        DoesNotFit: no combination can be.
+        BadInput and its subclasses: As in `wse.studies.scenario.study.answer`. Also if a path is
+            empty, is a folder or the scenario's own file, or its folder is missing.
+        DoesNotFit: All combinations are impossible.
     """
     inputs = [] if isinstance(source, Mapping) else [Path(source)]
-    given = {"--html": html, "--png": png}
+    requested_paths = {"--html": html, "--png": png}
     paths = {
-        option: _CHECKS[option](option, str(text), inputs=inputs) for option, text in given.items() if text is not None
+        option: _CHECKS[option](option, str(text), inputs=inputs)
+        for option, text in requested_paths.items()
+        if text is not None
     }
     result = answer(source, on_progress, jobs=jobs)
     for option, path in paths.items():
@@ -45,8 +54,11 @@ def answer_to_files(
 
 
 def scenarios() -> ScenariosResult:
-    """Return the scenarios that come with wse: name, title and question of each."""
-    every = map(read_scenario, bundled_scenarios())
+    """Return name, title and question of each bundled scenario."""
+    bundled = map(read_scenario, bundled_scenarios())
     return ScenariosResult(
-        scenarios=tuple(ScenarioSummary(name=one.name, title=one.title, question=one.question) for one in every)
+        scenarios=tuple(
+            ScenarioSummary(name=scenario.name, title=scenario.title, question=scenario.question)
+            for scenario in bundled
+        )
     )

@@ -1,6 +1,6 @@
-"""The form of what a scenario file has beside settings: its question, tiers, prices and published figures.
+"""Schema of a scenario file without its settings: question, tiers, prices and published figures.
 
-A description is the remedy that a message gives for its key.
+The description of a field completes error messages: "give" followed by the description.
 """
 
 from __future__ import annotations
@@ -25,45 +25,46 @@ RULED_OUT: Final = "ruled out"
 NO_DRAFTS: Final = "none"
 
 MOST_VALUES: Final = 64
-"""Values of an axis, and tables of a kind."""
+"""Maximum number of values of an axis, and of tables of the same name."""
 
 T = TypeVar("T")
 Text = Annotated[str, Field(min_length=1, max_length=4_096)]
 
 
-def _listed(value: Any) -> Any:
-    """Return a value alone as a list of one."""
+def _as_list(value: Any) -> Any:
+    """Return a list as it is, and any other value as a list with one element."""
     return value if isinstance(value, list) else [value]
 
 
-_Axis = Annotated[list[T], BeforeValidator(_listed), Field(min_length=1, max_length=MOST_VALUES)]
+_Axis = Annotated[list[T], BeforeValidator(_as_list), Field(min_length=1, max_length=MOST_VALUES)]
 _Tables = Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST_VALUES)]
 
 
 class Form(BaseModel):
-    """A table of a scenario file."""
+    """Table of a scenario file with checked types and ranges."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
     @classmethod
     def read(cls, table: Mapping[str, Any], place: str) -> Self:
-        """Return the checked form of a table.
+        """Check a table and return it.
 
         Args:
-            table: The table.
-            place: The place that messages begin with.
+            table: The table as read from a file.
+            place: Name of the file and the table, with which error messages begin.
 
         Raises:
-            UnknownName: an unknown key; the nearest known one is named.
-            BadInput: the first value that is missing, or of another type or range, with the remedy.
+            UnknownName: A key is not known. The message suggests the nearest one.
+            BadInput: A value is missing, or has another type or range. The message says what to
+                give.
         """
         try:
             return cls.model_validate(dict(table))
         except ValidationError as error:
             faults = error.errors(include_url=False)
-            unknown = next((fault for fault in faults if fault["type"] == "extra_forbidden"), None)
-            if unknown is not None:
-                raise UnknownName("key", str(unknown["loc"][-1]), cls.model_fields, where=place) from error
+            unknown_key = next((fault for fault in faults if fault["type"] == "extra_forbidden"), None)
+            if unknown_key is not None:
+                raise UnknownName("key", str(unknown_key["loc"][-1]), cls.model_fields, where=place) from error
             key = str(faults[0]["loc"][0])
             remedy = cls.model_fields[key].description
             message = f"{place}: has no {key}; give {remedy}"
@@ -73,14 +74,18 @@ class Form(BaseModel):
 
 
 class TiersForm(Form):
-    """An ordinary tier of a service speed, and a fast one of a multiple of it on the same number of chips."""
+    """Table [tiers]: an ordinary tier with a speed per user, and a fast tier with a multiple of it.
+
+    Both tiers are on the same number of chips.
+    """
 
     plain_speed: Annotated[
         _Axis[Annotated[float, Field(ge=0.1, le=1e6)]],
         Field(description="tokens/s of each user of the ordinary tier, from 0.1 to 1,000,000, or a list of them"),
     ] = [PLAIN_SPEED_TOKENS_PER_S]
     speed_up: Annotated[
-        float, Field(gt=1, le=1_000, description="a number above 1: the speed of the fast tier over the ordinary one's")
+        float,
+        Field(gt=1, le=1_000, description="a number above 1: the speed of the fast tier divided by the ordinary one's"),
     ] = FAST_TIMES
     drafts: Annotated[Literal["both", "fast"], Field(description='"both" or "fast": the tiers that have drafts')] = (
         "both"
@@ -88,7 +93,7 @@ class TiersForm(Form):
 
 
 class PublishedForm(Form):
-    """A published figure that predictions are set against."""
+    """Table [[published]]: a published figure with which predictions are compared."""
 
     figure: Annotated[Text, Field(description="the name of a figure")]
     value: Annotated[float, Field(gt=0, le=1e12, description="a number above 0")]
@@ -98,29 +103,33 @@ class PublishedForm(Form):
         Field(description='"about", "at_least" or "at_most": how the true figure relates to what is published'),
     ] = "about"
     tolerance: Annotated[
-        float, Field(ge=0, lt=1, description="a share from 0 to 1: how far off a prediction may be")
+        float, Field(ge=0, lt=1, description="a fraction from 0 to 1: the relative error that a prediction may have")
     ] = 0.25
     decides: Annotated[
-        bool, Field(description="true where it rules combinations out, false where it is shown alone")
+        bool, Field(description="true if the figure rules combinations out, false if it is only shown")
     ] = True
     confidence: Annotated[Confidence, Field(description='"high", "medium" or "low"')]
-    reason: Annotated[Text, Field(description="a sentence on why no more confidence")]
+    reason: Annotated[Text, Field(description="a sentence on the reason for this confidence")]
     by: Annotated[Literal["vendor", "independent"], Field(description='"vendor" or "independent"')]
     date: Annotated[Text | None, Field(description='the date of the source as a text, such as "2026-02"')] = None
     source: Annotated[Text, Field(description="the address of the source")]
     machines: Annotated[
-        _Axis[Text] | None, Field(description="names of machines that it is of, or nothing where it is of all")
+        _Axis[Text] | None, Field(description="names of the machines to which the figure applies, or nothing for all")
     ] = None
     dtypes: Annotated[
-        _Axis[Text] | None, Field(description="element types that it is of, or nothing where it is of all")
+        _Axis[Text] | None, Field(description="element types to which the figure applies, or nothing for all")
     ] = None
     drafts: Annotated[
-        _Axis[Text] | None, Field(description='names of drafts that it is of, "none" without, or nothing for all')
+        _Axis[Text] | None,
+        Field(description='names of the drafts to which the figure applies, "none" without drafts, or nothing for all'),
     ] = None
 
 
 class ScenarioForm(Form):
-    """A scenario file without the settings that all combinations share, which are fields of a sweep."""
+    """Top level of a scenario file, except for the settings that apply to all combinations.
+
+    These settings are the fields of a sweep.
+    """
 
     title: Annotated[Text, Field(description="a title")]
     question: Annotated[Text, Field(description="the question that it answers")]

@@ -1,6 +1,7 @@
-"""A model on one machine: its layouts for goals, and what some users get on them, with drafts and without.
+"""Model on one machine: its layout for each goal, and operating points with and without drafts.
 
-On wafers the model is compiled for each goal, as `wse estimate --users` does; GPUs are the same for all.
+On wafers, the model is compiled for each goal, as by `wse estimate --users`. On GPUs, all goals
+have the same layout.
 """
 
 from __future__ import annotations
@@ -37,7 +38,13 @@ from wse.studies.scenario.result import SpeculationResult
 
 
 class Draft(NamedTuple):
-    """The options of drafts: how often they are accepted, what drafts, and where."""
+    """Options of speculative decoding.
+
+    Attributes:
+        acceptance: Acceptance of drafts: a name, a list or a file, as of ``--draft``.
+        model: Name of the draft model; None for a draft head.
+        place: Where the draft runs; None for the default.
+    """
 
     acceptance: str
     model: str | None
@@ -45,7 +52,7 @@ class Draft(NamedTuple):
 
     @classmethod
     def of(cls, request: EstimateRequest) -> Draft | None:
-        """Return the drafts that a request asks for; None without any."""
+        """Return the draft options of a request, or None if it has no drafts."""
         if request.draft is None:
             return None
         options = request.drafts
@@ -54,14 +61,14 @@ class Draft(NamedTuple):
         )
 
 
-class Served(NamedTuple):
-    """Some users of a machine.
+class ServedUsers(NamedTuple):
+    """Speed and cost of a number of users on a machine.
 
     Attributes:
-        point: Their operating point.
-        deployment: The machine, with wafers and caches of a draft model.
-        grade: The grade of the weakest number that the speed rests on.
-        speculation: The drafts; None without any.
+        point: The operating point.
+        deployment: The machine, including the wafers and caches of a draft model.
+        grade: Evidence grade of the weakest number on which the speed depends.
+        speculation: Drafts and their gain; None without drafts.
     """
 
     point: OperatingPoint
@@ -71,46 +78,54 @@ class Served(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """True if there is room for the caches of the users."""
+        """True if the KV caches of all users fit."""
         return self.point.concurrency <= self.deployment.max_concurrency
 
     @property
     def speed(self) -> float:
-        """Tokens/s of each user; scenarios have answers of several tokens."""
+        """Tokens per second of each user. Answers in a scenario have at least two tokens."""
         return self.point.tokens_per_s_per_user or 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaidOut:
-    """A model laid out for some users.
+class ModelLayout:
+    """Model on a machine in one layout.
 
     Attributes:
         plain: The deployment without drafts.
-        grade: The grade of its speed.
-        model: The model's name.
-        with_draft: Returns what drafts, and the machine with it. Raises BadInput or DoesNotFit where that cannot be.
+        grade: Evidence grade of its speed.
+        model: Name of the model.
+        with_draft: Function that returns the name of the draft, and the machine with this draft. It
+            raises BadInput or DoesNotFit if the draft cannot run.
     """
 
     plain: Deployment
     grade: Grade
     model: str
     with_draft: Callable[[Draft], tuple[str, Drafter]]
-    _served: dict[tuple[Draft | None, int], Served] = field(default_factory=dict, repr=False)
+    _served_users: dict[tuple[Draft | None, int], ServedUsers] = field(default_factory=dict, repr=False)
 
     @property
     def useful_users(self) -> int:
-        """The fewest users that saturate the machine without drafts, or those that fit."""
+        """Minimum number of users that saturate the machine without drafts, or all that fit."""
         return saturating_users(self.plain)
 
-    def served(self, draft: Draft | None, users: int) -> Served:
-        """Return some users, with as many draft tokens as gain most for them, computed once."""
-        if (draft, users) not in self._served:
-            self._served[draft, users] = self._serve(draft, users)
-        return self._served[draft, users]
+    def served(self, draft: Draft | None, users: int) -> ServedUsers:
+        """Return speed and cost with a number of users. The result is cached.
 
-    def _serve(self, draft: Draft | None, users: int) -> Served:
+        Args:
+            draft: Options of drafts, or None. The number of draft tokens is the one with the
+                highest gain.
+            users: Users in flight.
+        """
+        if (draft, users) not in self._served_users:
+            self._served_users[draft, users] = self._serve(draft, users)
+        return self._served_users[draft, users]
+
+    def _serve(self, draft: Draft | None, users: int) -> ServedUsers:
+        """Compute speed and cost with a number of users, as `served`."""
         if draft is None:
-            return Served(operating_point(self.plain, users), self.plain, self.grade)
+            return ServedUsers(operating_point(self.plain, users), self.plain, self.grade)
         name, drafter = self.with_draft(draft)
         acceptance = read_acceptance(draft.acceptance)
         accepted = acceptance_result(acceptance, name, self.model)
@@ -121,97 +136,111 @@ class LaidOut:
             choose = in_a_row(acceptance.curve, tokens)
             deployment, tokens_per_pass = drafter.deployment(choose), choose(options.machine).tokens_per_pass
             grade = weakest((grade, accepted.acceptance_grade, COST_GRADE))
-        found = SpeculationResult(**vars(accepted), draft_tokens=tokens, tokens_per_pass=tokens_per_pass, gain=gain)
-        return Served(operating_point(deployment, users), deployment, grade, found)
+        speculation = SpeculationResult(
+            **vars(accepted), draft_tokens=tokens, tokens_per_pass=tokens_per_pass, gain=gain
+        )
+        return ServedUsers(operating_point(deployment, users), deployment, grade, speculation)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """A model on one machine.
+    """Model on one machine.
 
     Attributes:
-        facts: What all its combinations have in common, by field of a result.
+        facts: Values of those fields of a CombinationResult that are the same for all its
+            combinations.
         economics: Power and price of a chip.
-        lay_out: Returns the layout for a goal. Raises BadInput or DoesNotFit where there is none.
+        lay_out: Function that returns the layout for a goal. It raises BadInput or DoesNotFit if
+            there is none.
     """
 
     facts: dict[str, Any]
     economics: Economics
-    lay_out: Callable[[Goal], LaidOut]
+    lay_out: Callable[[Goal], ModelLayout]
 
 
 def machine_of(request: EstimateRequest) -> Machine:
-    """Return the machine of a request without drafts.
+    """Return the model and the machine of a request. Drafts in the request are ignored.
 
     Raises:
-        BadInput and its kinds: something that was named cannot be used, or nothing states the price of a GPU.
-        DoesNotFit: the weights do not fit.
+        BadInput and its subclasses: Something that the request names cannot be used, or the price
+            of a GPU is not known.
+        DoesNotFit: The weights do not fit.
     """
     return _wafers(request) if request.gpu is None else _gpus(request)
 
 
 def _wafers(request: EstimateRequest) -> Machine:
-    prepared = prepare_estimate(request)
-    if prepared.new_tokens < 2:
+    """Return the model of a request on wafers."""
+    estimate = prepare_estimate(request)
+    if estimate.new_tokens < 2:
         message = "an answer of one token decodes none: give new_tokens of at least 2"
         raise BadInput(message)
 
     @cache
-    def lay_out(goal: Goal) -> LaidOut:
-        asked = prepare_estimate(replace_options(request, users=goal.users, objective=goal.objective))
-        return _laid_out(choose_layout(asked, compile_fastest, goal))
+    def lay_out(goal: Goal) -> ModelLayout:
+        """Return the layout for a goal, compiled only once."""
+        goal_estimate = prepare_estimate(replace_options(request, users=goal.users, objective=goal.objective))
+        return _model_layout(choose_layout(goal_estimate, compile_fastest, goal))
 
-    facts = _facts(prepared.spec, prepared.options.dtype, prepared.wafer.name, prepared.options.wafers)
-    return Machine(facts=facts, economics=prepared.economics, lay_out=lay_out)
+    facts = _facts(estimate.spec, estimate.options.dtype, estimate.wafer.name, estimate.options.wafers)
+    return Machine(facts=facts, economics=estimate.economics, lay_out=lay_out)
 
 
-def _laid_out(layout: ChosenLayout) -> LaidOut:
-    """Return a compiled layout on wafers, whose drafts are placed once for all that is accepted of them."""
-    prepared, compilation = layout.prepared, layout.compilation
-    timed = timed_estimate(prepared, compilation.program)
+def _model_layout(layout: ChosenLayout) -> ModelLayout:
+    """Return a compiled layout on wafers with its timing.
+
+    A draft is placed only once, because its placement does not depend on its acceptance.
+    """
+    estimate, compilation = layout.prepared, layout.compilation
+    timed = timed_estimate(estimate, compilation.program)
 
     @cache
-    def placed(model: str | None, place: str | None) -> tuple[str, Drafter]:
-        request = _with_draft(prepared.request, model, place)
-        draft = place_draft(prepare_estimate(replace(request, wafers=prepared.options.wafers)), compilation)
-        return draft.name, wafer_drafter(prepared, compilation, draft, timed.deployment)
+    def place(model: str | None, draft_place: str | None) -> tuple[str, Drafter]:
+        """Return the name of a draft, and the wafers with this draft."""
+        request = _with_draft(estimate.request, model, draft_place)
+        draft = place_draft(prepare_estimate(replace(request, wafers=estimate.options.wafers)), compilation)
+        return draft.name, wafer_drafter(estimate, compilation, draft, timed.deployment)
 
-    return LaidOut(
+    return ModelLayout(
         plain=timed.deployment,
         grade=timed.result.grades["decode.tokens_per_s_per_user"].grade,
-        model=prepared.spec.name,
-        with_draft=lambda draft: placed(draft.model, draft.place),
+        model=estimate.spec.name,
+        with_draft=lambda draft: place(draft.model, draft.place),
     )
 
 
 def _gpus(request: EstimateRequest) -> Machine:
-    prepared = prepare_gpu_estimate(request)
-    server = prepared.server
-    if prepared.economics is None:
+    """Return the model of a request on GPUs."""
+    estimate = prepare_gpu_estimate(request)
+    server = estimate.server
+    if estimate.economics is None:
         message = (
-            f"{server.gpu.name}: nobody states its price and power; give gpu_usd_per_hour and gpu_power_w in [prices]"
+            f"{server.gpu.name}: its price and power are not known; give gpu_usd_per_hour and gpu_power_w in [prices]"
         )
         raise BadInput(message)
 
     @cache
-    def placed(model: str | None, place: str | None) -> tuple[str, Drafter]:
-        drafted = prepare_gpu_estimate(_with_draft(request, model, place))
-        return gpu_draft_place(drafted).draft, GpuDrafter(prepared=drafted)
+    def place(model: str | None, draft_place: str | None) -> tuple[str, Drafter]:
+        """Return the name of a draft, and the GPUs with this draft."""
+        draft_estimate = prepare_gpu_estimate(_with_draft(request, model, draft_place))
+        return gpu_draft_place(draft_estimate).draft, GpuDrafter(prepared=draft_estimate)
 
-    laid_out = LaidOut(
-        plain=prepared.deployment,
-        grade=gpu_grade(prepared).grade,
+    layout = ModelLayout(
+        plain=estimate.deployment,
+        grade=gpu_grade(estimate).grade,
         model=server.spec.name,
-        with_draft=lambda draft: placed(draft.model, draft.place),
+        with_draft=lambda draft: place(draft.model, draft.place),
     )
     facts = _facts(server.spec, server.weights.name, server.gpu.name, server.parallelism.gpus)
-    return Machine(facts=facts, economics=prepared.economics, lay_out=lambda goal: laid_out)
+    return Machine(facts=facts, economics=estimate.economics, lay_out=lambda goal: layout)
 
 
 def _with_draft(request: EstimateRequest, model: str | None, place: str | None) -> EstimateRequest:
-    """Return a request with drafts, of which no acceptance is requested here."""
+    """Return a request with a draft. Its acceptance is a placeholder that is not used."""
     return replace_options(request, draft=TYPICAL, draft_model=model, draft_place=place)
 
 
 def _facts(spec: ModelSpec, dtype: str, chip: str, chips: int) -> dict[str, Any]:
+    """Return the fields of a CombinationResult that describe the model and the chips."""
     return {"model": spec.name, "parameters": parameter_count(spec), "dtype": dtype, "chip": chip, "chips": chips}

@@ -1,4 +1,4 @@
-"""The page of a scenario as one file: verdict, tables, and its drawings with tooltips."""
+"""HTML page of a scenario in a single file: the verdict, tables, and charts with tooltips."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from wse.studies.scenario.figures import FIGURES, published_text
 from wse.studies.scenario.result import PublishedResult, ScenarioResult
 
 NOTE: Final = (
-    "Lines join the users of a combination, dashed ones of GPUs; grey ones are ruled out. Diamonds are published "
-    "speeds with a price, ticks at the top those without."
+    "A line connects the numbers of users of one combination. Lines of GPUs are dashed, and combinations that are "
+    "ruled out are grey. Diamonds are published speeds with a price, ticks at the top those without a price."
 )
 
 
 def scenario_as_html(result: ScenarioResult) -> bytes:
-    """Return the page, UTF-8."""
+    """Return the bytes of the HTML page, in UTF-8."""
     drawings = drawings_of(result)
     return comparison_page(
         title=printable(result.title),
         verdict=result.verdict,
         tables=result.tables(detail=True),
         curves=CurveSection(
-            title="Predicted, and what is published",
+            title="Predicted and published figures",
             note=NOTE,
             series=series_of(drawings),
             charts=[asdict(drawing) for drawing in drawings],
@@ -33,14 +33,15 @@ def scenario_as_html(result: ScenarioResult) -> bytes:
         command="wse scenario --detail",
         lists=[
             ("Question", [("question", printable(result.question))]),
-            ("Published", [_source(one) for one in result.published]),
+            ("Published", [_source(published) for published in result.published]),
             ("Assumptions", [(name, printable(assumed.text)) for name, assumed in result.economics.items()]),
         ],
     )
 
 
-def _source(one: PublishedResult) -> tuple[str, str]:
-    """Return a published figure with its confidence and source."""
-    date = "" if one.date is None else f", {printable(one.date)}"
-    who = f"{one.by}{date}; confidence {one.confidence}: {printable(one.reason)}"
-    return f"{FIGURES[one.figure].title} {published_text(one)}", f"{who}. {printable(one.source)}"
+def _source(published: PublishedResult) -> tuple[str, str]:
+    """Return a published figure as text, and a text on its confidence and source."""
+    date = "" if published.date is None else f", {printable(published.date)}"
+    who = f"{published.by}{date}; confidence {published.confidence}: {printable(published.reason)}"
+    text = f"{FIGURES[published.figure].title} {published_text(published)}"
+    return text, f"{who}. {printable(published.source)}"

@@ -1,4 +1,4 @@
-"""The plot of a scenario: its drawings side by side, both axes of each logarithmic."""
+"""Plot of a scenario: its two charts side by side, with logarithmic axes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def scenario_as_png(result: ScenarioResult) -> bytes:
-    """Return the plot as a PNG image."""
+    """Return the plot of a scenario as the bytes of a PNG image."""
     from wse.reports.figure import png_of
 
     return png_of(scenario_figure(result))
 
 
 def scenario_figure(result: ScenarioResult) -> Figure:
-    """Return the drawings of a scenario, a panel each."""
+    """Return the plot of a scenario, with a panel for each chart."""
     from wse.reports.figure import NotebookFigure
 
     drawings = drawings_of(result)
@@ -37,13 +37,13 @@ def scenario_figure(result: ScenarioResult) -> Figure:
         scale(axes, drawing.title, drawing.across)
         _published(axes, drawing)
     figure.suptitle(printable(result.title), fontsize=10, parse_math=False)
-    named = {line.get_label(): line for axes in figure.axes for line in axes.lines}
-    figure.legend(handles=[*named.values()], loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+    lines_by_label = {line.get_label(): line for axes in figure.axes for line in axes.lines}
+    figure.legend(handles=[*lines_by_label.values()], loc="outside lower center", ncols=4, fontsize=8, frameon=False)
     return figure
 
 
 def _line(axes: Any, line: Line, series: Sequence[str]) -> None:
-    """A line; one that is ruled out is grey."""
+    """Draw the line of a combination, in grey if the combination is ruled out."""
     number = series.index(line.series) if line.series else -1
     axes.plot(
         [point.x for point in line.points],
@@ -60,7 +60,7 @@ def _line(axes: Any, line: Line, series: Sequence[str]) -> None:
 
 
 def _published(axes: Any, drawing: Drawing) -> None:
-    """Draw the published figures: a diamond, or a vertical line where only a speed is published."""
+    """Draw the published figures: a diamond, or a vertical line if only a speed is published."""
     for point in drawing.public:
         if point.y is None:
             axes.axvline(point.x, color="black", linewidth=0.9, linestyle=":", label="published speed")

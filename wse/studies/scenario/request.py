@@ -1,7 +1,7 @@
-"""The request of a scenario: a saved sweep whose settings are the products of models, machines and drafts.
+"""Reader of scenario files: a sweep over all combinations of models, machines and drafts.
 
-The keys of a file are fields of a sweep, where a list is an axis. Tables ``[[models]]``, ``[[machines]]`` and
-``[[drafts]]`` are alternatives: each model is set on each machine with each draft.
+The keys of a file are the fields of a sweep. A list of values is an axis. Each table of
+``[[models]]`` is combined with each of ``[[machines]]`` and each of ``[[drafts]]``.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ REFUSED: Final = {
     "replicas": "a scenario is of one machine; leave it out",
     "price": "give prices in the table [prices]",
 }
-"""Fields of a sweep that a scenario does not have, with the remedy."""
+"""Fields of a sweep that a scenario does not accept, with the remedy for the error message."""
 COLUMNS: Final = {"model", "dtype", "prompt_len", "wafer", "wafers", "gpu", "gpus", "users"}
-"""Fields that results have under names of their own; those of drafts are in the name of the drafts."""
+"""Fields with a column of their own in results. Fields of drafts are in the name of the drafts."""
 
 
 class _Table(NamedTuple):
-    """A table of models, machines or drafts: its name where it has one, and its axes."""
+    """Table of models, machines or drafts: its name, or None, and its axes by field."""
 
     name: str | None
     axes: dict[str, Axis]
@@ -48,13 +48,13 @@ class _Table(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A combination that is requested.
+    """Combination of settings that a scenario requests.
 
     Attributes:
-        request: Its estimate.
-        machine: The name of its machine.
-        drafts: The name of its drafts.
-        other: Its values on further axes that have several.
+        request: Options of the estimate.
+        machine: Name of the machine.
+        drafts: Name of the drafts, or ``none``.
+        other: Values of all other axes with several values, by field.
     """
 
     request: EstimateRequest
@@ -64,13 +64,25 @@ class Setting:
 
     @property
     def placement(self) -> EstimateRequest:
-        """The request without drafts and users: of settings that are equal in it, one compilation serves all."""
+        """The request without users and drafts.
+
+        Settings with the same placement share a compilation.
+        """
         return replace_options(self.request, users=None, draft=None, draft_model=None, draft_place=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """A scenario: its name or the path of its file, what the file says, and its settings, machine by machine."""
+    """Content of a scenario file.
+
+    Attributes:
+        name: Name of a bundled scenario, or path of the file.
+        title: Title of the scenario.
+        question: Question that it answers.
+        tiers: The ordinary and the fast tier; None without tiers.
+        published: Published figures.
+        settings: All combinations of settings, grouped by machine.
+    """
 
     name: str
     title: str
@@ -81,17 +93,23 @@ class Scenario:
 
 
 def bundled_scenarios() -> dict[str, Path]:
-    """Return the files of the scenarios that come with wse, by name."""
+    """Return the files of the bundled scenarios by name."""
     folder = Path(str(files("wse") / "data" / "scenarios"))
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
 def read_scenario(source: str | Path | Mapping[str, Any]) -> Scenario:
-    """The scenario of a bundled name, a TOML file, or a mapping with what such a file holds. A name wins over a file.
+    """Read and check a scenario.
+
+    Args:
+        source: Name of a bundled scenario, a TOML file, or a mapping with the content of such a
+            file. A name takes precedence over a file of the same name.
 
     Raises:
-        UnknownName: there is no such scenario, or an unknown key, figure, model or machine; with the nearest.
-        BadInput: the file cannot be read, or something in it has another type, range or unit, or does not go together.
+        UnknownName: The scenario, a key, a figure, a model or a machine is not known. The message
+            suggests the nearest name.
+        BadInput: The file cannot be read, or a value has a wrong type, range or unit, or
+            contradicts another one.
     """
     if isinstance(source, Mapping):
         return _scenario("scenario", dict(source))
@@ -104,30 +122,55 @@ def read_scenario(source: str | Path | Mapping[str, Any]) -> Scenario:
 
 
 def _scenario(name: str, table: dict[str, Any]) -> Scenario:
-    """Return the checked scenario of a table."""
-    own = {key: value for key, value in table.items() if key in ScenarioForm.model_fields}
-    form = ScenarioForm.read(own, name)
+    """Check the table of a scenario file and return the scenario.
+
+    Args:
+        name: Name of the scenario, for error messages.
+        table: Content of the file.
+    """
+    form_table = {key: value for key, value in table.items() if key in ScenarioForm.model_fields}
+    form = ScenarioForm.read(form_table, name)
     tiers = None if form.tiers is None else TiersForm.read(form.tiers, f"{name}: tiers")
-    shared = {key: value for key, value in table.items() if key not in own}
-    for key in shared:
+    common_settings = {key: value for key, value in table.items() if key not in form_table}
+    for key in common_settings:
         if key not in (*known_fields(), *TABLES):
             raise UnknownName("key", key, (*ScenarioForm.model_fields, *known_fields()), where=name)
     check_stated(f"{name}: prices", form.prices)
-    settings = tuple(_settings(form, tiers, shared, name))
+    settings = tuple(_settings(form, tiers, common_settings, name))
     if tiers is not None:
         _check_tiers(settings, tiers, name)
-    places = {f"{name}: published[{index}]": one for index, one in enumerate(form.published)}
-    published = tuple(PublishedForm.read(one, place) for place, one in places.items())
-    for one, place in zip(published, places, strict=True):
-        _check_published(one, settings, place, has_tiers=tiers is not None)
+    published_tables = {f"{name}: published[{index}]": figure for index, figure in enumerate(form.published)}
+    published = tuple(PublishedForm.read(figure, place) for place, figure in published_tables.items())
+    for figure, place in zip(published, published_tables, strict=True):
+        _check_published(figure, settings, place, has_tiers=tiers is not None)
     return Scenario(
         name=name, title=form.title, question=form.question, tiers=tiers, published=published, settings=settings
     )
 
 
-def _settings(form: ScenarioForm, tiers: TiersForm | None, shared: Mapping[str, Any], name: str) -> Iterator[Setting]:
-    """Yield the settings of a scenario. Raises BadInput for more than `MOST_COMBINATIONS`."""
-    common = _read_table(shared, name)
+def _settings(
+    form: ScenarioForm, tiers: TiersForm | None, common_settings: Mapping[str, Any], name: str
+) -> Iterator[Setting]:
+    """Yield all combinations of settings of a scenario.
+
+    1. Read the tables of models, machines and drafts. Every model needs the field ``model``, and
+       names are unique.
+    2. Combine each machine with each model and each draft, and refuse more than
+       `MOST_COMBINATIONS`.
+    3. Yield a setting for each point of the axes of each combination.
+
+    Args:
+        form: The checked top level of the file.
+        tiers: The tiers, or None. Each plain speed counts as a combination.
+        common_settings: Settings outside of all tables, which apply to all combinations.
+        name: Name of the scenario, for error messages.
+
+    Raises:
+        BadInput: A table is invalid, there are too many combinations, or a setting names something
+            that cannot be used.
+    """
+    # 1. Read the tables.
+    common = _read_table(common_settings, name)
     models, machines, drafts = (
         [_read_table(table, f"{name}: {key}[{index}]") for index, table in enumerate(getattr(form, key))]
         for key in ("models", "machines", "drafts")
@@ -139,25 +182,27 @@ def _settings(form: ScenarioForm, tiers: TiersForm | None, shared: Mapping[str, 
             )
             raise BadInput(message)
     for key, tables in (("machines", machines), ("drafts", drafts)):
-        for given, times in Counter(table.name for table in tables if table.name).items():
+        for table_name, times in Counter(table.name for table in tables if table.name).items():
             if times > 1:
-                message = f"{name}: {key}: {times} have the name {short_repr(given)}; give each its own"
+                message = f"{name}: {key}: {times} tables have the name {short_repr(table_name)}; give each its own"
                 raise BadInput(message)
-    combined = [
+    # 2. Combine them.
+    grids = [
         (machine, draft, Grid((*(common.axes | model.axes | machine.axes | draft.axes).values(),)))
         for machine, model, draft in product(machines, models, drafts)
     ]
     speeds = 1 if tiers is None else len(tiers.plain_speed)
-    count = speeds * sum(len(grid) for *_, grid in combined)
+    count = speeds * sum(len(grid) for *_, grid in grids)
     if count > MOST_COMBINATIONS:
         message = f"{name}: {count:,} combinations are too many; give at most {MOST_COMBINATIONS}"
         raise BadInput(message)
-    for machine, draft, grid in combined:
-        several = [axis.name for axis in grid.axes if len(axis.values) > 1]
-        others = [axis for axis in several if axis not in COLUMNS and not axis.startswith("draft")]
+    # 3. Yield the settings.
+    for machine, draft, grid in grids:
+        varied_axes = [axis.name for axis in grid.axes if len(axis.values) > 1]
+        other_axes = [axis for axis in varied_axes if axis not in COLUMNS and not axis.startswith("draft")]
         for index in range(len(grid)):
             request = replace_options(grid.request(index), economics=form.prices or None)
-            with _told_at(name):
+            with _errors_at(name):
                 check_machine(request)
                 if request.draft is not None:
                     read_acceptance(request.draft)
@@ -168,12 +213,20 @@ def _settings(form: ScenarioForm, tiers: TiersForm | None, shared: Mapping[str, 
                 request=request,
                 machine=machine.name or _machine_name(request),
                 drafts=draft.name or _draft_name(request),
-                other={axis: values[axis] for axis in others},
+                other={axis: values[axis] for axis in other_axes},
             )
 
 
 def _read_table(table: Mapping[str, Any], place: str) -> _Table:
-    """Return the axes of a table, with names that are there."""
+    """Return the name and the axes of a table.
+
+    Args:
+        table: The table as read from the file.
+        place: Name of the file and the table, for error messages.
+
+    Raises:
+        BadInput: The name is not a text, or a field is not accepted in scenarios or invalid.
+    """
     name = table.get("name")
     if name is not None and not isinstance(name, str):
         message = f"{place}.name = {short_repr(name)}: give a text"
@@ -183,14 +236,14 @@ def _read_table(table: Mapping[str, Any], place: str) -> _Table:
         if key in axes:
             message = f"{place}: {key}: {remedy}"
             raise BadInput(message)
-    with _told_at(place):
+    with _errors_at(place):
         check_names(Grid(tuple(axes.values())))
     return _Table(name, axes)
 
 
 @contextmanager
-def _told_at(place: str) -> Iterator[None]:
-    """Have errors of the user begin with a place."""
+def _errors_at(place: str) -> Iterator[None]:
+    """Prefix the message of every BadInput that is raised in the context with ``place``."""
     try:
         yield
     except BadInput as error:
@@ -199,25 +252,38 @@ def _told_at(place: str) -> Iterator[None]:
 
 
 def _machine_name(request: EstimateRequest) -> str:
+    """Return a name for a machine without one: the wafer, or the GPU and the serving stack."""
     return str(request.machine.wafer) if request.gpu is None else f"{request.gpu}, {request.gpu_serving.stack or STACK}"
 
 
 def _draft_name(request: EstimateRequest) -> str:
+    """Return a name for drafts without one: the draft model, if any, and the acceptance."""
     if request.draft is None:
         return NO_DRAFTS
     return request.draft if request.drafts.draft_model is None else f"{request.drafts.draft_model}, {request.draft}"
 
 
 def _check_tiers(settings: Sequence[Setting], tiers: TiersForm, name: str) -> None:
-    if any(one.request.serving.users is not None for one in settings):
+    """Check that settings with tiers give no users, and that there are drafts if tiers need them.
+
+    Raises:
+        BadInput: One of these conditions is violated.
+    """
+    if any(setting.request.serving.users is not None for setting in settings):
         message = f"{name}: users: with [tiers] users follow from the speed; leave it out"
         raise BadInput(message)
-    if tiers.drafts == "fast" and all(one.request.draft is None for one in settings):
-        message = f"{name}: tiers.drafts: there are no drafts; give [[drafts]] with draft too, or leave it out"
+    if tiers.drafts == "fast" and all(setting.request.draft is None for setting in settings):
+        message = f"{name}: tiers.drafts: there are no drafts; add [[drafts]] with draft, or leave tiers.drafts out"
         raise BadInput(message)
 
 
 def _check_published(published: PublishedForm, settings: Sequence[Setting], place: str, *, has_tiers: bool) -> None:
+    """Check a published figure against the settings of its scenario.
+
+    Raises:
+        UnknownName: The figure, a machine or drafts that it names do not exist.
+        BadInput: The unit is wrong, or the figure needs tiers and the scenario has none.
+    """
     if published.figure not in FIGURES:
         raise UnknownName("figure", published.figure, FIGURES, where=f"{place}.figure")
     figure = FIGURES[published.figure]
@@ -226,10 +292,10 @@ def _check_published(published: PublishedForm, settings: Sequence[Setting], plac
         message = f"{place}.unit = {short_repr(published.unit)}: {figure.name} is in {unit}; give the value in that"
         raise BadInput(message)
     for key, kind in (("machines", "machine"), ("drafts", "draft")):
-        known = dict.fromkeys(str(getattr(setting, kind if kind == "machine" else key)) for setting in settings)
+        known_names = dict.fromkeys(str(getattr(setting, kind if kind == "machine" else key)) for setting in settings)
         for name in getattr(published, key) or ():
-            if name not in known:
-                raise UnknownName(kind, name, known, where=f"{place}.{key}")
+            if name not in known_names:
+                raise UnknownName(kind, name, known_names, where=f"{place}.{key}")
     if figure in TIERS and not has_tiers:
-        message = f"{place}.figure: {figure.name} is of [tiers]; give that table too"
+        message = f"{place}.figure: {figure.name} needs tiers; add the table [tiers]"
         raise BadInput(message)

@@ -1,6 +1,6 @@
-"""ScenarioResult: combinations of settings, what each is predicted to give, and how that agrees with what is published.
+"""Result of ``wse scenario``: predictions for combinations of settings, and published figures.
 
-A combination that cannot be has no prediction, and the reason among what rules it out.
+An impossible combination has no prediction; ``ruled_out_by`` contains the reason.
 """
 
 from __future__ import annotations
@@ -29,52 +29,58 @@ TIER_KEYS: Final = (
     "usd_per_million_tokens_low",
     "usd_per_million_tokens_high",
 )
-"""Fields of an operating point that results have of each tier."""
+"""Fields of an operating point that a TiersResult has for each tier."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpeculationResult(AcceptanceResult):
-    """The drafts of a combination."""
+    """Drafts of a combination and their gain."""
 
-    draft_tokens: Annotated[int, Doc("tokens that are drafted for each pass; 0 where none gains")]
-    tokens_per_pass: Annotated[float, Doc("tokens that a pass yields, its own one among them")]
-    gain: Annotated[float, Doc("times as many tokens a second of a user as without drafts")]
+    draft_tokens: Annotated[int, Doc("tokens that are drafted for each pass; 0 if drafts gain nothing")]
+    tokens_per_pass: Annotated[float, Doc("mean tokens that a pass yields, including the one without drafts")]
+    gain: Annotated[float, Doc("tokens per second of a user divided by those without drafts")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionResult(OperatingPointResult):
-    """The predicted speed and cost of a combination, while prompts of other users are read."""
+    """Predicted speed and cost of a combination, while the prompts of other users are read."""
 
-    ttft_s: Annotated[float, Doc("time to first token as a user meets it, on a new connection", "s")]
-    chips: Annotated[int, Doc("wafers or GPUs, those of a draft model of its own among them")]
-    most_users: Annotated[int, Doc("users whose caches fit")]
-    speculation: Annotated[SpeculationResult | None, Doc("drafts; absent without any")] = None
-    grade: Annotated[Grade, Doc("grade of the weakest constant that the speed rests on")]
+    ttft_s: Annotated[float, Doc("time to first token as measured by a user on a new connection", "s")]
+    chips: Annotated[int, Doc("wafers or GPUs, including those of a draft model")]
+    most_users: Annotated[int, Doc("maximum number of users whose KV caches fit")]
+    speculation: Annotated[SpeculationResult | None, Doc("drafts; absent without drafts")] = None
+    grade: Annotated[Grade, Doc("evidence grade of the weakest constant on which the speed depends")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TiersResult(Result):
-    """An ordinary tier, and a fast one of fewer users on the same machines."""
+    """An ordinary tier, and a fast tier of fewer users on the same machines."""
 
     ordinary_users: Annotated[int, Doc("users of the ordinary tier")]
-    ordinary_tokens_per_s_per_user: Annotated[float, Doc("tokens of each of them", "tokens/s")]
-    ordinary_usd_per_million_tokens: Annotated[float, Doc("dollars of a million of its tokens", "USD")]
+    ordinary_tokens_per_s_per_user: Annotated[float, Doc("speed of each user of the ordinary tier", "tokens/s")]
+    ordinary_usd_per_million_tokens: Annotated[float, Doc("cost of a million tokens of the ordinary tier", "USD")]
     ordinary_usd_per_million_tokens_low: Annotated[float, Doc("the same at the low end of the price's range", "USD")]
     ordinary_usd_per_million_tokens_high: Annotated[float, Doc("the same at the high end of the price's range", "USD")]
     fast_users: Annotated[
-        int, Doc("the most users who are each so many times as fast as asked for; 1 where one alone is not")
+        int, Doc("maximum number of users that each have the requested speed-up; 1 if a single user has not")
     ]
-    fast_tokens_per_s_per_user: Annotated[float, Doc("tokens of each of them", "tokens/s")]
-    fast_usd_per_million_tokens: Annotated[float, Doc("dollars of a million of its tokens", "USD")]
+    fast_tokens_per_s_per_user: Annotated[float, Doc("speed of each user of the fast tier", "tokens/s")]
+    fast_usd_per_million_tokens: Annotated[float, Doc("cost of a million tokens of the fast tier", "USD")]
     fast_usd_per_million_tokens_low: Annotated[float, Doc("the same at the low end of the price's range", "USD")]
     fast_usd_per_million_tokens_high: Annotated[float, Doc("the same at the high end of the price's range", "USD")]
-    speed_up: Annotated[float, Doc("speed of a user of the fast tier over that of the ordinary one")]
-    cost_ratio: Annotated[float, Doc("cost of a token of the fast tier over that of the ordinary one")]
-    reached: Annotated[bool, Doc("whether the speed-up that was asked for is reached")]
+    speed_up: Annotated[float, Doc("speed of a user of the fast tier divided by that of the ordinary tier")]
+    cost_ratio: Annotated[float, Doc("cost of a token of the fast tier divided by that of the ordinary tier")]
+    reached: Annotated[bool, Doc("whether the requested speed-up is reached")]
 
     @classmethod
     def of(cls, ordinary: OperatingPointResult, fast: OperatingPointResult, *, reached: bool) -> TiersResult:
-        """Return the tiers of two operating points."""
+        """Return the tiers for two operating points.
+
+        Args:
+            ordinary: Operating point of the ordinary tier.
+            fast: Operating point of the fast tier.
+            reached: Whether the fast tier has the requested speed-up.
+        """
         numbers = {
             f"{tier}_{key}": getattr(point, key)
             for tier, point in (("ordinary", ordinary), ("fast", fast))
@@ -88,70 +94,82 @@ class TiersResult(Result):
         )
 
     def point(self, tier: str) -> dict[str, float]:
-        """Return the numbers of a tier, ``ordinary`` or ``fast``, by key of an operating point."""
+        """Return the numbers of the tier ``ordinary`` or ``fast``, by operating point field."""
         return {key: getattr(self, f"{tier}_{key}") for key in TIER_KEYS}
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedResult(Result):
-    """A published figure that predictions are set against."""
+    """A published figure with which predictions are compared."""
 
-    figure: Annotated[str, Doc("what it is of: a name of a figure")]
-    value: Annotated[float, Doc("what is published")]
-    unit: Annotated[str, Doc("its unit; empty for a ratio")]
-    relation: Annotated[Relation, Doc("`about`, `at_least` or `at_most`: how the true figure relates to it")]
-    tolerance: Annotated[float, Doc("share that a prediction may be off")]
-    decides: Annotated[bool, Doc("whether it rules combinations out; else it is shown alone")]
-    confidence: Annotated[Confidence, Doc("how sure a prediction can be set against it: `high`, `medium` or `low`")]
-    reason: Annotated[str, Doc("why no more confidence")]
+    figure: Annotated[str, Doc("name of the figure")]
+    value: Annotated[float, Doc("published value")]
+    unit: Annotated[str, Doc("unit of the value; empty for a ratio")]
+    relation: Annotated[Relation, Doc("`about`, `at_least` or `at_most`: how the true value relates to the published")]
+    tolerance: Annotated[float, Doc("relative error that a prediction may have")]
+    decides: Annotated[bool, Doc("whether the figure rules combinations out; otherwise it is only shown")]
+    confidence: Annotated[Confidence, Doc("confidence in the comparison: `high`, `medium` or `low`")]
+    reason: Annotated[str, Doc("reason for the confidence")]
     by: Annotated[str, Doc("`vendor` or `independent`")]
     date: Annotated[str | None, Doc("date of the source")] = None
     source: Annotated[str, Doc("address of the source")]
-    machines: Annotated[tuple[str, ...] | None, Doc("names of the machines that it is of; absent where of all")] = None
-    dtypes: Annotated[tuple[str, ...] | None, Doc("element types that it is of; absent where of all")] = None
-    drafts: Annotated[tuple[str, ...] | None, Doc("names of drafts that it is of; absent where of all")] = None
+    machines: Annotated[tuple[str, ...] | None, Doc("machines to which the figure applies; absent for all")] = None
+    dtypes: Annotated[tuple[str, ...] | None, Doc("element types to which the figure applies; absent for all")] = None
+    drafts: Annotated[tuple[str, ...] | None, Doc("drafts to which the figure applies; absent for all")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgainstResult(Result):
-    """A prediction against a published figure."""
+    """Comparison of a prediction with a published figure."""
 
     published: Annotated[int, Doc("index of the figure in `published`")]
-    predicted: Annotated[float, Doc("what is predicted, in the figure's unit")]
-    error_pct: Annotated[float, Doc("predicted over published, less 1", "%")]
+    predicted: Annotated[float, Doc("predicted value, in the unit of the figure")]
+    error_pct: Annotated[float, Doc("100 (predicted - published) / published", "%")]
     agreement: Annotated[
         Agreement,
-        Doc("`consistent`; `near`: past the bound by less than the tolerance; or `ruled out`"),
+        Doc("`consistent`; `near`: misses a bound by at most the tolerance; or `ruled out`"),
     ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CombinationResult(Result):
-    """A combination of settings."""
+    """A combination of settings, its prediction, and its agreement with published figures."""
 
-    model: Annotated[str, Doc("the model")]
-    parameters: Annotated[int, Doc("its parameters")]
-    dtype: Annotated[str, Doc("element type of its weights")]
-    machine: Annotated[str, Doc("name of the machine in the scenario, or the machine in words")]
+    model: Annotated[str, Doc("name of the model")]
+    parameters: Annotated[int, Doc("number of parameters")]
+    dtype: Annotated[str, Doc("element type of the weights")]
+    machine: Annotated[str, Doc("name of the machine in the scenario, or a description of it")]
     kind: Annotated[str, Doc("`wafer` or `gpu`")]
-    chip: Annotated[str | None, Doc("name of the wafer or GPU; absent where it cannot be")] = None
-    chips: Annotated[int | None, Doc("wafers or GPUs; absent where as many as needed are, and none hold it")] = None
-    prompt_len: Annotated[int | None, Doc("tokens of each prompt, where the scenario says how many")] = None
-    users: Annotated[
-        int | None, Doc("users at the same time, with tiers those of the ordinary one; absent where it cannot be")
+    chip: Annotated[str | None, Doc("name of the wafer or GPU; absent if the combination is impossible")] = None
+    chips: Annotated[
+        int | None, Doc("wafers or GPUs; absent if no number was requested and the combination is impossible")
     ] = None
-    drafts: Annotated[str, Doc("name of the drafts, `none` without any")]
+    prompt_len: Annotated[int | None, Doc("tokens of each prompt, if the scenario states them")] = None
+    users: Annotated[
+        int | None, Doc("users in flight, with tiers those of the ordinary tier; may be absent if impossible")
+    ] = None
+    drafts: Annotated[str, Doc("name of the drafts, `none` without drafts")]
     other: Annotated[Mapping[str, str | float] | None, Doc("values on further axes of the scenario, by field")] = None
-    prediction: Annotated[PredictionResult | None, Doc("what it gives; absent where it cannot be")] = None
-    tiers: Annotated[TiersResult | None, Doc("of scenarios with tiers")] = None
-    curve: Annotated[tuple[OperatingPointResult, ...] | None, Doc("as users vary, the fewest first")] = None
-    against: Annotated[tuple[AgainstResult, ...] | None, Doc("against each published figure that is of it")] = None
-    agreement: Annotated[Agreement | None, Doc("with all of them; absent where nothing is published")] = None
-    ruled_out_by: Annotated[tuple[str, ...] | None, Doc("figures that rule it out, or why it cannot be")] = None
+    prediction: Annotated[
+        PredictionResult | None, Doc("predicted speed and cost; absent if the combination is impossible")
+    ] = None
+    tiers: Annotated[TiersResult | None, Doc("both tiers; only in scenarios with tiers")] = None
+    curve: Annotated[tuple[OperatingPointResult, ...] | None, Doc("operating points by increasing number of users")] = (
+        None
+    )
+    against: Annotated[tuple[AgainstResult, ...] | None, Doc("comparison with each published figure that applies")] = (
+        None
+    )
+    agreement: Annotated[
+        Agreement | None, Doc("worst agreement with the figures that decide; absent if none applies")
+    ] = None
+    ruled_out_by: Annotated[
+        tuple[str, ...] | None, Doc("figures that rule the combination out, or why it is impossible")
+    ] = None
 
     @property
     def settings(self) -> str:
-        """The combination in words."""
+        """Description of the combination, such as ``llama-3-8b as int8 on wafers, 1 wafer``."""
         drafts = "" if self.drafts == NO_DRAFTS else f" with drafts {self.drafts}"
         chips = [] if self.chips is None else [plural(self.chips, "wafer" if self.kind == "wafer" else "GPU")]
         other = [f"{key} {value}" for key, value in (self.other or {}).items()]
@@ -159,28 +177,32 @@ class CombinationResult(Result):
 
     @property
     def speed(self) -> float:
-        """Tokens/s of a user; 0 where it cannot be."""
+        """Tokens per second of a user; 0 if the combination is impossible."""
         return 0.0 if self.prediction is None else self.prediction.tokens_per_s_per_user or 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioResult(Result):
-    """A scenario: what combinations of settings give, and which agree with what is published."""
+    """Predictions for all combinations of a scenario, compared with published figures."""
 
     name: Annotated[str, Doc("name of the scenario, or the path of its file")]
-    title: Annotated[str, Doc("its title")]
-    question: Annotated[str, Doc("the question that it answers")]
-    verdict: Annotated[tuple[str, ...], Doc("how many combinations agree, and which is nearest")]
+    title: Annotated[str, Doc("title of the scenario")]
+    question: Annotated[str, Doc("question that the scenario answers")]
+    verdict: Annotated[tuple[str, ...], Doc("number of combinations that agree, and the nearest one")]
     published: Annotated[tuple[PublishedResult, ...], Doc("published figures")]
-    combinations: Annotated[tuple[CombinationResult, ...], Doc("all combinations, machine by machine")]
-    economics: Annotated[Mapping[str, AssumptionResult], Doc("assumptions that power and dollars rest on, by machine")]
+    combinations: Annotated[tuple[CombinationResult, ...], Doc("all combinations, grouped by machine")]
+    economics: Annotated[Mapping[str, AssumptionResult], Doc("assumptions behind power and cost, by machine")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Predicted against published, and the combinations; all of them with ``detail``."""
+        """Return the tables of published figures and of combinations.
+
+        Long tables are shortened and rows that are ruled out are left out, unless ``detail`` is
+        set.
+        """
         return scenario_tables(self, detail=detail)
 
     def plot(self) -> Figure:
-        """Return the drawings of the scenario: a figure of matplotlib."""
+        """Return the charts of the scenario as a matplotlib figure."""
         from wse.studies.scenario.plot import scenario_figure
 
         return scenario_figure(self)
@@ -188,19 +210,19 @@ class ScenarioResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioSummary(Result):
-    """A scenario that comes with wse."""
+    """Name, title and question of a bundled scenario."""
 
-    name: Annotated[str, Doc("its name")]
-    title: Annotated[str, Doc("its title")]
-    question: Annotated[str, Doc("the question that it answers")]
+    name: Annotated[str, Doc("name of the scenario")]
+    title: Annotated[str, Doc("title of the scenario")]
+    question: Annotated[str, Doc("question that the scenario answers")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScenariosResult(Result):
-    """The scenarios that come with wse."""
+    """List of the bundled scenarios."""
 
     scenarios: Annotated[tuple[ScenarioSummary, ...], Doc("scenarios, by name")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return the scenarios in one table."""
+        """Return one table with a row for each scenario."""
         return (scenarios_table(self.scenarios),)

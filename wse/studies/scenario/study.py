@@ -1,4 +1,4 @@
-"""The study of ``wse scenario``: all settings of a scenario, set against what is published."""
+"""The study of ``wse scenario``: estimate combinations and compare them with published figures."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.engine import THIS_MACHINE
 from wse.studies.options.option import replace_options
 from wse.studies.results.operating_points import point_result, user_counts
-from wse.studies.scenario.agreement import judged, verdict_of
+from wse.studies.scenario.agreement import compare_with_published, verdict_of
 from wse.studies.scenario.figures import FIGURES
 from wse.studies.scenario.form import PublishedForm, TiersForm
-from wse.studies.scenario.machine import Draft, LaidOut, Machine, Served, machine_of
+from wse.studies.scenario.machine import Draft, Machine, ModelLayout, ServedUsers, machine_of
 from wse.studies.scenario.request import Setting, read_scenario
 from wse.studies.scenario.result import (
     CombinationResult,
@@ -37,14 +37,21 @@ from wse.studies.scenario.result import (
 )
 from wse.studies.workers.engine_pool import each_output, engine_pool
 
-Found = tuple[Setting, CombinationResult]
+Combination = tuple[Setting, CombinationResult]
+"""A setting and its result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """The combinations of settings of one placement with the assumptions about prices, or the traceback of our bug."""
+    """Results for settings with the same placement, or the traceback of a bug.
 
-    found: tuple[Found, ...] = ()
+    Attributes:
+        combinations: The settings with their results.
+        economics: Assumptions about power and prices, by machine.
+        bug: Traceback of an unexpected exception; empty without one.
+    """
+
+    combinations: tuple[Combination, ...] = ()
     economics: Mapping[str, AssumptionResult]
     bug: str = ""
 
@@ -52,25 +59,32 @@ class Answers:
 def answer(
     source: str | Path | Mapping[str, Any], on_progress: OnProgress = ignore, *, jobs: int | None = None
 ) -> ScenarioResult:
-    """Return the answer of a scenario.
+    """Compute the result of a scenario.
+
+    1. Group the settings by placement. The settings of a group share a compilation.
+    2. Compute the groups in parallel.
+    3. Compare all combinations with the published figures.
 
     Args:
-        source: A bundled name, a TOML file, or a mapping with what such a file contains.
-        on_progress: Called with (done, all, name) at the start and after each model on each machine.
-        jobs: Processes; all cores by default. One is this process itself.
+        source: A bundled name, a TOML file, or a mapping with the content of such a file.
+        on_progress: Called with (finished groups, all groups, name) at the start and after each
+            group.
+        jobs: Number of processes; by default one per core. With 1, this process does the work.
 
     Raises:
-        BadInput and its kinds: the file cannot be read, something that it names is missing or cannot be used, or the
-            system killed a process.
-        DoesNotFit: no combination can be.
-        WseBug: a combination ended in a bug in wse.
+        BadInput and its subclasses: The file cannot be read, something that it names is missing or
+            cannot be used, or the system killed a process.
+        DoesNotFit: All combinations are impossible.
+        WseBug: A combination ended in a bug in wse.
     """
+    # 1. Group the settings.
     scenario = read_scenario(source)
     placements: dict[str, list[Setting]] = {}
     for setting in scenario.settings:
         placements.setdefault(f"{setting.machine} {setting.placement}", []).append(setting)
     groups = [*placements.values()]
-    found: dict[int, Answers] = {}
+    # 2. Compute the groups.
+    answers_by_group: dict[int, Answers] = {}
     on_progress(0, len(groups), "")
     with engine_pool(THIS_MACHINE, jobs) as pool:
         outputs = each_output(
@@ -86,15 +100,19 @@ def answer(
             if answers.bug:
                 message = f"{_name(groups[number][0])} ended in a bug\n{answers.bug}"
                 raise WseBug(message)
-            found[number] = answers
-            on_progress(len(found), len(groups), _name(groups[number][0]))
+            answers_by_group[number] = answers
+            on_progress(len(answers_by_group), len(groups), _name(groups[number][0]))
+    # 3. Compare with the published figures.
     published = tuple(map(_published, scenario.published))
-    every = (one for number in range(len(groups)) for one in found[number].found)
-    combinations = tuple(judged(one, published) for one in _without_duplicates(every))
-    if all(one.prediction is None for one in combinations):
+    all_answers = [answers_by_group[number] for number in range(len(groups))]
+    all_combinations = (combination for answers in all_answers for combination in answers.combinations)
+    combinations = tuple(
+        compare_with_published(combination, published) for combination in _without_duplicates(all_combinations)
+    )
+    if all(combination.prediction is None for combination in combinations):
         first = combinations[0]
-        none = f"none of {plural(len(combinations), 'combination')} can be"
-        message = f"{scenario.name}: {none}: {first.settings}: {next(iter(first.ruled_out_by or ()), '')}"
+        text = f"none of {plural(len(combinations), 'combination')} is possible"
+        message = f"{scenario.name}: {text}: {first.settings}: {next(iter(first.ruled_out_by or ()), '')}"
         raise DoesNotFit(message)
     return ScenarioResult(
         name=scenario.name,
@@ -103,41 +121,55 @@ def answer(
         verdict=verdict_of(combinations, published),
         published=published,
         combinations=combinations,
-        economics={key: one for number in range(len(groups)) for key, one in found[number].economics.items()},
+        economics={key: assumption for answers in all_answers for key, assumption in answers.economics.items()},
     )
 
 
 def answers_of(settings: Sequence[Setting], tiers: TiersForm | None) -> Answers:
-    """Return the combinations of settings that have their placement in common; with the reason where one cannot be."""
+    """Compute the results for settings with the same placement.
+
+    An impossible combination has the reason instead of a prediction. An unexpected exception is
+    returned as a bug.
+
+    Args:
+        settings: The settings.
+        tiers: The tiers of the scenario, or None. There is a combination for each plain speed.
+    """
     try:
         machine = machine_of(settings[0].placement)
     except (BadInput, DoesNotFit) as error:
-        return Answers(found=tuple((one, _impossible(one, str(error))) for one in settings), economics={})
+        impossible = tuple((setting, _impossible(setting, str(error))) for setting in settings)
+        return Answers(combinations=impossible, economics={})
     except Exception:
         return Answers(economics={}, bug=traceback.format_exc())
     works: list[Callable[[Setting, Machine], CombinationResult]] = [_with_users]
     if tiers is not None:
         works = [partial(_with_tiers, tiers=tiers, plain_speed=speed) for speed in tiers.plain_speed]
-    found: list[Found] = []
+    combinations: list[Combination] = []
     for setting, work in product(settings, works):
         try:
-            found.append((setting, work(setting, machine)))
+            combinations.append((setting, work(setting, machine)))
         except (BadInput, DoesNotFit) as error:
-            asked = {} if tiers is None else {"users": 1}
-            found.append((setting, _impossible(setting, str(error), **asked, **machine.facts)))
+            users = {} if tiers is None else {"users": 1}
+            combinations.append((setting, _impossible(setting, str(error), **users, **machine.facts)))
         except Exception:
             return Answers(economics={}, bug=traceback.format_exc())
-    return Answers(found=tuple(found), economics=assumptions_of(machine.economics, str(machine.facts["chip"])))
+    economics = assumptions_of(machine.economics, str(machine.facts["chip"]))
+    return Answers(combinations=tuple(combinations), economics=economics)
 
 
 def _with_users(setting: Setting, machine: Machine) -> CombinationResult:
-    """Return the combination of a number of users, or of as many as saturate a machine that is for throughput."""
+    """Return the combination for the requested users, or for those that saturate the machine.
+
+    Raises:
+        BadInput: The KV caches of the requested users do not fit.
+    """
     request, draft = setting.request, Draft.of(setting.request)
     users = _users(request)
     laid_out = machine.lay_out(Goal(users=users, objective=request.serving.objective or LATENCY))
     _check_room(laid_out)
     served = laid_out.served(draft, users or laid_out.useful_users)
-    if users is None and not served.fits:  # beside a draft
+    if users is None and not served.fits:  # the draft leaves room for fewer KV caches
         served = laid_out.served(draft, max(1, served.deployment.max_concurrency))
     if not served.fits:
         message = f"caches: room for {plural(served.deployment.max_concurrency, 'user')} of {users:,}"
@@ -146,59 +178,78 @@ def _with_users(setting: Setting, machine: Machine) -> CombinationResult:
 
 
 def _with_tiers(setting: Setting, machine: Machine, tiers: TiersForm, plain_speed: float) -> CombinationResult:
-    """Return the combination of an ordinary tier of a plain speed and a fast tier of a multiple of it.
+    """Return the combination for an ordinary tier and a fast tier.
 
-    Each tier has the layout with the cheapest token at its speed, and the most users who each get that speed.
+    Each tier has the layout with the cheapest token at its speed, and the maximum number of users
+    that get this speed.
+
+    Args:
+        setting: The setting.
+        machine: The model and its machine.
+        tiers: The speed-up of the fast tier, and which tiers have drafts.
+        plain_speed: Tokens per second of each user of the ordinary tier.
+
+    Raises:
+        BadInput: A single user does not get the plain speed, or no KV cache fits.
     """
     draft = Draft.of(setting.request)
     ordinary_draft = None if tiers.drafts == "fast" else draft
     fast_speed = tiers.speed_up * plain_speed
     laid_out, fast_laid_out = (
-        machine.lay_out(Goal(tpot_s=1 / one, objective=COST)) for one in (plain_speed, fast_speed)
+        machine.lay_out(Goal(tpot_s=1 / speed, objective=COST)) for speed in (plain_speed, fast_speed)
     )
     _check_room(laid_out)
     _check_room(fast_laid_out)
     users = _users_at(laid_out, ordinary_draft, plain_speed)
     if not users:
-        alone = count(laid_out.served(ordinary_draft, 1).speed)
-        message = f"one user alone gets {alone} tokens/s, less than the plain speed of {plain_speed:g}"
+        single_user_speed = count(laid_out.served(ordinary_draft, 1).speed)
+        message = f"a single user gets {single_user_speed} tokens/s, less than the plain speed of {plain_speed:g}"
         raise BadInput(message)
     ordinary = laid_out.served(ordinary_draft, users)
     fast_users = _users_at(fast_laid_out, draft, fast_speed)
     fast = fast_laid_out.served(draft, max(1, fast_users))
-    found = TiersResult.of(point_result(ordinary.point), point_result(fast.point), reached=fast_users > 0)
-    return _combination(setting, ordinary, curve=_curve(laid_out, draft), tiers=found, **machine.facts)
+    tiers_result = TiersResult.of(point_result(ordinary.point), point_result(fast.point), reached=fast_users > 0)
+    return _combination(setting, ordinary, curve=_curve(laid_out, draft), tiers=tiers_result, **machine.facts)
 
 
 def _users(request: EstimateRequest) -> int | None:
-    """Return the users that a request asks for; None for as many as saturate the machine."""
+    """Return the users that a request states; None for the number that saturates the machine."""
     serving = request.serving
     return serving.users or (serving.batch or 1 if (serving.objective or LATENCY) == LATENCY else None)
 
 
-def _check_room(laid_out: LaidOut) -> None:
+def _check_room(laid_out: ModelLayout) -> None:
+    """Raise BadInput if not even the KV cache of a single user fits."""
     if not laid_out.plain.max_concurrency:
         message = f"the KV cache of {laid_out.plain.shape.tokens:,} tokens does not fit"
         raise BadInput(message)
 
 
-def _users_at(laid_out: LaidOut, draft: Draft | None, tokens_per_s: float) -> int:
-    """Return the most users who each get a number of tokens per second; 0 where one alone does not."""
+def _users_at(laid_out: ModelLayout, draft: Draft | None, tokens_per_s: float) -> int:
+    """Return the maximum number of users that each get ``tokens_per_s``; 0 if not even one does."""
 
     def is_fast(users: int) -> bool:
+        """Return whether the caches of the users fit and each user has the speed."""
         served = laid_out.served(draft, users)
         return served.fits and served.speed >= tokens_per_s
 
     return largest_that(is_fast, laid_out.useful_users)
 
 
-def _curve(laid_out: LaidOut, draft: Draft | None) -> tuple[Any, ...]:
-    """Return the operating points as users vary."""
-    every = (laid_out.served(draft, users) for users in user_counts(laid_out.useful_users, 1))
-    return tuple(point_result(served.point) for served in every if served.fits)
+def _curve(laid_out: ModelLayout, draft: Draft | None) -> tuple[Any, ...]:
+    """Return the operating points for several numbers of users up to saturation."""
+    points = (laid_out.served(draft, users) for users in user_counts(laid_out.useful_users, 1))
+    return tuple(point_result(served.point) for served in points if served.fits)
 
 
-def _combination(setting: Setting, served: Served, **found: Any) -> CombinationResult:
+def _combination(setting: Setting, served: ServedUsers, **fields: Any) -> CombinationResult:
+    """Return the result of a possible combination.
+
+    Args:
+        setting: The setting.
+        served: Speed and cost with its users.
+        fields: Further fields of the result.
+    """
     point = point_result(served.point)
     prediction = point.convert(
         PredictionResult,
@@ -208,17 +259,21 @@ def _combination(setting: Setting, served: Served, **found: Any) -> CombinationR
         grade=served.grade,
     )
     prediction = replace(prediction, ttft_s=point.ttft_s + load_network().seconds)
-    return _asked(setting, users=point.users, prediction=prediction, **found)
+    return _result(setting, users=point.users, prediction=prediction, **fields)
 
 
-def _impossible(setting: Setting, reason: str, **found: Any) -> CombinationResult:
-    return _asked(setting, ruled_out_by=(reason,), **found)
+def _impossible(setting: Setting, reason: str, **fields: Any) -> CombinationResult:
+    """Return the result of an impossible combination, with the reason and further fields."""
+    return _result(setting, ruled_out_by=(reason,), **fields)
 
 
-def _asked(setting: Setting, **found: Any) -> CombinationResult:
-    """Return a combination with what was ``found`` of it, instead of what was requested."""
+def _result(setting: Setting, **fields: Any) -> CombinationResult:
+    """Return the result of a combination.
+
+    Fields that are not given have the values of the request.
+    """
     request = setting.request
-    asked: dict[str, Any] = {
+    requested_fields: dict[str, Any] = {
         "model": str(request.model),
         "parameters": 0,
         "dtype": request.types.dtype or _published_type(request.model),
@@ -230,33 +285,38 @@ def _asked(setting: Setting, **found: Any) -> CombinationResult:
         "drafts": setting.drafts,
         "other": setting.other or None,
     }
-    return CombinationResult(**asked | found)
+    return CombinationResult(**requested_fields | fields)
 
 
 def _published_type(model: str | Path) -> str:
-    """Return the type of the published weights of a model."""
+    """Return the element type of the published weights of a model."""
     return load_model(model, with_weights=False).spec.weight_type
 
 
 def _name(setting: Setting) -> str:
-    """Return a model on a machine as progress says it."""
+    """Return the name of a model on a machine, for progress and error messages."""
     request = setting.request
     dtype = "" if request.types.dtype is None else f" as {request.types.dtype}"
     return f"{request.model}{dtype} on {setting.machine}"
 
 
-def _without_duplicates(found: Iterable[Found]) -> Iterator[CombinationResult]:
-    """Yield the combinations but those that differ from another in no more than how chips were requested."""
-    known = set()
-    for setting, one in found:
+def _without_duplicates(combinations: Iterable[Combination]) -> Iterator[CombinationResult]:
+    """Yield all combinations except duplicates.
+
+    Two combinations are duplicates if they differ only in how the number of chips was requested,
+    such as ``auto`` and the resulting number.
+    """
+    seen_keys = set()
+    for setting, result in combinations:
         machine = repr(replace_options(setting.placement, wafers=None, gpus=None))
-        key = (machine, one.chips, one.users, one.drafts)
-        if key not in known:
-            known.add(key)
-            yield one
+        key = (machine, result.chips, result.users, result.drafts)
+        if key not in seen_keys:
+            seen_keys.add(key)
+            yield result
 
 
 def _published(form: PublishedForm) -> PublishedResult:
+    """Return the record of a published figure for the result, with its unit."""
     values: dict[str, Any] = form.model_dump()
     names = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
     return PublishedResult(**values | names | {"unit": FIGURES[form.figure].unit})

@@ -1,4 +1,4 @@
-"""A scenario on a terminal: the question, the verdict first, then its tables."""
+"""Printer of a scenario on a terminal: the question, the verdict, and the tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from wse.studies.scenario.result import ScenarioResult
 
 
 def print_scenario(result: ScenarioResult, stream: TextIO, *, detail: bool = False) -> None:
-    """Print a scenario; with ``detail`` all rows and the assumptions."""
+    """Print a scenario.
+
+    Args:
+        result: The result.
+        stream: Where to print.
+        detail: Whether to print all rows and the assumptions.
+    """
     console = console_on(stream)
     heading(console, printable(result.title))
     print_text(console, printable(result.question), style="bright_black")

@@ -1,4 +1,4 @@
-"""The tables of a scenario: published figures, the combinations that agree, their drafts, and what is ruled out."""
+"""Tables of a scenario: published figures, combinations that agree or are ruled out, and drafts."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from wse.studies.scenario.result import CombinationResult, ScenarioResult, ScenarioSummary
 
 SHORT: Final = 16
-"""Rows of a table without ``--detail``."""
+"""Maximum number of rows of a table without ``--detail``."""
 FEW: Final = 12
-"""Combinations that are all shown."""
+"""Maximum number of combinations that are all shown without ``--detail``."""
 
 _SUBJECT: Final = (
     Column(key="model", title="model", formatter=printable),
@@ -30,21 +30,31 @@ _SUBJECT: Final = (
 _AGREEMENT: Final = Column(key="agreement", title="agrees", priority=1)
 
 
-def _inside(part: str, key: str, title: str, formatter: Any = count, **settings: Any) -> Column:
-    """Return a column of a field of a part of combinations."""
+def _part_column(part: str, key: str, title: str, formatter: Any = count, **settings: Any) -> Column:
+    """Return a column that shows a field of the prediction or of the tiers of combinations.
 
-    def cell(one: CombinationResult) -> str:
-        value = getattr(getattr(one, part), key, None)
+    Args:
+        part: ``prediction`` or ``tiers``.
+        key: Name of the field.
+        title: Title of the column.
+        formatter: Function that formats the value.
+        settings: Further settings of the column.
+    """
+
+    def cell(combination: CombinationResult) -> str:
+        """Return the formatted value, or "" if the combination has none."""
+        value = getattr(getattr(combination, part), key, None)
         return "" if value is None else str(formatter(value))
 
     return number(f"{part}.{key}", title, cell=cell, **settings)
 
 
-def _of_drafts(key: str, title: str, formatter: Any, priority: int) -> Column:
-    """Return a column of a field of the drafts of combinations."""
+def _draft_column(key: str, title: str, formatter: Any, priority: int) -> Column:
+    """Return a column that shows a field of the drafts of combinations."""
 
-    def cell(one: CombinationResult) -> str:
-        drafts = None if one.prediction is None else one.prediction.speculation
+    def cell(combination: CombinationResult) -> str:
+        """Return the formatted value, or "" if the combination has no drafts."""
+        drafts = None if combination.prediction is None else combination.prediction.speculation
         return "" if drafts is None else str(formatter(getattr(drafts, key)))
 
     return number(key, title, cell=cell, priority=priority)
@@ -52,47 +62,59 @@ def _of_drafts(key: str, title: str, formatter: Any, priority: int) -> Column:
 
 _DRAFTS: Final = (
     Column(key="drafts", title="drafts", formatter=printable, wraps=True),
-    _of_drafts("draft_tokens", "length", str, 4),
-    _of_drafts("gain", "gain", "{:.2f} x".format, 3),
+    _draft_column("draft_tokens", "length", str, 4),
+    _draft_column("gain", "gain", "{:.2f} x".format, 3),
 )
 _PREDICTIONS: Final = (
-    _inside("prediction", "users", "users", priority=2),
-    _inside("prediction", "tokens_per_s_per_user", "a user", three_figures),
-    _inside("prediction", "ttft_s", "first token", seconds, priority=3),
-    _inside("prediction", "usd_per_million_tokens", "USD/Mtok", price, priority=2),
-    _inside("prediction", "joules_per_token", "J/token", three_figures, priority=4),
-    _inside("prediction", "grade", "grade", str, priority=3),
+    _part_column("prediction", "users", "users", priority=2),
+    _part_column("prediction", "tokens_per_s_per_user", "a user", three_figures),
+    _part_column("prediction", "ttft_s", "first token", seconds, priority=3),
+    _part_column("prediction", "usd_per_million_tokens", "USD/Mtok", price, priority=2),
+    _part_column("prediction", "joules_per_token", "J/token", three_figures, priority=4),
+    _part_column("prediction", "grade", "grade", str, priority=3),
 )
 _TIERS: Final = (
-    _inside("tiers", "ordinary_users", "users"),
-    _inside("tiers", "ordinary_tokens_per_s_per_user", "each", three_figures),
-    _inside("tiers", "fast_users", "fast"),
-    _inside("tiers", "fast_tokens_per_s_per_user", "each", three_figures),
-    _inside("tiers", "speed_up", "faster", "{:.2f} x".format),
-    _inside("tiers", "cost_ratio", "dearer", "{:.1f} x".format),
-    _inside("tiers", "ordinary_usd_per_million_tokens", "USD/Mtok", price, priority=2),
-    _inside("tiers", "fast_usd_per_million_tokens", "fast USD/Mtok", price, priority=2),
+    _part_column("tiers", "ordinary_users", "users"),
+    _part_column("tiers", "ordinary_tokens_per_s_per_user", "each", three_figures),
+    _part_column("tiers", "fast_users", "fast"),
+    _part_column("tiers", "fast_tokens_per_s_per_user", "each", three_figures),
+    _part_column("tiers", "speed_up", "speed", "{:.2f} x".format),
+    _part_column("tiers", "cost_ratio", "cost", "{:.1f} x".format),
+    _part_column("tiers", "ordinary_usd_per_million_tokens", "USD/Mtok", price, priority=2),
+    _part_column("tiers", "fast_usd_per_million_tokens", "fast USD/Mtok", price, priority=2),
 )
 
 
 def scenario_tables(result: ScenarioResult, *, detail: bool) -> tuple[Table, ...]:
-    """Return the tables of a scenario; all rows with ``detail``."""
-    possible = [one for one in result.combinations if one.prediction is not None]
-    every = detail or len(result.combinations) <= FEW
-    shown = possible if every else [one for one in possible if one.agreement != RULED_OUT]
-    ruled = [one for one in result.combinations if one.agreement == RULED_OUT and (every or one not in shown)]
+    """Return the tables of a scenario that have rows.
+
+    Args:
+        result: The result.
+        detail: Whether to show all rows, and a table of all predictions against all published
+            figures.
+    """
+    possible = [combination for combination in result.combinations if combination.prediction is not None]
+    shows_all = detail or len(result.combinations) <= FEW
+    listed_rows = (
+        possible if shows_all else [combination for combination in possible if combination.agreement != RULED_OUT]
+    )
+    ruled_out = [
+        combination
+        for combination in result.combinations
+        if combination.agreement == RULED_OUT and (shows_all or combination not in listed_rows)
+    ]
     tables = (
         _published_table(result),
-        _combinations_table(shown, price_footer(result.economics), every=every),
+        _combinations_table(listed_rows, price_footer(result.economics), shows_all=shows_all),
         _drafts_table(possible),
         _against_table(result if detail else None),
-        _ruled_table(ruled, every=detail),
+        _ruled_table(ruled_out, shows_all=detail),
     )
     return tuple(table for table in tables if table.rows)
 
 
 def scenarios_table(scenarios: Sequence[ScenarioSummary]) -> Table:
-    """Return the scenarios that come with wse."""
+    """Return the table of the bundled scenarios."""
     columns = (
         Column(key="name"),
         Column(key="title", wraps=True, min_width=24),
@@ -102,7 +124,7 @@ def scenarios_table(scenarios: Sequence[ScenarioSummary]) -> Table:
 
 
 def _published_table(result: ScenarioResult) -> Table:
-    """Return each published figure with the prediction that is nearest to it."""
+    """Return the table of published figures, each with the nearest prediction."""
     columns = (
         Column(key="figure", title="figure", wraps=True, min_width=16),
         Column(key="published", title="published", wraps=True, min_width=14),
@@ -110,60 +132,78 @@ def _published_table(result: ScenarioResult) -> Table:
         number("error_pct", "error", "{:+.0f} %".format),
         Column(key="nearest", title="by", wraps=True, min_width=24),
         number("agree", "agree", str),
-        Column(key="confidence", title="sure"),
+        Column(key="confidence", title="confidence"),
         Column(key="by", title="from", priority=1),
         Column(key="date", title="date", priority=2),
     )
     rows = []
     for index, published in enumerate(result.published):
-        of_it = [row for one in result.combinations for row in one.against or () if row.published == index]
+        comparisons = [
+            comparison
+            for combination in result.combinations
+            for comparison in combination.against or ()
+            if comparison.published == index
+        ]
+        consistent_count = sum(comparison.agreement == CONSISTENT for comparison in comparisons)
         row = published.to_dict() | {
             "figure": FIGURES[published.figure].title,
             "published": published_text(published),
-            "agree": f"{sum(row.agreement == CONSISTENT for row in of_it):,} of {len(of_it):,}",
+            "agree": f"{consistent_count:,} of {len(comparisons):,}",
         }
         if nearest := nearest_of(result.combinations, index):
             predicted = FIGURES[published.figure].text(nearest[1].predicted)
             row |= {"nearest": nearest[0].settings, "predicted": predicted, "error_pct": nearest[1].error_pct}
         rows.append(row)
-    reasons = dict.fromkeys((one.confidence, one.reason) for one in result.published)
+    reasons = dict.fromkeys((published.confidence, published.reason) for published in result.published)
     return Table(
         columns=columns,
         rows=rows,
         title="Predicted against published",
-        note="of those that agree the nearest; sources with --json",
-        footer=tuple((f"sure: {name}", printable(reason)) for name, reason in reasons),
+        note="by the nearest combination, of those that agree; sources with --json",
+        footer=tuple((f"confidence {name}", printable(reason)) for name, reason in reasons),
     )
 
 
-def _combinations_table(shown: Sequence[CombinationResult], prices: Sequence[tuple[str, str]], *, every: bool) -> Table:
-    """Return combinations with their tiers, the cheapest speed first, or with what they give, the fastest first."""
-    has_tiers = any(one.tiers for one in shown)
-    rows = sorted(shown, key=lambda one: one.tiers.cost_ratio if one.tiers else -one.speed)
-    prompts = [number("prompt_len", "prompt")] if len({one.prompt_len for one in rows}) > 1 else []
-    others = [
-        Column(key=key, title=key, cell=lambda one, key=key: str((one.other or {}).get(key, "")))  # type: ignore[misc]
-        for key in dict.fromkeys(key for one in rows for key in one.other or ())
+def _combinations_table(
+    combinations: Sequence[CombinationResult], prices: Sequence[tuple[str, str]], *, shows_all: bool
+) -> Table:
+    """Return the table of combinations.
+
+    With tiers, the lowest cost ratio of the fast tier comes first; without, the fastest
+    combination.
+
+    Args:
+        combinations: The combinations.
+        prices: Lines on prices for the footer.
+        shows_all: Whether the table is not shortened.
+    """
+    has_tiers = any(combination.tiers for combination in combinations)
+    rows = sorted(combinations, key=lambda row: row.tiers.cost_ratio if row.tiers else -row.speed)
+    prompts = [number("prompt_len", "prompt")] if len({row.prompt_len for row in rows}) > 1 else []
+    other_axes = [
+        Column(key=key, title=key, cell=lambda row, key=key: str((row.other or {}).get(key, "")))  # type: ignore[misc]
+        for key in dict.fromkeys(key for row in rows for key in row.other or ())
     ]
     title = "Tiers" if has_tiers else "Combinations"
-    kept = rows if every else rows[:SHORT]
+    listed_rows = rows if shows_all else rows[:SHORT]
     return Table(
-        columns=(*_SUBJECT, *prompts, *others, *_DRAFTS, *(_TIERS if has_tiers else _PREDICTIONS), _AGREEMENT),
-        rows=kept,
-        title=title if every else f"{title} that agree",
-        note="users of the ordinary and of the fast one; each: tokens/s of one of them"
+        columns=(*_SUBJECT, *prompts, *other_axes, *_DRAFTS, *(_TIERS if has_tiers else _PREDICTIONS), _AGREEMENT),
+        rows=listed_rows,
+        title=title if shows_all else f"{title} that agree",
+        note="users of the ordinary and the fast tier; each: tokens/s per user; speed, cost: fast over ordinary"
         if has_tiers
-        else "a user: tokens/s of a user",
-        footer=(*prices, *_more(rows, kept)),
+        else "a user: tokens/s per user",
+        footer=(*prices, *_more(rows, listed_rows)),
     )
 
 
 def _drafts_table(possible: Sequence[CombinationResult]) -> Table:
-    """Return the acceptance of each kind of drafts: by position, what it was measured with, and its source."""
+    """Return the table of drafts: acceptance by position, the measured draft, and the source."""
     rows: dict[str, dict[str, str]] = {}
-    for one in possible:
-        if one.drafts != NO_DRAFTS and one.prediction is not None and one.prediction.speculation is not None:
-            row = {"drafts": one.drafts} | dict(acceptance_rows(one.prediction.speculation))
+    for combination in possible:
+        speculation = None if combination.prediction is None else combination.prediction.speculation
+        if combination.drafts != NO_DRAFTS and speculation is not None:
+            row = {"drafts": combination.drafts} | dict(acceptance_rows(speculation))
             rows.setdefault(str(row), row)
     names = {"drafts": "drafts", "accepted": "accepted", "draft": "measured", "source": "source"}
     columns = tuple(Column(key=key, title=title, formatter=printable, wraps=True) for key, title in names.items())
@@ -171,17 +211,21 @@ def _drafts_table(possible: Sequence[CombinationResult]) -> Table:
 
 
 def _against_table(result: ScenarioResult | None) -> Table:
-    """Return every prediction against every published figure."""
+    """Return the table of every prediction against every published figure; empty for None."""
     rows = []
-    for one in () if result is None else result.combinations:
-        for row in one.against or ():
+    for combination in () if result is None else result.combinations:
+        for row in combination.against or ():
             published = result.published[row.published]  # type: ignore[union-attr]
             figure = FIGURES[published.figure]
             texts = {"figure": figure.title, "predicted": figure.text(row.predicted)}
             rows.append(
                 row.to_dict()
                 | texts
-                | {"settings": one.settings, "users": one.users, "published": published_text(published)}
+                | {
+                    "settings": combination.settings,
+                    "users": combination.users,
+                    "published": published_text(published),
+                }
             )
     columns = (
         Column(key="settings", title="combination", wraps=True, min_width=24),
@@ -195,11 +239,16 @@ def _against_table(result: ScenarioResult | None) -> Table:
     return Table(columns=columns, rows=rows, title="All predictions against all published figures")
 
 
-def _ruled_table(ruled: Sequence[CombinationResult], *, every: bool) -> Table:
-    """Return what is ruled out, and by what; a model that cannot be on a machine once for all drafts and users."""
+def _ruled_table(ruled_out: Sequence[CombinationResult], *, shows_all: bool) -> Table:
+    """Return the table of combinations that are ruled out, with the reasons.
+
+    An impossible model on a machine has one row for all its drafts and users.
+    """
     rows = [
-        one.to_dict() | ({"drafts": None, "users": None} if one.prediction is None else {}) | {"by": _reasons(one)}
-        for one in ruled
+        combination.to_dict()
+        | ({"drafts": None, "users": None} if combination.prediction is None else {})
+        | {"by": _reasons(combination)}
+        for combination in ruled_out
     ]
     columns = (
         *_SUBJECT,
@@ -207,15 +256,18 @@ def _ruled_table(ruled: Sequence[CombinationResult], *, every: bool) -> Table:
         number("users", "users", priority=2),
         Column(key="by", title="by", wraps=True, min_width=30),
     )
-    distinct = [*{str([row.get(column.key) for column in columns]): row for row in rows}.values()]
-    kept = distinct if every else distinct[:SHORT]
-    return Table(columns=columns, rows=kept, title="Ruled out", footer=_more(distinct, kept))
+    distinct_rows = [*{str([row.get(column.key) for column in columns]): row for row in rows}.values()]
+    listed_rows = distinct_rows if shows_all else distinct_rows[:SHORT]
+    return Table(columns=columns, rows=listed_rows, title="Ruled out", footer=_more(distinct_rows, listed_rows))
 
 
-def _reasons(one: CombinationResult) -> str:
-    """Return what rules a combination out, each up to its remedy; of what does not fit without its bytes by use."""
-    return printable("; ".join(reason.partition("; ")[0].partition(": code ")[0] for reason in one.ruled_out_by or ()))
+def _reasons(combination: CombinationResult) -> str:
+    """Return the reasons why a combination is ruled out, without remedies and lists of bytes."""
+    reasons = combination.ruled_out_by or ()
+    return printable("; ".join(reason.partition("; ")[0].partition(": code ")[0] for reason in reasons))
 
 
-def _more(rows: Sequence[Any], kept: Sequence[Any]) -> tuple[tuple[str, str], ...]:
-    return (("...", f"and {len(rows) - len(kept)} more with --detail"),) if len(rows) > len(kept) else ()
+def _more(rows: Sequence[Any], listed_rows: Sequence[Any]) -> tuple[tuple[str, str], ...]:
+    """Return a footer with the number of rows that are not listed; empty if all are."""
+    hidden_count = len(rows) - len(listed_rows)
+    return (("...", f"and {hidden_count} more with --detail"),) if hidden_count else ()

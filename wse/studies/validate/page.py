@@ -119,12 +119,12 @@ def _errors(group: Errors) -> tuple[str, str]:
 
 
 def _errors_of_all(summary: Errors) -> str:
-    """Return the end of a sentence with the errors over all measurements.
-
-    The template completes it.
-    """
+    """Return two sentences on the errors over all measurements."""
     median, max_error = _errors(summary)
-    return f". Median error {median}, worst {max_error}, of the rows that are measurements and not formulas or"
+    return (
+        f". The median error is {median} and the maximum {max_error}. Rows that state a formula or a constant of the "
+        "models are not included in the errors."
+    )
 
 
 def _rows(rows: Sequence[ValidationRow]) -> list[str]:
