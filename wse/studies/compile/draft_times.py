@@ -124,7 +124,7 @@ class DraftTimes:
             return 0.0
         region, pe = self.region, pe_costs(self.wafer, self.software, "float32", "float32")
         tokens_per_pe = ceil_div(context, region.rows * region.cols)
-        compare = (2 * LONGEST_RUN + 1) * pe.vector(tokens_per_pe, pe.f32) + pe.vector(tokens_per_pe, pe.largest)
+        compare = (2 * LONGEST_RUN + 1) * pe.vector(tokens_per_pe, pe.f32) + pe.vector(tokens_per_pe, pe.max_f32)
         cycles = Cycles().plus(launch=self.software.task_dispatch_cycles, compute=compare)  # 1
         for arrival, words in ((Arrival.ARGMAX, 2), (Arrival.ADD, tokens)):  # 2, 3
             along_rows = k_tree(region.cols, region.rows, arrival, broadcast=True)
