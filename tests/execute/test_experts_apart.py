@@ -77,8 +77,8 @@ def test_vectors_cross_to_wafers_of_chosen_experts_and_sums_come_back() -> None:
         pairs = np.isin(np.arange(5), chosen).astype(np.int64)
         cost = fabric.decode_cost(7, pairs={LAYER: pairs, 2: pairs})
         others = sorted(reached - {home})
-        assert cost.crossed[there] == tuple((home, other) for other in others)
-        assert cost.crossed[back] == tuple((other, home) for other in others)
+        assert cost.used_crossings[there] == tuple((home, other) for other in others)
+        assert cost.used_crossings[back] == tuple((other, home) for other in others)
         hidden_bytes = 4 * SPEC.hidden_size
         assert cost.traffic.bytes[[there, back]].tolist() == [len(others) * hidden_bytes] * 2
         seconds = machine.wafer_link_latency_s + len(others) * hidden_bytes / machine.wafer_link_bytes_per_s

@@ -155,9 +155,9 @@ def quantise(name: str, weights: F32, coding: Coding, scale_type: np.dtype[Any])
     top = np.abs(by_group).max(axis=(1, 3))
     scale: Tensor
     if coding.scale_view == "raw":
-        scale, factor = _powers(top, coding.largest)
+        scale, factor = _powers(top, coding.largest_code)
     else:
-        scale = _rounded_up(top / np.float32(coding.largest), scale_type)
+        scale = _rounded_up(top / np.float32(coding.largest_code), scale_type)
         factor = scale.astype(np.float32)
         if not np.isfinite(factor)[np.isfinite(top)].all():
             raise too_large(name, float(top[np.isfinite(top)].max()), scale_type)

@@ -120,7 +120,7 @@ class RoutedCosts:
             cost,
             start=cost.start + delays[:-1].cumsum(),
             by_cause=by_cause,
-            crossed=crossings_by_step,
+            used_crossings=crossings_by_step,
             contention=contention,
             streams=streams,
             count_traffic=partial(  # 3

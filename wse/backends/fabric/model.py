@@ -212,7 +212,7 @@ class Fabric:
             cost_class=CostClass(phase.steps, phase.begins, slots),
             start=_starts(phase, first, cost),
             by_cause=cost.by_cause,
-            crossed={},
+            used_crossings={},
             contention=cost.contention,
             streams=cost.streams,
             routes=self.routes,

@@ -85,7 +85,7 @@ class PhaseTotals:
         self.words += int(traffic.words.sum()) * runs
         self.hops += int(traffic.hops.sum()) * runs
         for step, all_pairs in crossings_of(program, phase):
-            pairs = cost.crossed.get(step, all_pairs)
+            pairs = cost.used_crossings.get(step, all_pairs)
             for ends in pairs:
                 self.crossed[ends] += int(traffic.bytes[step]) // len(pairs) * runs
         self._routes = cost.routes

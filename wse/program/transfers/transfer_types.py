@@ -118,7 +118,7 @@ def crossings_of(program: Program, phase: Phase) -> list[tuple[int, tuple[WaferP
     """Return the steps whose words leave a wafer, each with its (sending, receiving) wafer pairs.
 
     For a step that depends on the choice of experts, these are all possible pairs.
-    ``PhaseCost.crossed`` has the pairs of one run.
+    ``PhaseCost.used_crossings`` has the pairs of one run.
     """
     empty = program.cache_slots(0)
     leaving = np.flatnonzero(transfer_steps(phase.steps, lambda transfer_type: transfer_type.leaves_wafer)).tolist()

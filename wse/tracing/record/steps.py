@@ -78,7 +78,7 @@ class PhaseSteps:
         The column ``pass`` is missing.
         """
         # The pairs of wafers of some steps depend on the pass, for example on the chosen experts.
-        pairs = [(step, *pair) for step, default in self._crossings for pair in cost.crossed.get(step, default)]
+        pairs = [(step, *pair) for step, default in self._crossings for pair in cost.used_crossings.get(step, default)]
         steps, sources, targets = np.array(pairs, np.int64).reshape(-1, 3).T
         crossing, host = CAUSES.index("crossing"), CAUSES.index("host")
         return {
