@@ -131,7 +131,7 @@ GROUP_NUMBERS: Final = "group_numbers"
 A PE stores the index of each scale group that its rows touch, and the number of outputs of each of
 its blocks, in one byte each.
 """
-MOST_GROUPS: Final = 256
+MAX_GROUPS: Final = 256
 
 
 def codes_name(tensor: str) -> str:

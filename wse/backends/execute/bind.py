@@ -29,7 +29,7 @@ from wse_kernels.library import compiled_kernel
 
 BLOCK_S: Final = 1e-7
 """Approximate seconds of a core to start a block whose operands have been prefetched."""
-MOST_BYTES_AHEAD: Final = 8192
+MAX_BYTES_AHEAD: Final = 8192
 """Maximum size of an operand, over all lanes of a block, that is prefetched.
 
 Larger operands are prefetched well enough by hardware, once they are read sequentially.
@@ -177,7 +177,7 @@ class Binder:
             if operand.view and operand.extent is not None:
                 size = ELEMENT_BYTES[self._program.element_type(operand.view)] * arena.lanes
                 elements = kernel.elements(operand.name, operands)
-                if elements * size <= MOST_BYTES_AHEAD:
+                if elements * size <= MAX_BYTES_AHEAD:
                     ranges += [operands[kernel.index[operand.name]] * size, elements * size]
         return ranges
 

@@ -38,7 +38,7 @@ class GroupCost(NamedTuple):
     first_iteration: F64
 
 
-MOST_GROUPS: Final = 4096
+MAX_GROUPS: Final = 4096
 """Maximum number of cached group costs for a wafer, software profile and element types.
 
 Each needs about 2 kB, plus its patterns.
@@ -163,7 +163,7 @@ class GroupCosts:
         key = (group_class.content, in_use)
         cost = self._costs_by_content.get(key)
         if cost is None:
-            if len(self._costs_by_content) >= MOST_GROUPS:
+            if len(self._costs_by_content) >= MAX_GROUPS:
                 self._costs_by_content.clear()
             cost = self._costs_by_content[key] = _cost(self._costs, phase, group_class.group, slots)
         return cost

@@ -31,14 +31,14 @@ from wse.reports.terminal import count
 from wse_mappings.patterns.auto import Operation, PatternChoice, cheapest_pattern
 from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
 
-MOST_PES: Final = 1000
+MAX_PES: Final = 1000
 """Longest line whose bound is computed, and total length of the lines searched for a cheaper pattern.
 
 Both limits keep the computation to about a second. A search needs up to 1.5 ms per PE, and the time
 of a bound grows with the cube of the length.
 """
 
-MOST_ROWS: Final = 6
+MAX_ROWS: Final = 6
 """Maximum number of reduces that are printed."""
 
 
@@ -103,8 +103,8 @@ def reduces_result(
 ) -> tuple[ReduceResult, ...]:
     """Return the reduces and all-reduces of a decoded token, those with the most cycles first.
 
-    No bound is computed for lines of more than ``MOST_PES`` PEs. The cheapest pattern is searched
-    until the lines searched have ``MOST_PES`` PEs in total. For sums over selected experts, the
+    No bound is computed for lines of more than ``MAX_PES`` PEs. The cheapest pattern is searched
+    until the lines searched have ``MAX_PES`` PEs in total. For sums over selected experts, the
     fullest column is used, assuming that tokens choose experts as evenly as possible.
 
     Args:
@@ -131,9 +131,9 @@ def reduces_table(rows: Sequence[ReduceResult]) -> Table:
         number("times_bound", "× bound", lambda times: f"{times:.2f}"),
         Column(key="cheapest", title="cheapest", cell=_cheapest_text, wraps=True),
     )
-    printed_rows, footer = rows[:MOST_ROWS], more_rows(rows, MOST_ROWS)
+    printed_rows, footer = rows[:MAX_ROWS], more_rows(rows, MAX_ROWS)
     if any(row.cheapest is None for row in printed_rows):
-        text = f"the search covers {count(MOST_PES)} PEs in total, lines with the most cycles first"
+        text = f"the search covers {count(MAX_PES)} PEs in total, lines with the most cycles first"
         footer += (("not searched", text),)
     note = "of a generated token, with their lower bound and the cheapest pattern"
     return Table(columns=columns, rows=printed_rows, title="Reduces", note=note, footer=footer)
@@ -191,7 +191,7 @@ def _reduce_counts(program: Program, slots: Slots, times: PatternTimes) -> Count
 
 def _row(line: SegmentReduce, steps: int, cheapest: PatternChoice | None, wafer: WaferSpec) -> ReduceResult:
     pes, root = line.segment.pes, line.segment.root
-    bounded = pes <= MOST_PES
+    bounded = pes <= MAX_PES
     return ReduceResult(
         pattern=line.pattern,
         along="rows" if line.axis == ROWS else "columns",
@@ -209,7 +209,7 @@ def _row(line: SegmentReduce, steps: int, cheapest: PatternChoice | None, wafer:
 def _cheapest_patterns(
     sorted_reduces: list[SegmentReduce], times: PatternTimes, wafer: WaferSpec
 ) -> dict[tuple[CombinedSegment, int], PatternChoice]:
-    """Search for the cheapest pattern of each segment, up to ``MOST_PES`` PEs in total.
+    """Search for the cheapest pattern of each segment, up to ``MAX_PES`` PEs in total.
 
     Args:
         sorted_reduces: The reduces, in the order in which they are searched.
@@ -217,7 +217,7 @@ def _cheapest_patterns(
         wafer: Wafer with the costs of a level of a tree.
     """
     patterns: dict[tuple[CombinedSegment, int], PatternChoice] = {}
-    remaining_pes = MOST_PES
+    remaining_pes = MAX_PES
     for line in sorted_reduces:
         segment, words, axis = line.segment, line.words, line.axis
         if (segment, words) in patterns or segment.pes > remaining_pes:

@@ -36,7 +36,7 @@ HIDDEN_IN: Final = ("q", "k", "v", "q_a", "kv_a", "k_rope", "router", "gate", "u
 _HIDDEN_OUT: Final = ("o", "down")
 
 
-MOST_EXPERT_GROUPS, MOST_EXTRA_FRACTION = 32, 0.02
+MAX_EXPERT_GROUPS, MAX_EXTRA_FRACTION = 32, 0.02
 """Maximum number of column groups to try, and the excess over the minimum bytes to accept.
 
 Fewer groups are preferred. With many groups, it is more likely that one group has several of the
@@ -296,11 +296,11 @@ def _few_groups(spec: ModelSpec, weight_types: WeightTypes, cols: int, stretches
     assert spec.experts is not None
     count, index = spec.experts.count, _index(spec, weight_types, EXPERTS)
     sizes = {}
-    for groups in range(2, max(2, min(MOST_EXPERT_GROUPS, count, cols)) + 1):
+    for groups in range(2, max(2, min(MAX_EXPERT_GROUPS, count, cols)) + 1):
         cut = weight_types.cut(spec, EXPERTS, columns_of_expert(cols, count, str(groups), stretches))
         sizes[groups] = ceil_div(count, groups) * index.line_bytes(cut)
     min_size = min(sizes.values())
-    return next(groups for groups, size in sizes.items() if size <= (1 + MOST_EXTRA_FRACTION) * min_size)
+    return next(groups for groups, size in sizes.items() if size <= (1 + MAX_EXTRA_FRACTION) * min_size)
 
 
 def _extent(spec: ModelSpec, kind: str) -> int:
