@@ -28,7 +28,7 @@ It is above 1, so that these arrivals do not limit the loop.
 MIN_REQUESTS: Final = 1_000
 MAX_REQUESTS: Final = 20_000
 REQUESTS_PER_SLOT: Final = 10
-"""Simulated requests: ``REQUESTS_PER_SLOT`` per batch slot, but at least ``MIN_REQUESTS`` and at most ``MAX_REQUESTS``."""
+"""Simulated requests: those of all batch slots, but at least the minimum and at most the maximum."""
 
 
 def capacity_requests_per_s(workload: Workload, slot_count: int, serve: Callable[[Workload], Outcome]) -> float:
