@@ -20,7 +20,7 @@ from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.between_wafers import wafer_all_reduce, wafer_multicast
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import multicast
-from wse_mappings.patterns.on_stretches import all_reduce_on_stretches
+from wse_mappings.patterns.on_segments import all_reduce_on_segments
 from wse_mappings.schedule import Arrival
 
 
@@ -101,7 +101,7 @@ def _named_pattern(
     words = max(1, ceil_div(fixed * ELEMENT_BYTES[c.options.element_type(view)], WORD_BYTES))
     make = cached_pattern(c.options.all_reduce).for_words(words, 2 * c.wafer.ramp_cycles + 1)
     try:
-        return c.patterns.get(all_reduce_on_stretches, make, length, lines, arrival, **segment_options)
+        return c.patterns.get(all_reduce_on_segments, make, length, lines, arrival, **segment_options)
     except ValueError as error:
         message = f"--all-reduce {c.options.all_reduce}: {error}; `wse pattern` shows what it does"
         raise BadInput(message) from error
