@@ -2,11 +2,12 @@
 
     python tools/calibrate_production.py ../shared/reference/public_tokens_per_s.csv
 
-Two figures of August 2024 state a count of wafers and no speculative decoding: 8B on one wafer, 70B on four. What they
-take longer than hand-written code is put on two constants of the profile `production`. First every candidate is fitted
-alone, in the regions that are chosen without it: on both figures, and on each to predict the other. Then the two in use
-are fitted again and again with regions chosen anew by `--mapping auto`; the turn with the smallest errors counts.
-Last, the bytes that four wafers leave beside the weights of 70B are compared with the profile's code. Nothing is
+Two figures of August 2024 state a count of wafers and no speculative decoding: 8B on one wafer, 70B
+on four. What they take longer than hand-written code is put on two constants of the profile
+`production`. First every candidate is fitted alone, in the regions that are chosen without it: on
+both figures, and on each to predict the other. Then the two in use are fitted again and again with
+regions chosen anew by `--mapping auto`; the turn with the smallest errors counts. Last, the bytes
+that four wafers leave beside the weights of 70B are compared with the profile's code. Nothing is
 written; what is printed goes into wse/hardware/software/production.toml by hand.
 """
 
@@ -46,7 +47,7 @@ CANDIDATES = {
 FITTED = ("task_dispatch_cycles", "function_cycles")
 """Those in use: each stays within what is known of it (see production.toml)."""
 
-MOST_TURNS = 4
+MAX_TURNS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,8 @@ def profile(values: dict[str, float]) -> SoftwareProfile:
 def solve(figures: Sequence[Figure], found: Sequence[Compilation], start: dict[str, float]) -> dict[str, float]:
     """Return the values, none below zero, with the least squares of relative errors in the regions that were found.
 
-    Time is linear in a constant as long as nothing hides behind something else: a few turns find where it is not.
+    Time is linear in a constant as long as nothing hides behind something else: a few turns find
+        where it is not.
     """
     x, measured = dict(start), np.array([f.measured_us for f in figures])
 
@@ -146,7 +148,7 @@ def fit(figures: Sequence[Figure]) -> dict[str, float]:
     """Return the values, whole cycles, with which the regions that are then chosen come nearest to the figures."""
     x = {name: float(getattr(unfitted_profile(), name)) for name in FITTED}
     tried: list[tuple[float, dict[str, float]]] = []
-    for _ in range(MOST_TURNS):
+    for _ in range(MAX_TURNS):
         found = [figure.choose(profile(x)) for figure in figures]
         worst = max(abs(f.us(p, profile(x)) / f.measured_us - 1) for f, p in zip(figures, found, strict=True))
         tried.append((worst, x))
@@ -165,7 +167,7 @@ def print_rates(name: str, software: SoftwareProfile, figures: Sequence[Figure])
         print(
             f"    {figure.prepared.request.model:14} measured {1e6 / figure.measured_us:6.0f}"
             f"   predicted {1e6 / figure.us(found, software):7.1f}   {errors([figure], [found], software)}"
-            f"   {cut.bands} x {cut.per_band} regions{' turned' if cut.turned else ''}"
+            f"   {cut.bands} x {cut.per_band} regions{' transposed' if cut.is_transposed else ''}"
             f", padding {100 * found.program.padding_fraction:.1f} %",
             flush=True,
         )

@@ -3,9 +3,9 @@
     python tools/mutate.py            all mutations, some five minutes on two cores
     python tools/mutate.py emit       those whose file or tests have this in their names
 
-Prints one line a mutation, caught or missed. Exits 0 when all are caught, 1 when one is missed, and 2 when a mutation
-cannot be made, because the text that it replaces is not there exactly once (the source has moved: write it anew) or
-its tests fail without it.
+Prints one line a mutation, caught or missed. Exits 0 when all are caught, 1 when one is missed, and
+2 when a mutation cannot be made, because the text that it replaces is not there exactly once (the
+source has moved: write it anew) or its tests fail without it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 ROOT: Final = Path(__file__).parents[1]
 FOLDER: Final = ROOT / "tools" / "mutations"
 COPIED: Final = ("kernels", "mappings", "tests", "traces", "wse", "pyproject.toml")
-MOST_S: Final = 300  # a mutation may make a loop without end
+MAX_S: Final = 300  # a mutation may make a loop without end
 
 
 class Mutation(NamedTuple):
@@ -96,7 +96,7 @@ def passes(tests: str, tree: Path) -> bool:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests.split()]
     try:
-        done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, timeout=MOST_S, check=False)
+        done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, timeout=MAX_S, check=False)
     except subprocess.TimeoutExpired:
         return False
     if done.returncode > 1:  # neither passed nor failed: no such test, or a file that cannot be imported

@@ -50,7 +50,7 @@ class Coding:
     Attributes:
         name: Name of the coding, also used in the names of kernels.
         bits: Bits per code.
-        largest: Largest magnitude of a code.
+        largest_code: Largest magnitude of a code.
         group: Number of adjacent inputs that share a scale; 0 if all inputs of an output do.
         block: Number of adjacent outputs that share a scale; 1 if each output has its own.
         scale_view: Storage type of the scales: ``wgt`` for the type of the activations, ``f32`` for
@@ -59,7 +59,7 @@ class Coding:
 
     name: str
     bits: int
-    largest: int
+    largest_code: int
     group: int
     block: int = 1
     scale_view: str = "wgt"
@@ -102,10 +102,10 @@ FP8, INT4, MXFP4, FP8_BLOCKS = "fp8", "int4", "mxfp4", "fp8_blocks"
 CODINGS: Final = {
     coding.name: coding
     for coding in (
-        Coding(name="int8", bits=8, largest=127, group=0),
-        Coding(name=FP8, bits=8, largest=448, group=0),
-        Coding(name=INT4, bits=4, largest=7, group=32),
-        Coding(name=MXFP4, bits=4, largest=6, group=32, scale_view="raw"),
+        Coding(name="int8", bits=8, largest_code=127, group=0),
+        Coding(name=FP8, bits=8, largest_code=448, group=0),
+        Coding(name=INT4, bits=4, largest_code=7, group=32),
+        Coding(name=MXFP4, bits=4, largest_code=6, group=32, scale_view="raw"),
     )
 }
 """Codings to which plain weights of a checkpoint can be quantised, by their ``--dtype`` name."""
@@ -131,7 +131,7 @@ GROUP_NUMBERS: Final = "group_numbers"
 A PE stores the index of each scale group that its rows touch, and the number of outputs of each of
 its blocks, in one byte each.
 """
-MOST_GROUPS: Final = 256
+MAX_GROUPS: Final = 256
 
 
 def codes_name(tensor: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from wse_kernels._elements import constant, narrow_ir, row_pointer, widen_ir
 from wse_kernels._functions import WORD, internal_function, short_loop, word
 from wse_kernels._jit import cgutils, config, intrinsic, ir, types
-from wse_kernels._lanes import MOST_VECTORS
+from wse_kernels._lanes import MAX_VECTORS
 from wse_kernels._vector_product import block_bytes_of, multiply_vector, vector_function
 from wse_kernels._vectors import SINGLES, WIDTH, fetch, load_lanes, store_lanes, whole_mask
 from wse_kernels._weights import Lanes, Term, WeightKind
@@ -28,7 +28,7 @@ TOKENS, OUTPUTS = 2, 4
 More would not fit in the registers of processors with 256-bit vectors.
 """
 
-TERMS, MOST_TOKENS = 16, 16
+TERMS, MAX_TOKENS = 16, 16
 """Terms of the sums, and tokens, whose weights and activations are widened at once.
 
 The widened values fit in the nearest caches.
@@ -124,10 +124,10 @@ def _chunk_function(module: Any, element_types: tuple[Any, Any], kind: WeightKin
             code.clear(m, N)
         with (
             short_loop(builder, zero, K, TERMS) as first_term,
-            short_loop(builder, zero, M, MOST_TOKENS) as first_token,
+            short_loop(builder, zero, M, MAX_TOKENS) as first_token,
         ):
             terms = _minimum(builder, builder.sub(K, first_term), word(TERMS))
-            count = _minimum(builder, builder.sub(M, first_token), word(MOST_TOKENS))
+            count = _minimum(builder, builder.sub(M, first_token), word(MAX_TOKENS))
             code.terms, code.tokens = terms, count
             code.starts = builder.and_(clears, builder.icmp_signed("==", first_term, zero))
             with short_loop(builder, zero, terms) as k, _vectors(builder, lanes) as vector:  # 1
@@ -189,11 +189,11 @@ class _CodeGenerator:
     def __init__(self, builder: Any, pointers: Any, element_types: tuple[Any, Any], weights: Any, numbers: Any) -> None:
         self.builder, (self.outs, self.xs), (self.acc, self.act) = builder, pointers, element_types
         self.weights, (self.x_stride, self.out_stride, self.lanes) = weights, numbers
-        self.terms, self.tokens = word(TERMS), word(MOST_TOKENS)  # stored in scratch memory
+        self.terms, self.tokens = word(TERMS), word(MAX_TOKENS)  # stored in scratch memory
         self.starts = ir.Constant(ir.IntType(1), 0)  # whether sums start with these terms
         self.widened, self.activations = (
-            cgutils.alloca_once(builder, SINGLES, size=word(TERMS * element_count * MOST_VECTORS))
-            for element_count in (OUTPUTS, MOST_TOKENS)
+            cgutils.alloca_once(builder, SINGLES, size=word(TERMS * element_count * MAX_VECTORS))
+            for element_count in (OUTPUTS, MAX_TOKENS)
         )
 
     def clear(self, token: Any, N: Any) -> None:

@@ -15,18 +15,18 @@ from wse_kernels._functions import word
 from wse_kernels._jit import cgutils, config, helper_function, intrinsic, populate_array, types
 from wse_kernels._vectors import WIDTH
 
-__all__ = ["MOST_LANES", "MOST_VECTORS", "choose_lanes", "lane_choice", "lane_values", "lanes_in"]
+__all__ = ["MAX_LANES", "MAX_VECTORS", "choose_lanes", "lane_choice", "lane_values", "lanes_in"]
 
-MOST_LANES = 128
+MAX_LANES = 128
 """Maximum number of lanes of a block."""
-MOST_VECTORS = MOST_LANES // WIDTH + 1
+MAX_VECTORS = MAX_LANES // WIDTH + 1
 """Maximum number of vectors for the lanes of a block, including an incomplete last one."""
 
 
 @intrinsic
 def _lane_values_compiled(typing_context: Any, lanes: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _array_on_stack(context, builder, signature.return_type, MOST_LANES, args[0])
+        return _array_on_stack(context, builder, signature.return_type, MAX_LANES, args[0])
 
     return types.Array(types.float32, 1, "C")(types.int64), generate
 
@@ -34,7 +34,7 @@ def _lane_values_compiled(typing_context: Any, lanes: Any) -> Any:
 @intrinsic
 def _lane_choice_compiled(typing_context: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _array_on_stack(context, builder, signature.return_type, MOST_VECTORS, word(MOST_VECTORS))
+        return _array_on_stack(context, builder, signature.return_type, MAX_VECTORS, word(MAX_VECTORS))
 
     return types.Array(types.uint16, 1, "C")(), generate
 
@@ -52,7 +52,7 @@ def _lane_values(lanes: int) -> Any:
 
 
 def _lane_choice() -> Any:
-    return np.empty(MOST_VECTORS, np.uint16)
+    return np.empty(MAX_VECTORS, np.uint16)
 
 
 @helper_function
@@ -82,10 +82,10 @@ def lanes_in(choice: Any, lanes: int) -> list[int]:
 
 
 lane_values: Any = _lane_values if config.DISABLE_JIT else _lane_values_compiled
-"""``lane_values(lanes)``: uninitialised float32 array ``[lanes]`` on the stack, at most MOST_LANES.
+"""``lane_values(lanes)``: uninitialised float32 array ``[lanes]`` on the stack, at most MAX_LANES.
 
 Each call in the source of a kernel has its own array, which is reused for every block.
 """
 
 lane_choice: Any = _lane_choice if config.DISABLE_JIT else _lane_choice_compiled
-"""``lane_choice()``: uninitialised uint16 stack array ``[MOST_VECTORS]``, a bit per lane."""
+"""``lane_choice()``: uninitialised uint16 stack array ``[MAX_VECTORS]``, a bit per lane."""

@@ -22,7 +22,7 @@ import numpy as np
 from wse_kernels._elements import constant, narrow, narrow_ir, row_pointer, widen, widen_ir
 from wse_kernels._functions import WORD, internal_function, word
 from wse_kernels._jit import cgutils, config, intrinsic, ir, types
-from wse_kernels._lanes import MOST_VECTORS, lanes_in
+from wse_kernels._lanes import MAX_VECTORS, lanes_in
 from wse_kernels._vectors import PREFETCH_BYTES, SINGLES, WIDTH, fetch, load_lanes, rest_mask, store_lanes
 from wse_kernels._weights import Lanes, Term, WeightKind
 
@@ -30,7 +30,7 @@ __all__ = ["block_bytes_of", "call_vector_function", "multiply_vector", "vector_
 
 TERMS_OF_ROWS: Final = 8
 """Terms added to a sum while it is in a register, if the weights of a sum are not neighbours."""
-MOST_TERMS: Final = 32
+MAX_TERMS: Final = 32
 """Terms added to a sum while it is in a register, if the weights of a sum are neighbours."""
 LARGE_TILE_BYTES: Final = 1 << 18
 """Size above which the weights of a tile itself are prefetched, and not those of the next block.
@@ -135,14 +135,14 @@ class _CodeGenerator:
         self.builder, self.outs, self.xs = builder, outs, xs
         self.acc, self.act = sums
         self.K, self.N, add, self.lanes, self.block_bytes = numbers
-        self.weights, self.terms_a_byte = kind.weights(builder, weights, self.lanes, MOST_TERMS), kind.terms_a_byte
+        self.weights, self.terms_a_byte = kind.weights(builder, weights, self.lanes, MAX_TERMS), kind.terms_a_byte
         self.whole = builder.udiv(self.lanes, word(WIDTH))
         self.choice, self.numbers, self.count = choice, None, self.whole
         self.has_rest = builder.icmp_unsigned("<", builder.mul(self.whole, word(WIDTH)), self.lanes)
         if choice is not None:
             self._number_vectors()
-        self.terms = cgutils.alloca_once(builder, SINGLES, size=word(MOST_TERMS * MOST_VECTORS))
-        self.terms_at_once = builder.select(self.weights.in_a_row, word(MOST_TERMS), word(TERMS_OF_ROWS))
+        self.terms = cgutils.alloca_once(builder, SINGLES, size=word(MAX_TERMS * MAX_VECTORS))
+        self.terms_at_once = builder.select(self.weights.in_a_row, word(MAX_TERMS), word(TERMS_OF_ROWS))
         self.clears = builder.icmp_unsigned("==", add, word(0))
         self.mask = rest_mask(builder, self.lanes)
         tile_bytes = builder.mul(builder.mul(builder.mul(self.K, self.N), self.lanes), self.weights.bytes_a_term)
@@ -171,7 +171,7 @@ class _CodeGenerator:
     def _number_vectors(self) -> None:
         """Generate a list of the whole vectors that have chosen lanes, and count them."""
         builder = self.builder
-        self.numbers = cgutils.alloca_once(builder, WORD, size=word(MOST_VECTORS))
+        self.numbers = cgutils.alloca_once(builder, WORD, size=word(MAX_VECTORS))
         count = cgutils.alloca_once_value(builder, word(0))
         with cgutils.for_range(builder, self.whole, intp=WORD) as vector:
             at = builder.load(count)
@@ -206,7 +206,7 @@ class _CodeGenerator:
     def _term(self, number: Any, lanes: Lanes) -> Any:
         """Return a pointer to the widened activations of a term in a vector."""
         builder = self.builder
-        return builder.gep(self.terms, [builder.add(builder.mul(number, word(MOST_VECTORS)), lanes.vector)])
+        return builder.gep(self.terms, [builder.add(builder.mul(number, word(MAX_VECTORS)), lanes.vector)])
 
     def _add_terms(self, k: Any, terms: Any, n: Any, lanes: Lanes, starts: Any) -> None:
         """Generate the addition of some terms to the sums of output n.

@@ -14,7 +14,7 @@ from wse_kernels._codes import CODES_A_BYTE, FP8_BLOCKS, GROUPED, value_ir
 from wse_kernels._elements import constant, narrow_ir, rounded_product_ir, widen_ir
 from wse_kernels._functions import WORD, short_loop, word
 from wse_kernels._jit import cgutils, ir
-from wse_kernels._lanes import MOST_VECTORS
+from wse_kernels._lanes import MAX_VECTORS
 from wse_kernels._vectors import BYTE, SINGLES, WIDTH, load_lanes, max_lane, min_lane, splat
 
 __all__ = ["Lanes", "Term", "WeightKind"]
@@ -99,8 +99,8 @@ class CodeWeights:
         self.in_a_row = ir.Constant(ir.IntType(1), 0)
         self.bytes_a_term = word(1)
         if self.scaled:
-            self.ranges = cgutils.alloca_once(builder, WORD, size=word(2 * terms * MOST_VECTORS))
-            self.factors = cgutils.alloca_once(builder, SINGLES, size=word(kind.outputs * MOST_VECTORS))
+            self.ranges = cgutils.alloca_once(builder, WORD, size=word(2 * terms * MAX_VECTORS))
+            self.factors = cgutils.alloca_once(builder, SINGLES, size=word(kind.outputs * MAX_VECTORS))
 
     def prepare(self, term: Term, lanes: Lanes) -> None:
         """Generate code that finds the groups of rows that lanes enter with this term.
@@ -148,7 +148,7 @@ class CodeWeights:
         value = value_ir(builder, self.coding, load_lanes(builder, self.place(row, n, lanes), lanes.mask), half)
         if not self.scaled:
             return value
-        factors = builder.gep(self.factors, [builder.add(builder.mul(output, word(MOST_VECTORS)), lanes.vector)])
+        factors = builder.gep(self.factors, [builder.add(builder.mul(output, word(MAX_VECTORS)), lanes.vector)])
         low, high = (builder.load(place) for place in self._range(term, lanes))
         with builder.if_then(builder.icmp_unsigned("<", low, high)):
             begins = builder.icmp_signed("==", term.number, word(0))
@@ -212,7 +212,7 @@ class CodeWeights:
     def _range(self, term: Term, lanes: Lanes) -> tuple[Any, Any]:
         """Return pointers to the first new group of a term, and to the index after its last one."""
         builder = self.builder
-        number = builder.add(builder.mul(term.number, word(MOST_VECTORS)), lanes.vector)
+        number = builder.add(builder.mul(term.number, word(MAX_VECTORS)), lanes.vector)
         low = builder.gep(self.ranges, [builder.mul(number, word(2))])
         return low, builder.gep(low, [word(1)])
 

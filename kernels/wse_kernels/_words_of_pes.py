@@ -16,9 +16,9 @@ from wse_kernels._functions import word
 from wse_kernels._jit import cgutils, config, intrinsic, ir, populate_array, types
 from wse_kernels._vectors import SINGLES, WIDTH, transpose
 
-__all__ = ["MOST_COLS", "read_words", "words_of_pes", "write_words"]
+__all__ = ["MAX_COLS", "read_words", "words_of_pes", "write_words"]
 
-MOST_COLS = 1024
+MAX_COLS = 1024
 """Maximum number of PEs of a mesh row."""
 
 FOUR_BYTES = 4
@@ -28,7 +28,7 @@ FOUR_BYTES = 4
 def _words_of_pes_compiled(typing_context: Any, cols: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         array = context.make_array(signature.return_type)(context, builder)
-        vectors = cgutils.alloca_once(builder, SINGLES, size=word(MOST_COLS))  # each has a cache line of its own
+        vectors = cgutils.alloca_once(builder, SINGLES, size=word(MAX_COLS))  # each has a cache line of its own
         data = builder.bitcast(vectors, ir.FloatType().as_pointer())
         width, bytes_each = word(WIDTH), word(FOUR_BYTES)
         strides = [word(WIDTH * FOUR_BYTES), bytes_each]
@@ -112,7 +112,7 @@ def _write(view: Any, block: int, e: int, end: int, lane: int, words: Any, col: 
 words_of_pes: Any = _words_of_pes if config.DISABLE_JIT else _words_of_pes_compiled
 """``words_of_pes(cols)``: uninitialised float32 stack array ``[cols, WIDTH]``.
 
-There are at most MOST_COLS columns.
+There are at most MAX_COLS columns.
 """
 
 read_words: Any = _read if config.DISABLE_JIT else _read_compiled

@@ -32,11 +32,11 @@ from wse_kernels._vector_product import multiply_vector
 NO_PAIR = np.float32(-1.0)  # in place of the number of a pair
 
 
-def expert_pairs(block, block_col, f32, ids, weights, pairs, M, A, P, experts, groups, columns, stretches):
+def expert_pairs(block, block_col, f32, ids, weights, pairs, M, A, P, experts, groups, columns, segments):
     """Write the list of the pairs (token, selected expert) whose expert is stored in this column.
 
     Pairs are in the order of tokens, and of the selection within a token. The mesh columns form
-    ``stretches`` equal segments, and each segment has ``groups`` groups of columns whose sizes
+    ``segments`` equal segments, and each segment has ``groups`` groups of columns whose sizes
     differ by at most one, the larger first. Experts are divided in the same way: first over
     segments, then over the groups of a segment.
 
@@ -45,16 +45,16 @@ def expert_pairs(block, block_col, f32, ids, weights, pairs, M, A, P, experts, g
         ids, weights: Addresses of the selected expert ids [M, A] and their routing weights [M, A].
         pairs: Address of the list [1 + 3 P]: the count, then (token, expert, weight) for each pair.
         M, A, P: Tokens; experts per token; maximum number of pairs in the list.
-        experts, groups, columns, stretches: Experts in all; groups per segment; mesh columns;
+        experts, groups, columns, segments: Experts in all; groups per segment; mesh columns;
             segments.
     """
-    width = columns // stretches
+    width = columns // segments
     for lane in range(f32.shape[2]):
         segment, col = (block_col + lane) // width, (block_col + lane) % width
-        experts_in_segment = experts // stretches + (1 if segment < experts % stretches else 0)
+        experts_in_segment = experts // segments + (1 if segment < experts % segments else 0)
         min_experts, fuller_groups = experts_in_segment // groups, experts_in_segment % groups
         group, _, _ = group_of_column(col, width, groups)
-        first = segment * (experts // stretches) + min(segment, experts % stretches)
+        first = segment * (experts // segments) + min(segment, experts % segments)
         first += group * min_experts + min(group, fuller_groups)
         local_experts = min_experts + (1 if group < fuller_groups else 0)
         count = 0
@@ -407,7 +407,7 @@ def _multiply_quantised(
 
 def expert_bias(
     block, block_row, block_col, wgt, acc, f32,
-    x, bias, pairs, P, M, N, parts, local_experts, stride, by_token, weighted, share, columns, groups, stretches,
+    x, bias, pairs, P, M, N, parts, local_experts, stride, by_token, weighted, share, columns, groups, segments,
 ):  # fmt: skip
     """Add the biases of experts to the sums of their pairs, or to the sums of tokens.
 
@@ -429,13 +429,13 @@ def expert_bias(
         by_token, weighted: 1 to add to tokens, else 0; 1 to multiply biases by routing weights,
             else 0.
         share, columns: Elements per block of biases; columns of the mesh.
-        groups, stretches: Division of the columns, as in `expert_pairs`.
+        groups, segments: Division of the columns, as in `expert_pairs`.
     """
     for lane in range(acc.shape[2]):
         place = block_row
         if by_token == 1:
-            col = (block_col + lane) % (columns // stretches)
-            _, first_column, _ = group_of_column(col, columns // stretches, groups)
+            col = (block_col + lane) % (columns // segments)
+            _, first_column, _ = group_of_column(col, columns // segments, groups)
             place = col - first_column
         for i in range(P):
             at = pairs + 1 + 3 * i

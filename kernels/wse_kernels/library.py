@@ -37,12 +37,12 @@ from wse_kernels import (
 )
 from wse_kernels._blocks import VIEWS, over_blocks, over_blocks_and_cores, over_cores_by_loop, views_of
 from wse_kernels._jit import KERNEL_FILES, config, get_threads, kernel, parallel_kernel, spread_kernel
-from wse_kernels._lanes import MOST_LANES
+from wse_kernels._lanes import MAX_LANES
 
 __all__ = [
     "COMPUTE",
     "KERNEL_FILES",
-    "MOST_LANES",
+    "MAX_LANES",
     "STORING",
     "THREADS",
     "TIMING",

@@ -7,9 +7,9 @@ from typing import Any
 from wse_kernels._carried_words import carry_words
 from wse_kernels._jit import helper_function, prange
 from wse_kernels._vectors import WIDTH
-from wse_kernels._words_of_pes import MOST_COLS, read_words, words_of_pes, write_words
+from wse_kernels._words_of_pes import MAX_COLS, read_words, words_of_pes, write_words
 
-__all__ = ["MOST_COLS", "WIDTH", "along_rows_in_place"]
+__all__ = ["MAX_COLS", "WIDTH", "along_rows_in_place"]
 
 VECTORS_AT_ONCE = 8
 """Maximum number of vectors of a PE's words that are transposed at once."""
@@ -31,7 +31,7 @@ def along_rows_in_place(view: Any, messages: Any, first: Any, variant: Any, a: A
     """
     for row in prange(a[0], a[0] + a[1]):
         base, kind, end, cols = row * a[2], variant[row], a[3] + a[5], a[2] * view.shape[2]
-        words = words_of_pes(MOST_COLS)
+        words = words_of_pes(MAX_COLS)
         vectors = max(1, min(VECTORS_AT_ONCE, NEAR_PES // cols))
         for begin in range(a[3], end, vectors * WIDTH):
             count = min(vectors, (end - begin + WIDTH - 1) // WIDTH)

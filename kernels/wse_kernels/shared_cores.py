@@ -21,7 +21,7 @@ __all__ = ["SharedCores"]
 
 WINDOW_S: Final = 0.05
 """Seconds of parallel steps after which the waiting time of threads is checked."""
-MOST_WAITING: Final = 0.25
+MAX_WAITING: Final = 0.25
 """Maximum waiting time of all threads together, in seconds per second.
 
 It is up to 0.1 on idle machines, and about 1 next to one busy program.
@@ -87,7 +87,7 @@ class SharedCores:
             self._watch(now_s)
             return
         waiting_fraction = (self._waited() - self._waited_before_s) / (now_s - self._began_s)
-        if waiting_fraction > MOST_WAITING:
+        if waiting_fraction > MAX_WAITING:
             self._is_resting, self._threads = True, self._get_threads()
             self._set_threads(1)
             self._next_s = now_s + self._rest_s

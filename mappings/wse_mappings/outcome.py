@@ -16,7 +16,7 @@ from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
 
 Collective = Literal["reduce", "all_reduce", "broadcast", "gather", "all_gather"]
 
-MOST_NAMED: Final = 4
+MAX_NAMED: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +202,6 @@ def _bits(mask: int) -> list[int]:
 
 
 def _pes(pes: list[int]) -> str:
-    """Return a list of PEs as text, with at most MOST_NAMED of them by name."""
-    ending = f" and {len(pes) - MOST_NAMED} more" if len(pes) > MOST_NAMED else ""
-    return ", ".join(map(str, pes[:MOST_NAMED])) + ending
+    """Return a list of PEs as text, with at most MAX_NAMED of them by name."""
+    ending = f" and {len(pes) - MAX_NAMED} more" if len(pes) > MAX_NAMED else ""
+    return ", ".join(map(str, pes[:MAX_NAMED])) + ending

@@ -37,7 +37,7 @@ def region_shapes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> li
     """
     if demand.listed:
         return [(share.rect.rows, share.rect.cols) for share in shares if share.rect is not None]
-    rows, cols = layout.mesh or demand.mesh(turned=layout.turned)
+    rows, cols = layout.mesh or demand.mesh(is_transposed=layout.is_transposed)
     return list(demand.cache.of(_shapes, 256)(demand, layout.bands, rows, cols, tuple(shares)))
 
 

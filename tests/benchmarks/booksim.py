@@ -37,7 +37,7 @@ from wse_kernels import wavelet as columns
 SIDES: Final = (8, 16, 32, 64, 128)
 TRAFFIC: Final = ("neighbour", "uniform")
 HOPS: Final = 4_000_000
-LEAST_WORDS, MOST_WORDS = 16, 2048
+LEAST_WORDS, MAX_WORDS = 16, 2048
 CONFIGURATION: Final = """
 topology = mesh; k = {side}; n = 2; routing_function = dor; num_vcs = 1; vc_buf_size = 8; packet_size = 1;
 traffic = {traffic}; injection_rate = {rate}; sim_type = latency; sample_period = {cycles}; warmup_periods = 1;
@@ -93,7 +93,7 @@ def distance(traffic: str, side: int) -> float:
 
 def wavelet_hops(traffic: str, side: int, repeats: int) -> tuple[float, int]:
     """Hops a second of the wavelet simulator, the best of some runs, and the hops of one."""
-    words = int(np.clip(HOPS / side**2 / distance(traffic, side), LEAST_WORDS, MOST_WORDS))
+    words = int(np.clip(HOPS / side**2 / distance(traffic, side), LEAST_WORDS, MAX_WORDS))
     made, best, hops = machine(traffic, side, words), 0.0, 0
     for _ in range(repeats):
         table = tables(made)

@@ -42,7 +42,7 @@ def start(name):
         os.write(theirs, b"%d\\n" % writer._rows["token"])
     write.TraceWriter.flush = flush
     write._BUFFER_BYTES = 1 << 9  # a flush every token or so
-    recording.MOST_PASSES = 1
+    recording.MAX_PASSES = 1
     execute(prepared, program, trace=folder / name)
     os._exit(0)
 

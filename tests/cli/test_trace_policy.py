@@ -51,7 +51,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are written as they come, so that a full disk is found while the run goes on."""
     monkeypatch.setattr(write, "_BUFFER_BYTES", KIB // 4)
-    monkeypatch.setattr(run, "MOST_PASSES", 1)
+    monkeypatch.setattr(run, "MAX_PASSES", 1)
 
 
 def left_whole(target: Path, before: bytes) -> int:

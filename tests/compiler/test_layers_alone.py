@@ -16,10 +16,10 @@ from wse.compiler.pipeline import compile_choice
 from wse.errors import WseBug
 from wse.program.isa.instructions import KERNELS
 from wse.program.program import Program
-from wse.program.steps import Kind
+from wse.program.steps import StepKind
 from wse.program.transfers.host_streams import DrawnIn, HostStream
-from wse.program.transfers.kinds import TRANSFERS, of_kind
 from wse.program.transfers.patterns import CacheShift
+from wse.program.transfers.transfer_types import TRANSFERS, is_of_type
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS
 
 SPEC = tiny_spec()
@@ -38,7 +38,7 @@ def steps(program: Program, phase: int) -> list[str]:
     p = program.phases[phase].steps
     return [
         KERNELS[code].name
-        if kind == Kind.COMPUTE
+        if kind == StepKind.COMPUTE
         else (program.patterns[pattern].name if pattern >= 0 else TRANSFERS[code].__name__)
         for kind, code, pattern in zip(p.kind, p.code, p.pattern, strict=True)
     ]
@@ -54,13 +54,13 @@ def test_only_ops_of_layers_are_left_and_their_cycles_are_those_of_the_whole_mod
     cost, of_whole = (Fabric(p, MESH, SOFTWARE).decode_cost(20) for p in (alone, whole))
     in_layers = np.array([_ops(whole)[op].layer >= 0 for op in whole.decode.steps.op])
     kernel = np.array(steps(whole, -1))
-    timed = in_layers & (kernel != "kv_append") & ~of_kind(whole.decode.steps, CacheShift)
+    timed = in_layers & (kernel != "kv_append") & ~is_of_type(whole.decode.steps, CacheShift)
     # Routes are rewritten less often where fewer patterns share the colours.
     launch = cost.by_cause.sum() - of_whole.by_cause[timed].sum()
-    repaints = (
-        alone.decode.steps.repaints.sum() - whole.decode.steps.repaints[timed].sum()
+    route_rewrites = (
+        alone.decode.steps.route_rewrites.sum() - whole.decode.steps.route_rewrites[timed].sum()
     ) * SOFTWARE.route_rewrite_cycles
-    assert launch == repaints
+    assert launch == route_rewrites
 
 
 def test_the_phases_are_those_that_are_asked_for() -> None:
@@ -93,4 +93,4 @@ class _Named:
 def _others(whole: Program) -> set[str]:
     """Return the names of transfers that only a whole model has."""
     kinds = (CacheShift, *HostStream.__subclasses__(), DrawnIn)
-    return {kind.__name__ for kind in kinds if of_kind(whole.decode.steps, kind).any()}
+    return {kind.__name__ for kind in kinds if is_of_type(whole.decode.steps, kind).any()}

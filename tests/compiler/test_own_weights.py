@@ -20,9 +20,9 @@ from wse.models.spec import ModelSpec
 from wse.program.isa.instructions import CODES, KERNELS
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Kind
-from wse.program.transfers.kinds import of_kind
+from wse.program.steps import StepKind
 from wse.program.transfers.patterns import AlongLine
+from wse.program.transfers.transfer_types import is_of_type
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.schedule import Arrival
 
@@ -44,13 +44,13 @@ def loops(program: Program, phase: Phase) -> list[tuple[int, list[str]]]:
     joined.
     """
     found = []
-    for first, end, turns in phase.steps.loops:
+    for first, end, iterations in phase.steps.loops:
         steps: list[tuple[int, str]] = []
         for step in range(first, end):
             pattern, axis = int(phase.steps.pattern[step]), "xy"[int(phase.steps.axis[step])]
             told = (
                 KERNELS[phase.steps.code[step]].name
-                if phase.steps.kind[step] == Kind.COMPUTE
+                if phase.steps.kind[step] == StepKind.COMPUTE
                 else f"{program.patterns[pattern].name} {axis}"
             )
             steps.append((int(phase.steps.overlap[step]), told))
@@ -60,7 +60,7 @@ def loops(program: Program, phase: Phase) -> list[tuple[int, list[str]]]:
                 joined[-1] += f" | {told}"
             else:
                 joined.append(told)
-        found.append((int(turns), joined))
+        found.append((int(iterations), joined))
     return found
 
 
@@ -91,8 +91,8 @@ def test_a_layer_with_one_head_runs_the_loops_of_its_source(side: int) -> None:
 def test_rounds_of_a_layer_with_one_head_are_nine_p_and_five_times_half_of_p(side: int) -> None:
     program = compiled(side, ALONE)
     rounds: Counter[str] = Counter()
-    for turns, steps in loops(program, program.phases[0]):
-        rounds["compute" if any(m in " ".join(steps) for m in MATMULS) else "align"] += turns
+    for iterations, steps in loops(program, program.phases[0]):
+        rounds["compute" if any(m in " ".join(steps) for m in MATMULS) else "align"] += iterations
     assert rounds == Counter(compute=9 * side, align=5 * (side // 2))
 
 
@@ -115,7 +115,7 @@ def test_all_reduces_of_prefill_are_chains_to_the_centre_and_those_of_decode_are
     chain = k_tree(side, side, Arrival.ADD, broadcast=True, groups=()).messages[:, :2]
     found: dict[str, list[bool]] = {"prefill": [], "decode": []}
     for phase in program.phases:
-        for pattern in (program.patterns[code] for code in phase.steps.pattern[of_kind(phase.steps, AlongLine)]):
+        for pattern in (program.patterns[code] for code in phase.steps.pattern[is_of_type(phase.steps, AlongLine)]):
             if pattern.name == "all_reduce":
                 found[phase.name].append(np.array_equal(pattern.messages[:, :2], chain))
     assert found == {"prefill": [True] * 4, "decode": [False] * 10}
@@ -186,7 +186,7 @@ def test_a_buffer_made_side_by_side_is_live_from_its_first_part_on() -> None:
     first = next(
         int(phase.steps.loops[i][0]) for i, (_, steps) in enumerate(loops(program, phase)) if "matmul" in steps[0]
     )
-    rope = int(np.flatnonzero((phase.steps.kind == Kind.COMPUTE) & (phase.steps.code == CODES["rope"]))[0])
+    rope = int(np.flatnonzero((phase.steps.kind == StepKind.COMPUTE) & (phase.steps.code == CODES["rope"]))[0])
     assert qkv.live == ((0, first, rope),)
 
 

@@ -19,7 +19,7 @@ from wse.compiler.state import State
 from wse.errors import WseBug
 from wse.models.graph import op_graph, ops_in_order
 from wse.program.program import Program
-from wse.program.steps import Kind
+from wse.program.steps import StepKind
 from wse_mappings.mesh.placement import Rect
 
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))
@@ -99,11 +99,11 @@ def test_the_same_input_gives_the_same_program_and_another_gives_another() -> No
 
 def test_a_prefill_round_multiplies_and_shifts_at_the_same_time() -> None:
     phase = compiled((5, 5), 1, 1).prefill[0]
-    loops = [range(first, end) for first, end, turns in phase.steps.loops if turns == 5]
+    loops = [range(first, end) for first, end, iterations in phase.steps.loops if iterations == 5]
     groups = [{int(phase.steps.overlap[s]) for s in steps} for steps in loops]
     together = [steps for steps, group in zip(loops, groups, strict=True) if len(group) == 1 and -1 not in group]
     kinds = [sorted(int(phase.steps.kind[s]) for s in steps) for steps in together]
-    assert kinds == [[Kind.COMPUTE, Kind.TRANSFER, Kind.TRANSFER]] * 4, "q k v and gate up of two layers"
+    assert kinds == [[StepKind.COMPUTE, StepKind.TRANSFER, StepKind.TRANSFER]] * 4, "q k v and gate up of two layers"
 
 
 def overlapping(state: State) -> State:

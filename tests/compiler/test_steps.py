@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymStep, fixed_number
-from wse.program.steps import Kind
+from wse.program.steps import StepKind
 
 X, Y = (
     SymBuffer(stage=0, name=name, use="activations", view="act", elements=8, permanent=False) for name in ("x", "y")
 )
 STEP = SymStep(
-    kind=Kind.COMPUTE,
+    kind=StepKind.COMPUTE,
     code=0,
     pattern=-1,
     axis=0,
@@ -22,12 +22,14 @@ STEP = SymStep(
     op=0,
     loop=-1,
     overlap=-1,
-    routed=False,
+    depends_on_experts=False,
     operands={0: fixed_number(0), 1: fixed_number(4), 2: SymAddress(buffer=X)},
 )
 
 
-@pytest.mark.parametrize("changes", [{"joined": True}, {"operands": {2: SymAddress(buffer=Y)}, "loop": 3}])
+@pytest.mark.parametrize(
+    "changes", [{"runs_in_previous_task": True}, {"operands": {2: SymAddress(buffer=Y)}, "loop": 3}]
+)
 def test_a_copy_has_the_fields_that_are_replaced_and_buffers_of_its_own(changes: dict[str, Any]) -> None:
     assert STEP.buffers == {X}
     copy, expected = STEP.copy_with(**changes), replace(STEP, **changes)

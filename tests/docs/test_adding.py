@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "docs" / "examples" / "package" / "wse_example"
-MOST_SOURCES = {
+MAX_SOURCES = {
     **dict.fromkeys(("strategy", "rewrite", "family", "wafer", "software", "stack", "pattern"), 1),
     **dict.fromkeys(("subcommand", "gpu"), 2),
     "generation": 4,
@@ -46,17 +46,17 @@ def output_in(folder: Path, commands: str) -> str:
 
 def test_every_page_has_a_limit_and_the_list_has_its_counts(script: ModuleType) -> None:
     pages = {file.stem for file in script.PAGES.glob("*.md")} - {"README"}
-    assert pages == set(MOST_SOURCES)
+    assert pages == set(MAX_SOURCES)
     rows = re.findall(r"\]\((\w+)\.md\) \| (\d+) \| (\d+) \|", (script.PAGES / "README.md").read_text(encoding="utf-8"))
     read = {page: script.read_page(page) for page in pages}
     counted = {p: (len(page.sources), len(page.touched_files) + len(page.generated)) for p, page in read.items()}
     assert {page: (int(sources), int(sources) + int(others)) for page, sources, others in rows} == counted
 
 
-@pytest.mark.parametrize("page", MOST_SOURCES)
+@pytest.mark.parametrize("page", MAX_SOURCES)
 def test_the_diff_applies_and_touches_few_source_files(script: ModuleType, page: str, tmp_path: Path) -> None:
     read_page = script.read_page(page)
-    assert len(read_page.sources) <= MOST_SOURCES[page]
+    assert len(read_page.sources) <= MAX_SOURCES[page]
     for file in (*read_page.touched_files, *read_page.generated):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / file).exists():
@@ -71,7 +71,7 @@ def test_the_diff_applies_and_touches_few_source_files(script: ModuleType, page:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", MOST_SOURCES)
+@pytest.mark.parametrize("page", MAX_SOURCES)
 def test_what_was_added_works_as_the_page_says(script: ModuleType, page: str, tmp_path: Path) -> None:
     folder, read_page = tmp_path / "tree", script.read_page(page)
     script.copy_tree(folder)

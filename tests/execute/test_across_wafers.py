@@ -24,8 +24,8 @@ from wse.compiler.search.search import compile_model
 from wse.errors import BadInput
 from wse.program.program import Program
 from wse.program.steps import HOST
-from wse.program.transfers.kinds import crossings_of, of_kind, transfer_of
 from wse.program.transfers.patterns import BetweenWafers
+from wse.program.transfers.transfer_types import crossings_of, is_of_type, transfer_of
 
 PROMPT = (5, 9, 31, 7, 12, 40, 2)
 NORMS = norms_spec(kv_heads=1)
@@ -57,7 +57,7 @@ def test_logits_are_those_of_a_plain_decoder_and_every_word_is_counted(name: str
 def between_wafers(program: Program) -> list[BetweenWafers]:
     """The exchanges between wafers of a decoded token."""
     phase = program.decode
-    steps = np.flatnonzero(of_kind(phase.steps, BetweenWafers)).tolist()
+    steps = np.flatnonzero(is_of_type(phase.steps, BetweenWafers)).tolist()
     transfers = [transfer_of(program, phase, step, program.cache_slots(9)) for step in steps]
     return [transfer for transfer in transfers if isinstance(transfer, BetweenWafers)]
 
@@ -67,7 +67,7 @@ def test_two_users_share_the_exchanges() -> None:
     two, one = (wafer_run(tiny_spec(), (4, 3), 2, prompts) for prompts in ([PROMPT, (3, 8)], [PROMPT]))
     assert two.worst < 1e-5
     assert two.links_agree
-    decoded = [run.costs[-1].traffic.bytes[of_kind(run.program.decode.steps, BetweenWafers)] for run in (two, one)]
+    decoded = [run.costs[-1].traffic.bytes[is_of_type(run.program.decode.steps, BetweenWafers)] for run in (two, one)]
     assert decoded[0].tolist() == (2 * decoded[1]).tolist()
 
 
@@ -103,7 +103,7 @@ def test_a_token_crosses_as_megatron_counts_it() -> None:
     run = wafer_run(spec, (4, 3), 2, [PROMPT], steps=1)
     hidden_bytes, pair_bytes = 4 * spec.hidden_size, 8
     one_way = (2 * spec.layer_count + 1) * hidden_bytes + pair_bytes
-    crossings = run.costs[-1].traffic.bytes[of_kind(run.program.decode.steps, BetweenWafers)]
+    crossings = run.costs[-1].traffic.bytes[is_of_type(run.program.decode.steps, BetweenWafers)]
     assert int(crossings.sum()) == 2 * one_way
     seconds = len(crossings) * run.machine.wafer_link_latency_s + one_way / run.machine.wafer_link_bytes_per_s
     assert run.costs[-1].cause("crossing") == pytest.approx(seconds * run.machine.clock_hz, abs=len(crossings))
@@ -148,7 +148,7 @@ def test_layers_alone_are_timed_across_wafers() -> None:
     for wafers in (2, 4):
         program = compile_choice(spec, machine, SOFTWARE, replace(options, wafers=wafers), CHOICE)
         costs.append(Fabric(program, machine, SOFTWARE).decode_cost(8))
-        assert int((of_kind(program.decode.steps, BetweenWafers)).sum()) == 2 * spec.layer_count
+        assert int((is_of_type(program.decode.steps, BetweenWafers)).sum()) == 2 * spec.layer_count
     assert costs[1].cause("compute") < costs[0].cause("compute")
 
 

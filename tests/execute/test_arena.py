@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wse.backends.execute.arena import MOST_LANES, Arena
+from wse.backends.execute.arena import MAX_LANES, Arena
 
 BYTES = 1024
 
@@ -20,7 +20,7 @@ def test_lanes_of_a_row(cols: int, wanted: int) -> None:
 
 
 def test_every_pe_has_a_lane_and_one_in_eight_stands_for_none_at_the_most() -> None:
-    for cols in range(1, 10 * MOST_LANES):
+    for cols in range(1, 10 * MAX_LANES):
         arena = Arena(1, cols, 0, 4)
-        assert arena.lanes <= MOST_LANES
+        assert arena.lanes <= MAX_LANES
         assert cols <= arena.blocks_per_row * arena.lanes == lanes(cols) <= 8 / 7 * (cols + arena.blocks_per_row)

@@ -19,9 +19,9 @@ from trait_specs import POSITIONS, TRAITS, norms_spec
 from wse.backends.wavelet.phase import phase_run
 from wse.compiler.options import BASELINE, OPTIMIZED, THIN_GEMM
 from wse.models.spec import ModelSpec
-from wse.program.steps import ROWS, Kind
-from wse.program.transfers.kinds import of_kind
+from wse.program.steps import ROWS, StepKind
 from wse.program.transfers.patterns import AlongLine
+from wse.program.transfers.transfer_types import is_of_type
 
 MESH, COLUMNS = (4, 9), 4
 PROMPT, NEW_TOKENS = (5, 3, 200, 17, 88, 41, 9), 4
@@ -71,7 +71,7 @@ def test_weights_and_sums_of_attention_are_on_its_columns(kind: str) -> None:
     steps = program.decode.steps
     sums = [
         program.patterns[steps.pattern[step]]
-        for step in np.flatnonzero(of_kind(steps, AlongLine) & (steps.axis == ROWS)).tolist()
+        for step in np.flatnonzero(is_of_type(steps, AlongLine) & (steps.axis == ROWS)).tolist()
         if program.op_kinds[steps.op[step]] in ("attention", "output", "latent_query", "latent_output")
     ]
     reach = [(int(s.messages[:, :2].min()), int(s.messages[:, :2].max())) for s in sums]
@@ -100,9 +100,9 @@ def test_wavelets_take_the_cycles_and_the_links_that_the_fast_model_says(kind: s
     np.testing.assert_array_equal(ran.links, cost.links)
     steps = program.decode.steps
     alone = steps.overlap < 0
-    kernels = (steps.kind == Kind.COMPUTE) & alone
+    kernels = (steps.kind == StepKind.COMPUTE) & alone
     np.testing.assert_array_equal(ran.step_cycles[kernels], cost.by_cause.sum(axis=1)[kernels])
-    moving = of_kind(steps, AlongLine) & alone
+    moving = is_of_type(steps, AlongLine) & alone
     fast, counted = cost.by_cause.sum(axis=1)[moving].sum(), ran.step_cycles[moving].sum()
     assert abs(fast - counted) <= 0.05 * counted, f"wavelets {counted}, fast {fast:.0f}"
 

@@ -30,9 +30,9 @@ from wse.compiler.search.search import compile_model, search
 from wse.errors import DoesNotFit
 from wse.hardware.spec import WaferSpec
 from wse.program.program import Program
-from wse.program.steps import Kind
-from wse.program.transfers.kinds import of_kind
+from wse.program.steps import StepKind
 from wse.program.transfers.patterns import AlongLine, CacheShift
+from wse.program.transfers.transfer_types import is_of_type
 from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED
 
 PROMPTS = ((5, 9, 31, 7, 12, 40, 2), (3,), (60, 1, 1, 8, 22, 13, 35, 18, 50, 4, 6), (11, 12, 13, 14))
@@ -169,7 +169,7 @@ def test_wavelets_of_a_token_of_each_user_are_those_words(name: str) -> None:
     cost = Fabric(program, machine, SOFTWARE).decode_cost(7, 1, 11, 4)
     run = phase_run(program, program.decode, (7, 1, 11, 4), machine, SOFTWARE)
     np.testing.assert_array_equal(run.links, cost.links)
-    computes = program.decode.steps.kind == Kind.COMPUTE
+    computes = program.decode.steps.kind == StepKind.COMPUTE
     fast = cost.by_cause.sum(axis=1)
     np.testing.assert_array_equal(run.step_cycles[computes], fast[computes])
 
@@ -177,14 +177,14 @@ def test_wavelets_of_a_token_of_each_user_are_those_words(name: str) -> None:
 def test_all_reduces_are_launched_once_for_all_users() -> None:
     """And carry so many times the words; only caches are shifted user by user."""
     decode = [compiled(prompts, (4, 5), {}, THIN)[1].decode for prompts in (PROMPTS[:1], PROMPTS)]
-    lines = [np.flatnonzero(of_kind(phase.steps, AlongLine)) for phase in decode]
+    lines = [np.flatnonzero(is_of_type(phase.steps, AlongLine)) for phase in decode]
     assert len(lines[0]) == len(lines[1])
     for alone, together in zip(*lines, strict=True):
-        assert decode[1].steps.turns(together) == decode[0].steps.turns(alone) == 1
+        assert decode[1].steps.iterations(together) == decode[0].steps.iterations(alone) == 1
         one, four = decode[0].steps.operands(alone, (3,))[5], decode[1].steps.operands(together, (3,))[5]
         assert four == 4 * one or (one, four) == (1, 4)
-    shifts = np.flatnonzero(of_kind(decode[1].steps, CacheShift))
-    assert {decode[1].steps.turns(step) for step in shifts} == {len(PROMPTS)}
+    shifts = np.flatnonzero(is_of_type(decode[1].steps, CacheShift))
+    assert {decode[1].steps.iterations(step) for step in shifts} == {len(PROMPTS)}
 
 
 def test_a_batch_costs_less_than_its_users_one_after_another() -> None:

@@ -196,4 +196,4 @@ def test_one_flipped_bit_of_what_blocks_of_fp8_are_held_as_shows_in_the_logits(t
 
 def test_ml_dtypes_and_codings_agree_on_the_largest_codes() -> None:
     for name, kind in (("fp8", ml_dtypes.float8_e4m3fn), ("mxfp4", ml_dtypes.float4_e2m1fn)):
-        assert float(ml_dtypes.finfo(kind).max) == CODINGS[name].largest  # type: ignore[no-untyped-call]
+        assert float(ml_dtypes.finfo(kind).max) == CODINGS[name].largest_code  # type: ignore[no-untyped-call]

@@ -18,14 +18,14 @@ from wse.compiler.rewrites.recipes import rewrites_of
 from wse.errors import WseBug
 from wse.program.isa.instructions import KERNELS
 from wse.program.program import Program
-from wse.program.steps import Kind
-from wse.program.transfers.kinds import of_kind
+from wse.program.steps import StepKind
 from wse.program.transfers.patterns import AlongLine
+from wse.program.transfers.transfer_types import is_of_type
 from wse_mappings.cuts.layer_parts import LAYER_PARTS
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.strategies.strategy import ListedRegion
 
-FUSED_OPTIONS = replace(OPTIONS, schedule=OPTIMIZED)
+OPTIMIZED_OPTIONS = replace(OPTIONS, schedule=OPTIMIZED)
 PROMPT = (5, 9, 31, 7, 12, 40, 2)
 UPPER, LOWER = Rect(0, 0, 4, 7), Rect(4, 1, 3, 5)
 """Regions of a wafer that touch, of other rows and columns."""
@@ -71,7 +71,7 @@ def check(
 @pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
 def test_a_dense_layer_may_be_cut_anywhere(cut: Cut, *, rewritten: bool) -> None:
     spec = tiny_spec(tied=False)
-    check(spec, cut, choice={"rewrites": rewrites_of(spec, FUSED_OPTIONS)} if rewritten else None)
+    check(spec, cut, choice={"rewrites": rewrites_of(spec, OPTIMIZED_OPTIONS)} if rewritten else None)
 
 
 @pytest.mark.parametrize(
@@ -95,16 +95,16 @@ def test_squares_of_two_sizes_are_refused_for_mesh_gemm(prefill: str) -> None:
 @pytest.mark.parametrize("mixture", MIXTURES)
 def test_parts_of_experts_add_up_to_the_experts(mixture: str) -> None:
     spec = mixture_spec(MIXTURES[mixture], layers=2)
-    check(spec, CUTS["in a block"], choice={"rewrites": rewrites_of(spec, FUSED_OPTIONS)})
+    check(spec, CUTS["in a block"], choice={"rewrites": rewrites_of(spec, OPTIMIZED_OPTIONS)})
 
 
 @pytest.mark.parametrize("mixture", MIXTURES)
 @pytest.mark.parametrize("begins", [((1, 4),), ((1, 3), (1, 6)), ((1, 1), (1, 5))], ids=str)
 def test_what_the_first_part_chose_is_sent_where_regions_have_as_many_rows(begins: Cut, mixture: str) -> None:
     spec = mixture_spec(MIXTURES[mixture], layers=2)  # the second layer has experts
-    program = check(spec, begins, rects=SAME_ROWS, choice={"rewrites": rewrites_of(spec, FUSED_OPTIONS)})
+    program = check(spec, begins, rects=SAME_ROWS, choice={"rewrites": rewrites_of(spec, OPTIMIZED_OPTIONS)})
     kernels = Counter(
-        KERNELS[code].name for code in program.decode.steps.code[program.decode.steps.kind == Kind.COMPUTE]
+        KERNELS[code].name for code in program.decode.steps.code[program.decode.steps.kind == StepKind.COMPUTE]
     )
     assert kernels["router_choose"] == 1
 
@@ -118,7 +118,7 @@ def test_sums_of_experts_and_of_the_block_beside_them_travel_together_in_all_par
         ).program.decode.steps
         for rewrites in ((), (("joint-blocks", 1),))
     )
-    patterns = [np.bincount(steps.stage[of_kind(steps, AlongLine)]) for steps in (plain, joint)]
+    patterns = [np.bincount(steps.stage[is_of_type(steps, AlongLine)]) for steps in (plain, joint)]
     assert (patterns[0] - patterns[1]).tolist() == [2, 2]  # inward and outward; the first layer has no experts
 
 

@@ -19,7 +19,7 @@ from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.remedies import remedies
 from wse.errors import BadInput
 from wse.program.isa.instructions import KERNELS
-from wse.program.steps import Kind
+from wse.program.steps import StepKind
 from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED, EXPERT_PLACEMENTS
 
 PROMPT, FOLLOWING = [5, 17, 40, 9, 33, 21, 8], [60, 4, 29]
@@ -108,7 +108,7 @@ def test_a_column_with_more_pairs_takes_longer_and_carries_as_many_words() -> No
 def test_gate_and_up_of_an_expert_are_one_product() -> None:
     run = executed((4, 5), DEDICATED)
     steps, spec = run.program.decode.steps, mixture_spec(MIXTURES["shared"], layers=3)
-    codes = [KERNELS[code].name for code in steps.code[steps.kind == Kind.COMPUTE]]
+    codes = [KERNELS[code].name for code in steps.code[steps.kind == StepKind.COMPUTE]]
     assert codes.count("expert_in") == sum(layer.experts for layer in spec.layers)
 
 

@@ -22,8 +22,8 @@ from wse.errors import BadInput, BadMesh
 from wse.hardware.spec import WaferSpec
 from wse.program.memory_use import stage_bytes
 from wse.program.program import Program
-from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import BetweenWafers
+from wse.program.transfers.transfer_types import is_of_type
 from wse.studies.estimate.timing.stage_times import REGION, stage_times
 from wse.studies.results.sram import sram_result
 from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED, EXPERT_PLACEMENTS, expert_groups
@@ -70,13 +70,15 @@ def test_vectors_cross_to_wafers_of_chosen_experts_and_sums_come_back() -> None:
     fabric, phase = Fabric(program, machine, SOFTWARE), program.decode
     home = next(stage.wafer for stage in program.stages if stage.first_layer <= LAYER < stage.last_layer)
     of_layer = np.array(program.op_layers)[phase.steps.op] == LAYER
-    there, back = np.flatnonzero(of_layer & of_kind(phase.steps, BetweenWafers) & phase.steps.routed).tolist()
+    there, back = np.flatnonzero(
+        of_layer & is_of_type(phase.steps, BetweenWafers) & phase.steps.depends_on_experts
+    ).tolist()
     for chosen, reached in (([0, 1], {0}), ([0, 3], {0, 1}), ([4, 1], {0, 2}), ([2, 4], {1, 2})):
         pairs = np.isin(np.arange(5), chosen).astype(np.int64)
         cost = fabric.decode_cost(7, pairs={LAYER: pairs, 2: pairs})
         others = sorted(reached - {home})
-        assert cost.crossed[there] == tuple((home, other) for other in others)
-        assert cost.crossed[back] == tuple((other, home) for other in others)
+        assert cost.used_crossings[there] == tuple((home, other) for other in others)
+        assert cost.used_crossings[back] == tuple((other, home) for other in others)
         hidden_bytes = 4 * SPEC.hidden_size
         assert cost.traffic.bytes[[there, back]].tolist() == [len(others) * hidden_bytes] * 2
         seconds = machine.wafer_link_latency_s + len(others) * hidden_bytes / machine.wafer_link_bytes_per_s

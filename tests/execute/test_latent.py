@@ -20,9 +20,9 @@ from wse.compiler.search.search import compile_model, fits
 from wse.errors import BadInput, WseBug
 from wse.models.configs.rope import plain_rope
 from wse.models.spec import Latent, ModelSpec
-from wse.program.steps import Kind
-from wse.program.transfers.kinds import of_kind
+from wse.program.steps import StepKind
 from wse.program.transfers.patterns import AlongLine
+from wse.program.transfers.transfer_types import is_of_type
 
 MESHES = [(1, 1), (3, 3), (4, 5), (5, 2)]
 PROMPT, NEW_TOKENS = (5, 3, 200, 17, 88, 41, 9), 6
@@ -97,9 +97,9 @@ def test_wavelets_take_the_cycles_and_the_links_that_the_fast_model_says() -> No
     np.testing.assert_array_equal(ran.links, cost.links)
     steps = program.decode.steps
     alone = steps.overlap < 0
-    kernels = (steps.kind == Kind.COMPUTE) & alone
+    kernels = (steps.kind == StepKind.COMPUTE) & alone
     np.testing.assert_array_equal(ran.step_cycles[kernels], cost.by_cause.sum(axis=1)[kernels])
-    moving = of_kind(steps, AlongLine) & alone
+    moving = is_of_type(steps, AlongLine) & alone
     fast, counted = cost.by_cause.sum(axis=1)[moving].sum(), ran.step_cycles[moving].sum()
     assert abs(fast - counted) <= 0.05 * counted, f"wavelets {counted}, fast {fast:.0f}"
 

@@ -77,7 +77,7 @@ def test_a_weight_is_half_a_code_away_at_most_and_its_negative_has_the_negative_
     codes, scales = quantise("w", weights, CODINGS[coding], TYPES["float32"])
     scale = np.repeat(factors(scales, coding), GROUP[coding] or inputs, axis=1)[:, :inputs]
     got = numbers(codes, coding)
-    largest = CODINGS[coding].largest
+    largest = CODINGS[coding].largest_code
     assert np.abs(got).max() <= largest
     unit = scale
     if coding == "fp8":  # half a unit of the last of 3 bits below the number, or of the smallest

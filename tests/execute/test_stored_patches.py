@@ -10,12 +10,12 @@ import pytest
 
 from wse.backends.execute.stored_patches import PatchJob, stored_patches
 
-THREADS, MOST_VALUES = 3, 100
+THREADS, MAX_VALUES = 3, 100
 
 
 def store(jobs: Iterable[PatchJob], threads: int = THREADS) -> list[PatchJob]:
     """The jobs, as they come back."""
-    return list(stored_patches(jobs, threads, MOST_VALUES))
+    return list(stored_patches(jobs, threads, MAX_VALUES))
 
 
 class Begun:
@@ -52,7 +52,7 @@ def test_one_of_many_values_is_stored_while_there_is_no_other() -> None:
     begun = Begun()
     under_way: list[int] = []
     jobs = [
-        PatchJob(MOST_VALUES + 1, begun.job(lambda: time.sleep(0.002), under_way))
+        PatchJob(MAX_VALUES + 1, begun.job(lambda: time.sleep(0.002), under_way))
         if at % 4 == 2
         else PatchJob(1, begun.job(lambda: time.sleep(0.002)))
         for at in range(16)
@@ -64,7 +64,7 @@ def test_one_of_many_values_is_stored_while_there_is_no_other() -> None:
 
 def test_those_under_way_have_few_values_however_many_threads_there_are() -> None:
     begun, meeting = Begun(), threading.Barrier(2, timeout=30)
-    store((PatchJob(MOST_VALUES // 2, begun.job(meeting.wait)) for _ in range(16)), threads=8)
+    store((PatchJob(MAX_VALUES // 2, begun.job(meeting.wait)) for _ in range(16)), threads=8)
     assert begun.most == 2
 
 
@@ -76,7 +76,7 @@ def test_they_come_back_in_their_order_once_they_are_stored() -> None:
         ended.append(at)
 
     jobs = [PatchJob(1, lambda at=at: run(at), f"{at}") for at in range(12)]
-    for at, job in enumerate(stored_patches(jobs, THREADS, MOST_VALUES)):
+    for at, job in enumerate(stored_patches(jobs, THREADS, MAX_VALUES)):
         assert job is jobs[at]
         assert at in ended
 

@@ -16,10 +16,10 @@ from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, ROWS
-from wse.program.transfers.kinds import of_kind, transfer_of
 from wse.program.transfers.messages import LineMessages
 from wse.program.transfers.patterns import AlongLine
 from wse.program.transfers.transfer import Transfer
+from wse.program.transfers.transfer_types import is_of_type, transfer_of
 from wse_mappings.schedule import Arrival, LineSchedule, varied_schedule
 
 SIDE, ELEMENTS = 17, 21
@@ -50,7 +50,7 @@ def pattern(groups: list[list[tuple[int, int, Arrival]]], parts: int = 1) -> Lin
 def line(schedule: LineSchedule, axis: int, source: int, target: int) -> tuple[Transfer, LineMessages]:
     """A transfer of activations by a pattern, from one address to another, on all lines of the region."""
     program = engine()[1]
-    step = int(np.flatnonzero(of_kind(program.decode.steps, AlongLine))[0])
+    step = int(np.flatnonzero(is_of_type(program.decode.steps, AlongLine))[0])
     found = transfer_of(program, program.decode, step, program.cache_slots(0))
     view = program.element_types.index("float16")
     site = replace(found.site, pattern=schedule, axis=axis, view=view, first_row=0, rows=SIDE)

@@ -18,8 +18,8 @@ from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.program.steps import HOST, Kind
-from wse.program.transfers.kinds import transfer_steps
+from wse.program.steps import HOST, StepKind
+from wse.program.transfers.transfer_types import transfer_steps
 
 CASES = [
     ("region", 1, (16, 16), None),
@@ -99,7 +99,7 @@ def test_starts_do_not_go_back_and_causes_belong_to_their_steps(counted: tuple[S
         assert cost.start[-1] <= cost.cycles
         assert (cost.by_cause >= 0).all()
     phase = run.program.decode
-    computes, leaves = phase.steps.kind == Kind.COMPUTE, transfer_steps(phase.steps, lambda kind: kind.leaves_wafer)
+    computes, leaves = phase.steps.kind == StepKind.COMPUTE, transfer_steps(phase.steps, lambda kind: kind.leaves_wafer)
     for cause, own in (("compute", computes), ("crossing", leaves), ("host", leaves)):
         others = costs[-1].by_cause[~own, CAUSES.index(cause)]
         assert not others.any()

@@ -1,4 +1,4 @@
-"""Closed forms for the steps of a phase: what a crossing, the host, a hand-over, a repaint or a dispatch adds."""
+"""Closed forms for the steps of a phase: what a crossing, the host, a stage transfer, a rewrite or a dispatch adds."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from wse.number_formats import ELEMENT_BYTES
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.transfers.host_streams import DrawnIn, LogitsOut, TokenOut, TokensIn
-from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import AlongLine, CacheShift
-from wse.program.transfers.stage_streams import Crossing, HandOver
+from wse.program.transfers.stage_streams import Crossing, StageTransfer
+from wse.program.transfers.transfer_types import is_of_type
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=30, prompt_tokens=(4,))
 CHOICE = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=67)
@@ -54,7 +54,7 @@ def cause(cost: PhaseCost, name: str) -> np.ndarray[tuple[int], np.dtype[np.floa
 def test_a_crossing_takes_the_links_latency_and_its_bytes_over_the_bandwidth() -> None:
     program, fabric = compiled()
     cost, phase = fabric.decode_cost(9), program.decode
-    between = np.flatnonzero(of_kind(phase.steps, Crossing))
+    between = np.flatnonzero(is_of_type(phase.steps, Crossing))
     assert len(between) == 2, "there and back to the tied table"
     for step in between:
         seconds = MACHINE.wafer_link_latency_s + 40 * 4 / MACHINE.wafer_link_bytes_per_s
@@ -63,31 +63,31 @@ def test_a_crossing_takes_the_links_latency_and_its_bytes_over_the_bandwidth() -
 
 def test_the_prompt_takes_half_a_round_trip_a_drawn_id_a_whole_one_and_a_greedy_id_none() -> None:
     greedy, fabric = compiled()
-    step = np.flatnonzero(of_kind(greedy.prefill[0].steps, TokensIn))
+    step = np.flatnonzero(is_of_type(greedy.prefill[0].steps, TokensIn))
     half = (MACHINE.host_round_trip_s / 2 + 4 * 4 / MACHINE.host_bytes_per_s) * MACHINE.clock_hz
     assert cause(fabric.prefill_cost(0), "host")[step] == np.ceil(half)
-    step = np.flatnonzero(of_kind(greedy.decode.steps, TokenOut))
+    step = np.flatnonzero(is_of_type(greedy.decode.steps, TokenOut))
     assert fabric.decode_cost(9).by_cause[step].sum() == 0
     drawn, fabric = compiled(options=replace(OPTIONS, sampling="host"))
-    step = np.flatnonzero(of_kind(drawn.decode.steps, DrawnIn))
+    step = np.flatnonzero(is_of_type(drawn.decode.steps, DrawnIn))
     whole = (MACHINE.host_round_trip_s + 4 / MACHINE.host_bytes_per_s) * MACHINE.clock_hz
     assert cause(fabric.decode_cost(9), "host")[step] == np.ceil(whole)
 
 
 def test_logits_that_leave_take_their_bytes_over_the_bandwidth() -> None:
     program, fabric = compiled(options=replace(OPTIONS, logits_out="all"))
-    step = np.flatnonzero(of_kind(program.decode.steps, LogitsOut))
+    step = np.flatnonzero(is_of_type(program.decode.steps, LogitsOut))
     wire = 67 * 4 / MACHINE.host_bytes_per_s * MACHINE.clock_hz
     assert cause(fabric.decode_cost(9), "host")[step] == np.ceil(wire)
 
 
-def test_a_hand_over_takes_its_distance_and_the_words_of_the_busiest_link() -> None:
+def test_a_stage_transfer_takes_its_distance_and_the_words_of_the_busiest_link() -> None:
     """Two regions side by side: one column sends d words a row, one hop east."""
     options = replace(OPTIONS, wafers=1)
     program, fabric = compiled(wafer(6, 10, 1 << 20), options=options, choice=replace(CHOICE, per_band=2))
     first, second = (stage.rect for stage in program.stages)
     assert (second.row, second.col) == (0, first.cols)
-    cost, steps = fabric.decode_cost(9), np.flatnonzero(of_kind(program.decode.steps, HandOver))
+    cost, steps = fabric.decode_cost(9), np.flatnonzero(is_of_type(program.decode.steps, StageTransfer))
     words = -(-40 // 6)
     assert cause(cost, "hops")[steps[0]] == 1 * MACHINE.hop_cycles + words
     assert cost.traffic.words[steps[0]] == cost.traffic.hops[steps[0]] == 6 * words
@@ -104,18 +104,18 @@ def test_every_step_that_works_pays_one_dispatch(more: int) -> None:
     assert working >= len(program.decode.steps) - 2
 
 
-def test_a_repaint_costs_what_the_software_says() -> None:
+def test_a_rewrite_of_a_route_costs_what_the_software_says() -> None:
     few = replace(MACHINE, colours=16, reserved_colours=3)
     program, fabric = compiled(few)
-    repaints = int(program.decode.steps.repaints.sum())
-    assert repaints > 0
+    route_rewrites = int(program.decode.steps.route_rewrites.sum())
+    assert route_rewrites > 0
     free = Fabric(program, few, replace(SOFTWARE, route_rewrite_cycles=0)).decode_cost(9)
-    assert fabric.decode_cost(9).cycles - free.cycles == repaints * SOFTWARE.route_rewrite_cycles
+    assert fabric.decode_cost(9).cycles - free.cycles == route_rewrites * SOFTWARE.route_rewrite_cycles
 
 
 def test_a_cache_shift_takes_its_time_whether_or_not_rows_pass_an_entry() -> None:
     program, fabric = compiled()
-    shifts = np.flatnonzero(of_kind(program.decode.steps, CacheShift))
+    shifts = np.flatnonzero(is_of_type(program.decode.steps, CacheShift))
     all_pass, none_pass = fabric.decode_cost(12), fabric.decode_cost(11)
     assert all_pass.by_cause[shifts].sum() == none_pass.by_cause[shifts].sum() > 0
     assert all_pass.traffic.words[shifts].sum() > none_pass.traffic.words[shifts].sum() == 0
@@ -131,7 +131,7 @@ def test_steps_run_one_after_another_but_for_those_that_run_together() -> None:
     for group in {int(g) for g in phase.steps.overlap if g >= 0}:
         members = np.flatnonzero(phase.steps.overlap == group)
         assert len(set(cost.start[members])) == 1
-        painting = phase.steps.repaints[members] * SOFTWARE.route_rewrite_cycles
+        painting = phase.steps.route_rewrites[members] * SOFTWARE.route_rewrite_cycles
         taken = cost.by_cause[members].sum(axis=1) - painting
         assert (taken > 0).sum() == 1, "the longest of them takes the time"
 
@@ -152,7 +152,7 @@ def test_halves_travel_two_to_a_word_and_odd_counts_round_up(accumulate: str) ->
     options = replace(OPTIONS, wafers=1, dtype="float16", accumulate=accumulate)
     program, fabric = compiled(options=options)
     phase, cost = program.decode, fabric.decode_cost(9)
-    step = int(np.flatnonzero(of_kind(phase.steps, AlongLine))[0])  # the look-up's all-reduce: 7 accumulators a PE
+    step = int(np.flatnonzero(is_of_type(phase.steps, AlongLine))[0])  # the look-up's all-reduce: 7 accumulators a PE
     words = -(-7 * ELEMENT_BYTES[accumulate] // 4)
     pattern = program.patterns[phase.steps.pattern[step]]
     assert cost.traffic.words[step] == words * len(pattern.messages) * 6

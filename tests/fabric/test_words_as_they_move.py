@@ -26,9 +26,9 @@ from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.program.phase import Phase
 from wse.program.steps import Slots
-from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import LineMessages
 from wse.program.transfers.transfer import Transfer
+from wse.program.transfers.transfer_types import transfer_of
 
 PROMPT, TOKENS = 7, 2
 WAFERS, ROWS, COLS = 2, 6, 34

@@ -163,10 +163,10 @@ def test_a_choice_of_several_among_many_looks_at_blocks_and_one_of_few_at_all() 
     """Of 256 in 16 blocks: 16 maxima and one more for each choice but the last, a look at blocks and at a block."""
     costs = pe_costs(WSE3, SOFTWARE, "float16", "float32")
     loop, last = SOFTWARE.loop_cycles, costs.vector(8, costs.f32)
-    short, found = costs.vector(16, costs.largest), costs.vector(16, costs.f32)
+    short, found = costs.vector(16, costs.max_f32), costs.vector(16, costs.f32)
     of_blocks = 24 * loop + 23 * short + 8 * (short + 2 * found)
     assert kernel_cycles("router_choose", costs, M=1, E=256, A=8, normalised=0) == of_blocks + last
-    whole = 2 * loop + costs.vector(9, costs.largest) + costs.vector(9, costs.f32)
+    whole = 2 * loop + costs.vector(9, costs.max_f32) + costs.vector(9, costs.f32)
     assert kernel_cycles("router_choose", costs, M=1, E=9, A=1, normalised=0) == whole + costs.vector(1, costs.f32)
 
 

@@ -45,14 +45,14 @@ def drawn(
         s["E"] = s["groups"] * s["size"]
     parts = int(rng.integers(1, 3))
     divisors = [n for n in range(1, cols + 1) if cols % n == 0]
-    stretches = int(rng.choice(divisors)) if rng.integers(0, 2) else 1
+    segments = int(rng.choice(divisors)) if rng.integers(0, 2) else 1
     plain = {
         "sigmoid": int(rng.integers(0, 2)),
         "chosen_groups": int(rng.integers(1, s.get("groups", 1) + 1)),
         "normalised": int(rng.integers(0, 2)),
         "scale_pico": SCALE_PICO,
-        "groups": int(rng.integers(1, cols // stretches + 1)),
-        "stretches": stretches,
+        "groups": int(rng.integers(1, cols // segments + 1)),
+        "segments": segments,
         "columns": cols,
         "P": int(rng.integers(1, M * A + 1)),
         "weighted": int(rng.integers(0, 2)),

@@ -38,7 +38,7 @@ NUMPY_TYPE = {
 }
 EPS = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 TINY = {"float32": 2.0**-146, "float16": 2.0**-24, "bfloat16": 2.0**-130}
-MOST_LANES = 128
+MAX_LANES = 128
 UNTOUCHED = 0x11
 """Byte between buffers and in lanes without a PE: a small finite number in every element type."""
 
@@ -70,7 +70,7 @@ def lanes_of(cols: int, spare: int = 0) -> tuple[int, int]:
 
     There are as few blocks as 128 lanes allow. ``spare`` lanes are added to each block.
     """
-    blocks = -(-cols // MOST_LANES)
+    blocks = -(-cols // MAX_LANES)
     return blocks, -(-cols // blocks) + spare
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored_values import store_values
 
-from tests.kernels.helpers import MOST_LANES, NUMPY_TYPE, ByteRange, from_lanes, lanes_of, lay_out, numbers, to_lanes
+from tests.kernels.helpers import MAX_LANES, NUMPY_TYPE, ByteRange, from_lanes, lanes_of, lay_out, numbers, to_lanes
 from wse.backends.execute.arena import Arena
 
 COLS = st.sampled_from([1, 2, 7, 127, 128, 129, 250, 257])
@@ -81,5 +81,5 @@ def test_blocks_are_few_and_nearly_all_lanes_have_a_pe(cols: int, blocks: int) -
     arena = Arena(2, cols, 0, 8)
     assert arena.blocks_per_row == blocks
     assert cols <= blocks * arena.lanes <= cols * 8 / 7
-    assert arena.lanes <= MOST_LANES
+    assert arena.lanes <= MAX_LANES
     assert arena.view("float32").shape == (2 * blocks, 2, arena.lanes)

@@ -18,12 +18,19 @@ from wse.compiler.pipeline import compile_choice
 from wse.compiler.symbolic import SymBuffer
 from wse.errors import WseBug
 from wse.program.program import Program
-from wse.program.steps import HOST, OPERAND_COUNT, Kind
-from wse.program.transfers.kinds import ADDRESSES, TRANSFERS, crossings_of, of_kind, operand_index, transfer_of
+from wse.program.steps import HOST, OPERAND_COUNT, StepKind
 from wse.program.transfers.messages import Translation
 from wse.program.transfers.patterns import FROM_CHOSEN, BetweenWafers
-from wse.program.transfers.stage_streams import HandOver
+from wse.program.transfers.stage_streams import StageTransfer
 from wse.program.transfers.transfer import Transfer
+from wse.program.transfers.transfer_types import (
+    ADDRESSES,
+    TRANSFERS,
+    crossings_of,
+    is_of_type,
+    operand_index,
+    transfer_of,
+)
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=30, prompt_tokens=(4,))
 CHOICE = Choice(bands=1, per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=5)
@@ -46,7 +53,7 @@ def program_of(case: str) -> Program:
 def transfers(program: Program, kind: type[Transfer] = Transfer) -> list[Transfer]:
     found = []
     for phase in program.phases:
-        steps = np.flatnonzero(phase.steps.kind == Kind.TRANSFER).tolist()
+        steps = np.flatnonzero(phase.steps.kind == StepKind.TRANSFER).tolist()
         found += [transfer_of(program, phase, step, program.cache_slots(8)) for step in steps]
     return [transfer for transfer in found if isinstance(transfer, kind)]
 
@@ -99,7 +106,7 @@ def test_only_wafers_with_chosen_experts_take_part() -> None:
     phase = program.decode
     step = next(
         step
-        for step in np.flatnonzero(of_kind(phase.steps, BetweenWafers) & phase.steps.routed).tolist()
+        for step in np.flatnonzero(is_of_type(phase.steps, BetweenWafers) & phase.steps.depends_on_experts).tolist()
         if transfer_of(program, phase, step, program.cache_slots(8)).crossings
     )
     everyone = transfer_of(program, phase, step, program.cache_slots(8))
@@ -120,5 +127,5 @@ def test_only_wafers_with_chosen_experts_take_part() -> None:
 def test_an_operand_that_a_kind_does_not_have_is_refused() -> None:
     builder = PhaseBuilder(4)
     source = SymBuffer(stage=0, name="x", use="activations", view="act", elements=4)
-    with pytest.raises(WseBug, match=r"HandOver has the operands .*got \['latencies'\]"):
-        builder.transfer(HandOver, source, elements=4, latencies=1)
+    with pytest.raises(WseBug, match=r"StageTransfer has the operands .*got \['latencies'\]"):
+        builder.transfer(StageTransfer, source, elements=4, latencies=1)

@@ -53,7 +53,7 @@ def test_passes_together_are_those_written_alone(
     traced: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together = traced("together.h5")
-    monkeypatch.setattr(recording, "MOST_PASSES", 1)
+    monkeypatch.setattr(recording, "MAX_PASSES", 1)
     alone = traced("alone.h5")
     assert problems(together) == problems(alone) == []
     with open_trace(together) as a, open_trace(alone) as b:
@@ -66,7 +66,7 @@ def test_passes_together_are_those_written_alone(
 
 
 def test_what_waits_is_written_when_a_run_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "MOST_S", 60.0)
+    monkeypatch.setattr(recording, "MAX_S", 60.0)
     prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=40, schedule="baseline"))
     partial = interrupted_run(prepared, tmp_path / "run.h5", heard=20)
     assert problems(partial) == []
@@ -102,7 +102,7 @@ def test_the_placement_can_be_read_before_anything_has_run_and_an_error_is_told(
 @pytest.mark.slow
 def test_at_every_flush_passes_are_there_with_all_they_send(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a kill at any moment would leave, against the whole run."""
-    monkeypatch.setattr(recording, "MOST_PASSES", 8)
+    monkeypatch.setattr(recording, "MAX_PASSES", 8)
     monkeypatch.setattr(write, "_BUFFER_BYTES", 1)
     left: list[Path] = []
     flushed = TraceWriter.flush
@@ -133,8 +133,8 @@ def test_passes_whose_writing_is_interrupted_are_left_out_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=40, schedule="baseline"))
-    monkeypatch.setattr(recording, "MOST_PASSES", 8)
-    monkeypatch.setattr(recording, "MOST_S", 60.0)
+    monkeypatch.setattr(recording, "MAX_PASSES", 8)
+    monkeypatch.setattr(recording, "MAX_S", 60.0)
     wrote = recording.RunRecorder.write_shifts
 
     def stop(recorder: recording.RunRecorder, phase: int, first_pass: int, *sent: Any) -> None:

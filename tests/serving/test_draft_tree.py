@@ -22,7 +22,7 @@ from wse.serving.drafts.speculation import (
     measured_curves,
 )
 from wse.serving.drafts.tree import (
-    MOST_NODES,
+    MAX_NODES,
     ROOT,
     DraftTree,
     Shares,
@@ -158,5 +158,5 @@ def test_acceptances_that_are_none_are_refused() -> None:
         "acceptances of the choices at position 1: 1.2 together; one alone can be accepted, so give at most 1"
     )
     assert "there is none" in refusal(BadInput, best_tree, [], 2)
-    for nodes in (0, MOST_NODES + 1):
-        assert refusal(BadInput, best_tree, [(0.5,)], nodes) == f"tree of {nodes} nodes: give 1 to {MOST_NODES}"
+    for nodes in (0, MAX_NODES + 1):
+        assert refusal(BadInput, best_tree, [(0.5,)], nodes) == f"tree of {nodes} nodes: give 1 to {MAX_NODES}"

@@ -155,7 +155,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_more_rows_than_a_file_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wse.studies.validate.measured.measurements.MOST_ROWS", 2)
+    monkeypatch.setattr("wse.studies.validate.measured.measurements.MAX_ROWS", 2)
     assert "line 4: more than 2 rows" in refusal(file_of(GOOD, GOOD, GOOD))
 
 

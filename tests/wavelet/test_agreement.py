@@ -37,7 +37,7 @@ FIRST = "chain"
 
 EXACT = {
     "chain", "star", "ring_all_reduce", "cache_shift", "edge_stream", "multicast", "diagonal_multicast",
-    "diagonal_stream", "gather", "gather in stretches", "ring_shift", "ring_align", "snake",
+    "diagonal_stream", "gather", "gather in segments", "ring_shift", "ring_align", "snake",
 }  # fmt: skip
 MEDIAN_PCT, WORST_PCT, LAYERS_PCT = 1.0, 5.0, 2.0
 

@@ -25,10 +25,10 @@ from wse.compiler.search.search import compile_model
 from wse.errors import BadMesh
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
-from wse.program.steps import COLUMNS, ROWS, Kind
-from wse.program.transfers.kinds import of_kind
+from wse.program.steps import COLUMNS, ROWS, StepKind
 from wse.program.transfers.patterns import AlongLine, CacheShift
-from wse.program.transfers.stage_streams import HandOver
+from wse.program.transfers.stage_streams import StageTransfer
+from wse.program.transfers.transfer_types import is_of_type
 from wse_mappings.cuts.cache_balance import CacheBalance
 
 PROMPT = tuple(range(1, 18))
@@ -104,16 +104,16 @@ def test_a_decoded_token_takes_the_cycles_that_the_fast_model_says(
     cost = Fabric(program, machine, software).decode_cost(length)
     ran = phase_run(program, program.decode, [length], machine, software)
     fast, alone = on_wafer(cost), program.decode.steps.overlap < 0
-    kernels = (program.decode.steps.kind == Kind.COMPUTE) & alone
+    kernels = (program.decode.steps.kind == StepKind.COMPUTE) & alone
     np.testing.assert_array_equal(ran.links, cost.links)
     np.testing.assert_array_equal(ran.step_cycles[kernels], fast[kernels])
-    apart = np.abs(ran.step_cycles - fast)[of_kind(program.decode.steps, CacheShift) & alone]
+    apart = np.abs(ran.step_cycles - fast)[is_of_type(program.decode.steps, CacheShift) & alone]
     assert apart.max(initial=0) <= (machine.stream_words_per_cycle < 1)
     deviation = 100 * (fast.sum() - ran.cycles) / ran.cycles
     assert abs(deviation) <= 10, f"wavelets {ran.cycles}, fast {fast.sum():.0f}, {deviation:+.1f} %"
-    moving = of_kind(program.decode.steps, AlongLine, HandOver) & alone
+    moving = is_of_type(program.decode.steps, AlongLine, StageTransfer) & alone
     deviation = 100 * (fast[moving].sum() - ran.step_cycles[moving].sum()) / ran.step_cycles[moving].sum()
-    assert abs(deviation) <= 10, f"patterns and hand-overs alone: {deviation:+.1f} %"
+    assert abs(deviation) <= 10, f"patterns and stage transfers alone: {deviation:+.1f} %"
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_chain_with_words_of_its_own_runs_beside_an_all_reduce(schedule: str) 
         moving = group[~np.array([steps.computes(step) for step in group])]
         assert steps.axis[moving].tolist() == [COLUMNS, ROWS]
         assert steps.in_chain[moving].tolist() == [False, True]
-        assert bool(steps.joined[moving[1]]) == ("joined-tasks" in schedule)
+        assert bool(steps.runs_in_previous_task[moving[1]]) == ("joined-tasks" in schedule)
         assert ran.step_cycles[group[0]] == pytest.approx(on_wafer(cost)[group].sum(), abs=3)
 
 
@@ -186,10 +186,10 @@ def test_a_slower_launch_delays_every_step_by_as_much(compiled: Session) -> None
     slower = replace(SOFTWARE, task_dispatch_cycles=SOFTWARE.task_dispatch_cycles + 7)
     after = phase_run(program, program.decode, [length], compiled.machine, slower)
     steps = program.decode.steps
-    turns = np.array([steps.turns(step) for step in range(len(steps))])
-    moved, dispatched = after.step_cycles - before.step_cycles, ~steps.joined & (steps.overlap < 0)
+    iterations = np.array([steps.iterations(step) for step in range(len(steps))])
+    moved, dispatched = after.step_cycles - before.step_cycles, ~steps.runs_in_previous_task & (steps.overlap < 0)
     assert dispatched.sum() < len(steps)
-    differing = np.flatnonzero(moved != 7 * turns * dispatched)
+    differing = np.flatnonzero(moved != 7 * iterations * dispatched)
     assert len(differing) <= 1  # the token that leaves beside other work
     assert not moved[differing].any()
 
@@ -199,7 +199,7 @@ def test_the_rectangle_between_two_regions_counts_too(compiled: Session, monkeyp
     check_size(program, machine)
     region = max(stage.rect.rows * stage.rect.cols for stage in program.stages)
     monkeypatch.setattr("wse.backends.wavelet.machine.LARGEST_PES", region)
-    if (of_kind(program.decode.steps, HandOver)).any():
+    if (is_of_type(program.decode.steps, StageTransfer)).any():
         with pytest.raises(BadMesh, match=f"at most {region:,}"):
             check_size(program, machine)
     else:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-_MOST: Final = 1 << 62
+_MAX_CODE: Final = 1 << 62
 
 
 def distinct_rows(columns: Sequence[Array]) -> tuple[Array, Array]:
@@ -34,12 +34,12 @@ def distinct_rows(columns: Sequence[Array]) -> tuple[Array, Array]:
         return np.zeros((0, len(columns)), np.int64), np.zeros(0, np.int64)
     digits = [column.astype(np.int64) for column in columns]
     spans = [int(digit.max()) - int(digit.min()) + 1 for digit in digits]
-    if math.prod(spans) > _MOST:  # the values are too far apart: replace them by their ranks
+    if math.prod(spans) > _MAX_CODE:  # the values are too far apart: replace them by their ranks
         digits = [np.unique(digit, return_inverse=True)[1] for digit in digits]
         spans = [int(digit.max()) + 1 for digit in digits]
     code, code_limit = np.zeros(len(columns[0]), np.int64), 1
     for digit, span in zip(digits, spans, strict=True):
-        if code_limit * span > _MOST:  # would overflow: replace the codes so far by their ranks
+        if code_limit * span > _MAX_CODE:  # would overflow: replace the codes so far by their ranks
             code = np.unique(code, return_inverse=True)[1]
             code_limit = int(code.max()) + 1
         code, code_limit = code * span + (digit - digit.min()), code_limit * span

@@ -13,8 +13,8 @@ from wse.compiler.symbolic import Block, SymAddress, SymPhase, distinct_phases
 from wse.errors import WseBug
 from wse.program.isa.instructions import KERNELS
 from wse.program.program import Buffer
-from wse.program.steps import Kind
-from wse.program.transfers.kinds import TRANSFERS
+from wse.program.steps import StepKind
+from wse.program.transfers.transfer_types import TRANSFERS
 
 
 def check(state: State, after: str) -> None:
@@ -131,7 +131,7 @@ def _users(state: State, phase: SymPhase, block: Block) -> str | None:
     if state.options.batch == 1:
         return None
     for step in block.steps:
-        computes = step.kind == Kind.COMPUTE
+        computes = step.kind == StepKind.COMPUTE
         counts = KERNELS[step.code].counters if computes else TRANSFERS[step.code].by_counters
         if counts and phase.user < 0 and step.loop not in block.over_users:
             name = KERNELS[step.code].name if computes else TRANSFERS[step.code].name

@@ -44,7 +44,7 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
         mesh_cols=wafer.mesh_cols,
         region=options.region,
         listed=options.listed,
-        listed_turned=options.listed_turned,
+        listed_transposed=options.listed_transposed,
         pe_bytes=float(wafer.sram_bytes_per_pe),
         row_share=options.cache.of(_row_share, 4)(replace(spec, layers=()), weight_types),
         column_bytes=column_bytes(spec, options),

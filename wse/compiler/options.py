@@ -114,7 +114,7 @@ class Options:
             react to what it has received, such as the logits of the preceding pass. They also come
             from the host if ``sampling`` is ``host``.
         listed: All regions, if a mapping file lists them.
-        listed_turned: Whether the listed regions are on the transposed mesh.
+        listed_transposed: Whether the listed regions are on the transposed mesh.
         mapping_file: The mapping file that lists the regions; empty without one.
         cache: Results that all compilations for the request share. Changed copies of the request
             share them, too.
@@ -142,7 +142,7 @@ class Options:
     verify_tokens: int = 0
     verify_ids: str = "wafer"
     listed: tuple[ListedRegion, ...] = ()
-    listed_turned: bool = False
+    listed_transposed: bool = False
     mapping_file: str = ""
     cache: ResultCache = field(default_factory=ResultCache, compare=False, repr=False)
 
@@ -218,7 +218,7 @@ class Choice:
         bands: Number of bands, one below the other, into which the mesh is divided.
         per_band: Maximum number of regions side by side in a band.
         mesh: Rows and columns of the part of each mesh that is used; None for the whole mesh.
-        turned: Whether the mesh is transposed, so that rows of regions run along its columns.
+        is_transposed: Whether the mesh is transposed, so that rows of regions run along its columns.
         prefill: Product of prefill, one of ``PREFILL_PRODUCTS``.
         prefill_chunk: Prompt tokens that are processed together.
         head_chunk: Vocabulary entries per column that are projected at a time.
@@ -234,7 +234,7 @@ class Choice:
     bands: int = 1
     per_band: int = 1
     mesh: tuple[int, int] | None = None
-    turned: bool = False
+    is_transposed: bool = False
     prefill: str
     prefill_chunk: int
     head_chunk: int

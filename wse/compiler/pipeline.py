@@ -16,7 +16,7 @@ from wse.compiler.passes.place import place
 from wse.compiler.passes.route import route
 from wse.compiler.passes.shard import shard
 from wse.compiler.state import State
-from wse.hardware.mesh import turned_wafer
+from wse.hardware.mesh import transposed_wafer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.graph import op_graph
 from wse.models.spec import ModelSpec
@@ -40,7 +40,7 @@ def first_state(
         options: What the user requested.
         choice: What a search decides: layout, chunk sizes and rewrites.
     """
-    mesh = turned_wafer(wafer) if choice.turned else wafer
+    mesh = transposed_wafer(wafer) if choice.is_transposed else wafer
     graph = op_graph(spec, options.scope)
     return State(spec=spec, wafer=mesh, software=software, options=options, choice=choice, graph=graph)
 

@@ -211,7 +211,7 @@ class State:
     ids: SymBuffer | None = None  # lower_ops: the token ids on the stage with the embedding, if there is one
     stages: tuple[Stage, ...] = ()  # place, allocate
     colour_uses: tuple[ColourUse, ...] = ()  # route
-    repaints: tuple[I32, ...] = ()  # route: rewrites of routes by each step, per phase
+    route_rewrites: tuple[I32, ...] = ()  # route: rewrites of routes by each step, per phase
     buffers: tuple[Buffer, ...] = ()  # allocate
     addresses: dict[SymBuffer, int] | None = None  # allocate: byte address
     program: Program | None = None  # emit

@@ -96,17 +96,17 @@ class SymStep:
     """One step of a block, before addresses and colours are assigned: a kernel call or a transfer.
 
     Attributes:
-        kind: Whether the step computes or transfers; a `Kind`.
+        kind: Whether the step computes or transfers; a `StepKind`.
         code: Index of the kernel or of the kind of transfer.
         pattern: Index of the pattern; -1 for steps without one.
         axis: Axis of the pattern's lines.
         view: Element view of what a transfer moves.
         op, loop, overlap: Indices of the op, the loop and the overlap group, counted within the
             block; -1 for no loop and no group.
-        routed: Whether the work depends on which experts are selected.
+        depends_on_experts: Whether the work depends on which experts are selected.
         operands: The operands, by index in the operand array.
-        joined: Whether the step runs in the same task as the preceding compute step, without a
-            dispatch of its own.
+        runs_in_previous_task: Whether the step runs in the same task as the preceding compute step,
+            without a dispatch of its own.
         over_heads: Whether the vectors of a kernel may run over heads instead of the elements of
             one head.
         in_chain: Whether a transfer is executed in order with the kernels of its overlap group.
@@ -122,9 +122,9 @@ class SymStep:
     op: int
     loop: int
     overlap: int
-    routed: bool
+    depends_on_experts: bool
     operands: dict[int, SymAddress | SymNumber]
-    joined: bool = False
+    runs_in_previous_task: bool = False
     over_heads: bool = False
     in_chain: bool = False
     tree: TreeSize | None = None
@@ -182,7 +182,8 @@ class BlockRun:
         op, step, loop, group: Indices in the phase of the block's first op, step, loop and overlap
             group.
         buffers: For each buffer of the block, the buffer that replaces it in this run.
-        joined: Whether the first step runs in the same task as the last step of the preceding run.
+        runs_in_previous_task: Whether the first step runs in the same task as the last step of the
+            preceding run.
     """
 
     block: Block
@@ -192,7 +193,7 @@ class BlockRun:
     loop: int
     group: int
     buffers: tuple[SymBuffer, ...]
-    joined: bool = False
+    runs_in_previous_task: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

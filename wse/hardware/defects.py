@@ -29,7 +29,7 @@ from wse.hardware.spec import WaferSpec
 from wse_mappings.mesh.faults import FabricFaults
 
 FILE_LIMIT_BYTES: Final = 2**24
-MOST_WAFERS: Final = 10_000
+MAX_WAFERS: Final = 10_000
 LARGEST_SEED: Final = 2**63 - 1
 _COLUMNS: Final = ("row", "col", "direction", "wafer")
 _ALL_WAFERS: Final = -1
@@ -45,7 +45,7 @@ class _Line(pydantic.BaseModel):
     row: Annotated[int, pydantic.Field(ge=0)]
     col: Annotated[int, pydantic.Field(ge=0)]
     direction: Literal["", "north", "east", "south", "west"] = ""
-    wafer: Annotated[int, pydantic.Field(ge=0, lt=MOST_WAFERS)] | Literal[""] = ""
+    wafer: Annotated[int, pydantic.Field(ge=0, lt=MAX_WAFERS)] | Literal[""] = ""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -176,7 +176,7 @@ def _parse_line(line_name: str, line: dict[str, str | None]) -> _Line:
         name, value = fault["loc"][0], repr(fault["input"])[:80]
         kinds = {
             "direction": "north, east, south, west or nothing",
-            "wafer": f"a number below {MOST_WAFERS:,} or nothing",
+            "wafer": f"a number below {MAX_WAFERS:,} or nothing",
         }
         allowed = kinds.get(str(name), "a whole number of at least 0")
         message = f"{line_name}: {name} = {value}: give {allowed}"

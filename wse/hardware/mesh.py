@@ -54,7 +54,7 @@ def mesh_on(wafer: WaferSpec, rows: int, cols: int) -> WaferSpec:
     return dataclasses.replace(wafer, mesh_rows=rows, mesh_cols=cols)
 
 
-def turned_wafer(wafer: WaferSpec) -> WaferSpec:
+def transposed_wafer(wafer: WaferSpec) -> WaferSpec:
     """Return a wafer with the rows and columns of its mesh swapped.
 
     Links along rows and along columns are equal.

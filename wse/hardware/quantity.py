@@ -12,7 +12,7 @@ _FACTOR: Final = re.compile(rf"[x×*]\s*({_NUMBER})")
 _PREFIXED: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?\s*[kKMG]i?")
 LONGEST: Final = 40
 """Maximum length of a quantity in characters. A longer text is assumed to be a mistake."""
-MOST_DIGITS: Final = 20
+MAX_DIGITS: Final = 20
 """Number of digits from which on integers are refused, as Python reads very long ones slowly."""
 
 TOKEN: Final = "token"
@@ -88,7 +88,7 @@ def whole_number(text: str, unit: str = "") -> int | None:
     """Return the integer in a text; None if the text is no integer.
 
     Args:
-        text: Fewer than MOST_DIGITS decimal digits, with an optional minus sign.
+        text: Fewer than MAX_DIGITS decimal digits, with an optional minus sign.
         unit: TOKEN or COUNT to accept prefixes, such as ``128k`` and ``1.5M``; "" for digits only.
 
     >>> whole_number("4096"), whole_number("4k")
@@ -99,7 +99,7 @@ def whole_number(text: str, unit: str = "") -> int | None:
     text = text.strip()
     digits = text.removeprefix("-")
     if digits.isascii() and digits.isdigit():
-        return int(text) if len(digits) < MOST_DIGITS else None
+        return int(text) if len(digits) < MAX_DIGITS else None
     number = read_quantity(text, unit) if unit and _PREFIXED.fullmatch(text) else None
     return number if isinstance(number, int) else None
 

@@ -90,7 +90,7 @@ class NamedPattern:
     form: tuple[str, str] | None = None
     reduce: LineReduce | None = None
 
-    def of_words(self, words: int, level_cycles: int) -> Callable[[int], LineSchedule]:
+    def for_words(self, words: int, level_cycles: int) -> Callable[[int], LineSchedule]:
         """Return the function from the number of PEs to the pattern, for a fixed number of words.
 
         Calls with the same arguments return the same cached object.
@@ -106,7 +106,7 @@ def _for_words(
     return lambda length: make(length, words, level_cycles)
 
 
-def kept_pattern(name: str) -> NamedPattern:
+def cached_pattern(name: str) -> NamedPattern:
     """Return the pattern of a name as `named_pattern` does, but cached.
 
     If the name refers to a user's file, the cached pattern is used until the file changes. Raises

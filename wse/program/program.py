@@ -90,7 +90,7 @@ class Buffer:
 class ColourUse:
     """Router colours that one pattern uses in one stage.
 
-    The colours are ``first`` to ``first + colours - 1``. If ``repainted`` is true, several patterns
+    The colours are ``first`` to ``first + colours - 1``. If ``is_rewritten`` is true, several patterns
     use these colours one after another, and the routes are rewritten at run time.
     """
 
@@ -99,7 +99,7 @@ class ColourUse:
     axis: int
     first: int
     colours: int
-    repainted: bool
+    is_rewritten: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -109,7 +109,7 @@ class Program:
     Attributes:
         model_name, mapping_name, wafer_name: Names for people.
         wafer_rows, wafer_cols, wafers: Mesh of each wafer, and the number of wafers.
-        turned: True if the mesh of the Program is transposed: its rows are columns of the wafer.
+        is_transposed: True if the mesh of the Program is transposed: its rows are columns of the wafer.
         sram_bytes_per_pe: SRAM of a PE, even if the stages need more.
         prefill_name: Distributed product of prefill: ``mesh-gemm``, ``mesh-gemm-own-weights`` or
             ``thin-gemm``.
@@ -142,7 +142,7 @@ class Program:
     wafer_rows: int
     wafer_cols: int
     wafers: int
-    turned: bool
+    is_transposed: bool
     sram_bytes_per_pe: int
     prefill_name: str
     element_types: tuple[str, ...]

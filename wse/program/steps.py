@@ -38,14 +38,14 @@ HOST = -1
 """Index that stands for the host where wafers are expected."""
 
 
-class Kind(IntEnum):
+class StepKind(IntEnum):
     """Type of a step: computation or transfer."""
 
     COMPUTE = 0  # one kernel on every PE of a rectangle
-    TRANSFER = 1  # words that move, with one of the transfer types of `wse.program.transfers.kinds`
+    TRANSFER = 1  # words that move, with one of the transfer types of `wse.program.transfers.transfer_types`
 
 
-_COMPUTE: Final = int(Kind.COMPUTE)  # a global int, because looking up an enum member would dominate `computes`
+_COMPUTE: Final = int(StepKind.COMPUTE)  # a global int, because looking up an enum member would dominate `computes`
 
 ROWS, COLUMNS = 0, 1
 """Axis of a pattern's lines: along rows (east-west) or along columns (north-south)."""
@@ -73,7 +73,7 @@ class Steps:
     a key for values that are derived from the steps.
 
     Attributes:
-        kind: int32 ``[steps]``, a Kind.
+        kind: int32 ``[steps]``, a StepKind.
         code: int32 ``[steps]``. COMPUTE: index into ``instructions.KERNELS``. TRANSFER: index into
             ``kinds.TRANSFERS``.
         pattern: int32 ``[steps]``, index into ``Program.patterns``; -1 for steps without a pattern.
@@ -86,11 +86,12 @@ class Steps:
             time. -1 for a step that runs alone.
         in_chain: bool ``[steps]``. The kernels of an overlap group form a chain: each starts when
             the one before has finished. True for a transfer that is a link of this chain.
-        repaints: int32 ``[steps]``, how often the step's routes are rewritten, summed over the
-            iterations of its loop.
-        routed: bool ``[steps]``, True if the work of a step depends on which experts were chosen.
-        joined: bool ``[steps]``, True if a step runs in the task of the preceding compute step, so
-            that no task is dispatched for it.
+        route_rewrites: int32 ``[steps]``, how often the step's routes are rewritten, summed over
+            the iterations of its loop.
+        depends_on_experts: bool ``[steps]``, True if the work of a step depends on which experts
+            were chosen.
+        runs_in_previous_task: bool ``[steps]``, True if a step runs in the task of the preceding
+            compute step, so that no task is dispatched for it.
         over_heads: bool ``[steps]``, True if a kernel may vectorise over heads instead of over the
             elements of a head. It does so if that needs fewer cycles. The sums are the same.
         fixed, per_slot, per_round, odd, per_slot_round, per_pair: int64 ``[steps, OPERAND_COUNT]``;
@@ -111,9 +112,9 @@ class Steps:
     loop: I32
     overlap: I32
     in_chain: npt.NDArray[np.bool_]
-    repaints: I32
-    routed: npt.NDArray[np.bool_]
-    joined: npt.NDArray[np.bool_]
+    route_rewrites: I32
+    depends_on_experts: npt.NDArray[np.bool_]
+    runs_in_previous_task: npt.NDArray[np.bool_]
     over_heads: npt.NDArray[np.bool_]
     fixed: I64
     per_slot: I64
@@ -160,7 +161,7 @@ class Steps:
         arrays["fixed"] = arrays["fixed"] - arrays["per_pair"] * (self.most_pairs[step] - pairs)
         return replace(self, **arrays, most_pairs=np.array([pairs], np.int64))
 
-    def turns(self, step: int) -> int:
+    def iterations(self, step: int) -> int:
         """Return the number of times that a step runs: the iterations of its loop, or 1."""
         return 1 if self.loop[step] < 0 else int(self.loops[int(self.loop[step]), 2])
 
@@ -177,9 +178,9 @@ _OF_STEPS = (
         "loop",
         "overlap",
         "in_chain",
-        "repaints",
-        "routed",
-        "joined",
+        "route_rewrites",
+        "depends_on_experts",
+        "runs_in_previous_task",
         "over_heads",
     ),
 )

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-MOST_USERS: Final = 2**40
+MAX_USERS: Final = 2**40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class StreamingBound:
         return batch / self.seconds(batch)
 
     def users_for(self, wanted_tokens_per_s: float) -> int | None:
-        """Return the smallest batch that gives a total throughput; None beyond `MOST_USERS`.
+        """Return the smallest batch that gives a total throughput; None beyond `MAX_USERS`.
 
         The throughput rises with the batch, because the bytes of a pass grow more slowly than the
         batch.
@@ -91,7 +91,7 @@ class StreamingBound:
         low, high = 0, 1  # low is too small
         while self.tokens_per_s(high) < wanted_tokens_per_s:
             low, high = high, 2 * high
-            if high > MOST_USERS:
+            if high > MAX_USERS:
                 return None
         while high - low > 1:
             middle = (low + high) // 2

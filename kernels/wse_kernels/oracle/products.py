@@ -226,7 +226,7 @@ def expert_out(pe, x, w, pairs, out, P, M, K, N, local_experts, weighted, column
 
 
 def expert_bias(
-    pe, x, bias, pairs, P, M, N, parts, local_experts, stride, by_token, weighted, share, columns, groups, stretches
+    pe, x, bias, pairs, P, M, N, parts, local_experts, stride, by_token, weighted, share, columns, groups, segments
 ):
     """Add the biases of experts that this PE stores to the sums of their pairs or tokens.
 
@@ -241,9 +241,9 @@ def expert_bias(
         P, M, N, parts, local_experts: Maximum pairs; tokens; outputs per part; parts; experts.
         stride, share: Elements from one row of ``x`` to the next; biases of a part on one PE.
         by_token, weighted: As above.
-        columns, groups, stretches: Mesh columns; groups of columns per segment; segments.
+        columns, groups, segments: Mesh columns; groups of columns per segment; segments.
     """
-    width = columns // stretches
+    width = columns // segments
     starts = np.cumsum([0, *[width // groups + (g < width % groups) for g in range(groups)]])
     col = pe.col % width
     place = col - starts[np.searchsorted(starts, col, side="right") - 1] if by_token else pe.row

@@ -136,7 +136,7 @@ def chosen_softmax(pe, ids, weights, M, A, scale_pico):
     pe.write("f32", weights, exps / (total + LEAST_SUM)[:, None] * np.float32(scale_pico * PICO))
 
 
-def expert_pairs(pe, ids, weights, pairs, M, A, P, experts, groups, columns, stretches):
+def expert_pairs(pe, ids, weights, pairs, M, A, P, experts, groups, columns, segments):
     """Write the list of the pairs (token, expert) whose expert is stored in this PE's column.
 
     Reference for the kernel of the same name, on a single PE.
@@ -146,12 +146,12 @@ def expert_pairs(pe, ids, weights, pairs, M, A, P, experts, groups, columns, str
         ids, weights: Addresses of the selected ids and of their routing weights [M, A].
         pairs: Address of the list: the count, then (token, expert, weight) for each pair.
         M, A, P: Tokens; experts per token; maximum number of pairs.
-        experts, groups, columns, stretches: Experts in all; groups per segment; mesh columns;
+        experts, groups, columns, segments: Experts in all; groups per segment; mesh columns;
             segments.
     """
-    segment, col = divmod(pe.col, int(columns // stretches))
-    group = int(np.searchsorted(_starts(columns // stretches, groups), col, side="right")) - 1
-    segment_start, segment_end = _starts(experts, stretches)[segment : segment + 2]
+    segment, col = divmod(pe.col, int(columns // segments))
+    group = int(np.searchsorted(_starts(columns // segments, groups), col, side="right")) - 1
+    segment_start, segment_end = _starts(experts, segments)[segment : segment + 2]
     first, end = segment_start + _starts(segment_end - segment_start, groups)[group : group + 2]
     chosen_ids, weight = pe.read("f32", ids, M * A), pe.read("f32", weights, M * A)
     in_column = [p for p in range(M * A) if first <= int(chosen_ids[p]) < end][:P]

@@ -51,14 +51,14 @@ class ExpertGroups:
             padding.
         segments: (first column, number of columns) of each group. Every segment of columns has the
             same number of groups.
-        stretches: Number of equal segments of columns. A group belongs to one of them.
+        segment_count: Number of equal segments of columns. A group belongs to one of them.
     """
 
     size: int
     experts: I32
     features: I32
     segments: tuple[tuple[int, int], ...]
-    stretches: int = 1
+    segment_count: int = 1
 
     @property
     def experts_per_col(self) -> int:
@@ -110,16 +110,16 @@ def _rows(groups: ExpertGroups) -> I32:
     return rows.reshape(len(rows), -1)
 
 
-def columns_of_expert(cols: int, count: int, placement: str, stretches: int = 1) -> int:
+def columns_of_expert(cols: int, count: int, placement: str, segment_count: int = 1) -> int:
     """Return the number of columns over which an expert is divided, in the narrowest group.
 
     Args:
         cols, count: Number of columns; number of experts.
         placement: Placement of experts, as in EXPERT_PLACEMENTS.
-        stretches: Number of equal segments of columns.
+        segment_count: Number of equal segments of columns.
     """
-    segment_cols = cols // stretches
-    return segment_cols // _groups_of_segment(segment_cols, count, placement, stretches)
+    segment_cols = cols // segment_count
+    return segment_cols // _groups_of_segment(segment_cols, count, placement, segment_count)
 
 
 def expert_places(cols: int, count: int, size: int, placement: str) -> int:
@@ -145,21 +145,21 @@ def experts_of_column(cols: int, count: int, placement: str) -> int:
     return ceil_div(count, _groups_of_segment(cols, count, placement, 1))
 
 
-def _groups_of_segment(segment_cols: int, count: int, placement: str, stretches: int) -> int:
+def _groups_of_segment(segment_cols: int, count: int, placement: str, segment_count: int) -> int:
     """Return the number of groups in each segment of columns, for a placement of experts.
 
     Args:
-        segment_cols, stretches: Columns of a segment; number of segments.
+        segment_cols, segment_count: Columns of a segment; number of segments.
         count, placement: Number of experts; their placement, as in EXPERT_PLACEMENTS.
     """
     if placement in (DISTRIBUTED, AUTO):
         return 1
     groups = count if placement == DEDICATED else min(int(placement), count)
-    return min(ceil_div(groups, stretches), segment_cols)
+    return min(ceil_div(groups, segment_count), segment_cols)
 
 
 def expert_groups(
-    cols: int, count: int, size: int, placement: str, stretches: int = 1, feature_group: int = 0
+    cols: int, count: int, size: int, placement: str, segment_count: int = 1, feature_group: int = 0
 ) -> ExpertGroups:
     """Assign experts and their features to columns.
 
@@ -167,23 +167,23 @@ def expert_groups(
     be empty.
 
     Args:
-        cols, stretches: Number of columns; number of equal segments of columns.
+        cols, segment_count: Number of columns; number of equal segments of columns.
         count, size: Number of experts; features of an expert.
         placement: Placement of experts, as in EXPERT_PLACEMENTS.
         feature_group: Number of features that are kept together; 0 to divide features evenly.
     """
-    segment_cols = cols // stretches
-    groups = _groups_of_segment(segment_cols, count, placement, stretches)
+    segment_cols = cols // segment_count
+    groups = _groups_of_segment(segment_cols, count, placement, segment_count)
     segment_experts, widths = [], [columns for _, columns in balanced_segments(segment_cols, groups)]
-    for start, expert_count in balanced_segments(count, stretches):
-        group_experts = np.full((groups, ceil_div(ceil_div(count, stretches), groups)), -1, np.int32)
+    for start, expert_count in balanced_segments(count, segment_count):
+        group_experts = np.full((groups, ceil_div(ceil_div(count, segment_count), groups)), -1, np.int32)
         for group, (first, size_of_group) in enumerate(balanced_segments(expert_count, groups)):
             group_experts[group, :size_of_group] = np.arange(start + first, start + first + size_of_group)
         segment_experts.append(np.repeat(group_experts, widths, axis=0))
     place = np.concatenate([np.arange(columns, dtype=np.int32) for columns in widths])
     place_features = blocks(size, min(widths), feature_group)
     place_features = np.pad(place_features, ((0, max(widths) - min(widths)), (0, 0)), constant_values=-1)
-    features = place_features[np.tile(place, stretches)]
+    features = place_features[np.tile(place, segment_count)]
     experts = np.concatenate(segment_experts)
     return ExpertGroups(
         size=size,
@@ -191,8 +191,8 @@ def expert_groups(
         features=features,
         segments=tuple(
             (segment * segment_cols + first, columns)
-            for segment in range(stretches)
+            for segment in range(segment_count)
             for first, columns in balanced_segments(segment_cols, groups)
         ),
-        stretches=stretches,
+        segment_count=segment_count,
     )

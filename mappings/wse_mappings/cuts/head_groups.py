@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wse_mappings.cuts.split import I32, balanced_segments, ceil_div, middle_stretch, on_the_middle, padded_blocks
+from wse_mappings.cuts.split import I32, balanced_segments, ceil_div, middle_segment, on_the_middle, padded_blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -83,7 +83,7 @@ class HeadGroups:
 
     def on_the_middle(self, cols: int) -> HeadGroups:
         """Return the assignment placed on the middle columns of a wider region."""
-        first, _ = middle_stretch(len(self.features), cols)
+        first, _ = middle_segment(len(self.features), cols)
         return replace(
             self,
             kv_heads=on_the_middle(self.kv_heads, cols),
@@ -101,7 +101,7 @@ def head_groups(
     whole_pairs: bool = True,
     may_share: bool = True,
     mixed_pairs: bool = True,
-    stretches: int = 1,
+    segment_count: int = 1,
 ) -> HeadGroups:
     """Assign the features of KV heads to columns.
 
@@ -118,7 +118,7 @@ def head_groups(
        that with the fewest heads per group.
 
     Args:
-        cols, stretches: Number of columns; number of equal segments of columns.
+        cols, segment_count: Number of columns; number of equal segments of columns.
         kv_head_count, head_size: Number of KV heads; features of a head.
         rotary_size: Features that rotate, an even number from 0 to ``head_size``.
         whole_pairs: Whether rotary pairs stay on one column.
@@ -126,20 +126,20 @@ def head_groups(
         mixed_pairs: Whether features that do not rotate may use places of pairs.
     """
     # 1. Fewer columns than heads.
-    if cols // stretches < ceil_div(kv_head_count, stretches):
-        kv_heads = _whole_heads(kv_head_count, cols // stretches, stretches)
+    if cols // segment_count < ceil_div(kv_head_count, segment_count):
+        kv_heads = _whole_heads(kv_head_count, cols // segment_count, segment_count)
         features = np.tile(np.arange(head_size, dtype=np.int32), (cols, 1))
         single_columns = tuple((c, 1) for c in range(cols))
         return HeadGroups(kv_heads=kv_heads, features=features, rotated=rotary_size, segments=single_columns)
     # 2. Evenly divided features.
     if not whole_pairs:
-        segments = _groups(cols, kv_head_count, stretches)
+        segments = _groups(cols, kv_head_count, segment_count)
         return _assign_groups(kv_head_count, 1, segments, *_even_features(head_size, rotary_size, segments))
     # 3. Candidates: (heads of a group, its columns).
     candidates = [
-        (sharing, _groups(cols, kv_head_count // sharing, stretches))
+        (sharing, _groups(cols, kv_head_count // sharing, segment_count))
         for sharing in (_sharings(kv_head_count) if may_share else (1,))
-        if sharing == 1 or kv_head_count // sharing >= stretches
+        if sharing == 1 or kv_head_count // sharing >= segment_count
     ]
     # 4. Fewest places on a column.
     sharing, segments = min(
@@ -185,7 +185,7 @@ def head_groups_of_wafers(
     head_size: int,
     rotary_size: int,
     *,
-    stretches: int,
+    segment_count: int,
     whole_pairs: bool = True,
     mixed_pairs: bool = True,
 ) -> HeadGroups:
@@ -195,15 +195,17 @@ def head_groups_of_wafers(
     queries. Megatron-LM also copies KV heads if there are fewer than tensor-parallel ranks.
 
     Args:
-        cols, stretches: Number of columns; number of equal segments of columns, one per wafer.
+        cols, segment_count: Number of columns; number of equal segments of columns, one per wafer.
         kv_head_count, queries_per_kv: Number of KV heads; query heads per KV head.
         head_size, rotary_size, whole_pairs, mixed_pairs: As in `head_groups`.
     """
     divisors = [n for n in range(1, queries_per_kv + 1) if queries_per_kv % n == 0]
-    copy_counts = [n for n in divisors if kv_head_count * n >= stretches] or divisors[-1:]
+    copy_counts = [n for n in divisors if kv_head_count * n >= segment_count] or divisors[-1:]
     pairs = {"whole_pairs": whole_pairs, "mixed_pairs": mixed_pairs}
     groups = [
-        replace(head_groups(cols, kv_head_count * n, head_size, rotary_size, stretches=stretches, **pairs), copies=n)
+        replace(
+            head_groups(cols, kv_head_count * n, head_size, rotary_size, segment_count=segment_count, **pairs), copies=n
+        )
         for n in copy_counts
     ]
     return min(groups, key=lambda g: g.kv_heads_per_col * g.features_per_head * (queries_per_kv // g.copies + 2))
@@ -271,28 +273,32 @@ def _assign_groups(
     return HeadGroups(kv_heads=kv_heads, features=features, rotated=rotated, segments=tuple(segments))
 
 
-def _groups(cols: int, groups: int, stretches: int) -> list[tuple[int, int]]:
+def _groups(cols: int, groups: int, segment_count: int) -> list[tuple[int, int]]:
     """Return (first column, number of columns) of each of ``groups`` groups.
 
     Groups do not cross the borders of segments, unless there are fewer groups than segments.
     """
-    segment_cols = cols // stretches
-    if groups < stretches:
-        return [(first * segment_cols, count * segment_cols) for first, count in balanced_segments(stretches, groups)]
+    segment_cols = cols // segment_count
+    if groups < segment_count:
+        return [
+            (first * segment_cols, count * segment_cols) for first, count in balanced_segments(segment_count, groups)
+        ]
     return [
         (segment * segment_cols + first, count)
-        for segment, (_, segment_groups) in enumerate(balanced_segments(groups, stretches))
+        for segment, (_, segment_groups) in enumerate(balanced_segments(groups, segment_count))
         for first, count in balanced_segments(segment_cols, segment_groups)
     ]
 
 
-def _whole_heads(heads: int, segment_cols: int, stretches: int) -> I32:
+def _whole_heads(heads: int, segment_cols: int, segment_count: int) -> I32:
     """Return the whole heads of each column, ``[cols, heads of a column]``, with -1 for padding."""
-    result = np.full((stretches, segment_cols, ceil_div(ceil_div(heads, stretches), segment_cols)), -1, np.int32)
-    for segment, (first, segment_heads) in enumerate(balanced_segments(heads, stretches)):
+    result = np.full(
+        (segment_count, segment_cols, ceil_div(ceil_div(heads, segment_count), segment_cols)), -1, np.int32
+    )
+    for segment, (first, segment_heads) in enumerate(balanced_segments(heads, segment_count)):
         blocks = padded_blocks(segment_heads, segment_cols)
         result[segment, :, : blocks.shape[1]] = np.where(blocks < 0, np.int32(-1), blocks + np.int32(first))
-    return result.reshape(stretches * segment_cols, -1)
+    return result.reshape(segment_count * segment_cols, -1)
 
 
 def _even_features(head_size: int, rotary_size: int, segments: list[tuple[int, int]]) -> tuple[I32, int]:

@@ -48,13 +48,13 @@ def blocks_in_the_middle(extent: int, parts: int) -> I32:
 
 def first_in_the_middle(extent: int, parts: int) -> int:
     """Return the index of the first part that has indices in `blocks_in_the_middle`."""
-    return middle_stretch(ceil_div(extent, max(1, ceil_div(extent, parts))), parts)[0]
+    return middle_segment(ceil_div(extent, max(1, ceil_div(extent, parts))), parts)[0]
 
 
-def middle_stretch(count: int, parts: int) -> tuple[int, int]:
+def middle_segment(count: int, parts: int) -> tuple[int, int]:
     """Return the ``count`` parts in the middle of ``parts`` parts, as (first, count).
 
-    >>> middle_stretch(2, 5)
+    >>> middle_segment(2, 5)
     (1, 2)
     """
     return (parts - count) // 2, count
@@ -66,7 +66,7 @@ def on_the_middle(index: I32, parts: int) -> I32:
     >>> on_the_middle(padded_blocks(2, 2), 5).tolist()
     [[-1], [0], [1], [-1], [-1]]
     """
-    first, count = middle_stretch(len(index), parts)
+    first, count = middle_segment(len(index), parts)
     if count == parts:
         return index
     return np.pad(index, ((first, parts - first - count), (0, 0)), constant_values=-1)

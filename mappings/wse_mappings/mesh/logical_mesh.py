@@ -229,7 +229,7 @@ class LogicalMesh:
         return PathSegments(*np.array(segments, np.int64).reshape(-1, 5).T)
 
 
-class TurnedMesh:
+class TransposedMesh:
     """A transposed ``LogicalMesh``, for programs whose rows are the columns of the fabric.
 
     Results for the fabric are transposed, too: north and west are exchanged, and south and east.
@@ -265,9 +265,9 @@ class TurnedMesh:
 
     def physical_words(self, words: I64) -> I64:
         """Return the words on physical links, given those on logical links, both transposed."""
-        return turned_words(self.mesh.physical_words(turned_words(words)))
+        return transposed_words(self.mesh.physical_words(transposed_words(words)))
 
 
-def turned_words(words: I64) -> I64:
+def transposed_words(words: I64) -> I64:
     """Return words ``[4, rows, cols]`` (north, east, south, west) of a transposed mesh."""
     return words[::-1].transpose(0, 2, 1)

@@ -18,7 +18,7 @@ from wse_mappings.patterns.sampling import Case, Sizes, line_case
 from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
-def gather(length: int, lines: int, owners: Sequence[int], root: int, stretches: int = 1) -> LineSchedule:
+def gather(length: int, lines: int, owners: Sequence[int], root: int, segment_count: int = 1) -> LineSchedule:
     """Return the gather of part i of the words from PE ``owners[i]`` of each line to PE ``root``.
 
     The side whose last owner is nearer comes first. A PE may have several parts of one or two
@@ -29,18 +29,18 @@ def gather(length: int, lines: int, owners: Sequence[int], root: int, stretches:
         owners: PE that has each part, counted within a segment. Parts are cut as in
             `LineSchedule.parts`, and none may be empty.
         root: PE that receives all parts, counted within a segment.
-        stretches: Number of equal segments of a line, each with a gather of its own. Messages that
-            all segments send at the same time are adjacent.
+        segment_count: Number of equal segments of a line, each with a gather of its own. Messages
+            that all segments send at the same time are adjacent.
     """
     places = np.array(owners)
     sources_before, sources_after = np.flatnonzero(places < root), np.flatnonzero(places > root)
     sides = [side[np.argsort(np.abs(places[side] - root), kind="stable")] for side in (sources_before, sources_after)]
     sides.sort(key=lambda side: abs(int(places[side[-1]]) - root) if len(side) else 0)
     part = np.concatenate(sides).astype(np.int32)
-    starts = range(0, length, length // stretches)
+    starts = range(0, length, length // segment_count)
     messages = [(start + pe, start + root, Arrival.REPLACE) for pe in places[part].tolist() for start in starts]
     schedule = uniform_schedule("gather", length, lines, messages, colours=1, message_colours=[0] * len(messages))
-    return replace(schedule, parts=len(owners), part=np.repeat(part, stretches))
+    return replace(schedule, parts=len(owners), part=np.repeat(part, segment_count))
 
 
 def _sample(sizes: Sizes) -> Case:
@@ -55,15 +55,15 @@ def _sample(sizes: Sizes) -> Case:
 
 def _sample_in_segments(sizes: Sizes) -> Case:
     """Return a test case with a gather in a random number of segments of a line."""
-    stretches = 1 + sizes.number_below(min(4, sizes.length // 2))
-    length = sizes.length // stretches
+    segment_count = 1 + sizes.number_below(min(4, sizes.length // 2))
+    length = sizes.length // segment_count
     owners = sorted({sizes.number_below(length) for _ in range(min(length, sizes.words))})
-    schedule = gather(stretches * length, 1, owners, length // 2, stretches)
-    return line_case("gather in stretches", schedule, sizes, f"of {len(owners)} PEs in each of {stretches}")
+    schedule = gather(segment_count * length, 1, owners, length // 2, segment_count)
+    return line_case("gather in segments", schedule, sizes, f"of {len(owners)} PEs in each of {segment_count}")
 
 
 PATTERN = Pattern(
     name="gather",
-    samples={"gather": _sample, "gather in stretches": _sample_in_segments},
+    samples={"gather": _sample, "gather in segments": _sample_in_segments},
     collectives={"gather": LineCollective(make=lambda length, _: gather(length, 1, range(length), 0))},
 )

@@ -226,7 +226,7 @@ def _sample_of_segment(sizes: Sizes) -> Case:
         sizes.length, 1, Arrival.ADD, broadcast=True, segments=((first, count),), groups=groups, to_all=True
     )
     detail = f"of PEs {first} to {first + count - 1}" + ("" if groups is None else f", groups {groups[0]}")
-    return line_case("k_tree of a stretch", to_all, sizes, detail)
+    return line_case("k_tree of a segment", to_all, sizes, detail)
 
 
 def _on_line(length: int, number: int | None, *, broadcast: bool) -> LineSchedule:
@@ -240,7 +240,7 @@ PATTERN = Pattern(
     samples={
         "k_tree reduce": lambda sizes: _sample(sizes, broadcast=False),
         "k_tree all-reduce": lambda sizes: _sample(sizes, broadcast=True),
-        "k_tree of a stretch": _sample_of_segment,
+        "k_tree of a segment": _sample_of_segment,
     },
     collectives={
         "k_tree": LineCollective(make=partial(_on_line, broadcast=False), takes_number=True),

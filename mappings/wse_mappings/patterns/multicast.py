@@ -22,17 +22,19 @@ def _segment_multicast(root: int, start: int, end: int) -> list[tuple[int, int, 
 COLOURS = 2  # one for each direction
 
 
-def multicast(length: int, lines: int, root: int, stretches: int = 1, *, shared_colours: bool = False) -> LineSchedule:
+def multicast(
+    length: int, lines: int, root: int, segment_count: int = 1, *, shared_colours: bool = False
+) -> LineSchedule:
     """Return the multicast from one PE to all PEs of its line or segment.
 
     Args:
         length, lines: Number of PEs in a line; number of lines.
         root: Index of the sending PE in each line or segment.
-        stretches: Number of equal segments of a line, each with a multicast of its own.
+        segment_count: Number of equal segments of a line, each with a multicast of its own.
         shared_colours: Whether both directions use one colour, which the router of the root sends
             both ways.
     """
-    segment_length = length // stretches
+    segment_length = length // segment_count
     messages = [
         message
         for start in range(0, length, segment_length)

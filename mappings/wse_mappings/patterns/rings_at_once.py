@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wse_mappings.patterns.pattern import Pattern
 from wse_mappings.patterns.ring_shift import ring_align, ring_shift
-from wse_mappings.patterns.sampling import MOST_WORDS, Case, PlacedPattern, Sizes, columns_of, rows_of
+from wse_mappings.patterns.sampling import MAX_WORDS, Case, PlacedPattern, Sizes, columns_of, rows_of
 from wse_mappings.schedule import LineSchedule
 
 
@@ -28,7 +28,7 @@ def _rows_and_columns(schedule: LineSchedule, sizes: Sizes) -> Case:
     Rows and columns work at the same time, with different numbers of words.
     """
     side, words, round_ = schedule.length, sizes.words, sizes.number_below(len(schedule.variants))
-    column_words = min(MOST_WORDS, max(1, round(words * 2 ** sizes.rng.uniform(-2, 2))))
+    column_words = min(MAX_WORDS, max(1, round(words * 2 ** sizes.rng.uniform(-2, 2))))
     placed_patterns = (
         PlacedPattern(schedule=schedule, lines=rows_of(side, side), words=words, round_=round_),
         PlacedPattern(schedule=schedule, lines=columns_of(side, side), words=column_words, round_=round_),

@@ -11,9 +11,9 @@ from wse_mappings.schedule import COMBINING, LineSchedule
 
 LONGEST: Final = 128
 WIDEST: Final = 24  # PEs on a side of a square
-MOST_WORDS: Final = 4096
+MAX_WORDS: Final = 4096
 LEVEL_CYCLES: Final = 5  # of a level of depth on both generations: two ramps and one cycle
-MOST_STREAMED: Final = 400_000  # words into one PE; the reference model needs seconds for them
+MAX_STREAMED: Final = 400_000  # words into one PE; the reference model needs seconds for them
 
 Place = tuple[int, int]
 
@@ -65,7 +65,7 @@ class Sizes:
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
-        self.words = round(2 ** rng.uniform(0, np.log2(MOST_WORDS)))
+        self.words = round(2 ** rng.uniform(0, np.log2(MAX_WORDS)))
         self.length = round(2 ** rng.uniform(1, np.log2(LONGEST)))
         self.side = int(rng.integers(2, WIDEST + 1))
         self.cols = int(rng.integers(2, WIDEST + 1))
@@ -94,7 +94,7 @@ def line_case(name: str, schedule: LineSchedule, sizes: Sizes, detail: str = "")
         sizes: Random sizes, of which the number of words is used.
         detail: Other random choices, as text.
     """
-    words = min(sizes.words, MOST_STREAMED // schedule.length)
+    words = min(sizes.words, MAX_STREAMED // schedule.length)
     row = tuple((0, col) for col in range(schedule.length))
     line, round_ = sizes.number_below(schedule.variants.shape[1]), sizes.number_below(len(schedule.variants))
     placed_pattern = PlacedPattern(schedule=schedule, lines=((line, row),), words=words, round_=round_)

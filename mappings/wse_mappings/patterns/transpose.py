@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse_mappings.patterns.pattern import Pattern
-from wse_mappings.patterns.sampling import MOST_STREAMED, Case, PlacedPattern, Sizes
+from wse_mappings.patterns.sampling import MAX_STREAMED, Case, PlacedPattern, Sizes
 from wse_mappings.schedule import Arrival, LineSchedule, varied_schedule
 
 Bool = npt.NDArray[np.bool_]
@@ -112,7 +112,7 @@ def _hooks(side: int) -> Bool:
 
 def _sample(sizes: Sizes) -> Case:
     """Return a test case with the transpose of a square of random size."""
-    schedule, words = transpose(sizes.side), min(sizes.words, MOST_STREAMED // sizes.side**2)
+    schedule, words = transpose(sizes.side), min(sizes.words, MAX_STREAMED // sizes.side**2)
     lines = tuple((line, tuple(path)) for line, path in enumerate(transpose_paths(sizes.side)))
     placed_pattern = PlacedPattern(schedule=schedule, lines=lines, words=words)
     return Case(

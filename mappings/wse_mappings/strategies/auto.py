@@ -48,7 +48,7 @@ class Auto(Strategy):
                 if row_count * col_count < min_pes:
                     break
                 fits_untransposed = mesh[0] <= demand.mesh_rows and mesh[1] <= demand.mesh_cols
-                if (row_count, col_count) != (rows, cols) and not (layout.turned and fits_untransposed):
+                if (row_count, col_count) != (rows, cols) and not (layout.is_transposed and fits_untransposed):
                     yield layout._replace(mesh=mesh)
 
 

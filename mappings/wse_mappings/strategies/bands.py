@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.strategies.strategy import Demand, Layout, Strategy
 
-MOST_BANDS = 12
+MAX_BANDS = 12
 """Maximum number of bands that are tried.
 
 The number of regions is limited by the number of layers and tables per wafer.
@@ -29,11 +29,11 @@ class Bands(Strategy):
         """
         max_regions = 0 if demand.region is not None else ceil_div(demand.layers + 2, demand.wafers)
         is_square = demand.mesh_rows == demand.mesh_cols
-        for turned in (False,) if is_square else (False, True):
-            rows, cols = demand.mesh(turned=turned)
-            for bands in range(1, min(MOST_BANDS, max_regions, rows) + 1):
+        for is_transposed in (False,) if is_square else (False, True):
+            rows, cols = demand.mesh(is_transposed=is_transposed)
+            for bands in range(1, min(MAX_BANDS, max_regions, rows) + 1):
                 for per_band in range(1, min(ceil_div(max_regions, bands), cols) + 1):
-                    yield Layout(self.name, bands, per_band, turned)
+                    yield Layout(self.name, bands, per_band, is_transposed)
 
 
 STRATEGY = Bands()

@@ -8,7 +8,7 @@ from wse_mappings.cuts.split import ceil_div
 from wse_mappings.mesh.placement import even_bands
 from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy
 
-MOST_STAGES = 16
+MAX_STAGES = 16
 """Maximum number of regions per wafer that are tried if their shape is not stated."""
 
 
@@ -29,7 +29,7 @@ class Pipeline(Strategy):
         There is at most one region per layer. For listed regions there is exactly one layout.
         """
         if demand.listed:
-            return [Layout(self.name, 1, 1, demand.listed_turned)]
+            return [Layout(self.name, 1, 1, demand.listed_transposed)]
         per_wafer = demand.layers // demand.wafers
         if demand.region is not None:
             rows, cols = demand.region
@@ -39,7 +39,7 @@ class Pipeline(Strategy):
                 Layout(self.name, ceil_div(count, max_per_band), max_per_band)
                 for count in range(min(2, max_regions), max_regions + 1)
             ]
-        max_regions = min(per_wafer, demand.mesh_rows * demand.mesh_cols, MOST_STAGES)
+        max_regions = min(per_wafer, demand.mesh_rows * demand.mesh_cols, MAX_STAGES)
         counts = range(min(2, max_regions), max_regions + 1)
         cuts = dict.fromkeys(even_bands(demand.mesh_rows, demand.mesh_cols, count) for count in counts)
         return [Layout(self.name, bands, per_band) for bands, per_band in cuts]

@@ -63,7 +63,7 @@ class Demand:
         mesh_rows, mesh_cols: Size of the mesh of each wafer.
         region: Rows and columns of every region, if the request states them.
         listed: All regions, if the request lists them.
-        listed_turned: Whether the listed regions are on a transposed mesh.
+        listed_transposed: Whether the listed regions are on a transposed mesh.
         pe_bytes: SRAM of a PE, which no layout can exceed.
         row_share: Function from the rows of a region to the fraction of a column's bytes on its
             fullest PE.
@@ -91,7 +91,7 @@ class Demand:
     attention_bytes: tuple[float, ...] = ()
     region: tuple[int, int] | None = None
     listed: tuple[ListedRegion, ...] = ()
-    listed_turned: bool = False
+    listed_transposed: bool = False
     pe_bytes: float = math.inf
     row_share: Callable[[int], float] = lambda rows: 1 / rows
     column_bytes: Callable[[LayerRange, int], ColumnBytes] | None = None
@@ -110,9 +110,9 @@ class Demand:
         """Bytes of weights and cache of each layer, including experts."""
         return tuple(layer + experts for layer, experts in zip(self.layer_bytes, self.expert_bytes, strict=True))
 
-    def mesh(self, *, turned: bool) -> tuple[int, int]:
+    def mesh(self, *, is_transposed: bool) -> tuple[int, int]:
         """Return rows and columns of the mesh, exchanged if the mesh is transposed."""
-        return (self.mesh_cols, self.mesh_rows) if turned else (self.mesh_rows, self.mesh_cols)
+        return (self.mesh_cols, self.mesh_rows) if is_transposed else (self.mesh_rows, self.mesh_cols)
 
 
 class Layout(NamedTuple):
@@ -125,7 +125,7 @@ class Layout(NamedTuple):
         mapping: Name of the strategy.
         bands: Number of bands, one below the other.
         per_band: Maximum number of regions side by side in a band.
-        turned: Whether rows and columns of the mesh are exchanged first.
+        is_transposed: Whether rows and columns of the mesh are exchanged first.
         groups: Number of groups per line in the all-reduces of decode, as ``--groups``; None for
             the requested number.
         mesh: Rows and columns of the part of each wafer's mesh that is divided, from its first PE
@@ -138,7 +138,7 @@ class Layout(NamedTuple):
     mapping: str
     bands: int
     per_band: int
-    turned: bool = False
+    is_transposed: bool = False
     groups: int | None = None
     mesh: tuple[int, int] | None = None
     experts: str | None = None
@@ -155,7 +155,7 @@ class Layout(NamedTuple):
             return min(listed_region.rect.rows for listed_region in demand.listed), min(
                 listed_region.rect.cols for listed_region in demand.listed
             )
-        rows, cols = self.mesh or demand.mesh(turned=self.turned)
+        rows, cols = self.mesh or demand.mesh(is_transposed=self.is_transposed)
         return demand.region or (rows // self.bands, cols // self.per_band)
 
     def has_equal_squares(self, demand: Demand) -> bool:

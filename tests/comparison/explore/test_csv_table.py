@@ -63,12 +63,12 @@ def test_bad_tables_are_one_line(tmp_path: Path, text: str | bytes, message: str
 
 def test_more_than_a_page_shows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, "a,b\n" + "1,2\n" * 5)
-    monkeypatch.setattr(csv_table, "MOST_ROWS", 4)
+    monkeypatch.setattr(csv_table, "MAX_ROWS", 4)
     with pytest.raises(BadInput, match="has over 4 rows of 2 columns"):
         read_csv(path)
-    monkeypatch.setattr(csv_table, "MOST_ROWS", 5)
+    monkeypatch.setattr(csv_table, "MAX_ROWS", 5)
     assert len(read_csv(path)[0].words) == 5
-    monkeypatch.setattr(csv_table, "MOST_CELLS", 8)
+    monkeypatch.setattr(csv_table, "MAX_CELLS", 8)
     with pytest.raises(BadInput, match="has over 4 rows of 2 columns"):
         read_csv(path)
     monkeypatch.setattr(csv_table, "LIMIT_BYTES", 10)

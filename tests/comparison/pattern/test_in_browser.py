@@ -13,7 +13,7 @@ import pytest
 import wse
 from tests.inspect.page.conftest import browser, requested, wait_for  # noqa: F401
 
-MOST_STACKED = 8  # words drawn of those that wait at one side of a PE
+MAX_STACKED = 8  # words drawn of those that wait at one side of a PE
 COUNT_CIRCLES = """
 const drawn = CanvasRenderingContext2D.prototype.arc;
 window.circles = 0;
@@ -51,7 +51,7 @@ def words_at(cycle: int, animation: dict[str, Any], hop_cycles: int, ramp_cycles
         if start <= cycle:
             waiting[pe, came] -= 1
     assert min(waiting.values(), default=0) >= 0
-    return moving + sum(min(count, MOST_STACKED) for count in waiting.values())
+    return moving + sum(min(count, MAX_STACKED) for count in waiting.values())
 
 
 @pytest.mark.slow
@@ -79,7 +79,7 @@ def test_words_are_drawn_where_they_are_at_each_cycle(browser: Any, tmp_path: Pa
             assert (circles, told) == (expected, f"cycle {cycle} of {cycles}"), animation["name"]
             waited = max(waited, expected)
         assert circles == 0  # all have arrived
-    assert waited > MOST_STACKED // 2
+    assert waited > MAX_STACKED // 2
 
 
 @pytest.mark.slow

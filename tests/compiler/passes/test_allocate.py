@@ -20,7 +20,7 @@ from wse.compiler.state import State
 from wse.models.spec import ModelSpec
 from wse.program.isa.instructions import KERNELS
 from wse.program.program import Buffer
-from wse.program.steps import Kind
+from wse.program.steps import StepKind
 
 
 def allocated(state: State) -> State:
@@ -63,7 +63,7 @@ def replaced(state: State) -> set[tuple[frozenset[str], tuple[int, int]]]:
     for number, phase in enumerate(state.phases):
         for run in phase.steps.runs:
             for index, step in enumerate(run.block.steps):
-                for places in KERNELS[step.code].in_place if step.kind == Kind.COMPUTE else ():
+                for places in KERNELS[step.code].in_place if step.kind == StepKind.COMPUTE else ():
                     names = frozenset(step.operands[place].buffer.name for place in places)
                     found.add((names, (number, run.step + index)))
     return found

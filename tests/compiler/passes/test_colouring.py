@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from wse.compiler.passes.colouring import RouteDemand, Visits, colouring, repaint_count
+from wse.compiler.passes.colouring import RouteDemand, Visits, colouring, rewrite_count
 
 
 def demand(
@@ -34,8 +34,8 @@ def rewrites_of(one: RouteDemand, available: int) -> int:
     found = colouring(one, available)
     assert found is not None
     (((visits, _),),) = one.tokens
-    _, painted = repaint_count(visits, found.own, found.conflicts)
-    return repaint_count(visits, painted, found.conflicts)[0]
+    _, painted = rewrite_count(visits, found.own, found.conflicts)
+    return rewrite_count(visits, painted, found.conflicts)[0]
 
 
 def test_routes_with_room_for_all_are_never_rewritten() -> None:
@@ -75,5 +75,5 @@ def test_too_few_colours_have_no_answer(available: int) -> None:
 
 
 def test_a_rewrite_takes_away_what_shares_a_colour() -> None:
-    assert repaint_count(((0, 1), (1, 1), (0, 3)), 0, [0b10, 0b01]) == (5, 0b01)
-    assert repaint_count(((0, 1), (1, 1)), 0b11, [0, 0]) == (0, 0b11)
+    assert rewrite_count(((0, 1), (1, 1), (0, 3)), 0, [0b10, 0b01]) == (5, 0b01)
+    assert rewrite_count(((0, 1), (1, 1)), 0b11, [0, 0]) == (0, 0b11)

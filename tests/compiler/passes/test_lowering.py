@@ -15,10 +15,10 @@ from wse.compiler.state import State
 from wse.compiler.symbolic import SymPhase
 from wse.models.graph import op_graph, ops_in_order
 from wse.program.isa.instructions import KERNELS
-from wse.program.steps import Kind
-from wse.program.transfers.kinds import TRANSFERS
-from wse.program.transfers.stage_streams import Crossing, HandOver
+from wse.program.steps import StepKind
+from wse.program.transfers.stage_streams import Crossing, StageTransfer
 from wse.program.transfers.transfer import Transfer
+from wse.program.transfers.transfer_types import TRANSFERS
 
 
 def lowered(state: State) -> State:
@@ -33,12 +33,12 @@ def ops_of(phase: SymPhase) -> list[int]:
 
 def transfers_of(phase: SymPhase) -> list[type[Transfer]]:
     steps = [step for run in phase.steps.runs for step in run.block.steps]
-    return [TRANSFERS[step.code] for step in steps if step.kind == Kind.TRANSFER]
+    return [TRANSFERS[step.code] for step in steps if step.kind == StepKind.TRANSFER]
 
 
 def kernels_of(phase: SymPhase) -> set[str]:
     steps = [step for run in phase.steps.runs for step in run.block.steps]
-    return {KERNELS[step.code].name for step in steps if step.kind == Kind.COMPUTE}
+    return {KERNELS[step.code].name for step in steps if step.kind == StepKind.COMPUTE}
 
 
 def test_every_op_of_every_family_can_be_lowered() -> None:
@@ -95,8 +95,8 @@ def test_regions_hand_the_stream_over_and_wafers_cross_it() -> None:
     choice = replace(CHOICE, per_band=2)
     two = lowered(begin((3, 8), choice=choice, mapping="pipeline")).phases[-1]
     apart = lowered(begin((3, 4), wafers=2)).phases[-1]
-    assert {HandOver, Crossing} & {*transfers_of(one)} == set()
-    assert transfers_of(two).count(HandOver) == 2, "there, and back with the id"
+    assert {StageTransfer, Crossing} & {*transfers_of(one)} == set()
+    assert transfers_of(two).count(StageTransfer) == 2, "there, and back with the id"
     assert transfers_of(apart).count(Crossing) == 2
 
 

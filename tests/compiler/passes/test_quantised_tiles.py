@@ -22,7 +22,7 @@ from wse.models.tensors.model_tensors import is_linear, layer_shapes, stored_byt
 from wse.number_formats import CODINGS, codes_name
 from wse.program.isa.instructions import KERNELS
 from wse.program.program import Program
-from wse.program.steps import COLUMNS, ROWS, Kind
+from wse.program.steps import COLUMNS, ROWS, StepKind
 from wse.program.tiles import Tile, TilePart
 from wse.studies.results.placement import model_result
 from wse_mappings.cuts.layer_parts import Parts
@@ -159,7 +159,7 @@ def kernels_of(program: Program) -> set[str]:
         KERNELS[code].name
         for phase in program.phases
         for kind, code in zip(phase.steps.kind, phase.steps.code, strict=True)
-        if kind == Kind.COMPUTE
+        if kind == StepKind.COMPUTE
     }
 
 

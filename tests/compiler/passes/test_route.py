@@ -14,8 +14,8 @@ from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.errors import TooFewColours
 from wse.program.program import ColourUse, Program
-from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import AlongLine, CacheShift
+from wse.program.transfers.transfer_types import is_of_type
 
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))
 
@@ -35,22 +35,22 @@ def span(use: ColourUse) -> set[int]:
 def test_patterns_keep_to_the_colours_that_the_wafer_gives(colours: int, prefill: str) -> None:
     program = compiled((6, 6), colours, prefill)
     assert all(use.first >= 0 and use.first + use.colours <= colours for use in program.colour_uses)
-    own = [span(use) for use in program.colour_uses if not use.repainted]
+    own = [span(use) for use in program.colour_uses if not use.is_rewritten]
     assert sum(map(len, own)) == len(set().union(*own)), "patterns with colours of their own share none"
-    shared = set().union(*(span(use) for use in program.colour_uses if use.repainted))
+    shared = set().union(*(span(use) for use in program.colour_uses if use.is_rewritten))
     assert not shared & set().union(*own)
 
 
-def test_with_colours_for_all_nothing_is_repainted() -> None:
+def test_with_colours_for_all_no_route_is_rewritten() -> None:
     program = compiled((6, 6), 100, "mesh-gemm")
-    assert not any(use.repainted for use in program.colour_uses)
-    assert not any(phase.steps.repaints.any() for phase in program.phases)
+    assert not any(use.is_rewritten for use in program.colour_uses)
+    assert not any(phase.steps.route_rewrites.any() for phase in program.phases)
 
 
 def test_with_few_colours_routes_are_rewritten_and_a_token_counts_it() -> None:
     program = compiled((6, 6), 11, "mesh-gemm")
-    assert program.decode.steps.repaints.sum() > 0
-    assert of_kind(program.decode.steps, AlongLine, CacheShift)[program.decode.steps.repaints > 0].all()
+    assert program.decode.steps.route_rewrites.sum() > 0
+    assert is_of_type(program.decode.steps, AlongLine, CacheShift)[program.decode.steps.route_rewrites > 0].all()
 
 
 def test_patterns_that_run_together_never_share_a_colour() -> None:
@@ -60,7 +60,7 @@ def test_patterns_that_run_together_never_share_a_colour() -> None:
         by_name[use.pattern, use.axis].append(span(use))
     for phase in program.phases:
         groups = defaultdict(set)
-        for step in np.flatnonzero((phase.steps.overlap >= 0) & of_kind(phase.steps, AlongLine)):
+        for step in np.flatnonzero((phase.steps.overlap >= 0) & is_of_type(phase.steps, AlongLine)):
             pattern = program.patterns[phase.steps.pattern[step]]
             groups[int(phase.steps.overlap[step])].add((pattern.name, int(phase.steps.axis[step])))
         for group in groups.values():

@@ -29,7 +29,7 @@ from wse.errors import BadInput, UnknownName
 from wse.models.spec import Experts, ModelSpec
 from wse.program.isa.instructions import CODES, KERNELS
 from wse.program.program import Program
-from wse.program.steps import COLUMNS, ROWS, Kind, Steps
+from wse.program.steps import COLUMNS, ROWS, StepKind, Steps
 
 MESH, PROMPT = (9, 5), [5, 17, 40, 9, 33, 21, 8]
 SHARED = mixture_spec(MIXTURES["shared"])
@@ -53,12 +53,12 @@ def program_of(schedule: str, spec: ModelSpec | None = None, mesh: tuple[int, in
 def kernels_of(program: Program) -> Counter[str]:
     """Return the names of the kernels of a decoded token."""
     steps = program.decode.steps
-    return Counter(KERNELS[code].name for code in steps.code[steps.kind == Kind.COMPUTE])
+    return Counter(KERNELS[code].name for code in steps.code[steps.kind == StepKind.COMPUTE])
 
 
 def _runs(steps: Steps, kernel: str) -> npt.NDArray[np.bool_]:
     """Return which steps run a kernel, as a mask."""
-    return (steps.kind == Kind.COMPUTE) & (steps.code == CODES[kernel])
+    return (steps.kind == StepKind.COMPUTE) & (steps.code == CODES[kernel])
 
 
 def lines_of(program: Program, axis: int) -> int:
@@ -158,10 +158,10 @@ def test_a_layer_norm_takes_no_all_reduce_of_its_own_but_where_its_vectors_are_r
 def test_a_norm_rides_along_while_one_that_is_summed_with_it_waits() -> None:
     """Products with the source of queries come before the latent vector is read."""
     spec = latent_spec()
-    baseline, optimized = program_of(BASELINE, spec), program_of("norm-scales", spec)
-    assert lines_of(baseline, ROWS) - lines_of(optimized, ROWS) == spec.layer_count
-    steps = optimized.decode.steps
-    names = [KERNELS[code].name for code in steps.code[steps.kind == Kind.COMPUTE]]
+    released, fused = program_of(BASELINE, spec), program_of("norm-scales", spec)
+    assert lines_of(released, ROWS) - lines_of(fused, ROWS) == spec.layer_count
+    steps = fused.decode.steps
+    names = [KERNELS[code].name for code in steps.code[steps.kind == StepKind.COMPUTE]]
     assert names.count("sum_squares") == spec.layer_count + 1  # latent vectors, and before the head
     assert names.count("rms_scale") == spec.layer_count + 1
 
@@ -255,13 +255,13 @@ def test_joined_tasks_save_their_dispatch_and_nothing_else() -> None:
     for schedule in (BASELINE, "joined-tasks"):
         run = tiny_session(tiny_spec(), MESH, THIN_GEMM, PROMPT, 3, schedule=schedule)
         costs.append((run.fabric().decode_cost(len(PROMPT)), run.program.decode.steps))
-    (baseline, _), (joined, steps) = costs
-    assert np.array_equal(baseline.links, joined.links)
-    assert not any(steps.joined[s] and not steps.computes(s - 1) for s in range(1, len(steps)))
-    saved = SOFTWARE.task_dispatch_cycles * int(steps.joined.sum())
-    assert 0 < baseline.cycles - joined.cycles == pytest.approx(saved, abs=len(steps))
+    (released, _), (joined, steps) = costs
+    assert np.array_equal(released.links, joined.links)
+    assert not any(steps.runs_in_previous_task[s] and not steps.computes(s - 1) for s in range(1, len(steps)))
+    saved = SOFTWARE.task_dispatch_cycles * int(steps.runs_in_previous_task.sum())
+    assert 0 < released.cycles - joined.cycles == pytest.approx(saved, abs=len(steps))
     layers = np.array(run.program.op_layers)[steps.op]
-    assert steps.joined[np.flatnonzero(layers == 1)[0]]  # it adds to what the layer before has just added to
+    assert steps.runs_in_previous_task[np.flatnonzero(layers == 1)[0]]  # it adds to what the layer before added to
 
 
 def test_vectors_over_heads_save_work_of_kernels_that_have_heads_and_nothing_else() -> None:
@@ -368,17 +368,19 @@ def test_both_directions_of_a_level_share_colours_and_routes_are_rewritten_less_
     assert colours >= {("all_reduce", 5), ("all_reduce", 10)}  # those that the rewrite replaced are there, unused
     used = {shared.patterns[i].colours for i in shared.decode.steps.pattern if i >= 0}
     assert max(used) == 5
-    assert shared.decode.steps.repaints.sum() < baseline.decode.steps.repaints.sum()
+    assert shared.decode.steps.route_rewrites.sum() < baseline.decode.steps.route_rewrites.sum()
 
 
 def test_turns_are_worked_out_once_and_not_in_every_round_of_a_product_on_the_mesh() -> None:
     """A decoded token has a pattern during which to compute them; prefill by MeshGEMM has none."""
     program = tiny_session(tiny_spec(), (5, 5), MESH_GEMM, PROMPT, 3, schedule="early-turns").program
-    turns = {
-        phase.name: [phase.steps.turns(step) for step in np.flatnonzero(_runs(phase.steps, "rotary_turns")).tolist()]
+    iterations = {
+        phase.name: [
+            phase.steps.iterations(step) for step in np.flatnonzero(_runs(phase.steps, "rotary_turns")).tolist()
+        ]
         for phase in program.phases
     }
-    assert turns == {"prefill": [], "decode": [1] * 2}
+    assert iterations == {"prefill": [], "decode": [1] * 2}
 
 
 def test_queries_are_rotated_where_they_are_made_and_gathered() -> None:

@@ -21,8 +21,8 @@ from wse.compiler.options import Choice, Options, Rewrites
 from wse.compiler.pipeline import compile_choice
 from wse.program.program import Program
 from wse.program.steps import Slots
-from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import CacheShift
+from wse.program.transfers.transfer_types import is_of_type
 
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
 CHOICE = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=67)
@@ -88,7 +88,7 @@ def test_a_layers_words_are_those_of_its_steps(name: str) -> None:
         for (index, slots, lengths), times in runs.items():
             phase = program.phases[index]
             for step in np.flatnonzero(np.array(program.op_layers)[phase.steps.op] == layer).tolist():
-                if not of_kind(phase.steps, CacheShift)[step]:
+                if not is_of_type(phase.steps, CacheShift)[step]:
                     expected += times * moved(index, step, slots)
                 elif lengths:
                     shifted = traffic.shift_traffic(phase, step, slots, lengths)

@@ -50,7 +50,7 @@ def walked(pattern: LineSchedule, turns: int) -> np.ndarray[tuple[int, int, int]
 def test_line_loads_are_what_walking_gives(
     pattern: LineSchedule, turns: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loads, "MOST_EXPANDED", most)
+    monkeypatch.setattr(loads, "MAX_EXPANDED", most)
     assert np.array_equal(loads.line_loads(pattern, turns), walked(pattern, turns))
 
 

@@ -29,7 +29,7 @@ from wse.hardware.load import load_wafer
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.mesh.faults import FabricFaults
-from wse_mappings.mesh.logical_mesh import LogicalMesh, turned_words
+from wse_mappings.mesh.logical_mesh import LogicalMesh, transposed_words
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import multicast
@@ -44,7 +44,7 @@ CASES: dict[str, tuple[tuple[int, int], Options, Choice]] = {
     "one region": ((6, 5), OPTIONS, CHOICE),
     "three regions": ((9, 8), replace(OPTIONS, mapping="pipeline"), replace(CHOICE, bands=3)),
     "a region on two wafers": ((6, 5), replace(OPTIONS, mapping="tensor", wafers=2), CHOICE),
-    "turned": ((7, 6), replace(OPTIONS, mapping="auto"), replace(CHOICE, bands=2, turned=True)),
+    "transposed": ((7, 6), replace(OPTIONS, mapping="auto"), replace(CHOICE, bands=2, is_transposed=True)),
     "two wafers": ((6, 6), replace(OPTIONS, wafers=2), replace(CHOICE, prefill="mesh-gemm", prefill_chunk=6)),
 }
 TOKENS = 4
@@ -67,7 +67,7 @@ def costs_of(fabric: Fabric) -> list[PhaseCost]:
 
 def broken_meshes(program: Program) -> tuple[LogicalMesh, ...]:
     """Fabrics with three more rows and columns, and several dead PEs and links each."""
-    shape = (program.wafer_rows, program.wafer_cols)[:: -1 if program.turned else 1]
+    shape = (program.wafer_rows, program.wafer_cols)[:: -1 if program.is_transposed else 1]
     rows, cols = shape[0] + 3, shape[1] + 3
     found = []
     for seed in range(program.wafers):
@@ -83,7 +83,7 @@ def broken_meshes(program: Program) -> tuple[LogicalMesh, ...]:
 @pytest.mark.parametrize("name", CASES)
 def test_fabrics_without_defects_change_nothing(name: str) -> None:
     program = compiled(name)
-    rows, cols = (program.wafer_rows, program.wafer_cols)[:: -1 if program.turned else 1]
+    rows, cols = (program.wafer_rows, program.wafer_cols)[:: -1 if program.is_transposed else 1]
     meshes = (LogicalMesh.on(intact_fabric(rows, cols), rows, cols),) * program.wafers
     for plain, cost in zip(costs_of(fabric_of(program)), costs_of(fabric_of(program, meshes)), strict=True):
         for field in ("start", "by_cause", "contention", "streams", "links"):
@@ -101,7 +101,7 @@ def test_words_on_physical_links_are_those_that_execution_moved(name: str) -> No
         pass
     for _ in range(TOKENS):
         engine.decode()
-    turn = turned_words if program.turned else np.asarray
+    turn = transposed_words if program.is_transposed else np.asarray
     moved = [turn(mesh.physical_words(turn(words))) for mesh, words in zip(meshes, engine.link_words(), strict=True)]
     costs = costs_of(fabric_of(program, meshes))
     links = sum(cost.links for cost in costs)

@@ -150,23 +150,23 @@ def test_of_too_many_steps_those_of_generated_tokens_come_first_and_what_is_left
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path / "sample.h5")
-    monkeypatch.setattr(chosen_passes, "MOST_SLICES", 14)
+    monkeypatch.setattr(chosen_passes, "MAX_SLICES", 14)
     facts, whole = export(path, tmp_path / "t.json")
     assert facts.passes == 2
     assert facts.left_out_passes == 7
     assert len(steps_in(whole)) == 5 + 5
     assert [e["name"] for e in whole["traceEvents"] if e.get("cat") == "pass"] == ["decode 1", "decode 2"]
-    monkeypatch.setattr(chosen_passes, "MOST_SLICES", 4)
+    monkeypatch.setattr(chosen_passes, "MAX_SLICES", 4)
     with pytest.raises(BadTrace, match="a pass of 5 steps, at most 4 are written; use --to parquet"):
         export(path, tmp_path / "u.json")
     with h5py.File(path, "r+") as file:
         file["schedules/phase"][...] = 0
-    monkeypatch.setattr(chosen_passes, "MOST_SLICES", 14)
+    monkeypatch.setattr(chosen_passes, "MAX_SLICES", 14)
     facts, whole = export(path, tmp_path / "t.json")
     assert [e["name"] for e in whole["traceEvents"] if e.get("cat") == "pass"] == ["prefill 0", "prefill 1"]
     with pytest.raises(BadInput, match="--tokens 3-6: 23 steps, at most 14 are written; give fewer tokens"):
         export(path, tmp_path / "u.json", tokens="3-6")
-    monkeypatch.setattr(chosen_passes, "MOST_SLICES", 3)
+    monkeypatch.setattr(chosen_passes, "MAX_SLICES", 3)
     with pytest.raises(BadTrace, match="a pass of 8 steps, at most 3 are written; use --to parquet"):
         export(path, tmp_path / "u.json")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["sample.h5", "t.json"]

@@ -128,7 +128,7 @@ def test_what_is_not_logged_cannot_be_written(tmp_path: Path, monkeypatch: pytes
         export(path, out, wafer=1, cycles="90-99")
     with pytest.raises(BadInput, match=r"--cycles '9': give the first and the last cycle as FROM-TO"):
         export(path, out, wafer=1, cycles="9")
-    monkeypatch.setattr(simulator_log, "MOST_MOVES", 5)
+    monkeypatch.setattr(simulator_log, "MAX_MOVES", 5)
     with pytest.raises(BadInput, match=r"--to simulator-log: 6 events, at most 5 are written; choose with --cycles"):
         export(path, out, wafer=1)
     with TraceWriter(tmp_path / "none.h5", HEADER) as trace:

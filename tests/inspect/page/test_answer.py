@@ -101,7 +101,7 @@ def test_moves_of_the_last_logged_pass_are_those_of_the_trace(tmp_path: Path, mo
             assert column.tolist() == trace.steps(token)[name].tolist()
     for name in ("cycle", "step", "wafer", "row", "col", "direction"):
         assert facts["moves"]["columns"][name].tolist() == [*wanted[0][name], *wanted[1][name]]
-    monkeypatch.setattr(page_moves, "MOST_MOVES", 5)
+    monkeypatch.setattr(page_moves, "MAX_MOVES", 5)
     facts = view_trace(path, lambda values: values)
     assert facts["moves"]["columns"]["cycle"].tolist() == [0, 1, 1, 4]
     assert "Of 6 moves of wavelets the page plays the first 4." in facts["notes"]

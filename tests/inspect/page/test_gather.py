@@ -103,9 +103,9 @@ def test_a_run_that_was_stopped_says_so(tmp_path: Path) -> None:
 def test_what_is_cut_is_said_and_the_rest_is_the_costliest(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = view_trace(TRACES[1], kept)
     longest = max(schedule["steps"] for schedule in whole["schedules"])
-    monkeypatch.setattr(work, "MOST_PLACES", 10)
-    monkeypatch.setattr(memory, "MOST_ROWS", 30)
-    monkeypatch.setattr(timeline, "MOST_STEPS", longest)
+    monkeypatch.setattr(work, "MAX_PLACES", 10)
+    monkeypatch.setattr(memory, "MAX_ROWS", 30)
+    monkeypatch.setattr(timeline, "MAX_STEPS", longest)
     facts = view_trace(TRACES[1], kept)
     np.testing.assert_array_equal(facts["places"]["cycles"], whole["places"]["cycles"][:10])
     share = 100 * whole["places"]["cycles"][:10].sum() / whole["places"]["cycles"].sum()
@@ -125,7 +125,7 @@ def test_what_is_cut_is_said_and_the_rest_is_the_costliest(monkeypatch: pytest.M
 
 
 def test_a_sequence_that_is_longer_than_the_page_has_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timeline, "MOST_STEPS", 100)
+    monkeypatch.setattr(timeline, "MAX_STEPS", 100)
     facts = view_trace(TRACES[0], kept)
     assert facts["schedules"][0]["steps"] == len(facts["steps"]["op"]) == 100
     assert any(note.endswith("steps of the slowest token the timeline has the first 100.") for note in facts["notes"])

@@ -21,7 +21,7 @@ from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
-from wse.tracing.query.places.links import MOST_LINKS
+from wse.tracing.query.places.links import MAX_LINKS
 from wse.tracing.query.request import InspectRequest, inspect_trace
 from wse_traces import TraceWriter
 from wse_traces.schema import DIRECTIONS
@@ -107,9 +107,9 @@ def test_links_without_words_are_none(tmp_path: Path) -> None:
 
 def test_more_than_can_be_reported() -> None:
     with pytest.raises(
-        BadInput, match=rf"--top {MOST_LINKS + 1}: at most 1,000 links are reported; give a smaller number"
+        BadInput, match=rf"--top {MAX_LINKS + 1}: at most 1,000 links are reported; give a smaller number"
     ):
-        inspect_trace(InspectRequest(trace=Path("none.h5"), links=True, top=MOST_LINKS + 1)).to_dict()
+        inspect_trace(InspectRequest(trace=Path("none.h5"), links=True, top=MAX_LINKS + 1)).to_dict()
 
 
 @pytest.mark.parametrize(("column", "value"), [("pattern", 10**6), ("pattern", -5), ("row", 2**31 - 1), ("col", -9)])

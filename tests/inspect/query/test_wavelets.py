@@ -23,7 +23,7 @@ from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
-from wse.tracing.print.wavelets import MOST_LINES
+from wse.tracing.print.wavelets import MAX_LINES
 from wse.tracing.query.places import wavelets
 from wse.tracing.query.request import InspectRequest, inspect_trace
 from wse_traces import TraceWriter
@@ -150,10 +150,10 @@ def test_what_is_printed_is_short_and_fits_80_columns(
         assert "busiest PE" in told
         return
     rows = told.split("\n")[2:]
-    shown = [line.replace(",", "").split() for line in rows[:MOST_LINES]]
-    wanted = [[*map(str, move[:4]), MOVES[move[4]], str(move[5])] for move in sorted(moves)[:MOST_LINES]]
+    shown = [line.replace(",", "").split() for line in rows[:MAX_LINES]]
+    wanted = [[*map(str, move[:4]), MOVES[move[4]], str(move[5])] for move in sorted(moves)[:MAX_LINES]]
     assert shown == wanted
-    assert rows[MOST_LINES].split()[:3] == ["and", f"{len(moves) - MOST_LINES:,}", "more"]
+    assert rows[MAX_LINES].split()[:3] == ["and", f"{len(moves) - MAX_LINES:,}", "more"]
 
 
 def test_cycles_beside_the_log_are_refused(logged: tuple[dict[str, Any], Path, list[Move]]) -> None:
@@ -170,11 +170,11 @@ def test_more_than_can_be_replayed_at_once_is_refused(
     logged: tuple[dict[str, Any], Path, list[Move]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, path, moves = logged
-    monkeypatch.setattr(wavelets, "MOST_MOVES", len(moves))
+    monkeypatch.setattr(wavelets, "MAX_MOVES", len(moves))
     assert len(inspect_trace(InspectRequest(trace=path, cycles="0-999999")).to_dict()["wavelets"]["replayed"]) == len(
         moves
     )
-    monkeypatch.setattr(wavelets, "MOST_MOVES", len(moves) - 1)
+    monkeypatch.setattr(wavelets, "MAX_MOVES", len(moves) - 1)
     says = rf"--cycles 0-999999: {len(moves):,} moves, at most {len(moves) - 1:,} are replayed at once; give fewer"
     with pytest.raises(BadInput, match=says):
         inspect_trace(InspectRequest(trace=path, cycles="0-999999")).to_dict()

@@ -49,22 +49,22 @@ def test_one_wafer_adds_what_the_others_have_to_its_own(each: int, wafers: int, 
     assert sum(map(bool, held)) == 1
 
 
-@given(each=st.integers(1, 9), stretches=st.integers(1, 5), where=st.data())
-def test_a_multicast_in_stretches_stays_in_each(each: int, stretches: int, where: st.DataObject) -> None:
+@given(each=st.integers(1, 9), segment_count=st.integers(1, 5), where=st.data())
+def test_a_multicast_in_stretches_stays_in_each(each: int, segment_count: int, where: st.DataObject) -> None:
     root = where.draw(st.integers(0, each - 1))
-    held = replay(multicast(each * stretches, 1, root, stretches), list(range(each * stretches)))
-    assert held == [pe // each * each + root for pe in range(each * stretches)]
+    held = replay(multicast(each * segment_count, 1, root, segment_count), list(range(each * segment_count)))
+    assert held == [pe // each * each + root for pe in range(each * segment_count)]
 
 
-@given(each=st.integers(1, 9), stretches=st.integers(1, 5), heads=st.integers(1, 20))
-def test_heads_go_to_whole_stretches_or_stretches_to_whole_heads(each: int, stretches: int, heads: int) -> None:
-    groups = head_groups(each * stretches, heads, 8, 8, stretches=stretches)
-    of_stretch = groups.kv_heads.reshape(stretches, -1)
+@given(each=st.integers(1, 9), segment_count=st.integers(1, 5), heads=st.integers(1, 20))
+def test_heads_go_to_whole_stretches_or_stretches_to_whole_heads(each: int, segment_count: int, heads: int) -> None:
+    groups = head_groups(each * segment_count, heads, 8, 8, segment_count=segment_count)
+    of_stretch = groups.kv_heads.reshape(segment_count, -1)
     held = [sorted(set(row[row >= 0].tolist())) for row in of_stretch]
-    if heads >= stretches:
+    if heads >= segment_count:
         assert sorted(head for mine in held for head in mine) == list(range(heads)), "no head is on two stretches"
         found = [first // each for first, _ in groups.segments]
-        counts = [found.count(stretch) for stretch in range(stretches)]
+        counts = [found.count(stretch) for stretch in range(segment_count)]
         assert max(counts) - min(counts) <= 1
     else:
         assert {len(mine) for mine in held} == {1}
@@ -78,7 +78,7 @@ def test_copies_of_a_kv_head_stand_beside_their_part_of_its_queries(
 ) -> None:
     """Every query feature is on one column, together with the same feature of its keys."""
     size = 6
-    groups = head_groups_of_wafers(each * wafers, kv_heads, share, size, 4, stretches=wafers)
+    groups = head_groups_of_wafers(each * wafers, kv_heads, share, size, 4, segment_count=wafers)
     assert share % groups.copies == 0
     if kv_heads * share >= wafers:
         assert len(groups.segments) >= wafers, "no scores are summed over wafers"
@@ -98,5 +98,5 @@ def test_as_many_copies_are_taken_as_leave_the_fewest_weights() -> None:
 
     Each group has one query head.
     """
-    groups = head_groups_of_wafers(6000, 8, 8, 128, 128, stretches=8)
+    groups = head_groups_of_wafers(6000, 8, 8, 128, 128, segment_count=8)
     assert (groups.copies, groups.features_per_head) == (8, 2)

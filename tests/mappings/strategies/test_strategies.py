@@ -81,13 +81,13 @@ def test_a_search_tries_every_cut_once() -> None:
     assert len(set(cuts)) == len(cuts), "two strategies' layouts that do the same are both tried"
     of_pipeline = {layout._replace(mapping="") for layout in BUNDLED["pipeline"].layouts(asked, ())}
     assert of_pipeline <= set(cuts)
-    assert any(layout.turned for layout in layouts)
+    assert any(layout.is_transposed for layout in layouts)
 
 
 @pytest.mark.parametrize("steps", [1, 4])
 def test_smaller_layouts_are_on_the_mesh_and_have_room_for_the_bytes(steps: int) -> None:
     asked = demand(mesh_rows=100, mesh_cols=75, pe_bytes=0.5)
-    whole = Layout("bands", 2, 3, turned=True)
+    whole = Layout("bands", 2, 3, is_transposed=True)
     smaller = list(BUNDLED["auto"].smaller(asked, whole, steps))
     assert len(set(smaller)) == len(smaller) > 0
     least_pes = (sum(asked.whole_layer_bytes) + 7.0 + 9.0) / asked.wafers / asked.pe_bytes
@@ -104,7 +104,7 @@ def test_regions_of_a_stated_shape_fill_the_mesh_at_most() -> None:
     layouts = list(BUNDLED["pipeline"].layouts(demand(region=(12, 8), wafers=1), ()))
     assert layouts == [Layout("pipeline", 1, 2), Layout("pipeline", 2, 2), Layout("pipeline", 2, 2)]
     assert layouts[0].region(demand(region=(12, 8))) == (12, 8)
-    assert Layout("auto", 2, 4, turned=True).region(demand()) == (8, 6)
+    assert Layout("auto", 2, 4, is_transposed=True).region(demand()) == (8, 6)
 
 
 @pytest.mark.parametrize("block_parts", [2, 8])

@@ -23,8 +23,8 @@ from wse.backends.fabric.model import Fabric
 from wse.cli import main
 from wse.program.program import Program
 from wse.program.steps import ROWS, Slots
-from wse.program.transfers.kinds import of_kind, transfer_of
 from wse.program.transfers.patterns import AlongLine
+from wse.program.transfers.transfer_types import is_of_type, transfer_of
 from wse.reports.terminal_table import print_result
 from wse.studies.compile import reduces
 from wse.studies.compile.choose import compile_program
@@ -95,7 +95,7 @@ def cycles(prepared: PreparedRun, pattern: LineSchedule, words: int) -> float:
 def combining(program: Program) -> list[int]:
     """The steps of a token that combine words of several PEs."""
     phase = program.decode
-    moving = np.flatnonzero(of_kind(phase.steps, AlongLine)).tolist()
+    moving = np.flatnonzero(is_of_type(phase.steps, AlongLine)).tolist()
     return [s for s in moving if np.isin(program.patterns[phase.steps.pattern[s]].messages[:, 2], COMBINING).any()]
 
 
@@ -106,12 +106,12 @@ def test_every_step_is_in_a_row_with_the_cycles_that_the_token_is_charged(placed
     charged: Counter[tuple[str, str, int, float]] = Counter()
     for step in combining(program):
         launch = software.task_dispatch_cycles + software.vector_issue_cycles
-        repaints = phase.steps.repaints[step] * software.route_rewrite_cycles
+        route_rewrites = phase.steps.route_rewrites[step] * software.route_rewrite_cycles
         name, along = (
             program.patterns[phase.steps.pattern[step]].name,
             "rows" if phase.steps.axis[step] == ROWS else "columns",
         )
-        alone = float(cost.by_cause[step].sum()) - launch - repaints
+        alone = float(cost.by_cause[step].sum()) - launch - route_rewrites
         charged[name, along, transfer_of(program, phase, step, slots).words, alone] += 1
     told: Counter[tuple[str, str, int, float]] = Counter()
     for row in rows:
@@ -198,11 +198,11 @@ def test_patterns_that_are_no_k_tree(pattern: LineSchedule, expected: CombinedSe
 def test_no_more_pes_are_searched_than_the_limit(story: Placed, monkeypatch: pytest.MonkeyPatch) -> None:
     prepared, program, slots, rows = story
     assert all(list(row) == KEYS + SEARCHED for row in rows)
-    monkeypatch.setattr(reduces, "MOST_PES", 23)
+    monkeypatch.setattr(reduces, "MAX_PES", 23)
     some = rows_of(prepared, program, slots)
     assert [list(row) == KEYS + SEARCHED for row in some] == [i < 2 or row["pes"] == 3 for i, row in enumerate(rows)]
     assert [row["cycles"] for row in some] == [row["cycles"] for row in rows]
-    monkeypatch.setattr(reduces, "MOST_PES", 9)
+    monkeypatch.setattr(reduces, "MAX_PES", 9)
     short = rows_of(prepared, program, slots)
     assert all(list(row) == (KEYS + SEARCHED if row["pes"] == 3 else KEYS[:-2]) for row in short)
     assert {row["pes"] for row in short} == {3, 10}
@@ -213,15 +213,15 @@ def test_no_more_pes_are_searched_than_the_limit(story: Placed, monkeypatch: pyt
 def test_a_report_shows_the_most_expensive_and_what_was_not_searched(
     *, limit: int, told: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(reduces, "MOST_PES", limit)
+    monkeypatch.setattr(reduces, "MAX_PES", limit)
     monkeypatch.setenv("COLUMNS", "100")
     prepared = prepare(make_request(RunRequest, model="story", prompt_ids=(1, 2, 3), **ONE_REGION))
     report = compile_result(prepared, compile_program(prepared))
     rows = report.fabric.reduces
     print_result(report, sys.stdout)
     section = capsys.readouterr().out.partition("Reduces")[2].partition("Estimate")[0]
-    assert f"and {len(rows) - reduces.MOST_ROWS} more" in section
-    for row in rows[: reduces.MOST_ROWS]:
+    assert f"and {len(rows) - reduces.MAX_ROWS} more" in section
+    for row in rows[: reduces.MAX_ROWS]:
         if row.cheapest is not None:
             assert f"{row.cheapest_cycles:,.0f}: {row.cheapest[:15]}" in section
             assert f"{row.times_bound:.2f}" in section

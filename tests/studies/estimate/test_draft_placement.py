@@ -90,7 +90,7 @@ def test_a_small_draft_is_placed_on_pes_that_the_model_leaves_free() -> None:
     assert placed.compilation.program.fits
     for stage in chosen.program.stages:
         used = stage.rect
-        row, col, rows, cols = (used.col, used.row, used.cols, used.rows) if chosen.program.turned else used
+        row, col, rows, cols = (used.col, used.row, used.cols, used.rows) if chosen.program.is_transposed else used
         assert (
             row + rows <= rect.row
             or rect.row + rect.rows <= row

@@ -18,9 +18,9 @@ from wse.compiler.options import OPTIMIZED, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.program.isa.instructions import KERNELS
 from wse.program.program import Program
-from wse.program.steps import Kind
-from wse.program.transfers.kinds import of_kind
-from wse.program.transfers.stage_streams import Crossing, HandOver
+from wse.program.steps import StepKind
+from wse.program.transfers.stage_streams import Crossing, StageTransfer
+from wse.program.transfers.transfer_types import is_of_type
 from wse.serving.route import Visit, alone_cycles, as_loop, busy_cycles, visits_once
 from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.timing.stage_times import (
@@ -80,7 +80,7 @@ def test_a_stage_that_clears_a_place_for_words_is_visited_when_they_come() -> No
         replace(CHOICE, bands=2, per_band=1),
     )
     _, fabric, prefill, decode = costs(program, Fabric(program, wafer(8, 5, 1 << 20), SOFTWARE), (9,))
-    codes = [KERNELS[code].name for code in program.decode.steps.code[program.decode.steps.kind == Kind.COMPUTE]]
+    codes = [KERNELS[code].name for code in program.decode.steps.code[program.decode.steps.kind == StepKind.COMPUTE]]
     times = stage_times(fabric, prefill, decode)
     assert "clear" in codes
     assert all(visits_once(route) for route in times.prefill[:-1])
@@ -119,7 +119,7 @@ def test_the_bundled_model_loses_no_cycle(options: dict[str, Any]) -> None:
 def test_a_stage_works_for_its_own_steps_and_launches_what_leaves_it(*, tied: bool) -> None:
     program, fabric, prefill, decode = placed(tied=tied)
     times, phase = stage_times(fabric, prefill, decode), program.decode
-    moves = of_kind(phase.steps, HandOver, Crossing)
+    moves = is_of_type(phase.steps, StageTransfer, Crossing)
     launch = decode.by_cause[:, CAUSES.index("launch")]
     mine = np.where(moves, launch, decode.by_cause.sum(axis=1))
     work = busy_cycles([times.decode])
@@ -162,7 +162,7 @@ def test_a_crossing_keeps_the_link_for_its_bytes_and_its_latency_is_the_rest() -
     assert crossing.latency_cycles == ends + words + together - crossing.busy_cycles
 
 
-def test_a_hand_over_keeps_its_links_for_the_words_of_the_busiest() -> None:
+def test_a_stage_transfer_keeps_its_links_for_the_words_of_the_busiest() -> None:
     """Two regions side by side: one column sends ceil(40 / 6) words a row, one hop east."""
     _, fabric, prefill, decode = placed()
     times = stage_times(fabric, prefill, decode)

@@ -260,8 +260,8 @@ def test_turned_regions_go_by_rows_of_the_turned_mesh(tmp_path: Path) -> None:
     prepared = prepare(make_request(RunRequest, **asked))
     assert (prepared.wafer.mesh_rows, prepared.wafer.mesh_cols) == (22, 16)
     assert refusal(BadInput, prepare, make_request(RunRequest, **asked, mesh="20x16")) == (
-        "two.toml: region 1 has rows 0 to 5 and columns 10 to 21, beyond the 16x20 PEs, turned, of wse3; move it, make "
-        "it smaller, or give a larger mesh"
+        "two.toml: region 1 has rows 0 to 5 and columns 10 to 21, beyond the 16x20 PEs, transposed, of wse3; move it, "
+        "make it smaller, or give a larger mesh"
     )
     path.write_text("turned = 1\n", encoding="utf-8")
     assert refusal(BadMapping, load_mapping, path) == f"{path}: turned = 1: give true or false"

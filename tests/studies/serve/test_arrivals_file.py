@@ -70,7 +70,7 @@ def test_what_cannot_be_served_is_refused_with_its_row(tmp_path: Path, text: str
 
 
 def test_sizes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrivals_file, "MOST_ROWS", 2)
+    monkeypatch.setattr(arrivals_file, "MAX_ROWS", 2)
     with pytest.raises(BadInput, match=r"row 4: more than 2 requests"):
         read_arrivals(written(tmp_path, HEAD + 3 * "0,1,1\n"), 4096, "its context")
     monkeypatch.setattr(arrivals_file, "LIMIT_BYTES", 20)

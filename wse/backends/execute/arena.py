@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from wse.backends.execute.line_loads import LineLoads
 from wse.backends.execute.tiles import PatchShard
-from wse_kernels.library import MOST_LANES, compiled_kernel
+from wse_kernels.library import MAX_LANES, compiled_kernel
 
 VECTOR_LANES = 16  # float32 values of a 512-bit register
 CACHE_LINE_BYTES = 64
@@ -146,7 +146,7 @@ class Arena:
 
 def _block_shape(cols: int) -> tuple[int, int]:
     """Return the number of blocks of a mesh row, and of lanes of a block, with the lowest cost."""
-    min_blocks = -(-cols // MOST_LANES)
+    min_blocks = -(-cols // MAX_LANES)
     shapes = [(blocks, _lanes(-(-cols // blocks))) for blocks in range(min_blocks, 2 * min_blocks)]
     full_registers = [(blocks, lanes) for blocks, lanes in shapes[1:] if lanes % VECTOR_LANES == 0]
     return min(shapes[:1] + full_registers, key=lambda shape: shape[0] * (shape[1] + LANES_A_BLOCK))

@@ -24,12 +24,12 @@ from wse.program.isa.instructions import CODES, KERNELS, kernel_named
 from wse.program.isa.kernel import Kernel
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Kind, Slots, Steps
+from wse.program.steps import Slots, StepKind, Steps
 from wse_kernels.library import compiled_kernel
 
 BLOCK_S: Final = 1e-7
 """Approximate seconds of a core to start a block whose operands have been prefetched."""
-MOST_BYTES_AHEAD: Final = 8192
+MAX_BYTES_AHEAD: Final = 8192
 """Maximum size of an operand, over all lanes of a block, that is prefetched.
 
 Larger operands are prefetched well enough by hardware, once they are read sequentially.
@@ -177,14 +177,14 @@ class Binder:
             if operand.view and operand.extent is not None:
                 size = ELEMENT_BYTES[self._program.element_type(operand.view)] * arena.lanes
                 elements = kernel.elements(operand.name, operands)
-                if elements * size <= MOST_BYTES_AHEAD:
+                if elements * size <= MAX_BYTES_AHEAD:
                     ranges += [operands[kernel.index[operand.name]] * size, elements * size]
         return ranges
 
     def _reads_of_choices(self, phase: Phase, slots: Slots) -> dict[int, list[Call]]:
         """Return the calls that record ids of chosen experts, by the last step of each router."""
         reads: dict[int, list[Call]] = {}
-        chooses = (phase.steps.kind == Kind.COMPUTE) & (phase.steps.code == CODES[ROUTER.name])
+        chooses = (phase.steps.kind == StepKind.COMPUTE) & (phase.steps.code == CODES[ROUTER.name])
         for step in np.flatnonzero(chooses).tolist():
             stage, op = int(phase.steps.stage[step]), phase.steps.op[step]
             if stage in self._arenas:

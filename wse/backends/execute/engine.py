@@ -204,7 +204,7 @@ class Engine:
         self.run(self.begin(program.phases.index(phase), tokens))
         places = program.host_places(phase)
         if program.sampling == "host":
-            self.streams.take_likeliest(places)
+            self.streams.take_most_likely(places)
         ids = self.streams.ids(places)
         self._verified.add(ids, user)
         return ids

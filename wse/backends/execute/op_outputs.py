@@ -20,9 +20,9 @@ from wse.program.isa.instructions import CODES, KERNELS, kernel_named
 from wse.program.isa.operands import VIEWS
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import COLUMNS, ROWS, Kind, Slots
+from wse.program.steps import COLUMNS, ROWS, Slots, StepKind
 from wse.program.transfers.host_streams import LogitsOut
-from wse.program.transfers.kinds import of_kind, transfer_of
+from wse.program.transfers.transfer_types import is_of_type, transfer_of
 from wse_mappings.cuts.split import padded_blocks
 
 _Outputs = dict[str, tuple[str, ...]]
@@ -143,7 +143,7 @@ def parts_of(program: Program, spec: ModelSpec, phase: Phase, op: Op, steps: Seq
 
 def _scales_scores(program: Program, phase: Phase, layer: int) -> bool:
     """Return True if a layer's scores are scaled by the norms of its queries."""
-    is_scaling = (phase.steps.kind == Kind.COMPUTE) & (phase.steps.code == CODES["scale_heads"])
+    is_scaling = (phase.steps.kind == StepKind.COMPUTE) & (phase.steps.code == CODES["scale_heads"])
     return layer in np.array(program.op_layers)[phase.steps.op[is_scaling]]
 
 
@@ -189,7 +189,7 @@ def _outputs_of(program: Program, stage: int, tensor: str) -> I32:
 def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: Slots) -> list[Part]:
     """Return the parts of the logits, chunk by chunk, on the row where they are summed."""
     parts: dict[int, Part] = {}
-    argmax, logits = kernel_named("argmax_fold"), of_kind(phase.steps, LogitsOut)
+    argmax, logits = kernel_named("argmax_fold"), is_of_type(phase.steps, LogitsOut)
     tokens = 1 if phase.name == "prefill" else phase.tokens
     for step in steps:
         a, stage = _operands(phase, step, slots), int(phase.steps.stage[step])

@@ -29,7 +29,7 @@ from wse.number_formats import (
     FP8,
     FP8_BLOCKS,
     GROUP_NUMBERS,
-    MOST_GROUPS,
+    MAX_GROUPS,
     MXFP4,
     Coding,
     codes_name,
@@ -69,7 +69,7 @@ def with_codes(
     def coded_tensor(name: str) -> Source:
         """Return a tensor, or the codes or the scales of a quantised tensor."""
         if name == GROUP_NUMBERS:
-            return np.arange(MOST_GROUPS, dtype=np.uint8)
+            return np.arange(MAX_GROUPS, dtype=np.uint8)
         weights_name = name.rpartition(".")[0]
         stored_names = [codes_name(weights_name), scales_name(weights_name)]
         if name not in stored_names:
@@ -155,9 +155,9 @@ def quantise(name: str, weights: F32, coding: Coding, scale_type: np.dtype[Any])
     top = np.abs(by_group).max(axis=(1, 3))
     scale: Tensor
     if coding.scale_view == "raw":
-        scale, factor = _powers(top, coding.largest)
+        scale, factor = _powers(top, coding.largest_code)
     else:
-        scale = _rounded_up(top / np.float32(coding.largest), scale_type)
+        scale = _rounded_up(top / np.float32(coding.largest_code), scale_type)
         factor = scale.astype(np.float32)
         if not np.isfinite(factor)[np.isfinite(top)].all():
             raise too_large(name, float(top[np.isfinite(top)].max()), scale_type)

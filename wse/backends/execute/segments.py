@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from wse.errors import WseBug
 from wse.program.program import Program
-from wse.program.steps import Kind, Steps
+from wse.program.steps import StepKind, Steps
 from wse.program.transfers.host_streams import DrawnIn, LogitsOut, TokenOut
-from wse.program.transfers.kinds import TRANSFERS, operand_index
 from wse.program.transfers.stage_streams import Crossing
 from wse.program.transfers.transfer import Transfer
+from wse.program.transfers.transfer_types import TRANSFERS, operand_index
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -121,4 +121,4 @@ def _is_cut(found: Sequence[Segment], wafer: int) -> bool:
 
 def _transfer_kind(steps: Steps, step: int) -> type[Transfer] | None:
     """Return the transfer type of a step; None for a compute step."""
-    return TRANSFERS[steps.code[step]] if steps.kind[step] == Kind.TRANSFER else None
+    return TRANSFERS[steps.code[step]] if steps.kind[step] == StepKind.TRANSFER else None

@@ -24,8 +24,8 @@ from wse.program.isa.operands import VIEWS
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Slots, Steps
-from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import HostWords, LineMessages
+from wse.program.transfers.transfer_types import transfer_of
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -137,7 +137,7 @@ class StepTimes:
         """Return the bytes that a kernel step accesses on all its PEs, over all iterations."""
         kernel, arena = KERNELS[phase.steps.code[step]], self._arenas[phase.steps.stage[step]]
         sizes = {view: ELEMENT_BYTES[name] for view, name in zip(VIEWS, self._program.element_types, strict=True)}
-        iterations, total = phase.steps.turns(step), 0
+        iterations, total = phase.steps.iterations(step), 0
         for iteration in range(iterations):
             operands = phase.steps.operands(step, slots, phase.round_of(step, iteration))
             accessed_bytes = sum(
@@ -151,7 +151,7 @@ class StepTimes:
 
     def _transfer_bytes(self, phase: Phase, step: int, slots: Slots) -> int:
         """Return the bytes that a transfer step moves on all its PEs, over all iterations."""
-        arena, iterations, total = self._arenas[phase.steps.stage[step]], phase.steps.turns(step), 0
+        arena, iterations, total = self._arenas[phase.steps.stage[step]], phase.steps.iterations(step), 0
         for iteration in range(iterations):
             transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, iteration))
             size = ELEMENT_BYTES[self._program.element_types[transfer.site.view]] * transfer.elements

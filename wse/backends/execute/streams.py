@@ -69,7 +69,7 @@ class Streams:
             raise BadModel(message)
         return list(ids.tolist())
 
-    def take_likeliest(self, places: range) -> None:
+    def take_most_likely(self, places: range) -> None:
         """Set the ids at some places to the arg max of the logits; -1 if a logit is not finite."""
         logits = self.host_logits[places]
         self.host_tokens[places] = np.where(np.isfinite(logits).all(axis=1), logits.argmax(axis=1), -1)

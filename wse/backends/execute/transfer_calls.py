@@ -27,12 +27,12 @@ from wse.backends.execute.streams import Call, Streams
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, Slots
-from wse.program.transfers.kinds import TRANSFERS, operand_index, transfer_of
 from wse.program.transfers.messages import HostWords, LineMessages, RowShift, Translation
 from wse.program.transfers.stage_streams import Crossing
 from wse.program.transfers.transfer import Transfer
+from wse.program.transfers.transfer_types import TRANSFERS, operand_index, transfer_of
 from wse_kernels.library import compiled_kernel
-from wse_kernels.row_sums import MOST_COLS, WIDTH
+from wse_kernels.row_sums import MAX_COLS, WIDTH
 from wse_mappings.schedule import Arrival, LineSchedule
 
 LANE_S: Final = 1.5e-9
@@ -105,7 +105,7 @@ class TransferCalls:
                 return self._crossing(step, transfer, messages)
             case Translation() as messages:
                 return self._with_count(transfer, self._translation(transfer, messages))
-            case LineMessages() if transfer.leaves_wafer and phase.steps.routed[step]:
+            case LineMessages() if transfer.leaves_wafer and phase.steps.depends_on_experts[step]:
                 return [(self._move_between_chosen, (phase, step, slots, iteration))]
             case LineMessages() as messages if phase.steps.per_pair[step].any():
                 return [self._counted_line(phase, step, transfer, messages)]
@@ -230,7 +230,7 @@ class TransferCalls:
         if is_disjoint and _is_exchange(schedule, along_rows=not along_columns):  # 1
             return self._exchange(transfer, messages)
         in_place = messages.in_place and not along_columns and _sums_whole(schedule)
-        fits_kernel = arena.lanes >= WIDTH and arena.blocks_per_row * arena.lanes <= MOST_COLS
+        fits_kernel = arena.lanes >= WIDTH and arena.blocks_per_row * arena.lanes <= MAX_COLS
         if in_place and n >= LEAST_WORDS and fits_kernel:  # 2
             return self._in_place(transfer, messages)
         view = self._view(transfer)

@@ -78,7 +78,7 @@ def store_weights(
         """Yield the jobs that store all tiles."""
         for tile in tiles:
             reader = _Reader(program.element_type(tile.view), allow_nonfinite=allow_nonfinite)
-            parts = [stretch for part in tile.parts for stretch in split_by_offset(part)]
+            parts = [segment for part in tile.parts for segment in split_by_offset(part)]
             names = dict.fromkeys(part.tensor for part in parts)
             sources = {name: constants[name] if name in constants else tensor(name) for name in names}
             yield from _patch_jobs(tile, parts, sources, reader, arenas[tile.stage])

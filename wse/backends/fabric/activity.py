@@ -21,7 +21,7 @@ from wse.program.isa.operands import VIEWS
 from wse.program.isa.pe_costs import pe_costs
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Kind, Slots
+from wse.program.steps import Slots, StepKind
 
 
 class Counts(NamedTuple):
@@ -60,7 +60,7 @@ def phase_counts(
     costs = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
     slower = replace(costs, issue=costs.issue + 1, mapped_issue=costs.mapped_issue + 1)  # 1
     element_bytes = {view: ELEMENT_BYTES[program.element_type(view)] for view in VIEWS}
-    kinds, repeats = np.unique(classes[phase.steps.kind == Kind.COMPUTE], return_counts=True)
+    kinds, repeats = np.unique(classes[phase.steps.kind == StepKind.COMPUTE], return_counts=True)
     grows, stage = by_slots(phase.steps), phase.steps.stage
 
     def class_counts(step: int, times: int, slots: Slots) -> list[F64]:
@@ -71,7 +71,7 @@ def phase_counts(
         """
         kernel, calls = kernel_calls(program, phase, step, slots)
         pes = float(calls[0][0][1]) * program.stages[stage[step]].cols
-        if phase.steps.routed[step]:
+        if phase.steps.depends_on_experts[step]:
             pairs = by_column(program, phase, step, EVEN)
             pes *= float(pairs.mean() / pairs.max())  # the operands describe the fullest column
         over_heads = bool(phase.steps.over_heads[step])

@@ -32,9 +32,9 @@ from wse.program.isa.pe_costs import pe_costs
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import HOST, Slots, Steps
-from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import LineMessages, Translation
 from wse.program.transfers.transfer import Transfer
+from wse.program.transfers.transfer_types import transfer_of
 from wse_mappings.cuts.recut import RECEIVER, SENDER
 from wse_mappings.schedule import Arrival, LineSchedule
 
@@ -121,7 +121,7 @@ class PhaseBounds:
 
     def _step(self, phase: Phase, step: int, slots: Slots) -> Bound:
         """Return the bounds of one step, in cycles: sram, arithmetic, hops, crossing."""
-        iterations = phase.steps.turns(step)
+        iterations = phase.steps.iterations(step)
         if phase.steps.computes(step):
             kernel, calls = kernel_calls(self.program, phase, step, slots)
             macs = sum(kernel.macs_of(call) * repeat for call, repeat in calls)
@@ -137,7 +137,7 @@ class PhaseBounds:
 
         The result is None for a step that does not depend on the choice.
         """
-        if not phase.steps.routed[step]:
+        if not phase.steps.depends_on_experts[step]:
             return None
         return self.program.chosen_wafers(int(phase.steps.stage[step]), by_column(self.program, phase, step, EVEN))
 

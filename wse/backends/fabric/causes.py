@@ -39,7 +39,7 @@ class Cycles(NamedTuple):
             **{cause: getattr(self, cause) + added_cycles for cause, added_cycles in cycles.items()},
         )
 
-    def whole(self) -> Cycles:
+    def rounded_up(self) -> Cycles:
         """Return these cycles with every cause rounded up to an integer."""
         values = [float(math.ceil(value - 1e-9)) for value in self[1:]]
         return Cycles(sum(values), *values)

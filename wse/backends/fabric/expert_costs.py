@@ -24,8 +24,8 @@ from wse.program.isa.kernel import Kernel
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Slots, Steps
-from wse.program.transfers.kinds import TRANSFERS, transfer_of, transfer_steps
 from wse.program.transfers.transfer import WaferPair
+from wse.program.transfers.transfer_types import TRANSFERS, transfer_of, transfer_steps
 
 Pairs = Mapping[int, I64]
 """Number of tokens of one run that chose each expert, int64 ``[experts]``, by layer."""
@@ -99,7 +99,7 @@ class RoutedCosts:
             pairs: For each layer, the number of tokens that chose each expert.
         """
         steps = phase.steps
-        if not steps.routed.any():
+        if not steps.depends_on_experts.any():
             return cost
         if pairs:  # 1
             routed_classes, count_traffic = self._routed_steps(phase, classes, slots, pairs)
@@ -120,7 +120,7 @@ class RoutedCosts:
             cost,
             start=cost.start + delays[:-1].cumsum(),
             by_cause=by_cause,
-            crossed=crossings_by_step,
+            used_crossings=crossings_by_step,
             contention=contention,
             streams=streams,
             count_traffic=partial(  # 3
@@ -143,7 +143,7 @@ class RoutedCosts:
         3. The assignment of experts to columns in their stage. If the cost depends on positions
            (steps between wafers, or any step if PEs are dead), the stage itself must be equal.
         """
-        steps, program = np.flatnonzero(phase.steps.routed), self.program
+        steps, program = np.flatnonzero(phase.steps.depends_on_experts), self.program
         layer, stage = np.array(program.op_layers)[phase.steps.op[steps]], phase.steps.stage[steps]
         layer = np.where(np.isin(layer, list(pairs)), layer, -1)
         mixture_numbers = np.array([program.mixtures.index(mixture) for mixture in program.mixtures])[stage]
@@ -257,7 +257,7 @@ def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phas
     Tokens are assumed to choose experts evenly. A step that does not depend on the choice is
     returned unchanged.
     """
-    if not phase.steps.routed[step]:
+    if not phase.steps.depends_on_experts[step]:
         return phase, step
     return phase.with_pairs(step, int(by_column(program, phase, step, EVEN).max())), 0
 
@@ -270,7 +270,7 @@ def kernel_calls(program: Program, phase: Phase, step: int, slots: Slots) -> tup
         cost the same.
     """
     one_step, at = fullest_column_step(program, phase, step)
-    iterations = phase.steps.turns(step)
+    iterations = phase.steps.iterations(step)
     calls = [(one_step.steps.operands(at, slots), 1)]
     if iterations > 1:
         calls.append((one_step.steps.operands(at, slots, 1), iterations - 1))

@@ -18,7 +18,7 @@ from wse.backends.fabric.step_cost import StepCosts
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.phase import Phase
 from wse.program.steps import Slots, Steps
-from wse.program.transfers.kinds import transfer_steps
+from wse.program.transfers.transfer_types import transfer_steps
 
 
 class GroupCost(NamedTuple):
@@ -38,7 +38,7 @@ class GroupCost(NamedTuple):
     first_iteration: F64
 
 
-MOST_GROUPS: Final = 4096
+MAX_GROUPS: Final = 4096
 """Maximum number of cached group costs for a wafer, software profile and element types.
 
 Each needs about 2 kB, plus its patterns.
@@ -51,14 +51,14 @@ class _GroupClass:
 
     Attributes:
         group: Steps of the representative.
-        routed: True if the work depends on the choice of experts.
+        depends_on_experts: True if the work depends on the choice of experts.
         growing_stages: Stages of the steps that depend on cache slots.
         content: Everything else that the cost depends on. None if the cost depends on the positions
             of PEs and wafers.
     """
 
     group: range
-    routed: bool
+    depends_on_experts: bool
     growing_stages: tuple[int, ...]
     content: Hashable
 
@@ -112,7 +112,7 @@ class GroupCosts:
         for group_class in group_classes:
             end = begin + len(group_class.group)
             # Only the cost of growing groups can differ from that of the first request. Routed groups cost nothing.
-            if group_class.growing_stages and not group_class.routed:
+            if group_class.growing_stages and not group_class.depends_on_experts:
                 for column, class_cost in zip(costs, self._class_cost(phase, group_class, slots), strict=True):
                     column[begin:end] = class_cost
             begin = end
@@ -136,7 +136,7 @@ class GroupCosts:
             group_classes.append(
                 _GroupClass(
                     group=group,
-                    routed=bool(steps.routed[begin]),
+                    depends_on_experts=bool(steps.depends_on_experts[begin]),
                     growing_stages=tuple(steps.stage[group][grows[group]].tolist()),
                     content=None if by_place[group].any() else (tuple(contents[n] for n in key), group_patterns),
                 )
@@ -148,7 +148,7 @@ class GroupCosts:
 
     def _class_cost(self, phase: Phase, group_class: _GroupClass, slots: Slots) -> GroupCost:
         """Return the cost of a group of a class, from the cache if possible."""
-        if group_class.routed:
+        if group_class.depends_on_experts:
             return _no_cost(len(group_class.group))
         in_use = tuple(slots[stage] for stage in group_class.growing_stages)
         key = (group_class, phase.begins, in_use)
@@ -163,7 +163,7 @@ class GroupCosts:
         key = (group_class.content, in_use)
         cost = self._costs_by_content.get(key)
         if cost is None:
-            if len(self._costs_by_content) >= MOST_GROUPS:
+            if len(self._costs_by_content) >= MAX_GROUPS:
                 self._costs_by_content.clear()
             cost = self._costs_by_content[key] = _cost(self._costs, phase, group_class.group, slots)
         return cost
@@ -218,7 +218,7 @@ def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: Slots) ->
     chain = [i for i, step in enumerate(group) if phase.steps.computes(step) or phase.steps.in_chain[step]]
     transfers = [i for i in range(len(group)) if i not in chain]
     moving = [i for i in transfers if costs.moves(phase, group[i])] if len(group) > 1 else []
-    for iteration, repeat in costs.distinct_iterations(phase, group, phase.steps.turns(group[0])):
+    for iteration, repeat in costs.distinct_iterations(phase, group, phase.steps.iterations(group[0])):
         times = [costs.time(phase, step, slots, iteration) for step in group]
         critical_times = {}
         if transfers:  # 1

@@ -23,7 +23,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Slots
-from wse.program.transfers.kinds import by_counters
+from wse.program.transfers.transfer_types import by_counters
 from wse_mappings.mesh.logical_mesh import LogicalMesh
 
 CacheUse = tuple[Slots, tuple[int, ...]]
@@ -63,7 +63,7 @@ class Fabric:
         self._groups = GroupCosts(self._steps)
         self._routed = RoutedCosts(program, self._steps, self.traffic)
         self._counts = TrafficCounts(program, self.routes, self.traffic)
-        self._unrouted: dict[CostClass, PhaseCost] = {}  # without shifts and routed steps
+        self._without_experts: dict[CostClass, PhaseCost] = {}  # without shifts and routed steps
         self._even: dict[CostClass, PhaseCost] = {}  # with routed steps, where tokens choose evenly
 
     def prefill_cost(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
@@ -168,10 +168,10 @@ class Fabric:
         key = CostClass(phase.steps, phase.begins, slots)
         if not pairs and key in self._even:
             return self._with_shift(self._even[key], phase, slots, lengths)
-        unrouted = self._unrouted.get(key) or self._evaluate(phase, slots)
-        cost = self._routed.with_routed_steps(unrouted, phase, self.shape_classes(phase), slots, pairs)
+        cost_without_experts = self._without_experts.get(key) or self._evaluate(phase, slots)
+        cost = self._routed.with_routed_steps(cost_without_experts, phase, self.shape_classes(phase), slots, pairs)
         if pairs:  # other runs with the same cache use may choose other experts
-            self._unrouted[key] = unrouted
+            self._without_experts[key] = cost_without_experts
         else:
             self._even[key] = cost
         return self._with_shift(cost, phase, slots, lengths)
@@ -207,12 +207,12 @@ class Fabric:
         classes = self.shape_classes(phase)
         first = first_steps(phase)
         cost = self._groups.of(phase, slots, classes, first)
-        cost.by_cause[:, CAUSES.index("launch")] += phase.steps.repaints * self.software.route_rewrite_cycles
+        cost.by_cause[:, CAUSES.index("launch")] += phase.steps.route_rewrites * self.software.route_rewrite_cycles
         return PhaseCost(
             cost_class=CostClass(phase.steps, phase.begins, slots),
             start=_starts(phase, first, cost),
             by_cause=cost.by_cause,
-            crossed={},
+            used_crossings={},
             contention=cost.contention,
             streams=cost.streams,
             routes=self.routes,

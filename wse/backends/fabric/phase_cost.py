@@ -68,8 +68,8 @@ class PhaseCost:
             phase.
         by_cause: float64 ``[steps, causes]``, cycles that a step adds to the phase, over all
             iterations of its loop. A step that runs alongside a longer one adds none.
-        crossed: Wafer pairs between which each step that depends on the choice of experts sent
-            words, by step.
+        used_crossings: Wafer pairs between which each step that depends on the choice of experts
+            sent words, by step.
         contention: float64 ``[steps]``, cycles in which words of a step waited for words of another
             message on the same link or ramp, over all iterations.
         streams: int64 ``[steps]``, maximum number of messages on one link or ramp in one window; 1
@@ -81,7 +81,7 @@ class PhaseCost:
     cost_class: CostClass
     start: F64
     by_cause: F64
-    crossed: Mapping[int, tuple[WaferPair, ...]]
+    used_crossings: Mapping[int, tuple[WaferPair, ...]]
     contention: F64
     streams: I64
     routes: Routes

@@ -20,7 +20,7 @@ from wse.backends.fabric.phase_cost import CostClass, PhaseCost
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Steps
-from wse.program.transfers.kinds import crossings_of
+from wse.program.transfers.transfer_types import crossings_of
 
 _Key = Steps | CostClass | bytes
 """Key of rectangles of links: the object that determines them, or their own content as bytes."""
@@ -85,7 +85,7 @@ class PhaseTotals:
         self.words += int(traffic.words.sum()) * runs
         self.hops += int(traffic.hops.sum()) * runs
         for step, all_pairs in crossings_of(program, phase):
-            pairs = cost.crossed.get(step, all_pairs)
+            pairs = cost.used_crossings.get(step, all_pairs)
             for ends in pairs:
                 self.crossed[ends] += int(traffic.bytes[step]) // len(pairs) * runs
         self._routes = cost.routes

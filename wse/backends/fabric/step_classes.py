@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from wse.arrays import I64
 from wse.program.isa.instructions import KERNELS
-from wse.program.steps import OPERAND_COUNT, Kind, Steps
-from wse.program.transfers.kinds import ADDRESSES, transfer_steps
+from wse.program.steps import OPERAND_COUNT, StepKind, Steps
+from wse.program.transfers.transfer_types import ADDRESSES, transfer_steps
 
 
 def _addresses(operands: Sequence[int]) -> npt.NDArray[np.bool_]:
@@ -74,7 +74,7 @@ def _traits(steps: Steps, step_indices: _Which) -> I64:
     flags = [
         loop >= 0,
         steps.overlap[step_indices] >= 0,
-        steps.joined[step_indices],
+        steps.runs_in_previous_task[step_indices],
         steps.over_heads[step_indices],
         steps.in_chain[step_indices],
     ]
@@ -95,6 +95,6 @@ def by_slots(steps: Steps) -> npt.NDArray[np.bool_]:
 
 def _is_address(steps: Steps, step_indices: _Which) -> npt.NDArray[np.bool_]:
     """Return which operands are addresses, as bool ``[steps, OPERAND_COUNT]``."""
-    computes, code = steps.kind[step_indices] == Kind.COMPUTE, steps.code[step_indices]
+    computes, code = steps.kind[step_indices] == StepKind.COMPUTE, steps.code[step_indices]
     kernel_addresses = _OF_KERNEL[np.where(computes, code, 0)]
     return np.where(computes[:, None], kernel_addresses, _OF_TRANSFER[np.where(computes, 0, code)])

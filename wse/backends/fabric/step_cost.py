@@ -22,9 +22,9 @@ from wse.program.isa.pe_costs import pe_costs
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, HOST, ROWS, Slots
-from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import LineMessages, RowShift, Translation
 from wse.program.transfers.transfer import Transfer, WaferPair
+from wse.program.transfers.transfer_types import transfer_of
 from wse_mappings.schedule import LineSchedule
 
 
@@ -88,7 +88,7 @@ class StepCosts:
             chosen_wafers: Wafers with chosen experts; None if all wafers may have them.
         """
         time = self._dispatched_time(phase, step, slots, iteration, chosen_wafers)
-        if not phase.steps.joined[step] or not time.cycles.total:
+        if not phase.steps.runs_in_previous_task[step] or not time.cycles.total:
             return time
         return replace(time, cycles=time.cycles.plus(launch=-float(self.software.task_dispatch_cycles)))
 
@@ -102,11 +102,11 @@ class StepCosts:
             launch = NO_CYCLES if in_group else self._task()
             operands = phase.steps.operands(step, slots, iteration)
             cycles = kernel.cycles_of(operands, self._pe, over_heads=bool(phase.steps.over_heads[step]))
-            return LineTime(launch.plus(compute=cycles).whole())
+            return LineTime(launch.plus(compute=cycles).rounded_up())
         transfer = transfer_of(self.program, phase, step, slots, iteration, chosen_wafers)
         if _is_along_lines(transfer):
             return self._line_time(transfer, in_group=in_group, in_loop=bool(phase.steps.loop[step] >= 0))
-        return LineTime(self._cycles(transfer).whole())
+        return LineTime(self._cycles(transfer).rounded_up())
 
     def _is_dispatched(self, phase: Phase, step: int) -> bool:
         """Return True if a task is dispatched for a step of an overlap group.
@@ -167,13 +167,13 @@ class StepCosts:
             return LineTime(NO_CYCLES)  # a line of one PE
         add_cycles = self._pe.vector(transfer.elements, self._pe.acc)
         if transfer.in_memory:
-            return LineTime(self._task().plus(compute=add_cycles).whole())
+            return LineTime(self._task().plus(compute=add_cycles).rounded_up())
         time = self._pattern_time([transfer], in_group=in_group)
         if not pattern.overlaps or not in_loop or (first and not pattern.store_and_forward):
             return time
         line = self._traffic.routes.line(transfer.site.stage, transfer.site.axis)
         rounds = self._rounds(pattern, transfer.words, add_cycles, line)
-        return replace(time, cycles=self._launch().followed_by(rounds.first if first else rounds.period).whole())
+        return replace(time, cycles=self._launch().followed_by(rounds.first if first else rounds.period).rounded_up())
 
     def _pattern_time(self, transfers: Sequence[Transfer], *, in_group: bool) -> LineTime:
         """Return the time, in whole cycles, of patterns that start at the same time.
@@ -184,10 +184,10 @@ class StepCosts:
         """
         time = self._times.time([self._slowest_line(transfer) for transfer in transfers])
         if not in_group:
-            return replace(time, cycles=self._launch().followed_by(time.cycles).whole())
+            return replace(time, cycles=self._launch().followed_by(time.cycles).rounded_up())
         # The cost of starting the group already contains a hop between neighbours (`sync`).
         counted_hop = {"relays": -float(self._ramps), "hops": -float(self._line.hop)}
-        return replace(time, cycles=time.cycles.plus(**counted_hop).whole())
+        return replace(time, cycles=time.cycles.plus(**counted_hop).rounded_up())
 
     def _slowest_line(self, transfer: Transfer) -> LinePattern:
         """Return the line of a pattern that needs the most time on its own."""

@@ -38,16 +38,16 @@ class TrafficCounts:
 
         Routed steps depend on which experts the tokens choose.
         """
-        grows, unrouted = by_slots(phase.steps), ~phase.steps.routed
+        grows, is_independent = by_slots(phase.steps), ~phase.steps.depends_on_experts
 
         def moved_by(step: int) -> StepTraffic:
             """Return the traffic of one step."""
             return self._traffic.step_traffic(phase, step, slots)
 
         if phase.steps not in self._of_any_slots:
-            self._of_any_slots[phase.steps] = self._traffic_of(phase, np.flatnonzero(~grows & unrouted), moved_by)
+            self._of_any_slots[phase.steps] = self._traffic_of(phase, np.flatnonzero(~grows & is_independent), moved_by)
         fixed, rectangles = self._of_any_slots[phase.steps]
-        growing, slot_rectangles = self._traffic_of(phase, np.flatnonzero(grows & unrouted), moved_by)
+        growing, slot_rectangles = self._traffic_of(phase, np.flatnonzero(grows & is_independent), moved_by)
         words, hops, payload = fixed + growing
         return PhaseTraffic(
             words=words, hops=hops, bytes=payload, rectangles=rectangles, by_slots=slot_rectangles, shifts=NOTHING

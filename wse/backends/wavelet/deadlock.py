@@ -10,7 +10,7 @@ from wse.backends.wavelet.wiring import INTO_PE
 from wse.errors import Deadlock
 from wse_kernels import wavelet as k
 
-MOST_NAMED: Final = 8
+MAX_NAMED: Final = 8
 SIDES: Final = ("from north", "from east", "from south", "from west", "out of the PE", "into the PE")
 
 
@@ -114,12 +114,12 @@ class _Waits:
 
 
 def _describe(machine: Machine, table: Tables, nodes: list[int]) -> str:
-    """Return the PEs and colours of some nodes as text, at most MOST_NAMED of them."""
+    """Return the PEs and colours of some nodes as text, at most MAX_NAMED of them."""
     names: dict[str, None] = {}
     for node in nodes:
         if node >= 0:
             pe, side, colour = table.identity[node].tolist()
             names[f"{machine.pe_text(pe)} colour {colour} {SIDES[side]}"] = None
-    shown_names = list(names)[:MOST_NAMED]
+    shown_names = list(names)[:MAX_NAMED]
     rest = f" and {len(names) - len(shown_names)} more" if len(names) > len(shown_names) else ""
     return ", ".join(shown_names) + rest

@@ -85,7 +85,7 @@ def phase_run(
     while step < len(phase.steps):
         end = int(phase.steps.loops[phase.steps.loop[step], 1]) if phase.steps.loop[step] >= 0 else step + 1
         overlaps = phase.steps.loop[step] >= 0 and any(walk.overlaps(s) for s in range(step, end))
-        for iteration in range(phase.steps.turns(step)):
+        for iteration in range(phase.steps.iterations(step)):
             first = step
             while first < end:
                 last = first + 1

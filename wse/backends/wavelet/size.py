@@ -9,9 +9,9 @@ from wse.errors import BadInput
 from wse.hardware.spec import WaferSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Kind
-from wse.program.transfers.kinds import transfer_of, transfer_steps
+from wse.program.steps import StepKind
 from wse.program.transfers.messages import Translation
+from wse.program.transfers.transfer_types import transfer_of, transfer_steps
 from wse_mappings.mesh.placement import Rect
 
 
@@ -29,7 +29,7 @@ def check_size(program: Program, wafer: WaferSpec) -> None:
     for stage in program.stages:
         Machine(wafer, stage.rect.rows, stage.rect.cols, 1)
     for phase in program.phases:
-        for step in np.flatnonzero(phase.steps.kind == Kind.TRANSFER).tolist():
+        for step in np.flatnonzero(phase.steps.kind == StepKind.TRANSFER).tolist():
             transfer = transfer_of(program, phase, step, program.cache_slots(0))
             if transfer.leaves_wafer or not isinstance(transfer.messages, Translation):
                 continue
@@ -49,7 +49,7 @@ def check_fixed(phase: Phase) -> None:
             "use --mapping region or pipeline, or --wafers 1"
         )
         raise BadInput(message)
-    if phase.steps.routed.any():
+    if phase.steps.depends_on_experts.any():
         message = (
             "the wavelet simulator does not support experts on columns of their own, whose words depend on the "
             "choice of experts: use --experts distributed"

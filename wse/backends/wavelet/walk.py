@@ -39,9 +39,9 @@ from wse.program.isa.pe_costs import pe_costs
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import COLUMNS
-from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import EdgeStream, LineMessages, RowShift, Translation
 from wse.program.transfers.transfer import Transfer
+from wse.program.transfers.transfer_types import transfer_of
 from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.cache_shift import cache_shift
@@ -97,9 +97,9 @@ class PhaseWalk:
         working = [step for step in steps if step not in transfers or _works(transfers[step])]
         stage = int(phase.steps.stage[first])
         # 1
-        repaints = int(phase.steps.repaints[steps.start : steps.stop].sum()) if iteration == 0 else 0
-        self.free[stage] += self.software.route_rewrite_cycles * repaints
-        if working and not phase.steps.joined[first]:
+        route_rewrites = int(phase.steps.route_rewrites[steps.start : steps.stop].sum()) if iteration == 0 else 0
+        self.free[stage] += self.software.route_rewrite_cycles * route_rewrites
+        if working and not phase.steps.runs_in_previous_task[first]:
             self.free[stage] += self.sync if phase.steps.overlap[first] >= 0 else self.software.task_dispatch_cycles
         begin, idle = self.free[stage].copy(), self.free[stage].copy()
         lines: list[tuple[LineMessages, Transfer]] = []
@@ -158,7 +158,7 @@ class PhaseWalk:
 
         ``idle`` is the cycle from which on each PE is free for the chain; it is updated.
         """
-        if not self.phase.steps.joined[step]:
+        if not self.phase.steps.runs_in_previous_task[step]:
             idle += self.software.task_dispatch_cycles
         if transfer.in_memory:
             self._copy(transfer, idle)
@@ -211,12 +211,12 @@ class PhaseWalk:
             case Translation() as messages if transfer.leaves_wafer:
                 self._cross(step, transfer, messages.target_stage, issued)
             case Translation() as messages:
-                self._hand_over(step, transfer, messages, issued)
+                self._transfer_to_stage(step, transfer, messages, issued)
             case _:
                 for edge in transfer.edges:
                     self._to_edge(step, stage, edge, issued)
 
-    def _hand_over(self, step: int, transfer: Transfer, messages: Translation, begin: I64) -> None:
+    def _transfer_to_stage(self, step: int, transfer: Transfer, messages: Translation, begin: I64) -> None:
         """Simulate a transfer between regions on the smallest rectangle that contains both."""
         stages, sender, receiver = self.program.stages, transfer.site.stage, messages.target_stage
         source, target = stages[sender].rect, stages[receiver].rect

@@ -25,10 +25,10 @@ from wse.compiler.symbolic import (
 from wse.errors import WseBug
 from wse.program.isa.instructions import CODES, kernel_named
 from wse.program.isa.operands import VIEWS
-from wse.program.steps import ROWS, Kind
-from wse.program.transfers.kinds import TRANSFERS, operand_index
+from wse.program.steps import ROWS, StepKind
 from wse.program.transfers.patterns import AlongLine
 from wse.program.transfers.transfer import Transfer
+from wse.program.transfers.transfer_types import TRANSFERS, operand_index
 
 Operand = SymAddress | SymNumber | SymBuffer | int
 
@@ -156,14 +156,23 @@ class PhaseBuilder:
             buffers: Buffers that replace those of the block, in the same order.
         """
         step = loop = group = 0
-        joined = False
+        runs_in_previous_task = False
         if self.runs:
             last = self.runs[-1]
             step, loop = last.step + len(last.block.steps), last.loop + len(last.block.loops)
             group = last.group + last.block.groups
-            joined = last.stage == stage and self.joins(last.block.steps[-1], block.steps[0])
+            runs_in_previous_task = last.stage == stage and self.joins(last.block.steps[-1], block.steps[0])
         self.runs.append(
-            BlockRun(block=block, stage=stage, op=op, step=step, loop=loop, group=group, buffers=buffers, joined=joined)
+            BlockRun(
+                block=block,
+                stage=stage,
+                op=op,
+                step=step,
+                loop=loop,
+                group=group,
+                buffers=buffers,
+                runs_in_previous_task=runs_in_previous_task,
+            )
         )
 
     def compute(self, kernel: str, *, only_row: int | None = None, **operands: Operand) -> None:
@@ -184,7 +193,7 @@ class PhaseBuilder:
             if (value.buffer.view if isinstance(value, SymAddress) else "") != view:
                 message = f"{kernel}: operand {name} must be {view or 'a number'}, got {value}"
                 raise WseBug(message)
-        self._add(Kind.COMPUTE, CODES[kernel], 0, "act", self._rect(only_row) | indexed)
+        self._add(StepKind.COMPUTE, CODES[kernel], 0, "act", self._rect(only_row) | indexed)
 
     def line(
         self,
@@ -250,13 +259,13 @@ class PhaseBuilder:
             raise WseBug(message)
         indexed = {index[name]: _operand(value) for name, value in operands.items()} | {index["source"]: start}
         self._add(
-            Kind.TRANSFER,
+            StepKind.TRANSFER,
             TRANSFERS.index(kind),
             axis,
             start.buffer.view,
             self._rect(only_row) | indexed,
             pattern=pattern,
-            routed=bool(by_choice),
+            depends_on_experts=bool(by_choice),
         )
 
     @contextmanager
@@ -331,7 +340,7 @@ class PhaseBuilder:
         operands: dict[int, SymAddress | SymNumber],
         *,
         pattern: int = -1,
-        routed: bool = False,
+        depends_on_experts: bool = False,
     ) -> None:
         """Add a step of the current op and stage, in the current loop and overlap group."""
         if view not in VIEWS:
@@ -347,7 +356,7 @@ class PhaseBuilder:
                 op=self.op - self._first_op,
                 loop=self._loop,
                 overlap=self._overlap,
-                routed=routed
+                depends_on_experts=depends_on_experts
                 or any(isinstance(operand, SymNumber) and operand.per_pair for operand in operands.values()),
                 operands=operands,
             )

@@ -18,7 +18,7 @@ from wse.compiler.symbolic import SymBuffer
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.patterns import FROM_CHOSEN, TO_CHOSEN
-from wse.program.transfers.stage_streams import HandOver
+from wse.program.transfers.stage_streams import StageTransfer
 from wse_mappings.patterns.between_wafers import wafer_multicast, wafer_reduce
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import multicast
@@ -168,7 +168,7 @@ def _copy(
         cols: Number of columns.
     """
     c.builder.transfer(
-        HandOver,
+        StageTransfer,
         source,
         target=target,
         elements=elements,

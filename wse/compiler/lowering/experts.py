@@ -144,7 +144,7 @@ def _inward_products(c: Context, op: Op) -> None:
     ids, weights = _choice(c, spec)
     P = _most_pairs(c)
     pairs = _pairs(c)
-    stretches = cut.stretches
+    segment_count = cut.segment_count
     b.compute(
         "expert_pairs",
         ids=ids,
@@ -154,9 +154,9 @@ def _inward_products(c: Context, op: Op) -> None:
         A=spec.active,
         P=_by_pair(c),
         experts=spec.count,
-        groups=len(cut.segments) // stretches,
+        groups=len(cut.segments) // segment_count,
         columns=c.cut.cols,
-        stretches=stretches,
+        segments=segment_count,
     )
     gate_up = c.temp("expert_gate_up", P * 2 * F, "acc")
     tile, normed = c.tile("+".join(op.weights)), c.normed_hidden
@@ -231,8 +231,8 @@ def _add_bias(c: Context, x: SymBuffer, vector: str, **numbers: int) -> None:
         M=c.tokens,
         local_experts=cut.experts_per_col,
         columns=c.cut.cols,
-        groups=len(cut.segments) // cut.stretches,
-        stretches=cut.stretches,
+        groups=len(cut.segments) // cut.segment_count,
+        segments=cut.segment_count,
         **numbers,
     )
 

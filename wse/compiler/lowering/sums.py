@@ -13,14 +13,14 @@ from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
 from wse.errors import BadInput
 from wse.hardware.spec import WaferSpec
 from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
-from wse.program.line_patterns import kept_pattern
+from wse.program.line_patterns import cached_pattern
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.patterns import BetweenWafers
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.between_wafers import wafer_all_reduce, wafer_multicast
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import multicast
-from wse_mappings.patterns.on_stretches import all_reduce_on_stretches
+from wse_mappings.patterns.on_segments import all_reduce_on_segments
 from wse_mappings.schedule import Arrival
 
 
@@ -99,9 +99,9 @@ def _named_pattern(
     view = buffer.view if isinstance(buffer, SymBuffer) else buffer.buffer.view
     fixed = elements if isinstance(elements, int) else elements.fixed
     words = max(1, ceil_div(fixed * ELEMENT_BYTES[c.options.element_type(view)], WORD_BYTES))
-    make = kept_pattern(c.options.all_reduce).of_words(words, 2 * c.wafer.ramp_cycles + 1)
+    make = cached_pattern(c.options.all_reduce).for_words(words, 2 * c.wafer.ramp_cycles + 1)
     try:
-        return c.patterns.get(all_reduce_on_stretches, make, length, lines, arrival, **segment_options)
+        return c.patterns.get(all_reduce_on_segments, make, length, lines, arrival, **segment_options)
     except ValueError as error:
         message = f"--all-reduce {c.options.all_reduce}: {error}; `wse pattern` shows what it does"
         raise BadInput(message) from error

@@ -20,7 +20,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Buffer, Stage
 
-MOST_ORDERS = 12
+MAX_ORDERS = 12
 """Maximum number of orders in which the temporary buffers of a stage are placed."""
 
 ALIGNMENT_BYTES = 4  # one 32-bit word, the unit of a vector operand and of a wavelet
@@ -161,7 +161,7 @@ def _pack(
     """Choose addresses for the temporary buffers of a stage.
 
     If they do not fit, the group of buffers that ends last is placed first, and all others again.
-    There are at most ``MOST_ORDERS`` attempts. The attempt that needs the least memory is used.
+    There are at most ``MAX_ORDERS`` attempts. The attempt that needs the least memory is used.
 
     Args:
         places: Groups of buffers that share an address, in the order in which they are placed.
@@ -174,7 +174,7 @@ def _pack(
     """
     best: dict[SymBuffer, int] = {}
     lowest_end = -1
-    for _ in range(MOST_ORDERS):
+    for _ in range(MAX_ORDERS):
         intervals: list[_Interval] = []
         addresses: dict[SymBuffer, int] = {}
         ends = [start]

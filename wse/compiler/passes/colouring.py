@@ -105,7 +105,7 @@ def colouring(demand: RouteDemand, available: int) -> Colouring | None:
     return None
 
 
-def repaint_count(visits: Visits, set_routes: int, conflicts: Sequence[int]) -> tuple[int, int]:
+def rewrite_count(visits: Visits, set_routes: int, conflicts: Sequence[int]) -> tuple[int, int]:
     """Count the route rewrites in a sequence of visits.
 
     Args:
@@ -247,10 +247,10 @@ def _rewrites_of_tokens(demand: RouteDemand, routes: Sequence[int], conflicts: S
     for phase in demand.tokens:
         set_routes = own_routes
         for visits, times in phase:
-            count, set_routes = repaint_count(visits, set_routes, conflicts)
+            count, set_routes = rewrite_count(visits, set_routes, conflicts)
             total += count
             if times > 1:
-                count, set_routes = repaint_count(visits, set_routes, conflicts)
+                count, set_routes = rewrite_count(visits, set_routes, conflicts)
                 total += count * (times - 1)
     return total
 

@@ -34,7 +34,7 @@ def emit(state: State) -> State:
         wafer_rows=state.wafer.mesh_rows,
         wafer_cols=state.wafer.mesh_cols,
         wafers=state.options.wafers,
-        turned=state.choice.turned,
+        is_transposed=state.choice.is_transposed,
         sram_bytes_per_pe=state.wafer.sram_bytes_per_pe,
         prefill_name=state.choice.prefill,
         element_types=tuple(element_type(state, view) for view in VIEWS),
@@ -102,9 +102,9 @@ def _phases(state: State) -> tuple[Phase, ...]:
     """
     emitted: dict[SymSteps, Steps] = {}
     phases = []
-    for phase, repaints in zip(state.phases, state.repaints, strict=True):
+    for phase, route_rewrites in zip(state.phases, state.route_rewrites, strict=True):
         if phase.steps not in emitted:
-            emitted[phase.steps] = _steps(state, phase, repaints)
+            emitted[phase.steps] = _steps(state, phase, route_rewrites)
         phases.append(
             Phase(
                 name=phase.name,
@@ -118,7 +118,7 @@ def _phases(state: State) -> tuple[Phase, ...]:
     return tuple(phases)
 
 
-def _steps(state: State, phase: SymPhase, repaints: I32) -> Steps:
+def _steps(state: State, phase: SymPhase, route_rewrites: I32) -> Steps:
     """Return the arrays of a phase's steps, with the addresses and indices of all block runs."""
     steps = phase.steps
     blocks = {block: block_arrays(block) for block in steps.blocks}
@@ -130,7 +130,7 @@ def _steps(state: State, phase: SymPhase, repaints: I32) -> Steps:
     ]
     arrays = {name: np.concatenate([run[name] for run in runs]) for name in runs[0]}
     return Steps(
-        repaints=repaints,
+        route_rewrites=route_rewrites,
         most_pairs=np.array(most_pairs, np.int64)[arrays["stage"]],
         loops=np.array(steps.loops, np.int32).reshape(-1, 3),
         over_users=np.array(over_users, np.bool_),

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from wse.compiler.state import State
 from wse.compiler.symbolic import Block, SymAddress, SymBuffer, SymPhase, SymStep, SymSteps, distinct_phases
 from wse.program.isa.instructions import KERNELS
-from wse.program.steps import Kind
-from wse.program.transfers.kinds import TRANSFERS, operand_index
+from wse.program.steps import StepKind
+from wse.program.transfers.transfer_types import TRANSFERS, operand_index
 
 Span = tuple[int, int, int]  # phase, first step, last step
 
@@ -127,7 +127,7 @@ def _runs_once(step: SymStep, block: Block) -> bool:
     loop.
     """
     iterations = block.loops[step.loop][2]
-    return iterations == 1 and (step.kind == Kind.COMPUTE or step.in_chain)
+    return iterations == 1 and (step.kind == StepKind.COMPUTE or step.in_chain)
 
 
 def _uses(step: SymStep) -> list[tuple[SymBuffer, bool, bool]]:
@@ -157,7 +157,7 @@ def _new_outputs(step: SymStep) -> frozenset[int]:
 
     For a kernel these are its outputs; for a transfer the target, unless it is also the source.
     """
-    if step.kind == Kind.COMPUTE:
+    if step.kind == StepKind.COMPUTE:
         return KERNELS[step.code].outputs
     index = operand_index(TRANSFERS[step.code])
     source, target = step.operands.get(index["source"]), step.operands.get(index["target"])

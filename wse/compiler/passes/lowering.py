@@ -15,8 +15,8 @@ from wse.compiler.lowering.buffers import Buffers, Patterns
 from wse.compiler.lowering.builder import PhaseBuilder
 from wse.compiler.lowering.context import Context
 from wse.compiler.lowering.dispatch import expert_stage
-from wse.compiler.lowering.hand_over import hand_over, hand_over_inside_block, return_ids
 from wse.compiler.lowering.head import last_token
+from wse.compiler.lowering.stage_transfers import return_ids, transfer_inside_block, transfer_to_stage
 from wse.compiler.options import DECODE, MODEL, PREFILL, THIN_GEMM, VERIFY
 from wse.compiler.passes.shard import residual_stages
 from wse.compiler.rewrites.recipes import joins, rewrite
@@ -163,9 +163,9 @@ def _phase(state: State, c: Context, lowered_layers: _Layers) -> SymPhase:
             last_token(c)
         if stage != previous_stage:  # 2
             if op.parts.first > BLOCK.first:
-                hand_over_inside_block(c, stage, rects, op.layer)
+                transfer_inside_block(c, stage, rects, op.layer)
             else:
-                hand_over(c, stage, rects)
+                transfer_to_stage(c, stage, rects)
         previous_stage = stage
         if op.layer < 0:  # 1
             LOWER[op.kind](c, op)

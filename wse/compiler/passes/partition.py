@@ -51,7 +51,7 @@ def plan_stages(state: State) -> State:
         options.mapping,
         choice.bands,
         choice.per_band,
-        choice.turned,
+        choice.is_transposed,
         mesh=choice.mesh,
         block_parts=choice.block_parts,
     )

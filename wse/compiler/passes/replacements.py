@@ -11,7 +11,7 @@ from wse.compiler.symbolic import Block, SymAddress, SymBuffer
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.isa.instructions import KERNELS
 from wse.program.isa.operands import VIEWS
-from wse.program.steps import Kind
+from wse.program.steps import StepKind
 
 Name = TypeVar("Name", bound=Hashable)
 Replacements = Mapping[tuple[SymBuffer, SymBuffer], int]
@@ -68,7 +68,7 @@ def _replacing_steps_within(state: State, block: Block) -> list[tuple[int, SymBu
     size = {view: ELEMENT_BYTES[state.options.element_type(view)] for view in VIEWS}
     replacing = []
     for index, step in enumerate(block.steps):
-        for places in KERNELS[step.code].in_place if step.kind == Kind.COMPUTE else ():
+        for places in KERNELS[step.code].in_place if step.kind == StepKind.COMPUTE else ():
             source, target = (step.operands[place] for place in places)
             if not (isinstance(source, SymAddress) and isinstance(target, SymAddress)):
                 continue

@@ -24,13 +24,13 @@ import numpy as np
 
 from wse.arrays import I32
 from wse.compiler.options import BASELINE, PREFILL
-from wse.compiler.passes.colouring import Colouring, RouteDemand, Visits, colouring, repaint_count
+from wse.compiler.passes.colouring import Colouring, RouteDemand, Visits, colouring, rewrite_count
 from wse.compiler.state import State
 from wse.compiler.symbolic import Block, BlockRun, SymStep, SymSteps, distinct_phases
 from wse.errors import TooFewColours
 from wse.program.program import ColourUse
-from wse.program.steps import Kind
-from wse.program.transfers.kinds import TRANSFERS
+from wse.program.steps import StepKind
+from wse.program.transfers.transfer_types import TRANSFERS
 from wse_mappings.result_cache import ResultCache
 from wse_mappings.schedule import Arrival, LineSchedule
 
@@ -74,12 +74,12 @@ class _Stage:
 
 
 def route(state: State) -> State:
-    """Fill in ``colour_uses`` and ``repaints``.
+    """Fill in ``colour_uses`` and ``route_rewrites``.
 
     Raises:
         TooFewColours: Patterns that run at the same time need more colours than the wafer has.
     """
-    stages, repaints = _colour_stages(state, same_routes(state.patterns))
+    stages, route_rewrites = _colour_stages(state, same_routes(state.patterns))
     uses = []
     for number, stage in enumerate(stages):
         for key, route_number in stage.number.items():
@@ -91,14 +91,16 @@ def route(state: State) -> State:
                     axis=axis,
                     first=stage.colouring.first[route_number],
                     colours=stage.colours[key],
-                    repainted=bool(stage.colouring.conflicts[route_number])
+                    is_rewritten=bool(stage.colouring.conflicts[route_number])
                     or not stage.colouring.own >> route_number & 1,
                 )
             )
-    return replace(state, colour_uses=tuple(uses), repaints=tuple(repaints[phase.steps] for phase in state.phases))
+    return replace(
+        state, colour_uses=tuple(uses), route_rewrites=tuple(route_rewrites[phase.steps] for phase in state.phases)
+    )
 
 
-def repaints(state: State, first_with_routes: list[int]) -> dict[SymSteps, I32]:
+def count_route_rewrites(state: State, first_with_routes: list[int]) -> dict[SymSteps, I32]:
     """Return the number of route rewrites of each step.
 
     Args:
@@ -131,7 +133,9 @@ def _colour_stages(state: State, first_with_routes: list[int]) -> tuple[list[_St
     for number, stage in enumerate(stages):
         _assign(stage, available, number, routes, state.options.cache)
     is_prompt = {phase.steps: phase.name == PREFILL for phase in state.phases}
-    return stages, {steps: _repaints(steps, stages, routes, is_prompt=prompt) for steps, prompt in is_prompt.items()}
+    return stages, {
+        steps: _route_rewrites(steps, stages, routes, is_prompt=prompt) for steps, prompt in is_prompt.items()
+    }
 
 
 def same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
@@ -176,7 +180,7 @@ class _Routes:
 
     def _route_of_step(self, step: SymStep) -> tuple[Key, int] | None:
         """Return the route of a step and the number of its colours; None without a route."""
-        if step.kind != Kind.TRANSFER:
+        if step.kind != StepKind.TRANSFER:
             return None
         has_pattern = step.pattern >= 0
         colours = TRANSFERS[step.code].colours(self._patterns[step.pattern] if has_pattern else None)
@@ -300,7 +304,7 @@ def _visits(block: Block) -> Iterator[tuple[int, int]]:
         index = end
 
 
-def _repaints(phase: SymSteps, stages: list[_Stage], routes: _Routes, *, is_prompt: bool) -> I32:
+def _route_rewrites(phase: SymSteps, stages: list[_Stage], routes: _Routes, *, is_prompt: bool) -> I32:
     """Return the route rewrites of each step in one run of a phase, all iterations included.
 
     Args:
@@ -323,7 +327,7 @@ def _repaints(phase: SymSteps, stages: list[_Stage], routes: _Routes, *, is_prom
         for index_in_block, key, times in routes.visits(run.block):
             last_steps[run.stage] = run.step + index_in_block
             visit = (stage.number[key], times)
-            count, set_routes[run.stage] = repaint_count((visit,), set_routes[run.stage], stage.colouring.conflicts)
+            count, set_routes[run.stage] = rewrite_count((visit,), set_routes[run.stage], stage.colouring.conflicts)
             counts[run.step + index_in_block] += count
     for number, stage in enumerate(stages):
         counts[last_steps[number]] += (stage.colouring.own & ~set_routes[number]).bit_count() * is_prompt

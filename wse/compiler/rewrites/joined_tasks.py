@@ -24,7 +24,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
     The draft is changed in place. ``setting`` is not used.
     """
     draft.steps[1:] = [
-        step.copy_with(joined=True) if _goes_on(previous_step, step) else step
+        step.copy_with(runs_in_previous_task=True) if _goes_on(previous_step, step) else step
         for previous_step, step in pairwise(draft.steps)
     ]
 

@@ -70,7 +70,7 @@ def _may_join(step: SymStep, max_reduce: SymStep) -> bool:
     The step must not use the result of the all-reduce, and must not vary between iterations of a
     loop: the overlap group is a loop of its own.
     """
-    is_independent = step.loop < 0 and step.overlap < 0 and not step.routed and not varies_by_round(step)
+    is_independent = step.loop < 0 and step.overlap < 0 and not step.depends_on_experts and not varies_by_round(step)
     is_crosswise_transfer = is_line(step) and step.axis != max_reduce.axis
     return (
         is_independent

@@ -10,9 +10,9 @@ from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber, SymStep, fix
 from wse.program.isa.instructions import CODES, KERNELS
 from wse.program.isa.kernel import Kernel
 from wse.program.isa.operands import FIRST_OPERAND
-from wse.program.steps import Kind
-from wse.program.transfers.kinds import TRANSFERS, operand_index
+from wse.program.steps import StepKind
 from wse.program.transfers.patterns import AlongLine, CacheShift
+from wse.program.transfers.transfer_types import TRANSFERS, operand_index
 
 _LINE = TRANSFERS.index(AlongLine)
 _SHIFT = TRANSFERS.index(CacheShift)
@@ -24,22 +24,22 @@ NO_PAIRS: Final = fixed_number(0)
 
 def kernel_of(step: SymStep) -> Kernel | None:
     """Return the kernel of a compute step; None for a transfer."""
-    return KERNELS[step.code] if step.kind == Kind.COMPUTE else None
+    return KERNELS[step.code] if step.kind == StepKind.COMPUTE else None
 
 
 def runs(step: SymStep, kernel: str) -> bool:
     """Return whether a step runs the kernel with a given name."""
-    return step.kind == Kind.COMPUTE and KERNELS[step.code].name == kernel
+    return step.kind == StepKind.COMPUTE and KERNELS[step.code].name == kernel
 
 
 def is_line(step: SymStep) -> bool:
     """Return whether a step is a transfer by a pattern along lines."""
-    return step.kind == Kind.TRANSFER and step.code == _LINE
+    return step.kind == StepKind.TRANSFER and step.code == _LINE
 
 
 def is_cache_shift(step: SymStep) -> bool:
     """Return whether a step shifts entries of the KV cache between rows."""
-    return step.kind == Kind.TRANSFER and step.code == _SHIFT
+    return step.kind == StepKind.TRANSFER and step.code == _SHIFT
 
 
 def address(step: SymStep, name: str) -> SymAddress:
@@ -198,7 +198,7 @@ def compute_step(template: SymStep, kernel: str, **operands: Operand) -> SymStep
     """
     kernel_operands_by_index = kernel_operands(kernel, operands)
     return _separate_step(
-        template, kernel_operands_by_index, kind=Kind.COMPUTE, code=CODES[kernel], pattern=-1, axis=0, view="act"
+        template, kernel_operands_by_index, kind=StepKind.COMPUTE, code=CODES[kernel], pattern=-1, axis=0, view="act"
     )
 
 
@@ -225,17 +225,17 @@ def line_step(
     operands: dict[str, SymAddress | SymNumber] = {"source": at, "target": at, "elements": elements, "count": pairs}
     line_operands = {_LINE_OPERANDS[name]: value for name, value in operands.items() if value != NO_PAIRS}
     return _separate_step(
-        template, line_operands, kind=Kind.TRANSFER, code=_LINE, pattern=pattern, axis=axis, view=at.buffer.view
+        template, line_operands, kind=StepKind.TRANSFER, code=_LINE, pattern=pattern, axis=axis, view=at.buffer.view
     )
 
 
 def _separate_step(template: SymStep, operands: Mapping[int, SymAddress | SymNumber], **fields: Any) -> SymStep:
     """Return a step in a task of its own, with the rows and the op of another step."""
     rows = {i: template.operands[i] for i in (0, 1)}
-    routed = any(isinstance(value, SymNumber) and value.per_pair for value in operands.values())
+    depends_on_experts = any(isinstance(value, SymNumber) and value.per_pair for value in operands.values())
     fields |= {
-        "routed": routed,
-        "joined": False,
+        "depends_on_experts": depends_on_experts,
+        "runs_in_previous_task": False,
         "over_heads": False,
         "in_chain": False,
         "operands": rows | dict(operands),

@@ -20,7 +20,7 @@ from wse.number_formats import CODINGS, ELEMENT_BYTES
 from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED
 from wse_mappings.strategies.catalogue import bundled_strategies
 
-MOST_WAFERS = 256
+MAX_WAFERS = 256
 NARROWER = ("float16", "int8", "int4")
 """Weight types that are suggested, widest first. The first one that fits is used."""
 
@@ -122,8 +122,8 @@ def _fewest_from(
 
 
 def _most_wafers(spec: ModelSpec) -> int:
-    """Return the largest number of wafers that is tried: one per layer, at most `MOST_WAFERS`."""
-    return min(spec.layer_count, MOST_WAFERS)
+    """Return the largest number of wafers that is tried: one per layer, at most `MAX_WAFERS`."""
+    return min(spec.layer_count, MAX_WAFERS)
 
 
 def fewer_prompts(users: int) -> str:

@@ -144,7 +144,7 @@ def verify_choice(
         options.mapping,
         choice.bands,
         choice.per_band,
-        turned=choice.turned,
+        is_transposed=choice.is_transposed,
         mesh=choice.mesh,
         block_parts=choice.block_parts,
     )

@@ -258,7 +258,7 @@ class TrialSetup:
         return Choice(
             bands=layout.bands,
             per_band=layout.per_band,
-            turned=layout.turned,
+            is_transposed=layout.is_transposed,
             mesh=layout.mesh,
             block_parts=layout.block_parts,
             prefill=prefill,

@@ -13,9 +13,9 @@ from wse.models.spec import Layer, ModelSpec
 from wse.number_formats import DTYPES
 
 # Upper bounds far above any published model. They prevent a damaged file from requesting terabytes.
-MOST_LAYERS: Final = 10_000
-MOST_HEADS: Final = 65_536
-MOST_EXPERTS: Final = 65_536
+MAX_LAYERS: Final = 10_000
+MAX_HEADS: Final = 65_536
+MAX_EXPERTS: Final = 65_536
 WIDEST: Final = 2**20
 LARGEST_TABLE: Final = 2**24
 DTYPE_KEYS: Final = ("dtype", "torch_dtype")
@@ -96,11 +96,11 @@ def read_heads(config: ConfigReader, *, default_size: int | None = None, require
             number of KV heads.
     """
     hidden_size = config.integer("hidden_size", 1, WIDEST)
-    head_count = config.integer("num_attention_heads", 1, MOST_HEADS)
+    head_count = config.integer("num_attention_heads", 1, MAX_HEADS)
     key = "num_key_value_heads"
     if requires_kv_count and not config.is_stated(key):
-        config.integer(key, 1, MOST_HEADS)
-    kv_count = config.integer(key, 1, MOST_HEADS, default=head_count)
+        config.integer(key, 1, MAX_HEADS)
+    kv_count = config.integer(key, 1, MAX_HEADS, default=head_count)
     if head_count % kv_count:
         config.refuse(key, kv_count, f"give a divisor of num_attention_heads = {head_count}")
     if default_size is None and not config.has("head_dim") and hidden_size % head_count:
@@ -165,7 +165,7 @@ def read_decoder(
 
 def layer_count(config: ConfigReader) -> int:
     """Return the number of layers."""
-    return config.integer("num_hidden_layers", 1, MOST_LAYERS)
+    return config.integer("num_hidden_layers", 1, MAX_LAYERS)
 
 
 def read_dtype(config: ConfigReader, unstated_dtype: str) -> str:

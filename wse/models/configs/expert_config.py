@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import LARGEST_TABLE, MOST_EXPERTS, MOST_LAYERS
+from wse.models.configs.decoder_config import LARGEST_TABLE, MAX_EXPERTS, MAX_LAYERS
 from wse.models.spec import Experts, Layer, ModelSpec
 
 COUNTS: Final = ("num_local_experts", "num_experts", "n_routed_experts")
@@ -22,7 +22,7 @@ def read_experts(config: ConfigReader, width_key: str) -> Experts:
         width_key: Key of the width of an expert.
     """
     stated_keys = [key for key in COUNTS if config.has(key)] or [COUNTS[0]]
-    counts = [config.integer(key, 1, MOST_EXPERTS) for key in stated_keys]
+    counts = [config.integer(key, 1, MAX_EXPERTS) for key in stated_keys]
     if len(set(counts)) > 1:
         config.refuse(stated_keys[1], counts[1], f"contradicts {stated_keys[0]} = {counts[0]}; keep one")
     return Experts(
@@ -64,7 +64,7 @@ def layers_with_experts(config: ConfigReader, count: int, unstated_dense: int) -
         unstated_dense: Number of dense layers if the config does not state it.
     """
     config.require("moe_layer_freq", (1,), "every layer after the dense ones has experts; supported: 1")
-    dense_layers = config.integer("first_k_dense_replace", 0, MOST_LAYERS, default=unstated_dense)
+    dense_layers = config.integer("first_k_dense_replace", 0, MAX_LAYERS, default=unstated_dense)
     return [index >= dense_layers for index in range(count)]
 
 
@@ -92,7 +92,7 @@ def read_sigmoid_experts(config: ConfigReader, *, groups: int, chosen_groups: in
         )
     config.require("scoring_func", ("sigmoid",), "supported: sigmoid")
     config.require("topk_method", ("noaux_tc",), "supported: noaux_tc")
-    shared_experts = config.integer("n_shared_experts", 0, MOST_EXPERTS, default=1)
+    shared_experts = config.integer("n_shared_experts", 0, MAX_EXPERTS, default=1)
     return Experts(
         count=experts.count,
         active=experts.active,

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import MOST_HEADS, WIDEST, Heads, layer_count, read_decoder, require_class
+from wse.models.configs.decoder_config import MAX_HEADS, WIDEST, Heads, layer_count, read_decoder, require_class
 from wse.models.configs.expert_config import add_experts, layers_with_experts, read_sigmoid_experts, with_mixture
 from wse.models.configs.layer_kinds import equal_layers
 from wse.models.configs.rope_config import read_rope
@@ -44,7 +44,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "DeepseekV3ForCausalLM")
-    heads = config.integer("num_attention_heads", 1, MOST_HEADS)
+    heads = config.integer("num_attention_heads", 1, MAX_HEADS)
     latent = _latent(config)
     _require_derived(config, heads, latent)
     rope = read_rope(config, latent.rope_size)

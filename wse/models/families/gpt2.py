@@ -11,8 +11,8 @@ from typing import Final
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import (
     LARGEST_TABLE,
-    MOST_HEADS,
-    MOST_LAYERS,
+    MAX_HEADS,
+    MAX_LAYERS,
     WIDEST,
     read_bos,
     read_dtype,
@@ -39,7 +39,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """
     require_class(config, "GPT2LMHeadModel")
     hidden_size = config.integer("n_embd", 1, WIDEST)
-    heads = config.integer("n_head", 1, MOST_HEADS)
+    heads = config.integer("n_head", 1, MAX_HEADS)
     if hidden_size % heads:
         config.refuse("n_embd", hidden_size, f"give a multiple of n_head = {heads}")
     head_size = hidden_size // heads
@@ -52,7 +52,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     return ModelSpec(
         name=name,
         family="gpt2",
-        layers=(Layer(rotary=False),) * config.integer("n_layer", 1, MOST_LAYERS),
+        layers=(Layer(rotary=False),) * config.integer("n_layer", 1, MAX_LAYERS),
         hidden_size=hidden_size,
         head_count=heads,
         kv_head_count=heads,

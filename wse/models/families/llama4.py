@@ -9,7 +9,7 @@ from typing import Final
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import (
     LARGEST_TABLE,
-    MOST_LAYERS,
+    MAX_LAYERS,
     finish,
     layer_count,
     read_decoder,
@@ -98,7 +98,7 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
     chunks, and the other layers attend to all earlier tokens.
     """
     count = layer_count(config)
-    interval = config.integer("no_rope_layer_interval", 1, MOST_LAYERS, default=UNSTATED_INTERVAL)
+    interval = config.integer("no_rope_layer_interval", 1, MAX_LAYERS, default=UNSTATED_INTERVAL)
     rotary = config.integers("no_rope_layers", 0, 1) or tuple(
         int((index + 1) % interval != 0) for index in range(count)
     )
@@ -108,7 +108,7 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
     chunk = config.integer("attention_chunk_size", 1, LONGEST_CONTEXT, default=UNSTATED_CHUNK)
     if CHUNKED in kinds and config.is_stated("attention_chunk_size") and not config.has("attention_chunk_size"):
         config.refuse("attention_chunk_size", None, f"layers of {CHUNKED} need one: give an integer")
-    step = config.integer("interleave_moe_layer_step", 1, MOST_LAYERS, default=1)
+    step = config.integer("interleave_moe_layer_step", 1, MAX_LAYERS, default=1)
     expert_layers = config.integers("moe_layers", 0, count - 1)
     expert_layers = tuple(range(step - 1, count, step)) if expert_layers is None else expert_layers
     return tuple(

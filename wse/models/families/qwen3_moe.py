@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import MOST_LAYERS, layer_count, read_decoder, read_heads, require_class
+from wse.models.configs.decoder_config import MAX_LAYERS, layer_count, read_decoder, read_heads, require_class
 from wse.models.configs.expert_config import add_experts, read_experts, with_mixture
 from wse.models.configs.layer_kinds import equal_layers, read_window
 from wse.models.configs.rope_config import read_rope
@@ -33,7 +33,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     heads = read_heads(config, requires_kv_count=True)
     count = layer_count(config)
     dense_layers = config.integers("mlp_only_layers", 0, count - 1) or ()
-    step = config.integer("decoder_sparse_step", 1, MOST_LAYERS, default=1)
+    step = config.integer("decoder_sparse_step", 1, MAX_LAYERS, default=1)
     has_experts = [index not in dense_layers and (index + 1) % step == 0 for index in range(count)]
     spec = read_decoder(
         config,

@@ -32,13 +32,13 @@ from wse.models.tensors.tensor_entry import MappedFile
 FETCH_AGAIN: Final = "fetch the file again"
 LONGEST_NAME: Final = 2**16 - 1  # bytes of a key, limited by the format
 LONGEST_TEXT: Final = 16 * 2**20
-MOST_ITEMS: Final = 2**16
-MOST_TENSORS: Final = 2**18
-MOST_ARRAY_ELEMENTS: Final = 2**24
-MOST_DIMENSIONS: Final = 4
-MOST_ELEMENTS: Final = 2**48
+MAX_ITEMS: Final = 2**16
+MAX_TENSORS: Final = 2**18
+MAX_ARRAY_ELEMENTS: Final = 2**24
+MAX_DIMENSIONS: Final = 4
+MAX_ELEMENTS: Final = 2**48
 LARGEST_ALIGNMENT: Final = 2**20
-MOST_NAMED: Final = 10
+MAX_NAMED: Final = 10
 
 SCALARS: Final = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 TEXT, ARRAY = 8, 9
@@ -247,8 +247,8 @@ class _Reader:
         kind, count = self.scalar("<I", key), self.scalar("<Q", key)
         if kind not in SCALARS and kind != TEXT:
             self.fail(f"{key} is an array of kind {kind}; numbers and texts are supported")
-        if count > MOST_ARRAY_ELEMENTS:
-            self.fail(f"{key} claims {count:,} elements, the limit is {MOST_ARRAY_ELEMENTS:,}")
+        if count > MAX_ARRAY_ELEMENTS:
+            self.fail(f"{key} claims {count:,} elements, the limit is {MAX_ARRAY_ELEMENTS:,}")
         begin = self.position
         if kind == TEXT:
             for _ in self.text_ranges(count, LONGEST_TEXT, key):
@@ -279,7 +279,7 @@ def _read_head(reader: _Reader) -> tuple[int, int]:
         msg = f"{reader.path}: {fault}"
         raise BadModel(msg)
     tensors, items = reader.scalar("<Q", "the number of tensors"), reader.scalar("<Q", "the number of keys")
-    for count, limit, item_name in ((tensors, MOST_TENSORS, "tensors"), (items, MOST_ITEMS, "keys")):
+    for count, limit, item_name in ((tensors, MAX_TENSORS, "tensors"), (items, MAX_ITEMS, "keys")):
         if count > limit:
             reader.fail(f"claims {count:,} {item_name}, the limit is {limit:,}")
     return tensors, items
@@ -297,10 +297,10 @@ def _read_tensor(reader: _Reader, alignment: int) -> tuple[str, int, tuple[int, 
     name = reader.text(LONGEST_NAME, "a tensor's name")
     item_name = f"tensor {name!r}"
     dimensions = reader.scalar("<I", item_name)
-    if not 1 <= dimensions <= MOST_DIMENSIONS:
-        reader.fail(f"{item_name} has {dimensions:,} dimensions, the limit is {MOST_DIMENSIONS}")
+    if not 1 <= dimensions <= MAX_DIMENSIONS:
+        reader.fail(f"{item_name} has {dimensions:,} dimensions, the limit is {MAX_DIMENSIONS}")
     shape = tuple(reader.scalar("<Q", item_name) for _ in range(dimensions))[::-1]
-    if min(shape) < 1 or math.prod(shape) > MOST_ELEMENTS:
+    if min(shape) < 1 or math.prod(shape) > MAX_ELEMENTS:
         reader.fail(f"{item_name}: shape {list(shape)} is not a list of plausible sizes")
     number, offset = reader.scalar("<I", item_name), reader.scalar("<Q", item_name)
     if offset % alignment:

@@ -8,7 +8,7 @@ from wse.models.configs.config_reader import ConfigReader
 from wse.models.gguf.file import GgufArray, GgufFile
 
 LARGEST: Final = 2**31 - 1
-MOST_LAYERS: Final = 10_000
+MAX_LAYERS: Final = 10_000
 EMBEDDING: Final = "token_embd.weight"
 
 
@@ -80,7 +80,7 @@ class Header(ConfigReader):
     @property
     def layers(self) -> int:
         """Number of layers, including those for multi-token prediction."""
-        return self.integer("block_count", 1, MOST_LAYERS)
+        return self.integer("block_count", 1, MAX_LAYERS)
 
     @property
     def head_size(self) -> int:

@@ -21,7 +21,7 @@ from wse.models.family import CanonicalTensor, Family, FileSlice
 from wse.models.spec import ModelSpec
 from wse.models.tensors.tensor_entry import FLOATS, Array, MappedFile, TensorEntry
 
-MOST_NAMED: Final = 10
+MAX_NAMED: Final = 10
 COMPARED_ROWS: Final = 1024
 VALUES_IN_MEMORY: Final = 1 << 22
 """Number of values read before the pages of all files are released from memory."""
@@ -179,8 +179,8 @@ def _refusal(faults: list[_Fault], a_path: Path) -> BadModel:
     if len(faults) == 1:
         fault = faults[0]
         return BadModel(f"{fault.path or folder}: tensor {fault.tensor!r} {fault.problem}; {fault.remedy}")
-    fault_texts = "; ".join(f"{fault.tensor!r} {fault.problem}" for fault in faults[:MOST_NAMED])
-    count_text = f"; and {len(faults) - MOST_NAMED} more" if len(faults) > MOST_NAMED else ""
+    fault_texts = "; ".join(f"{fault.tensor!r} {fault.problem}" for fault in faults[:MAX_NAMED])
+    count_text = f"; and {len(faults) - MAX_NAMED} more" if len(faults) > MAX_NAMED else ""
     remedies = {fault.remedy for fault in faults}
     remedy = remedies.pop() if len(remedies) == 1 else "fetch the weights again, or " + OTHER_CONFIG
     return BadModel(f"{folder}: {len(faults)} tensors disagree with the config: {fault_texts}{count_text}; {remedy}")

@@ -43,9 +43,9 @@ OTHER_DTYPES: Final = frozenset(
 )
 HEADER_LIMIT_BYTES: Final = 100_000_000  # defined by the format
 INDEX_LIMIT_BYTES: Final = 64 * 2**20
-MOST_DIMENSIONS: Final = 32
-MOST_NAMED: Final = 10
-MOST_ELEMENTS: Final = 2**48
+MAX_DIMENSIONS: Final = 32
+MAX_NAMED: Final = 10
+MAX_ELEMENTS: Final = 2**48
 FETCH_AGAIN: Final = "fetch the file again"
 
 
@@ -190,7 +190,7 @@ def _view(file: MappedFile, name: str, fields: Any, data_begin: int) -> tuple[Te
         verdict = "is not supported" if is_known else "is no element type of the format"
         msg = f"{place}: dtype {_shortened(kind)} {verdict}; supported: {', '.join(DTYPES)}"
         raise BadModel(msg)
-    if not _are_sizes(shape) or len(shape) > MOST_DIMENSIONS or math.prod(max(n, 1) for n in shape) > MOST_ELEMENTS:
+    if not _are_sizes(shape) or len(shape) > MAX_DIMENSIONS or math.prod(max(n, 1) for n in shape) > MAX_ELEMENTS:
         msg = f"{place}: shape {_shortened(shape)} is not a list of plausible sizes; {FETCH_AGAIN}"
         raise BadModel(msg)
     if not _are_sizes(offsets) or len(offsets) != 2 or not offsets[0] <= offsets[1] <= data_bytes:
@@ -234,7 +234,7 @@ def _check_present(index: Path, names: list[str]) -> None:
     """Raise an error that lists the missing files of a sharded checkpoint, if any."""
     missing_files = [name for name in names if not (index.parent / name).exists()]
     if missing_files:
-        listed_names = ", ".join(missing_files[:MOST_NAMED]) + (", …" if len(missing_files) > MOST_NAMED else "")
+        listed_names = ", ".join(missing_files[:MAX_NAMED]) + (", …" if len(missing_files) > MAX_NAMED else "")
         count = f"{len(missing_files)} of {len(names)} shards are missing"
         msg = f"{index}: {count}: {listed_names}; fetch them into the same folder"
         raise BadModel(msg)

@@ -19,7 +19,7 @@ from wse.files import read_file
 from wse.models.tokenizers.piece_library import Kind, Pieces
 
 FILE_LIMIT_BYTES: Final = 256 * 2**20
-MOST_PIECES: Final = 2**24
+MAX_PIECES: Final = 2**24
 UNIGRAM, BPE = 1, 2
 ALGORITHMS: Final = {UNIGRAM: "unigram", BPE: "bpe", 3: "word", 4: "char"}
 VARINT, EIGHT_BYTES, DELIMITED, FOUR_BYTES = 0, 1, 2, 5  # wire types
@@ -91,7 +91,7 @@ def _model(data: bytes, origin: str) -> SentencePieceModel:
             texts.append(_bytes(piece.get(1, b"")).decode("utf-8"))
             scores.append(struct.unpack("<f", _bytes(piece.get(2, bytes(4))))[0])
             kinds.append(_int(piece.get(3, Kind.NORMAL)))
-            if len(texts) > MOST_PIECES or not math.isfinite(scores[-1]):
+            if len(texts) > MAX_PIECES or not math.isfinite(scores[-1]):
                 msg = f"piece {len(texts) - 1:,} with score {scores[-1]:g}"
                 raise _Damage(msg)
         elif number in parts:

@@ -34,7 +34,7 @@ def _scores_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: 
 
 def _max_cycles(c: PeCosts, M: int, H: int, T: int) -> float:
     """Return the cycles of ``attention_max``, vectorised over the cache slots of a head."""
-    return M * H * (c.vector(T, c.f32) + c.vector(T, c.largest))
+    return M * H * (c.vector(T, c.f32) + c.vector(T, c.max_f32))
 
 
 def _exp_cycles(c: PeCosts, M: int, H: int, T: int) -> float:
@@ -51,7 +51,7 @@ def _scores_cycles_over_heads(c: PeCosts, M: int, Hk: int, queries_per_kv: int, 
 
 def _max_cycles_over_heads(c: PeCosts, M: int, H: int, T: int) -> float:
     """Return the cycles of ``attention_max``, vectorised over tokens and heads."""
-    return c.vector(M * H * T, c.f32) + c.loop + T * c.strided_vector(M * H, c.largest)
+    return c.vector(M * H * T, c.f32) + c.loop + T * c.strided_vector(M * H, c.max_f32)
 
 
 def _exp_cycles_over_heads(c: PeCosts, M: int, H: int, T: int) -> float:
@@ -71,12 +71,12 @@ def _values_cycles_over_heads(c: PeCosts, M: int, Hk: int, queries_per_kv: int, 
 
 def _round_cycles(c: PeCosts, n: int) -> float:
     """Return the cycles of rounding n maxima to multiples of ln 2, with a lower limit."""
-    return 4 * c.vector(n, c.f32) + c.vector(n, c.largest)
+    return 4 * c.vector(n, c.f32) + c.vector(n, c.max_f32)
 
 
 def _powers_cycles(c: PeCosts, heads: int) -> float:
     """Return the cycles of multiplying the softmax sums of ``heads`` heads by powers of two."""
-    exponents = 2 * c.vector(heads, c.f32) + c.vector(heads, c.largest) + c.vector(heads, c.convert)
+    exponents = 2 * c.vector(heads, c.f32) + c.vector(heads, c.max_f32) + c.vector(heads, c.convert)
     return exponents + c.vector(heads, c.half) + c.vector(heads, c.shift) + c.vector(heads, c.f32)
 
 
@@ -125,7 +125,7 @@ def _values_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: 
 def _online_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int) -> float:
     """Return the cycles of ``attention_online``: softmax weights, then values, for each head."""
     heads = M * Hk * queries_per_kv
-    weights = c.vector(T, c.f32) + c.vector(T, c.largest) + (T + 1) * c.function
+    weights = c.vector(T, c.f32) + c.vector(T, c.max_f32) + (T + 1) * c.function
     values = c.vector(F, c.acc) + c.rows(T, F, c.mac)
     return heads * (c.loop + weights + values)
 

@@ -46,13 +46,13 @@ def _list_cycles(c: PeCosts, count: int) -> float:
     return count * (c.loop + 3 * c.vector(1, c.f32))
 
 
-def _pairs_cycles(c: PeCosts, M: int, A: int, P: int, groups: int, stretches: int) -> float:
+def _pairs_cycles(c: PeCosts, M: int, A: int, P: int, groups: int, segments: int) -> float:
     """Return the cycles to find the pairs whose experts a column stores, and to list them.
 
     If a column stores all experts, every pair matches. Tokens, ids and weights are then copied as
     vectors, to every third element of the list.
     """
-    if groups * stretches > 1:
+    if groups * segments > 1:
         return _list_cycles(c, M * A) + _list_cycles(c, P)
     return c.vector(1, c.f32) + M * c.strided_vector(A, c.f32) + 2 * c.strided_vector(M * A, c.f32)
 
@@ -136,7 +136,7 @@ EXPERTS: Final = (
             f32("ids", "M A"),
             f32("weights", "M A"),
             f32("pairs", _pair_list, output=True),
-            *numbers("M A P experts groups columns stretches"),
+            *numbers("M A P experts groups columns segments"),
         ),
         work=lambda M, A: M * A,
         cycles=_pairs_cycles,
@@ -291,7 +291,7 @@ EXPERTS: Final = (
             acc("x", lambda P, M, N, parts, stride, by_token: ((M if by_token else P) - 1) * stride + parts * N),
             wgt("bias", "parts share"),
             f32("pairs", _pair_list),
-            *numbers("P M N parts local_experts stride by_token weighted share columns groups stretches"),
+            *numbers("P M N parts local_experts stride by_token weighted share columns groups segments"),
         ),
         work=lambda P, N, parts: P * parts * N,
         cycles=_bias_cycles,

@@ -20,7 +20,7 @@ class PeCosts:
     act: float  # add, multiply, move of activations
     acc: float  # add, move of accumulators
     f32: float  # add, multiply, move of float32
-    largest: float  # maximum of two float32 values
+    max_f32: float  # maximum of two float32 values
     convert: float  # accumulators to activations
     shift: float  # 16-bit words
     logic: float  # 16-bit words
@@ -84,7 +84,7 @@ def pe_costs(wafer: WaferSpec, software: SoftwareProfile, activation_type: str, 
         act=(wafer.add_fp16_per_cycle if half_act else wafer.add_fp32_per_cycle) / conflicts,
         acc=(wafer.add_fp16_per_cycle if half_acc else wafer.add_fp32_per_cycle) / conflicts,
         f32=wafer.add_fp32_per_cycle / conflicts,
-        largest=wafer.max_fp32_per_cycle,
+        max_f32=wafer.max_fp32_per_cycle,
         convert=wafer.convert_per_cycle if half_act and not half_acc else wafer.move_32bit_per_cycle,
         shift=wafer.shift_16bit_per_cycle,
         logic=wafer.logic_16bit_per_cycle,

@@ -28,7 +28,7 @@ def _scores_cycles(c: PeCosts, M: int, E: int, sigmoid: int) -> float:
     exps, passes = E * c.function, c.vector(E, c.f32)
     if sigmoid:
         return M * (c.loop + 2 * exps + passes)
-    return M * (c.loop + c.vector(E, c.largest) + exps + c.function + 3 * passes)
+    return M * (c.loop + c.vector(E, c.max_f32) + exps + c.function + 3 * passes)
 
 
 def _limit_cycles(c: PeCosts, M: int, E: int, groups: int, chosen_groups: int) -> float:
@@ -37,8 +37,8 @@ def _limit_cycles(c: PeCosts, M: int, E: int, groups: int, chosen_groups: int) -
     The operations are two maxima in each group, one maximum over all groups for each chosen group,
     and a pass that masks the other experts.
     """
-    maxima = groups * (c.loop + 2 * c.vector(ceil_div(E, groups), c.largest))
-    return M * (maxima + chosen_groups * (c.loop + c.vector(groups, c.largest)) + c.vector(E, c.f32))
+    maxima = groups * (c.loop + 2 * c.vector(ceil_div(E, groups), c.max_f32))
+    return M * (maxima + chosen_groups * (c.loop + c.vector(groups, c.max_f32)) + c.vector(E, c.f32))
 
 
 def blocks_of_outputs(E: int) -> int:
@@ -65,8 +65,8 @@ def _choices_cycles(c: PeCosts, E: int, A: int, blocks: int) -> float:
     blocks, a choice first finds the best block and then the position in that block.
     """
     size = ceil_div(E, blocks)
-    maxima = (blocks + A - 1) * c.vector(size, c.largest)
-    block = c.vector(blocks, c.largest) + c.vector(blocks, c.f32) if blocks > 1 else 0.0
+    maxima = (blocks + A - 1) * c.vector(size, c.max_f32)
+    block = c.vector(blocks, c.max_f32) + c.vector(blocks, c.f32) if blocks > 1 else 0.0
     return (blocks + A) * c.loop + maxima + A * (block + c.vector(size, c.f32))
 
 

@@ -38,7 +38,7 @@ VOCABULARY: Final = (
         name="argmax_fold",
         operands=(acc("logits", "n"), f32("pair", lambda: 2), *numbers("n V first vocabulary fold")),
         work=lambda n: n,
-        cycles=lambda c, n: c.vector(n, c.largest) + c.vector(n, c.f32) + c.loop,
+        cycles=lambda c, n: c.vector(n, c.max_f32) + c.vector(n, c.f32) + c.loop,
     ),
     Kernel(
         name="pair_indices",

@@ -76,13 +76,13 @@ class StageStream(Transfer):
         )
 
     @property
-    def handed_bytes(self) -> int:
+    def stage_transfer_bytes(self) -> int:
         """Payload of the transfer in bytes."""
         return self.bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HandOver(StageStream):
+class StageTransfer(StageStream):
     """A transfer to a region of the same wafer, along rows and then along columns.
 
     If the receiving stage is on the same PEs, the words are copied within their SRAM.

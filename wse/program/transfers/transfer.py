@@ -163,6 +163,6 @@ class Transfer:
         return False
 
     @property
-    def handed_bytes(self) -> int:
+    def stage_transfer_bytes(self) -> int:
         """Payload in bytes that is sent from one stage to another."""
         return 0

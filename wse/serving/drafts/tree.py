@@ -27,7 +27,7 @@ Shares = tuple[tuple[float, ...], ...]
 ROOT: Final = -1
 """Parent of nodes at the first position: the token that the model itself generated last."""
 
-MOST_NODES: Final = 64
+MAX_NODES: Final = 64
 """Maximum number of nodes of a tree. The computation grows with the square of this number."""
 
 
@@ -85,7 +85,7 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
 
     Args:
         shares: Acceptance probabilities by position and choice.
-        nodes: Maximum number of nodes, from 1 to `MOST_NODES`.
+        nodes: Maximum number of nodes, from 1 to `MAX_NODES`.
         depth: Maximum length of a path; None for the number of positions in ``shares``.
 
     Raises:
@@ -93,8 +93,8 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
             or ``nodes`` is out of range.
     """
     check_shares(shares)
-    if not 1 <= nodes <= MOST_NODES:
-        message = f"tree of {nodes} nodes: give 1 to {MOST_NODES}"
+    if not 1 <= nodes <= MAX_NODES:
+        message = f"tree of {nodes} nodes: give 1 to {MAX_NODES}"
         raise BadInput(message)
     deepest = len(shares) if depth is None else min(depth, len(shares))
 

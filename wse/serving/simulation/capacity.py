@@ -25,21 +25,21 @@ GUESS_FACTOR: Final = 2.0
 
 It is above 1, so that these arrivals do not limit the loop.
 """
-FEWEST: Final = 1_000
-MOST: Final = 20_000
-TURNS: Final = 10
-"""Simulated requests: ``TURNS`` per batch slot, but at least ``FEWEST`` and at most ``MOST``."""
+MIN_REQUESTS: Final = 1_000
+MAX_REQUESTS: Final = 20_000
+REQUESTS_PER_SLOT: Final = 10
+"""Simulated requests: those of all batch slots, but at least the minimum and at most the maximum."""
 
 
-def capacity_requests_per_s(workload: Workload, seats: int, serve: Callable[[Workload], Outcome]) -> float:
+def capacity_requests_per_s(workload: Workload, slot_count: int, serve: Callable[[Workload], Outcome]) -> float:
     """Return the maximum requests per second; infinity if requests take no time.
 
     Args:
         workload: Requests, of which only the lengths matter.
-        seats: Number of batch slots: users that are served at the same time.
+        slot_count: Number of batch slots: users that are served at the same time.
         serve: Function that simulates a workload.
     """
-    outcome = serve(workload.all_at_once(min(max(FEWEST, TURNS * seats), MOST)))
+    outcome = serve(workload.all_at_once(min(max(MIN_REQUESTS, REQUESTS_PER_SLOT * slot_count), MAX_REQUESTS)))
     starts = np.sort(outcome.start_s)
     half_s = starts[len(starts) // 2]
     later_starts = starts[starts > half_s]
@@ -62,7 +62,7 @@ def closed_loop_requests_per_s(
         expected_per_s: Estimate of the result.
         serve: Function that simulates a workload.
     """
-    requests = workload.all_at_once(min(max(FEWEST, TURNS * users), MOST))
+    requests = workload.all_at_once(min(max(MIN_REQUESTS, REQUESTS_PER_SLOT * users), MAX_REQUESTS))
     spaced = replace(requests, arrival_s=np.arange(len(requests), dtype=np.float64), in_flight=users)
     while True:
         guess_per_s = GUESS_FACTOR * expected_per_s

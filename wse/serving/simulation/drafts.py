@@ -19,7 +19,7 @@ import numpy as np
 from wse.arrays import F64, I64
 from wse.serving.simulation.workload import DRAFTS, Workload, random_stream
 
-MOST_DRAWS: Final = 1 << 22
+MAX_DRAWS: Final = 1 << 22
 """Maximum number of passes that are drawn at a time."""
 
 
@@ -52,7 +52,7 @@ class Drafts:
         unfinished = np.flatnonzero(unfinished_tokens > 0)
         while len(unfinished):
             expected_passes = math.ceil(unfinished_tokens[unfinished].max() / self.tokens_per_pass)
-            width = max(1, min(expected_passes, MOST_DRAWS // len(unfinished)))
+            width = max(1, min(expected_passes, MAX_DRAWS // len(unfinished)))
             yielded = self._yields(random.random((len(unfinished), width))).cumsum(axis=1)
             is_enough = yielded >= unfinished_tokens[unfinished, None]
             is_finished = is_enough[:, -1]

@@ -133,7 +133,7 @@ def _colour_uses(program: Program) -> tuple[ColourUse, ...]:
             along="rows" if use.axis == ROWS else "columns",
             first=use.first,
             colours=use.colours,
-            repainted=use.repainted,
+            repainted=use.is_rewritten,
         )
         for use in program.colour_uses
     )

@@ -93,7 +93,7 @@ class DraftTimes:
             cycles = cycles.plus(crossing=links * link_s * wafer.clock_hz)
         along_row = self._line(multicast(target.cols, target.rows, 0), words, ROWS)  # 2
         down_columns = self._line(multicast(target.rows, target.cols, 0), words, COLUMNS)
-        return cycles.followed_by(along_row).followed_by(down_columns).whole().total
+        return cycles.followed_by(along_row).followed_by(down_columns).rounded_up().total
 
     def round_trip_cycles(self) -> float:
         """Return the cycles of a round trip to the host after a pass that is followed by no draft.
@@ -124,7 +124,7 @@ class DraftTimes:
             return 0.0
         region, pe = self.region, pe_costs(self.wafer, self.software, "float32", "float32")
         tokens_per_pe = ceil_div(context, region.rows * region.cols)
-        compare = (2 * LONGEST_RUN + 1) * pe.vector(tokens_per_pe, pe.f32) + pe.vector(tokens_per_pe, pe.largest)
+        compare = (2 * LONGEST_RUN + 1) * pe.vector(tokens_per_pe, pe.f32) + pe.vector(tokens_per_pe, pe.max_f32)
         cycles = Cycles().plus(launch=self.software.task_dispatch_cycles, compute=compare)  # 1
         for arrival, words in ((Arrival.ARGMAX, 2), (Arrival.ADD, tokens)):  # 2, 3
             along_rows = k_tree(region.cols, region.rows, arrival, broadcast=True)
@@ -132,7 +132,7 @@ class DraftTimes:
             cycles = cycles.followed_by(self._line(along_rows, words, ROWS))
             cycles = cycles.followed_by(self._line(along_columns, words, COLUMNS))
         crossing = self.exchange_cycles(tokens, region, region) if self.place == WAFER else 0.0
-        return cycles.whole().total + crossing
+        return cycles.rounded_up().total + crossing
 
     def host_token_cycles(self, weight_bytes: int) -> float:
         """Return the cycles that the host needs for a draft token, to read all weights once."""

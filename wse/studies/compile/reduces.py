@@ -23,22 +23,22 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.line_patterns import line_reduces
 from wse.program.program import Program
 from wse.program.steps import ROWS, Slots
-from wse.program.transfers.kinds import of_kind, transfer_of
 from wse.program.transfers.patterns import AlongLine
+from wse.program.transfers.transfer_types import is_of_type, transfer_of
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, more_rows, number
 from wse.reports.terminal import count
 from wse_mappings.patterns.auto import Operation, PatternChoice, cheapest_pattern
 from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
 
-MOST_PES: Final = 1000
+MAX_PES: Final = 1000
 """Longest line whose bound is computed, and total length of the lines searched for a cheaper pattern.
 
 Both limits keep the computation to about a second. A search needs up to 1.5 ms per PE, and the time
 of a bound grows with the cube of the length.
 """
 
-MOST_ROWS: Final = 6
+MAX_ROWS: Final = 6
 """Maximum number of reduces that are printed."""
 
 
@@ -103,8 +103,8 @@ def reduces_result(
 ) -> tuple[ReduceResult, ...]:
     """Return the reduces and all-reduces of a decoded token, those with the most cycles first.
 
-    No bound is computed for lines of more than ``MOST_PES`` PEs. The cheapest pattern is searched
-    until the lines searched have ``MOST_PES`` PEs in total. For sums over selected experts, the
+    No bound is computed for lines of more than ``MAX_PES`` PEs. The cheapest pattern is searched
+    until the lines searched have ``MAX_PES`` PEs in total. For sums over selected experts, the
     fullest column is used, assuming that tokens choose experts as evenly as possible.
 
     Args:
@@ -131,9 +131,9 @@ def reduces_table(rows: Sequence[ReduceResult]) -> Table:
         number("times_bound", "× bound", lambda times: f"{times:.2f}"),
         Column(key="cheapest", title="cheapest", cell=_cheapest_text, wraps=True),
     )
-    printed_rows, footer = rows[:MOST_ROWS], more_rows(rows, MOST_ROWS)
+    printed_rows, footer = rows[:MAX_ROWS], more_rows(rows, MAX_ROWS)
     if any(row.cheapest is None for row in printed_rows):
-        text = f"the search covers {count(MOST_PES)} PEs in total, lines with the most cycles first"
+        text = f"the search covers {count(MAX_PES)} PEs in total, lines with the most cycles first"
         footer += (("not searched", text),)
     note = "of a generated token, with their lower bound and the cheapest pattern"
     return Table(columns=columns, rows=printed_rows, title="Reduces", note=note, footer=footer)
@@ -177,21 +177,21 @@ def _reduce_counts(program: Program, slots: Slots, times: PatternTimes) -> Count
     """Return the reduces along lines, with the number of steps of a token that run each of them."""
     phase, cached_segment = program.decode, cache(longest_segment)
     steps: Counter[SegmentReduce] = Counter()
-    for step in np.flatnonzero(of_kind(phase.steps, AlongLine)).tolist():
+    for step in np.flatnonzero(is_of_type(phase.steps, AlongLine)).tolist():
         pattern, axis = program.patterns[phase.steps.pattern[step]], int(phase.steps.axis[step])
         segment = cached_segment(pattern)
         if segment is None:
             continue
         at, place = fullest_column_step(program, phase, step)
-        for turn in range(phase.steps.turns(step)):
-            words = transfer_of(program, at, place, slots, turn).words
+        for iteration in range(phase.steps.iterations(step)):
+            words = transfer_of(program, at, place, slots, iteration).words
             steps[SegmentReduce(pattern.name, axis, segment, words, times.alone_cycles(pattern, words, axis))] += 1
     return steps
 
 
 def _row(line: SegmentReduce, steps: int, cheapest: PatternChoice | None, wafer: WaferSpec) -> ReduceResult:
     pes, root = line.segment.pes, line.segment.root
-    bounded = pes <= MOST_PES
+    bounded = pes <= MAX_PES
     return ReduceResult(
         pattern=line.pattern,
         along="rows" if line.axis == ROWS else "columns",
@@ -209,7 +209,7 @@ def _row(line: SegmentReduce, steps: int, cheapest: PatternChoice | None, wafer:
 def _cheapest_patterns(
     sorted_reduces: list[SegmentReduce], times: PatternTimes, wafer: WaferSpec
 ) -> dict[tuple[CombinedSegment, int], PatternChoice]:
-    """Search for the cheapest pattern of each segment, up to ``MOST_PES`` PEs in total.
+    """Search for the cheapest pattern of each segment, up to ``MAX_PES`` PEs in total.
 
     Args:
         sorted_reduces: The reduces, in the order in which they are searched.
@@ -217,7 +217,7 @@ def _cheapest_patterns(
         wafer: Wafer with the costs of a level of a tree.
     """
     patterns: dict[tuple[CombinedSegment, int], PatternChoice] = {}
-    remaining_pes = MOST_PES
+    remaining_pes = MAX_PES
     for line in sorted_reduces:
         segment, words, axis = line.segment, line.words, line.axis
         if (segment, words) in patterns or segment.pes > remaining_pes:

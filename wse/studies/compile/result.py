@@ -21,7 +21,7 @@ from wse.studies.results.rewrites import RewriteResult, rewrites_table
 from wse.studies.results.sram import BytesByUse, SramResult, fullest_table
 from wse.studies.results.traffic import CrossingResult, FabricResult
 
-MOST_STAGES: Final = 16
+MAX_STAGES: Final = 16
 """Maximum number of stages that are printed."""
 
 
@@ -115,7 +115,7 @@ class CompileResult(Result):
 
 
 def _stages_table(result: CompileResult) -> Table:
-    """Return a table of the first ``MOST_STAGES`` stages: rectangle, layers and SRAM in use."""
+    """Return a table of the first ``MAX_STAGES`` stages: rectangle, layers and SRAM in use."""
     rows: list[dict[str, Any]] = []
     for index, (stage, uses) in enumerate(zip(result.system.stages, result.sram.stages, strict=True)):
         rows.append(
@@ -144,8 +144,8 @@ def _stages_table(result: CompileResult) -> Table:
         number("fraction", formatter=percent),
     )
     note = f"{in_bytes(result.system.cut_bytes_per_token)} go from region to region for each token"
-    footer = more_rows(rows, MOST_STAGES)
-    return Table(columns=columns, rows=rows[:MOST_STAGES], title="Stages", note=note, footer=footer)
+    footer = more_rows(rows, MAX_STAGES)
+    return Table(columns=columns, rows=rows[:MAX_STAGES], title="Stages", note=note, footer=footer)
 
 
 def _histogram_table(bins: Sequence[HistogramBin]) -> Table:

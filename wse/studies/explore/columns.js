@@ -1,6 +1,6 @@
 // The columns of the table, and the state of the page, which its address keeps.
 const COLUMNS = DATA.columns;
-const MOST_WORDS = 40;
+const MAX_WORDS = 40;
 const FIRST_FILTERS = 6;
 
 function text(value) {
@@ -38,7 +38,7 @@ function firstState() {
   };
 }
 
-const canFilter = (column) => Boolean(column.numbers) || column.words.length <= MOST_WORDS;
+const canFilter = (column) => Boolean(column.numbers) || column.words.length <= MAX_WORDS;
 const isIndex = (value) => Number.isInteger(value) && value >= 0 && value < COLUMNS.length;
 
 // The state of an address, as far as it is one of this table; nothing in it is trusted.

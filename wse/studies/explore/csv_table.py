@@ -16,9 +16,9 @@ from wse.files import read_file, short_repr
 from wse.reports.terminal import plural
 
 LIMIT_BYTES: Final = 2**27
-MOST_ROWS: Final = 50_000
-MOST_COLUMNS: Final = 2_000
-MOST_CELLS: Final = 4_000_000
+MAX_ROWS: Final = 50_000
+MAX_COLUMNS: Final = 2_000
+MAX_CELLS: Final = 4_000_000
 LONGEST_CELL: Final = 2_000
 LONGEST_NAME: Final = 200
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
@@ -66,8 +66,8 @@ def read_csv(path: Path) -> tuple[TableColumn, ...]:
             message = f"{path}: line {number} has a cell of over {LONGEST_CELL:,} characters; shorten it"
             raise BadInput(message)
         rows.append(cells)
-        if len(rows) > MOST_ROWS or len(rows) * len(names) > MOST_CELLS:
-            max_rows = min(MOST_ROWS, MOST_CELLS // len(names))
+        if len(rows) > MAX_ROWS or len(rows) * len(names) > MAX_CELLS:
+            max_rows = min(MAX_ROWS, MAX_CELLS // len(names))
             message = (
                 f"{path}: has over {max_rows:,} rows of {len(names)} columns, the maximum of a page; give a part of it"
             )
@@ -106,8 +106,8 @@ def _lines(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
 
 def _checked_names(path: Path, names: Sequence[str]) -> list[str]:
     names = [name.strip() for name in names]
-    if not 2 <= len(names) <= MOST_COLUMNS:
-        message = f"{path}: line 1 names {len(names)} columns; give a table with 2 to {MOST_COLUMNS:,}"
+    if not 2 <= len(names) <= MAX_COLUMNS:
+        message = f"{path}: line 1 names {len(names)} columns; give a table with 2 to {MAX_COLUMNS:,}"
         raise BadInput(message)
     earlier_names: set[str] = set()
     for name in names:

@@ -1,5 +1,5 @@
 // The page of a table: any two columns against each other, filters, the Pareto front.
-const MOST_TICKS = 12;
+const MAX_TICKS = 12;
 const MARGIN = { left: 64, right: 14, top: 12, bottom: 40 };
 const at = (id) => document.getElementById(id);
 
@@ -37,7 +37,7 @@ function paretoFront(rows) {
 
 function axis(index, log, from, to) {
   const column = COLUMNS[index];
-  if (!column.numbers) return bandScale(column.words, from, to, MOST_TICKS);
+  if (!column.numbers) return bandScale(column.words, from, to, MAX_TICKS);
   const values = shown.map((row) => column.numbers[row]);
   let low = values.reduce((a, b) => Math.min(a, b), Infinity);
   let high = values.reduce((a, b) => Math.max(a, b), -Infinity);

@@ -22,7 +22,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.load import LoadedModel, load_model
 from wse.models.spec import ModelSpec
 from wse.number_formats import CODINGS, DTYPES
-from wse.program.line_patterns import kept_pattern
+from wse.program.line_patterns import cached_pattern
 from wse.studies.options.mapping_file import Mapping, load_mapping
 from wse.studies.options.placement import PlacementRequest
 from wse_mappings.cuts.expert_groups import AUTO, DISTRIBUTED, EXPERT_PLACEMENTS, GROUPED, is_placement
@@ -90,7 +90,7 @@ def load_basis(request: PlacementRequest, *, with_weights: bool = True) -> Basis
     machine, layout = request.machine, request.layout
     mapping = load_mapping(request.mapping)
     if layout.all_reduce is not None:
-        kept_pattern(layout.all_reduce)
+        cached_pattern(layout.all_reduce)
     if not is_placement(layout.experts):
         known_placements = AUTO, GROUPED, *EXPERT_PLACEMENTS, "a number of groups"
         raise UnknownName("placement of experts", layout.experts, known_placements)
@@ -144,7 +144,7 @@ def placement_options(
         mapping=basis.mapping.strategy,
         mapping_file=basis.mapping.file,
         listed=basis.mapping.listed,
-        listed_turned=basis.mapping.turned,
+        listed_transposed=basis.mapping.is_transposed,
         wafers=request.wafers or basis.mapping.wafers or 1,
         dtype=basis.dtype,
         activations=basis.activations,

@@ -30,7 +30,7 @@ from wse.compiler.options import Options
 from wse.compiler.strategies import strategies, strategy
 from wse.errors import BadInput, BadMapping, UnknownName
 from wse.files import names_toml_file, read_toml, short_repr
-from wse.hardware.mesh import LONGEST_SIDE, turned_wafer
+from wse.hardware.mesh import LONGEST_SIDE, transposed_wafer
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
 from wse.plugins import names_file_object
@@ -73,13 +73,13 @@ class Mapping(NamedTuple):
         strategy: Name of the strategy.
         file: Name of the mapping file; empty if the request names a strategy.
         listed: Regions that the file lists.
-        turned: Whether the regions refer to a mesh whose rows and columns are exchanged.
+        is_transposed: Whether the regions refer to a mesh whose rows and columns are exchanged.
     """
 
     strategy: str
     file: str = ""
     listed: tuple[ListedRegion, ...] = ()
-    turned: bool = False
+    is_transposed: bool = False
 
     @property
     def wafers(self) -> int | None:
@@ -109,11 +109,11 @@ def load_mapping(name_or_path: str | Path) -> Mapping:
     table = read_toml(path, BadMapping)
     for key in table.keys() - {"regions", "turned"}:
         raise UnknownName("key", key, ["regions", "turned"], where=str(path))
-    turned = table.get("turned", False)
-    if not isinstance(turned, bool):
-        message = f"{path}: turned = {short_repr(turned)}: give true or false"
+    is_transposed = table.get("turned", False)
+    if not isinstance(is_transposed, bool):
+        message = f"{path}: turned = {short_repr(is_transposed)}: give true or false"
         raise BadMapping(message)
-    return Mapping(STRATEGY, path.name, _regions(path, table.get("regions")), turned)
+    return Mapping(STRATEGY, path.name, _regions(path, table.get("regions")), is_transposed)
 
 
 def _regions(path: Path, file_entries: object) -> tuple[ListedRegion, ...]:
@@ -225,7 +225,7 @@ def mesh_of_listed(options: Options) -> tuple[int, int]:
     """Return the rows and columns of the smallest mesh that contains all listed regions."""
     ends = [(region.rect.row + region.rect.rows, region.rect.col + region.rect.cols) for region in options.listed]
     rows, cols = (max(sides) for sides in zip(*ends, strict=True))
-    return (cols, rows) if options.listed_turned else (rows, cols)
+    return (cols, rows) if options.listed_transposed else (rows, cols)
 
 
 def check_listed(options: Options, spec: ModelSpec, wafer: WaferSpec, *, live: bool) -> None:
@@ -255,11 +255,11 @@ def check_listed(options: Options, spec: ModelSpec, wafer: WaferSpec, *, live: b
             f"give --wafers {wafers}, or regions on every wafer and on no other"
         )
         raise BadInput(message)
-    mesh = turned_wafer(wafer) if options.listed_turned else wafer
+    mesh = transposed_wafer(wafer) if options.listed_transposed else wafer
     for index, (_, rect, *_) in enumerate(regions):
         row, col = rect.row + rect.rows, rect.col + rect.cols
         if row > mesh.mesh_rows or col > mesh.mesh_cols:
-            pe_description = ("live " if live else "") + "PEs" + (", turned," if options.listed_turned else "")
+            pe_description = ("live " if live else "") + "PEs" + (", transposed," if options.listed_transposed else "")
             message = (
                 f"{file}: region {index} has rows {rect.row} to {row - 1} and columns {rect.col} to {col - 1}, beyond "
                 f"the {mesh.mesh_rows}x{mesh.mesh_cols} {pe_description} of {wafer.name}; "

@@ -16,11 +16,11 @@ from wse.studies.pattern.reference import simulate_pattern
 from wse.studies.pattern.request import PatternRequest
 from wse.studies.pattern.study import PatternSetup, check_pattern
 
-MOST_HOPS: Final = 20_000
+MAX_HOPS: Final = 20_000
 """Maximum number of hops in an animation, which needs about 400 kB of the page."""
-MOST_HOPS_OF_PAGE: Final = 120_000
+MAX_HOPS_OF_PAGE: Final = 120_000
 """Maximum number of hops in all animations of a page."""
-MOST_PES: Final = 128
+MAX_PES: Final = 128
 """Longest line whose PEs can be distinguished on a screen."""
 
 
@@ -58,7 +58,7 @@ class Animation:
 def animations_of(request: PatternRequest, cases: Sequence[PatternCase], setup: PatternSetup) -> list[Animation]:
     """Return animations of the cases that have no fault and are small enough.
 
-    Cases with few hops come first until the page has `MOST_HOPS_OF_PAGE` hops.
+    Cases with few hops come first until the page has `MAX_HOPS_OF_PAGE` hops.
 
     Args:
         request: The options, for the patterns.
@@ -67,9 +67,9 @@ def animations_of(request: PatternRequest, cases: Sequence[PatternCase], setup: 
     """
     patterns_by_name = {pattern.name: pattern for pattern in map(named_pattern, request.cases()[0])}
     animations: list[Animation] = []
-    remaining_hops = MOST_HOPS_OF_PAGE
+    remaining_hops = MAX_HOPS_OF_PAGE
     for case in sorted(cases, key=lambda case: (case.hops or 0, case.pes)):
-        if case.hops is None or case.pes > MOST_PES or case.hops > min(MOST_HOPS, remaining_hops):
+        if case.hops is None or case.pes > MAX_PES or case.hops > min(MAX_HOPS, remaining_hops):
             continue
         remaining_hops -= case.hops
         checked = check_pattern(patterns_by_name[case.pattern], case.pes, case.words, setup.wafer)

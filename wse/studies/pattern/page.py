@@ -8,7 +8,7 @@ from wse.hardware.spec import WaferSpec
 from wse.reports.page.html_table import table_as_html
 from wse.reports.page.inline_page import inline_page
 from wse.reports.terminal import plural
-from wse.studies.pattern.animation import MOST_HOPS, MOST_PES, Animation
+from wse.studies.pattern.animation import MAX_HOPS, MAX_PES, Animation
 from wse.studies.pattern.result import PatternResult
 
 
@@ -21,7 +21,7 @@ def as_html(result: PatternResult, animations: Sequence[Animation], wafer: Wafer
         wafer: The wafer, whose hop and ramp cycles the animations need.
     """
     left_out = len(result.cases) - len(result.faults) - len(animations)
-    limits = f"at most {MOST_PES} PEs and {MOST_HOPS:,} hops of words in a case"
+    limits = f"at most {MAX_PES} PEs and {MAX_HOPS:,} hops of words in a case"
     return inline_page(
         "wse.studies.pattern",
         scripts=["pattern.js"],

@@ -19,8 +19,8 @@ REDUCES: Final = ("chain", "star", "binary_tree", "two_phase", "auto_gen", "k_tr
 PES: Final = (64,)
 WORDS: Final = (1, 64, 1024)
 LONGEST_LINE: Final = 2_000
-MOST_WORDS: Final = 1_000_000
-MOST_CASES: Final = 2_000
+MAX_WORDS: Final = 1_000_000
+MAX_CASES: Final = 2_000
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -81,13 +81,13 @@ class PatternRequest:
             BadInput: A number is out of range, or there are too many combinations.
         """
         patterns, pes, words = self.patterns or REDUCES, self.pes or PES, self.words or WORDS
-        for flag, numbers, min_value, max_value in (("--pes", pes, 2, LONGEST_LINE), ("--words", words, 1, MOST_WORDS)):
+        for flag, numbers, min_value, max_value in (("--pes", pes, 2, LONGEST_LINE), ("--words", words, 1, MAX_WORDS)):
             for number in numbers:
                 if not min_value <= number <= max_value:
                     message = f"{flag} {number}: give numbers from {min_value} to {max_value:,}"
                     raise BadInput(message)
         cases = len(patterns) * len(pes) * len(words)
-        if cases > MOST_CASES:
-            message = f"{cases:,} cases of patterns, PEs and words: give at most {MOST_CASES:,}"
+        if cases > MAX_CASES:
+            message = f"{cases:,} cases of patterns, PEs and words: give at most {MAX_CASES:,}"
             raise BadInput(message)
         return patterns, pes, words

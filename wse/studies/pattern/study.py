@@ -27,9 +27,9 @@ from wse.studies.pattern.result import PatternResult
 from wse_mappings.outcome import Outcome, outcome_of
 from wse_mappings.schedule import LineSchedule
 
-MOST_HOPS: Final = 100_000_000
+MAX_HOPS: Final = 100_000_000
 """Maximum number of hops of a case that is simulated cycle by cycle, in about ten seconds."""
-MOST_MESSAGES: Final = 200_000
+MAX_MESSAGES: Final = 200_000
 """Maximum number of messages of a pattern that is checked for deadlocks and simulated."""
 
 
@@ -162,7 +162,7 @@ def evaluate_case(pattern: NamedPattern, length: int, words: int, setup: Pattern
         busiest_link_words=int(loads.max()),
         hops=int(loads.sum()),
         colours=schedule.colours,
-        stalls=False if len(schedule.messages) <= MOST_MESSAGES else None,
+        stalls=False if len(schedule.messages) <= MAX_MESSAGES else None,
     )
     return _with_wavelets(case, checked, setup) if wavelet else case
 
@@ -170,7 +170,7 @@ def evaluate_case(pattern: NamedPattern, length: int, words: int, setup: Pattern
 def check_pattern(pattern: NamedPattern, length: int, words: int, wafer: WaferSpec) -> CheckedPattern:
     """Create a pattern for a line and determine which collective it performs.
 
-    Colours and deadlocks are checked only for up to `MOST_MESSAGES` messages.
+    Colours and deadlocks are checked only for up to `MAX_MESSAGES` messages.
 
     Args:
         pattern: The pattern.
@@ -187,7 +187,7 @@ def check_pattern(pattern: NamedPattern, length: int, words: int, wafer: WaferSp
         message = f"{pattern.name} on {length} PEs: {error}"
         raise BadInput(message) from error
     outcome = outcome_of(schedule)
-    if outcome.collective is not None and len(schedule.messages) <= MOST_MESSAGES:
+    if outcome.collective is not None and len(schedule.messages) <= MAX_MESSAGES:
         messages, colours, part = schedule.of_variant(int(schedule.variants[0, 0]))
         plan = plan_line(messages, colours, part, store_and_forward=schedule.store_and_forward)
         fault = _colour_fault(schedule, plan, wafer) or find_stall(plan)
@@ -226,7 +226,7 @@ def _with_wavelets(case: PatternCase, checked: CheckedPattern, setup: PatternSet
     """
     assert case.hops is not None
     assert case.cycles is not None
-    if case.hops > MOST_HOPS or case.stalls is None:
+    if case.hops > MAX_HOPS or case.stalls is None:
         return case
     try:
         _, machine_run, initial_words = simulate_pattern(

@@ -12,7 +12,7 @@ from wse.reports.terminal import count, plural, printable, seconds, three_figure
 from wse.serving.operating_point import Deployment, OperatingPoint, operating_point
 from wse.serving.plan import saturating_users
 
-MOST_USERS: Final = 4_096
+MAX_USERS: Final = 4_096
 """Maximum number of users in a table."""
 DEFINITIONS: Final = (
     ("users", "concurrent requests; when one ends, the next one starts"),
@@ -122,10 +122,10 @@ def user_counts(max_users: int, requested_users: int) -> list[int]:
 
     Returns:
         Powers of two up to the maximum, the maximum, and the requested number. All but the latter
-        are at most `MOST_USERS`.
+        are at most `MAX_USERS`.
     """
-    powers = {2**power for power in range(MOST_USERS.bit_length()) if 2**power <= min(max_users, MOST_USERS)}
-    return sorted({*powers, requested_users, *([min(max_users, MOST_USERS)] if max_users else [])})
+    powers = {2**power for power in range(MAX_USERS.bit_length()) if 2**power <= min(max_users, MAX_USERS)}
+    return sorted({*powers, requested_users, *([min(max_users, MAX_USERS)] if max_users else [])})
 
 
 def points_table(serving: ServingResult, price: str = "") -> Table:

@@ -14,7 +14,7 @@ from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import parameter_count, stored_bytes
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program, Stage
-from wse.program.transfers.kinds import transfer_of, transfer_steps
+from wse.program.transfers.transfer_types import transfer_of, transfer_steps
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import setting_texts, wafer_line
 from wse.reports.table import Table, pair_table
@@ -194,7 +194,7 @@ def system_result(program: Program, *, context: int | None = None) -> SystemResu
         regions=len(program.stages),
         used_rows=max(stage.rect.row + stage.rect.rows for stage in program.stages),
         used_cols=max(stage.rect.col + stage.rect.cols for stage in program.stages),
-        turned=program.turned,
+        turned=program.is_transposed,
         mapping=program.mapping_name,
         prefill=program.prefill_name,
         prefill_chunks=tuple(phase.tokens for phase in program.prefill),
@@ -243,7 +243,7 @@ def cut_bytes_per_token(program: Program) -> int:
     """Return the bytes that a decoded token sends between regions, on and between wafers."""
     phase = program.decode
     moves = np.flatnonzero(transfer_steps(phase.steps, lambda kind: kind.by_place)).tolist()
-    return sum(transfer_of(program, phase, step, program.cache_slots(0)).handed_bytes for step in moves)
+    return sum(transfer_of(program, phase, step, program.cache_slots(0)).stage_transfer_bytes for step in moves)
 
 
 def model_line(model: ModelResult) -> str:

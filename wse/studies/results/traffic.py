@@ -14,7 +14,7 @@ from wse.reports.result import Doc, Result
 Side = Literal["north", "east", "south", "west"]
 TOWARDS: tuple[Side, ...] = ("north", "east", "south", "west")
 """Sides of a PE, in the order of the link planes of a wafer."""
-MOST_LINKS = 4
+MAX_LINKS = 4
 """Maximum number of links that are reported."""
 
 
@@ -80,7 +80,7 @@ def fabric_result(program: Program, totals: PhaseTotals) -> FabricResult:
                 to=TOWARDS[link.plane % len(TOWARDS)],
                 words_per_token=link.words / totals.runs,
             )
-            for link in busiest[:MOST_LINKS]
+            for link in busiest[:MAX_LINKS]
         ),
     )
 

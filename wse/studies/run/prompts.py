@@ -181,7 +181,7 @@ def end_ids(loaded_model: LoadedModel, *, chat: bool) -> tuple[int, ...]:
 
 
 LARGEST_BYTES: Final = 16 << 20
-MOST_PROMPTS: Final = 4096
+MAX_PROMPTS: Final = 4096
 
 
 def read_prompts(path: Path) -> tuple[str, ...]:
@@ -197,8 +197,8 @@ def read_prompts(path: Path) -> tuple[str, ...]:
     prompts = _parse_list(path, text) if path.suffix == ".json" else _lines(text)
     if not prompts:
         _refuse(path, "contains no prompt; give one per line, or a JSON list of texts in a .json file")
-    if len(prompts) > MOST_PROMPTS:
-        _refuse(path, f"contains {len(prompts):,} prompts; give at most {MOST_PROMPTS:,} in one run")
+    if len(prompts) > MAX_PROMPTS:
+        _refuse(path, f"contains {len(prompts):,} prompts; give at most {MAX_PROMPTS:,} in one run")
     place = "item" if path.suffix == ".json" else "line"
     for number, prompt in enumerate(prompts, start=1):
         if not prompt.strip():

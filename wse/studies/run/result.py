@@ -24,7 +24,7 @@ from wse.tracing.expert_load import ExpertLoadResult
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST_LOGITS: Final = 5
+MAX_LOGITS: Final = 5
 """Number of largest logits that are printed for each prompt."""
 
 
@@ -224,7 +224,7 @@ def _logits_tables(users: Sequence[AnswerResult]) -> list[Table]:
     for index, user in enumerate(users, start=1):
         logits = user.prompt_logits_last
         if logits is not None:
-            largest_ids = sorted(range(len(logits)), key=lambda token: -logits[token])[:MOST_LOGITS]
+            largest_ids = sorted(range(len(logits)), key=lambda token: -logits[token])[:MAX_LOGITS]
             rows = [(f"token {token}", f"{logits[token]:.4f}") for token in largest_ids]
             title = "Logits after the prompt" + (f" {index}" if len(users) > 1 else "")
             tables.append(pair_table(rows, title, "the largest; --json has them all"))

@@ -21,8 +21,8 @@ from wse.hardware.quantity import whole_number
 from wse.serving.simulation.workload import FAST, NO_PREFIX, NORMAL, Workload
 
 LIMIT_BYTES: Final = 256 * 2**20
-MOST_ROWS: Final = 1_000_000
-MOST_TOKENS: Final = 2**31
+MAX_ROWS: Final = 1_000_000
+MAX_TOKENS: Final = 2**31
 LATEST_S: Final = 1e9
 NEEDED: Final = ("arrival_s", "prompt_tokens", "new_tokens")
 FURTHER: Final = ("tier", "prefix", "prefix_tokens")
@@ -98,8 +98,8 @@ class _RowReader:
         if len(row) != len(self._columns):
             message = f"{place}: {len(row)} values under {len(self._columns)} columns; give one for each"
             raise BadInput(message)
-        if len(rows.tier) == MOST_ROWS:
-            message = f"{place}: more than {MOST_ROWS:,} requests; give fewer"
+        if len(rows.tier) == MAX_ROWS:
+            message = f"{place}: more than {MAX_ROWS:,} requests; give fewer"
             raise BadInput(message)
         values = {name: row[at].strip() for name, at in self._columns.items()}
         prompt, answer = (_tokens(place, name, values[name]) for name in ("prompt_tokens", "new_tokens"))
@@ -176,7 +176,7 @@ class _RowReader:
 
 def _tokens(place: str, name: str, text: str) -> int:
     tokens = whole_number(text)
-    if tokens is None or not 1 <= tokens <= MOST_TOKENS:
+    if tokens is None or not 1 <= tokens <= MAX_TOKENS:
         message = f"{place}: {name} {short_repr(text)}: give a whole number of at least 1"
         raise BadInput(message)
     return tokens

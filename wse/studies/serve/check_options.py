@@ -10,10 +10,10 @@ from wse.studies.options.option import check_counts
 from wse.studies.serve.options import BATCHING, DISPATCHES, OWN, PREFILL_PLACES, STATIC
 from wse.studies.serve.request import ServeRequest
 
-MOST_REQUESTS: Final = 1_000_000
-MOST_CV: Final = 10.0
-MOST_LATENCY_US: Final = 1e9
-MOST_DRAFTED: Final = 64
+MAX_REQUESTS: Final = 1_000_000
+MAX_CV: Final = 10.0
+MAX_LATENCY_US: Final = 1e9
+MAX_DRAFTED: Final = 64
 """Maximum number of tokens of a draft, more than in any measurement."""
 
 
@@ -35,8 +35,8 @@ def check_options(request: ServeRequest) -> None:
         prefixes=traffic.prefixes,
         draft_tokens=request.draft_tokens,
     )
-    if traffic.requests is not None and traffic.requests > MOST_REQUESTS:
-        message = f"--requests {traffic.requests}: give at most {MOST_REQUESTS:,}"
+    if traffic.requests is not None and traffic.requests > MAX_REQUESTS:
+        message = f"--requests {traffic.requests}: give at most {MAX_REQUESTS:,}"
         raise BadInput(message)
     _check_numbers(request)
     if batches.batching not in BATCHING:
@@ -126,7 +126,7 @@ def _check_replicas(request: ServeRequest) -> None:
 
 def check_draft_tokens(request: ServeRequest, context: int) -> None:
     """Raise BadInput if a draft is longer than allowed or than the context permits."""
-    max_tokens = min(MOST_DRAFTED, context - 2)
+    max_tokens = min(MAX_DRAFTED, context - 2)
     if request.draft_tokens is not None and request.draft_tokens > max_tokens:
         message = (
             f"--draft-tokens {request.draft_tokens}: with a context of {context:,} tokens, give at most {max_tokens}"
@@ -149,9 +149,9 @@ def _check_numbers(request: ServeRequest) -> None:
             message = f"{option} {value:g}: give {noun} of more than 0"
             raise BadInput(message)
     for option, value, max_value, unit in (
-        ("--length-cv", traffic.length_cv, MOST_CV, ""),
+        ("--length-cv", traffic.length_cv, MAX_CV, ""),
         ("--fast-share", traffic.fast_share, 1, ""),
-        ("--kv-latency", prefilling.kv_latency or 0.0, MOST_LATENCY_US, " µs"),
+        ("--kv-latency", prefilling.kv_latency or 0.0, MAX_LATENCY_US, " µs"),
     ):
         if not 0 <= value <= max_value:
             message = f"{option} {value:g}: give a number from 0 to {max_value:g}{unit}"

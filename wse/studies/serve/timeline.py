@@ -16,7 +16,7 @@ from wse.serving.simulation.outcome import Outcome
 from wse.serving.simulation.statistics import levels
 
 COUNTER_POINTS: Final = 2_000
-MOST_REQUESTS: Final = 5_000
+MAX_REQUESTS: Final = 5_000
 """Maximum number of requests that are shown one by one."""
 MICRO: Final = 1e6
 MACHINE, REQUESTS = 1, 2
@@ -30,7 +30,7 @@ def timeline_of(outcome: Outcome, title: str) -> bytes:
         outcome: The finished simulation.
         title: Name of the model and machine.
     """
-    shown_requests = min(MOST_REQUESTS, len(outcome.workload))
+    shown_requests = min(MAX_REQUESTS, len(outcome.workload))
     metadata = {"model": title, "requests": len(outcome.workload), "requests shown one by one": shown_requests}
     events = [*_names(), *_counters(outcome), *_requests(outcome, shown_requests)]
     lines = ",\n".join(json.dumps(event, allow_nan=False) for event in events)

@@ -21,8 +21,8 @@ PANELS: Final = (
     ("ttft", "time to the first token"),
     ("cost", "USD for a million tokens"),
 )
-MOST_POINTS: Final = 20_000
-MOST_NAMED: Final = 14
+MAX_POINTS: Final = 20_000
+MAX_NAMED: Final = 14
 MARKERS: Final = ("o", "v", "^", "s", "D", "P", "X")
 LONGEST_NAME: Final = 48
 WIDE: Final = 20
@@ -54,8 +54,8 @@ def check_points(settings: int, axes: Sequence[str]) -> None:
     if not axes:
         message = "one setting makes no picture; give an axis several values, such as --set batch=1,2,4"
         raise BadInput(message)
-    if settings > MOST_POINTS:
-        message = f"{settings:,} settings are too many to draw in one picture; give at most {MOST_POINTS:,}"
+    if settings > MAX_POINTS:
+        message = f"{settings:,} settings are too many to draw in one picture; give at most {MAX_POINTS:,}"
         raise BadInput(message)
 
 
@@ -92,14 +92,14 @@ def figure_of(grid: Grid, entries: Iterable[Entry], axis: str) -> Figure:
             axes.yaxis.set_major_formatter(lambda value, _: seconds(value) if value else "0")
     handles, names = axes.get_legend_handles_labels()
     if len(lines) > 1:
-        printed_names = names[:MOST_NAMED]
+        printed_names = names[:MAX_NAMED]
         legend = figure.legend(
-            handles[:MOST_NAMED], printed_names, loc="outside lower center", ncols=3, fontsize=8, frameon=False
+            handles[:MAX_NAMED], printed_names, loc="outside lower center", ncols=3, fontsize=8, frameon=False
         )
         for text in legend.get_texts():
             text.set_parse_math(False)
-        if len(names) > MOST_NAMED:
-            legend.set_title(f"the first {MOST_NAMED} of {len(names)} lines")
+        if len(names) > MAX_NAMED:
+            legend.set_title(f"the first {MAX_NAMED} of {len(names)} lines")
     return figure
 
 

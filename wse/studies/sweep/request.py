@@ -25,7 +25,7 @@ from wse.studies.options.option import make_request, replace_options
 from wse.studies.sweep.fields import DEFAULT, OF_GPUS, Scalar, checked_value, known_fields
 from wse.studies.sweep.grid import Axis, Grid
 
-MOST_SETTINGS: Final = 1_000_000
+MAX_SETTINGS: Final = 1_000_000
 TABLES: Final = ("wafer", "software")
 _SOONEST: Final = make_request(EstimateRequest, wafers=1, prompt_len=1, new_tokens=1)
 _SOONEST_ON_GPUS: Final = make_request(EstimateRequest, gpu="h100", gpus=1, prompt_len=1, new_tokens=1)
@@ -80,9 +80,9 @@ def grid_of(settings: Mapping[str, Any]) -> Grid:
 
 def _check(axes: dict[str, Axis]) -> Grid:
     grid = Grid(tuple(axes.values()))
-    if len(grid) > MOST_SETTINGS:
+    if len(grid) > MAX_SETTINGS:
         sizes = " × ".join(f"{len(axis.values):,} {axis.name}" for axis in grid.axes if len(axis.values) > 1)
-        message = f"{sizes} are {len(grid):,} settings: give at most {MOST_SETTINGS:,}"
+        message = f"{sizes} are {len(grid):,} settings: give at most {MAX_SETTINGS:,}"
         raise BadInput(message)
     check_names(grid)
     return grid

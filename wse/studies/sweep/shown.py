@@ -84,7 +84,7 @@ PRICES: Final = {"cost_wafer_usd_per_hour": "wafer_name", "cost_gpu_usd_per_hour
 """Columns of prices, with the columns that name the priced machine."""
 DOWN: Final = ":down"
 TOP: Final = 20
-MOST_SHOWN: Final = 10_000
+MAX_SHOWN: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,8 +135,8 @@ def check_view(view: SweepView) -> None:
     if not view.columns or len(set(view.columns)) < len(view.columns):
         message = f"--columns {','.join(view.columns)!r}: give names with commas between, each once, such as user,cost"
         raise BadInput(message)
-    if not 1 <= view.top <= MOST_SHOWN:
-        message = f"--top {view.top}: give a number of rows from 1 to {MOST_SHOWN:,}"
+    if not 1 <= view.top <= MAX_SHOWN:
+        message = f"--top {view.top}: give a number of rows from 1 to {MAX_SHOWN:,}"
         raise BadInput(message)
 
 

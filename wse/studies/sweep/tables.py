@@ -9,7 +9,7 @@ from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, plural, printable, seconds
 from wse.studies.sweep.shown import PRICES, SHORT, SweepRow
 
-_MOST_PRICES: Final = 3
+_MAX_PRICES: Final = 3
 
 
 def rows_table(
@@ -71,10 +71,10 @@ def _footer(
         docs = [f"{SHORT[n].title}: {SHORT[n].doc}" for n in shown_columns if n in ("user", "throughput", "cost")]
         yield "*", "; ".join(["the best of a column", *docs])
     if "cost" in shown_columns:
-        for price in prices[:_MOST_PRICES]:
+        for price in prices[:_MAX_PRICES]:
             yield SHORT["cost"].title, printable(price)
-        if len(prices) > _MOST_PRICES:
-            yield SHORT["cost"].title, f"{len(prices) - _MOST_PRICES} other prices in the columns {', '.join(PRICES)}"
+        if len(prices) > _MAX_PRICES:
+            yield SHORT["cost"].title, f"{len(prices) - _MAX_PRICES} other prices in the columns {', '.join(PRICES)}"
     errors = dict.fromkeys(row.error for row in rows if row.error)
     for error in list(errors)[:3]:
         yield "no answer", printable(error)

@@ -28,7 +28,7 @@ METRIC_WIDTH: Final = 12
 PADDING: Final = 2
 CODE: Final = "code of a PE"
 ALL: Final = "all"
-MOST_REASONS: Final = 6
+MAX_REASONS: Final = 6
 
 
 def validation_tables(
@@ -141,7 +141,7 @@ def _reasons_table(reasons: Sequence[ReasonCount]) -> Table:
     """Return the table of the most frequent reasons why measurements are not predicted."""
     columns = (number("rows"), Column(key="reason", wraps=True))
     rows = plural(sum(reason.rows for reason in reasons), "row")
-    top_reasons = reasons[:MOST_REASONS]
+    top_reasons = reasons[:MAX_REASONS]
     footer = more_rows(reasons, len(top_reasons))
     return Table(columns=columns, rows=top_reasons, title="Not predicted", note=rows, footer=footer)
 

@@ -9,7 +9,7 @@ from wse.errors import BadInput, UnknownName
 from wse.studies.options.settings import SOFTWARE, WAFER, machine_numbers, read_setting
 
 DEFAULT: Final = "default"
-MOST_CHANGES: Final = 200
+MAX_CHANGES: Final = 200
 
 SHORT_NAMES: Final[dict[str, tuple[str, ...]]] = {
     "clock": ("wafer.clock_hz",),
@@ -64,8 +64,8 @@ def read_changes(text: str, option: str = "--what-if") -> tuple[Change, ...]:
     """
     pieces = [piece.strip() for piece in text.split(",") if piece.strip()]
     changes = [c for piece in pieces for c in (read_changes(DEFAULTS) if piece == DEFAULT else [_read(piece, option)])]
-    if not 0 < len(changes) <= MOST_CHANGES:
-        message = f"{option} {text[:80]!r}: give 1 to {MOST_CHANGES} changes, such as clock=x2,sram=x2, or {DEFAULT}"
+    if not 0 < len(changes) <= MAX_CHANGES:
+        message = f"{option} {text[:80]!r}: give 1 to {MAX_CHANGES} changes, such as clock=x2,sram=x2, or {DEFAULT}"
         raise BadInput(message)
     labels = [f"{change.name}={change.value}" for change in changes]
     repeated_label = next((label for label in labels if labels.count(label) > 1), None)

@@ -26,8 +26,8 @@ from typing import Any, Final, Generic, TypeVar
 from wse.errors import BadInput
 from wse.studies.workers.process import READY, work
 
-MOST_TRIES: Final = 2
-MOST_JOBS: Final = 4096
+MAX_TRIES: Final = 2
+MAX_JOBS: Final = 4096
 _SPAWN: Final = multiprocessing.get_context("spawn")
 
 Output = TypeVar("Output")
@@ -100,8 +100,8 @@ def process_count(jobs: int | None) -> int:
     """
     if jobs is None:
         return cores()
-    if not 1 <= jobs <= MOST_JOBS:
-        message = f"--jobs {jobs}: give a number of processes from 1 to {MOST_JOBS:,}"
+    if not 1 <= jobs <= MAX_JOBS:
+        message = f"--jobs {jobs}: give a number of processes from 1 to {MAX_JOBS:,}"
         raise BadInput(message)
     return jobs
 
@@ -122,7 +122,7 @@ def outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, 
 
     Yields:
         Each item with its output, in the order in which they finish. `KilledItem` if the process of
-        the item was killed `MOST_TRIES` times.
+        the item was killed `MAX_TRIES` times.
     """
     workers = [_Worker(number, task) for number in range(jobs)]
     tries: Counter[int] = Counter()
@@ -138,11 +138,11 @@ def outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, 
                     yield item, message
                 else:
                     tries[item] += 1
-                    if tries[item] < MOST_TRIES:
+                    if tries[item] < MAX_TRIES:
                         queue.retry(worker.number, item)
                     else:
                         code = _exit_of(worker.process.exitcode)
-                        yield item, KilledItem(f"its process was ended {MOST_TRIES} times ({code}); {task.kill_remedy}")
+                        yield item, KilledItem(f"its process was ended {MAX_TRIES} times ({code}); {task.kill_remedy}")
                     worker.restart()
                 if not worker.take(queue):  # 3
                     busy.remove(worker)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from wse.errors import BadInput, WseBug
 from wse.reports.terminal import plural
-from wse.studies.workers.pool import MOST_TRIES, KilledItem, Queue, Task, process_count
+from wse.studies.workers.pool import MAX_TRIES, KilledItem, Queue, Task, process_count
 from wse.studies.workers.ray_cluster import await_actors, check_ping, cluster_cpus, imported_ray
 
 Output = TypeVar("Output")
@@ -59,13 +59,13 @@ def ray_outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[i
 
     Yields:
         Each item with its output, in the order in which they finish. `KilledItem` if the process of
-        the item was killed `MOST_TRIES` times.
+        the item was killed `MAX_TRIES` times.
 
     Raises:
         BadInput: No actor has started in time, or an actor cannot start.
     """
     ray = imported_ray()
-    restarts = {"max_restarts": -1, "max_task_retries": MOST_TRIES - 1}
+    restarts = {"max_restarts": -1, "max_task_retries": MAX_TRIES - 1}
     kind = ray.remote(RayWorker).options(num_cpus=1, scheduling_strategy="SPREAD", **restarts)
     workers = [kind.remote(task.function) for _ in range(jobs)]
     calls_in_flight: dict[Any, tuple[int, int]] = {}
@@ -93,7 +93,7 @@ def ray_outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[i
                     message = f"{task.owner}: {error}"
                     raise WseBug(message) from error
                 except ray.exceptions.RayError:
-                    yield item, KilledItem(f"its process was ended {MOST_TRIES} times; {task.kill_remedy}")
+                    yield item, KilledItem(f"its process was ended {MAX_TRIES} times; {task.kill_remedy}")
                 take(number)
     finally:
         for worker in workers:

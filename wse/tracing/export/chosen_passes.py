@@ -12,7 +12,7 @@ from wse_traces.executed_steps import schedule_rows
 from wse_traces.read import Array, Trace
 from wse_traces.schema import PHASES
 
-MOST_SLICES: Final = 200_000  # about 80 MB of JSON, which a viewer in a browser can still open
+MAX_SLICES: Final = 200_000  # about 80 MB of JSON, which a viewer in a browser can still open
 PREFILL: Final = PHASES.index("prefill")
 LATEST_CYCLE: Final = 1 << 53  # integers up to this one are exact in JSON
 
@@ -38,7 +38,7 @@ class PassSelection:
 def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection:
     """Choose the passes that a timeline shows: those of a range of tokens, or else all.
 
-    A timeline has at most ``MOST_SLICES`` steps. If all passes together have more, prefill passes
+    A timeline has at most ``MAX_SLICES`` steps. If all passes together have more, prefill passes
     are left out, unless there are only prefill passes. Of the rest, the first ones that fit are
     chosen.
 
@@ -64,7 +64,7 @@ def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection
     if tokens is None:
         passes = np.argsort(start, kind="stable")
         is_prompt = trace.column("schedules/phase")[schedule[passes]] == PREFILL
-        if counts[schedule].sum() > MOST_SLICES and not is_prompt.all():
+        if counts[schedule].sum() > MAX_SLICES and not is_prompt.all():
             passes = passes[~is_prompt]
     else:
         _check_tokens(trace, tokens, len(token_pass))
@@ -72,9 +72,9 @@ def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection
         passes = np.unique(passes_of_tokens[(passes_of_tokens >= 0) & (passes_of_tokens < len(start))])
         passes = passes[np.argsort(start[passes], kind="stable")]
     slices = np.cumsum(counts[schedule[passes]])
-    shown_passes = int(np.searchsorted(slices, MOST_SLICES, side="right"))
+    shown_passes = int(np.searchsorted(slices, MAX_SLICES, side="right"))
     if shown_passes < len(passes):
-        too_many = f"at most {MOST_SLICES:,} are written"
+        too_many = f"at most {MAX_SLICES:,} are written"
         if tokens is not None:
             message = f"--tokens {tokens[0]}-{tokens[1]}: {int(slices[-1]):,} steps, {too_many}; give fewer tokens"
             raise BadInput(message)

@@ -27,7 +27,7 @@ LEAST: Final = 60  # minimum pixels of either side of a mesh
 LEFT, RIGHT, TOP, BOTTOM = 85, 165, 75, 60  # pixels around the mesh
 WIDTH: Final = 720  # minimum width in pixels, so that titles have room
 LONGEST_TITLE: Final = 90
-MOST_NAMED: Final = 64  # with more outlines than this, none is labelled
+MAX_NAMED: Final = 64  # with more outlines than this, none is labelled
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,7 +191,7 @@ def _draw(wafer_map: WaferMap, title: str, path: Path) -> None:
     bar.set_title(wafer_map.unit, fontsize=10, loc="left")
     scale_bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
     for index, stage in wafer_map.outlines.items():
-        _outline(axes, stage, f"stage {index}" if len(wafer_map.outlines) <= MOST_NAMED else "")
+        _outline(axes, stage, f"stage {index}" if len(wafer_map.outlines) <= MAX_NAMED else "")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # letters that the font lacks are drawn as boxes
         figure.savefig(path, metadata={"Software": None})

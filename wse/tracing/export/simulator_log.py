@@ -24,7 +24,7 @@ from wse_traces.read import Array, Columns, Trace
 from wse_traces.replay import wavelet_passes
 from wse_traces.schema import MOVES
 
-MOST_MOVES: Final = 2_000_000  # maximum number of events: about 300 MB of text
+MAX_MOVES: Final = 2_000_000  # maximum number of events: about 300 MB of text
 RAMP: Final = MOVES.index("ramp")
 WAITED: Final = -1
 _DOWN: Final = np.array([-1, 0, 1, 0])  # change of row, and below of column, to the neighbour in each direction
@@ -94,7 +94,7 @@ def router_events(trace: Trace, wafer: int, cycles: tuple[int, int] | None) -> R
     Raises:
         BadTrace: The trace has no wavelet log, or the log does not record where wavelets came from.
         BadInput: The wafer does not exist, nothing moved on it in these cycles, or there are more
-            than ``MOST_MOVES`` events.
+            than ``MAX_MOVES`` events.
         TraceError: The log is damaged.
     """
     moves = _moves_of(trace, wafer)
@@ -277,7 +277,7 @@ def _roots(parent: Array) -> Array:
 
 
 def _check_count(trace: Trace, wafer: int, cycles: tuple[int, int] | None, times: Array, event_count: int) -> None:
-    """Raise BadInput if no event, or more than ``MOST_MOVES``, would be written.
+    """Raise BadInput if no event, or more than ``MAX_MOVES``, would be written.
 
     Args:
         trace: Trace with the log.
@@ -291,10 +291,8 @@ def _check_count(trace: Trace, wafer: int, cycles: tuple[int, int] | None, times
         log_range = f"nothing moved on wafer {wafer}" if not len(times) else f"cycles {times.min()} to {times.max()}"
         message = f"{option}: the log of {trace.path} has {log_range}; give another"
         raise BadInput(message)
-    if event_count > MOST_MOVES:
-        message = (
-            f"--to simulator-log: {event_count:,} events, at most {MOST_MOVES:,} are written; choose with --cycles"
-        )
+    if event_count > MAX_MOVES:
+        message = f"--to simulator-log: {event_count:,} events, at most {MAX_MOVES:,} are written; choose with --cycles"
         raise BadInput(message)
 
 

@@ -20,8 +20,8 @@ from wse.tracing.query.two_traces.compare import is_trace
 from wse.tracing.query.view import outcome_of, trace_at
 from wse_traces.read import Trace
 
-MOST_TRACES: Final = 2
-MOST_EXPERTS: Final = 1 << 16
+MAX_TRACES: Final = 2
+MAX_EXPERTS: Final = 1 << 16
 """Maximum number of experts of one layer. The largest models have a few hundred."""
 
 
@@ -31,7 +31,7 @@ def check_names(names: list[str]) -> list[Path]:
     Raises:
         BadInput: There are more than two names, or one does not have the suffix of a trace.
     """
-    if len(names) > MOST_TRACES:
+    if len(names) > MAX_TRACES:
         message = f"{len(names)} traces: a page shows one trace, or two side by side; give one or two"
         raise BadInput(message)
     for name in names:
@@ -97,7 +97,7 @@ def _experts(trace: Trace) -> list[Report]:
     """
     table = "expert_load" if trace.rows("expert_load") else "routed"  # expert_load is written at the end of a run
     rows = trace.table(table)
-    for name, limit in (("layer", 1 << 31), ("expert", MOST_EXPERTS), ("tokens", 1 << 53)):
+    for name, limit in (("layer", 1 << 31), ("expert", MAX_EXPERTS), ("tokens", 1 << 53)):
         if len(rows[name]) and not 0 <= rows[name].min() <= rows[name].max() < limit:
             path = f"{'routed' if table == 'routed' else 'experts'}/{name}"
             values = f"values from {rows[name].min()} to {rows[name].max()}"

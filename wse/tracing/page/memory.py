@@ -14,7 +14,7 @@ from wse.tracing.query.places.stages import used_fraction
 from wse_traces.read import Columns, Trace
 from wse_traces.schema import LINES, USES
 
-MOST_ROWS: Final = 20_000
+MAX_ROWS: Final = 20_000
 """Maximum number of buffers, and of routes, on the page. It suffices for a few hundred stages."""
 
 
@@ -23,7 +23,7 @@ def memory_data(trace: Trace, notes: list[str]) -> Report:
 
     Args:
         trace: An open trace.
-        notes: Receives a note for the reader if there are more than ``MOST_ROWS`` buffers or
+        notes: Receives a note for the reader if there are more than ``MAX_ROWS`` buffers or
             routes.
 
     Raises:
@@ -31,9 +31,9 @@ def memory_data(trace: Trace, notes: list[str]) -> Report:
     """
     stages = checked_table(trace, "stage")
     for text, table in (("buffers", "buffer"), ("colours in use", "route")):
-        if trace.rows(table) > MOST_ROWS:
-            notes.append(f"Of {trace.rows(table):,} {text} the page has the first {MOST_ROWS:,}; see wse inspect --pe.")
-    buffers, routes = (np.arange(len(checked_table(trace, table, MOST_ROWS)["stage"])) for table in ("buffer", "route"))
+        if trace.rows(table) > MAX_ROWS:
+            notes.append(f"Of {trace.rows(table):,} {text} the page has the first {MAX_ROWS:,}; see wse inspect --pe.")
+    buffers, routes = (np.arange(len(checked_table(trace, table, MAX_ROWS)["stage"])) for table in ("buffer", "route"))
     _check_inside(trace, stages)
     return {
         "stages": [_stage(record) for record in trace.records("stage")],

@@ -14,7 +14,7 @@ from wse_traces.read import Trace
 from wse_traces.replay import wavelet_activity, wavelet_cycles, wavelet_passes
 from wse_traces.schema import MOVES
 
-MOST_MOVES: Final = 1_000_000
+MAX_MOVES: Final = 1_000_000
 """Maximum number of moves on the page. A browser needs about a second and 100 kB for them."""
 SHOWN: Final = ("cycle", "step", "wafer", "row", "col", "direction")
 
@@ -44,7 +44,7 @@ def move_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     if not passes:
         return {"moves": None}
     moving, counts = wavelet_activity(trace, pass_index=passes[-1])
-    shown_cycles = int(np.searchsorted(np.cumsum(counts), MOST_MOVES, side="right"))
+    shown_cycles = int(np.searchsorted(np.cumsum(counts), MAX_MOVES, side="right"))
     if shown_cycles == 0:
         notes.append(f"One cycle alone moves {int(counts[0]):,} wavelets; see wse inspect --cycles.")
         return {"moves": None}

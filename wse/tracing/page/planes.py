@@ -13,7 +13,7 @@ from wse.tracing.page.pack import Array, Pack, checked_table
 from wse.tracing.query.places.pe import busy_cycles, link_words, sram_bytes
 from wse_traces.read import Trace
 
-MOST_WAFERS: Final = 256
+MAX_WAFERS: Final = 256
 
 
 def plane_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
@@ -29,9 +29,9 @@ def plane_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     """
     planes: list[dict[str, object]] = []
     left_out = 0
-    if trace.header.wafers > MOST_WAFERS:
-        notes.append(f"Of {trace.header.wafers:,} wafers the page has the first {MOST_WAFERS}.")
-    for wafer in range(min(trace.header.wafers, MOST_WAFERS)):
+    if trace.header.wafers > MAX_WAFERS:
+        notes.append(f"Of {trace.header.wafers:,} wafers the page has the first {MAX_WAFERS}.")
+    for wafer in range(min(trace.header.wafers, MAX_WAFERS)):
         packed_planes = {name: pack(values) for name, values in _planes(trace, wafer)}
         left_out += sum(plane is None for plane in packed_planes.values())
         planes.append({name: plane for name, plane in packed_planes.items() if plane is not None})

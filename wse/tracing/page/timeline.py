@@ -13,12 +13,12 @@ from wse.tracing.page.work import op_kinds
 from wse_traces.executed_steps import cache_shifts, schedule_rows
 from wse_traces.read import Columns, Trace
 
-MOST_STEPS: Final = 120_000
+MAX_STEPS: Final = 120_000
 """Maximum number of steps on the page.
 
 The first schedule is cut to this length. Others are left out if they do not fit.
 """
-MOST_TOKENS: Final = 10_000
+MAX_TOKENS: Final = 10_000
 SHOWN: Final = ("op", "stage", "layer", "wafer", "kind", "name", "start_cycle", "cycles", "cycles_by", "words", "hops")
 AREA: Final = ("row", "col", "rows", "cols")
 
@@ -49,10 +49,10 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
         TraceError: A schedule extends beyond the table of steps.
     """
     passes, schedules = checked_table(trace, "pass"), trace.table("schedule")
-    tokens = checked_table(trace, "token", MOST_TOKENS)
+    tokens = checked_table(trace, "token", MAX_TOKENS)
     texts = trace.token_texts()
-    if trace.rows("token") > MOST_TOKENS:
-        notes.append(f"Of {trace.rows('token'):,} tokens the page has the first {MOST_TOKENS:,}.")
+    if trace.rows("token") > MAX_TOKENS:
+        notes.append(f"Of {trace.rows('token'):,} tokens the page has the first {MAX_TOKENS:,}.")
     token_schedules = np.append(passes["schedule"], -1)[tokens["pass"]]
     phase = np.append(schedules["phase"].astype(int), -1)[token_schedules]
     pass_cycles = np.append(schedules["cycles"], 0)[token_schedules]
@@ -145,7 +145,7 @@ def _chosen_sequences(
     order = list(dict.fromkeys([int(s) for s in (*slowest_schedule, *used_schedules) if s >= 0]))
     shown_schedules: list[int] = []
     rows: list[int] = []
-    free_steps = MOST_STEPS
+    free_steps = MAX_STEPS
     for schedule in order:
         steps = int(counts[schedule])
         if steps > free_steps and shown_schedules:

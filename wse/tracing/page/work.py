@@ -14,7 +14,7 @@ from wse_traces.groups import distinct_rows
 from wse_traces.read import Trace
 from wse_traces.schema import CAUSES, PHASES
 
-MOST_PLACES: Final = 12_000
+MAX_PLACES: Final = 12_000
 """Maximum rows of the page's table of steps, costliest first. Sorting them takes milliseconds."""
 
 
@@ -130,11 +130,11 @@ def _places(sums: StepSums, pack: Pack, notes: list[str]) -> Report | None:
     steps = {name: column for name, column in sums.steps.items() if not name.endswith("_cycles")}
     steps["cycles_by"] = np.stack([sums.steps[f"{cause}_cycles"] for cause in CAUSES], axis=1)
     rows = len(steps["cycles"])
-    first = {name: column[:MOST_PLACES] for name, column in steps.items()}
-    if rows > MOST_PLACES:
+    first = {name: column[:MAX_PLACES] for name, column in steps.items()}
+    if rows > MAX_PLACES:
         fraction = int(first["cycles"].sum()) / max(1, int(steps["cycles"].sum()))
         notes.append(
-            f"The table has the {MOST_PLACES:,} costliest of {rows:,} steps, with {100 * fraction:.1f} % of all cycles."
+            f"The table has the {MAX_PLACES:,} costliest of {rows:,} steps, with {100 * fraction:.1f} % of all cycles."
         )
     columns = packed_columns(first, pack)
     if columns is None:

@@ -10,7 +10,7 @@ from wse.reports.terminal import count, printable, short_number
 from wse.tracing.print.folds import equal_layers_text, op_text
 from wse.tracing.query.two_traces.changes import LAYER, Change
 
-MOST: Final = 12
+MAX_CHANGES: Final = 12
 """Default number of changes of each kind in the table."""
 KINDS: Final = {"all": "", "cause": "by cause", "op": "by op", "traffic": "traffic"}
 UNITS: Final = {"cycle": "", "word": "words", "wavelet-hop": "wavelet hops"}
@@ -28,7 +28,7 @@ class _Line(NamedTuple):
 def changes_table(
     changes: Sequence[Change],
     kinds: Mapping[str, str] = KINDS,
-    max_changes: int = MOST,
+    max_changes: int = MAX_CHANGES,
     *,
     title: str = "",
     note: str = "",

@@ -12,7 +12,7 @@ from wse.reports.terminal import INDENT, count, heading, lines, printable
 from wse.reports.tile_name import tile_name
 from wse.tracing.query.places.contents import Content, DumpView
 
-MOST: Final = 128
+MAX_ELEMENTS: Final = 128
 """Number of elements to print if the user requested no number."""
 ROW_BYTES: Final = (16, 8)
 """Possible numbers of bytes in a line of hexadecimal digits. The first that fits is used."""
@@ -26,7 +26,7 @@ def print_dump(console: Console, view: DumpView, top: int | None, *, as_hex: boo
     Args:
         console: Console to print on.
         view: Contents of the buffer.
-        top: Number of elements to print. None prints ``MOST``.
+        top: Number of elements to print. None prints ``MAX_ELEMENTS``.
         as_hex: Whether to print the bytes in hexadecimal instead of the elements as numbers.
     """
     content = view.content
@@ -41,7 +41,7 @@ def print_dump(console: Console, view: DumpView, top: int | None, *, as_hex: boo
         ("", ""),
     ]
     lines(console, rows)
-    element_count = min(len(content.elements), MOST if top is None else top)
+    element_count = min(len(content.elements), MAX_ELEMENTS if top is None else top)
     printed_lines = (
         _hex_lines(content, element_count, console.width)
         if as_hex

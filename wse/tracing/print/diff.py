@@ -16,9 +16,9 @@ from wse.tracing.print.changes_table import changes_table
 from wse.tracing.query.two_traces.changes import Change
 from wse.tracing.query.two_traces.diff import NOT_SET, DiffView, Setting
 
-MOST: Final = 10
-MOST_NAMES: Final = 8
-MOST_VALUE: Final = 60
+MAX_CHANGES: Final = 10
+MAX_NAMES: Final = 8
+MAX_VALUE: Final = 60
 PHASES: Final = {
     "prefill": "Reading the prompts",
     "decode": "A generated token",
@@ -64,9 +64,9 @@ def _settings_table(settings: Sequence[Setting]) -> Table:
         """Return a function that returns the value of a setting in one of the traces as text."""
 
         def cell(setting: Setting) -> str:
-            """Return the value of the setting as text, cut to ``MOST_VALUE`` characters."""
+            """Return the value of the setting as text, cut to ``MAX_VALUE`` characters."""
             value = getattr(setting, name)
-            return "not set" if value is NOT_SET else printable(value)[:MOST_VALUE]
+            return "not set" if value is NOT_SET else printable(value)[:MAX_VALUE]
 
         return cell
 
@@ -82,13 +82,13 @@ def _print_changes(console: Console, changes: Sequence[Change], kinds: Mapping[s
         changes: Changes of all kinds, the largest of each kind first.
         kinds: Kinds to show, with their headings.
     """
-    print_table(console, changes_table(changes, kinds, MOST))
-    further_count = sum(max(0, sum(change.kind == kind for change in changes) - MOST) for kind in kinds)
+    print_table(console, changes_table(changes, kinds, MAX_CHANGES))
+    further_count = sum(max(0, sum(change.kind == kind for change in changes) - MAX_CHANGES) for kind in kinds)
     if further_count:
         lines(console, [(f"and {count(further_count)} more", "--csv FILE or --json: all of them")])
 
 
 def _names(names: Sequence[str]) -> str:
-    """Return the first ``MOST_NAMES`` names as text, with the number of further names."""
-    first = ", ".join(printable(name) for name in names[:MOST_NAMES])
-    return f"{first} and {count(len(names) - MOST_NAMES)} more" if len(names) > MOST_NAMES else first
+    """Return the first ``MAX_NAMES`` names as text, with the number of further names."""
+    first = ", ".join(printable(name) for name in names[:MAX_NAMES])
+    return f"{first} and {count(len(names) - MAX_NAMES)} more" if len(names) > MAX_NAMES else first

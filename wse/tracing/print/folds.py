@@ -7,7 +7,7 @@ from typing import Final
 from wse.reports.terminal import count, printable
 from wse.tracing.query.costs.folds import Ranges
 
-MOST_STRETCHES: Final = 6
+MAX_STRETCHES: Final = 6
 """Maximum number of ranges of layers in a text. If there are more, the middle ones are omitted."""
 
 
@@ -44,8 +44,8 @@ def layers_text(layers: Ranges) -> str:
     if len(layers) == 1 and layers[0][0] == layers[0][1]:
         return f"layer {layers[0][0]}"
     texts = [range_text(*layer_range) for layer_range in layers]
-    if len(texts) > MOST_STRETCHES:
-        texts = [*texts[: MOST_STRETCHES - 2], f"… {texts[-1]}"]
+    if len(texts) > MAX_STRETCHES:
+        texts = [*texts[: MAX_STRETCHES - 2], f"… {texts[-1]}"]
     return f"layers {', '.join(texts)}"
 
 

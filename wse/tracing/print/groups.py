@@ -14,7 +14,7 @@ from wse.tracing.print.folds import equal_layers_text, op_text
 from wse.tracing.query.costs.groups import Group, GroupsView
 
 OUTSIDE: Final = "outside of the layers"
-MOST: Final = 20
+MAX_GROUPS: Final = 20
 """Number of rows to print for each phase if the user requested no number."""
 
 
@@ -27,9 +27,9 @@ def print_groups(console: Console, view: GroupsView, top: int | None) -> None:
     Args:
         console: Console to print on.
         view: Groups of all phases.
-        top: Number of groups to print for each phase. None prints ``MOST``.
+        top: Number of groups to print for each phase. None prints ``MAX_GROUPS``.
     """
-    row_count = MOST if top is None else top
+    row_count = MAX_GROUPS if top is None else top
     width = 8 if console.width < 90 else 20
     for phase, totals in view.phases.items():
         groups = [group for group in view.groups if group.phase == phase]

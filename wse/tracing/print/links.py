@@ -13,7 +13,7 @@ from wse.reports.terminal_table import print_table
 from wse.tracing.print.folds import layers_text, range_text
 from wse.tracing.query.places.links import LayerLinks, Link, LinksView
 
-MOST_LAYERS: Final = 3
+MAX_LAYERS: Final = 3
 
 
 class _Layers(NamedTuple):
@@ -90,8 +90,8 @@ def _layers(link: Link) -> str:
             layer_runs[-1] = last._replace(last=layer.layer)
         else:
             layer_runs.append(_Layers(layer.layer, layer.layer, layer.words))
-    texts = [_layers_text(layers, link.words) for layers in layer_runs[:MOST_LAYERS]]
-    return ", ".join(texts) + (" ..." if len(layer_runs) > MOST_LAYERS else "")
+    texts = [_layers_text(layers, link.words) for layers in layer_runs[:MAX_LAYERS]]
+    return ", ".join(texts) + (" ..." if len(layer_runs) > MAX_LAYERS else "")
 
 
 def _layers_text(layers: _Layers, words: int) -> str:

@@ -20,10 +20,10 @@ from wse.tracing.query.places.stages import Stage, narrow_attention
 from wse.tracing.query.summary import SummaryView
 from wse.tracing.query.traced_run import TracedUser
 
-MOST_TEXT: Final = 120
-MOST_USERS: Final = 3
-MOST_KINDS: Final = 5
-MOST_STEPS: Final = 3
+MAX_TEXT: Final = 120
+MAX_USERS: Final = 3
+MAX_KINDS: Final = 5
+MAX_STEPS: Final = 3
 
 
 class _PhaseSpeed(NamedTuple):
@@ -67,7 +67,7 @@ def print_summary(console: Console, view: SummaryView) -> None:
     if view.wavelets is not None:
         print_wavelets(console, view.wavelets)
     if view.steps:
-        steps = view.steps[:MOST_STEPS]
+        steps = view.steps[:MAX_STEPS]
         print_table(console, step_table(steps, title="Costliest steps", note="summed over the run"))
     lines(console, [("", ""), ("more", "--tree, --steps, --by kind, --links, --pe ROW,COL, --tokens; see --help")])
 
@@ -84,13 +84,13 @@ def _attention(stages: Sequence[Stage]) -> list[tuple[str, str]]:
 def _texts(users: Sequence[TracedUser]) -> list[tuple[str, str]]:
     """Return the beginning of the texts of the first users."""
     rows = []
-    for number, user in enumerate(users[:MOST_USERS], start=1):
-        text = printable(user.text[:MOST_TEXT]).replace("\\n", " ⏎ ")
+    for number, user in enumerate(users[:MAX_USERS], start=1):
+        text = printable(user.text[:MAX_TEXT]).replace("\\n", " ⏎ ")
         if text:
             name = "text" if len(users) == 1 else f"text {number}"
-            rows.append((name, text + (" ..." if len(user.text) > MOST_TEXT else "")))
-    if rows and len(users) > MOST_USERS:
-        rows.append(("", f"and {plural(len(users) - MOST_USERS, 'text')} more"))
+            rows.append((name, text + (" ..." if len(user.text) > MAX_TEXT else "")))
+    if rows and len(users) > MAX_USERS:
+        rows.append(("", f"and {plural(len(users) - MAX_USERS, 'text')} more"))
     return rows
 
 
@@ -137,9 +137,9 @@ def _print_kinds(console: Console, view: SummaryView) -> None:
         Column(key="ops", cell=lambda kind: plural(kind.ops, "op")),
     )
     note = f"cycles {mean}, all layers together"
-    print_table(console, Table(title="Kinds of op", note=note, columns=columns, rows=kinds[:MOST_KINDS]))
-    if len(kinds) > MOST_KINDS:
-        other_cycles = sum(kind.cycles for kind in kinds[MOST_KINDS:])
-        other_kinds = plural(len(kinds) - MOST_KINDS, "kind")
+    print_table(console, Table(title="Kinds of op", note=note, columns=columns, rows=kinds[:MAX_KINDS]))
+    if len(kinds) > MAX_KINDS:
+        other_cycles = sum(kind.cycles for kind in kinds[MAX_KINDS:])
+        other_kinds = plural(len(kinds) - MAX_KINDS, "kind")
         share = percent(cycle_fraction(other_cycles, total))
         lines(console, [(f"and {other_kinds} more", f"{share}, {count(other_cycles)} cycles")])

@@ -11,7 +11,7 @@ from wse.reports.terminal import count, heading, lines, percent
 from wse.reports.terminal_table import print_table
 from wse.tracing.query.places.wavelets import BusiestPlace, CyclesView, Wavelets
 
-MOST_LINES: Final = 300
+MAX_LINES: Final = 300
 EXAMPLE_CYCLES: Final = 10
 
 
@@ -36,7 +36,7 @@ def print_wavelets(console: Console, wavelets: Wavelets) -> None:
 
 
 def print_moves(console: Console, view: CyclesView) -> None:
-    """Print the moves in the requested cycles, one per line, up to ``MOST_LINES``."""
+    """Print the moves in the requested cycles, one per line, up to ``MAX_LINES``."""
     moves, (first, last) = view.wavelets.replayed or (), view.wavelets.replayed_cycles or (0, 0)
     columns = (
         number("cycle", "cycle"),
@@ -45,11 +45,11 @@ def print_moves(console: Console, view: CyclesView) -> None:
         Column(key="colour", title="colour", numeric=True),
     )
     note = f"cycles {count(first)} to {count(last)} of {_pass(view.wavelets)}"
-    print_table(console, Table(title="Moves", note=note, columns=columns, rows=moves[:MOST_LINES]))
+    print_table(console, Table(title="Moves", note=note, columns=columns, rows=moves[:MAX_LINES]))
     if not moves:
         lines(console, [("nothing moves in them", "")])
-    if len(moves) > MOST_LINES:
-        lines(console, [(f"and {count(len(moves) - MOST_LINES)} more", "--json: all of them")])
+    if len(moves) > MAX_LINES:
+        lines(console, [(f"and {count(len(moves) - MAX_LINES)} more", "--json: all of them")])
 
 
 def _pass(wavelets: Wavelets) -> str:

@@ -26,7 +26,7 @@ from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.tracing.expert_load import ExpertLoad
 from wse.tracing.record.header import trace_header
-from wse.tracing.record.recorder import MOST_ROWS, Recorder
+from wse.tracing.record.recorder import MAX_ROWS, Recorder
 from wse_traces.errors import TraceError
 
 NO_TOKEN = -1
@@ -115,8 +115,8 @@ class _Passes:
                 sequence = self._recorder.sequence(phase, cost, token_class.slots, ())
                 indices = self._passes(phase, sequence, cost, uses)
                 self._recorder.write_shifts(phase, indices[-1], *remainder.T[:, np.newaxis])
-            for first in range(0, token_class.tokens, MOST_ROWS):
-                pass_indices = np.array(indices[first : first + MOST_ROWS])
+            for first in range(0, token_class.tokens, MAX_ROWS):
+                pass_indices = np.array(indices[first : first + MAX_ROWS])
                 for user in users.tolist():
                     cycles = np.full(len(pass_indices), token_class.cost.cycles)
                     cycles[0] += wait_cycles[user]

@@ -22,7 +22,7 @@ def trace_header(prepared: Placeable, program: Program, digest: str, seed: int, 
         seed: Seed of random weights and of sampling.
         options: Further options of the command.
     """
-    rows, cols = prepared.fabric_shape[::-1] if program.turned else prepared.fabric_shape
+    rows, cols = prepared.fabric_shape[::-1] if program.is_transposed else prepared.fabric_shape
     return RunHeader(
         created_by=f"wse {wse.__version__}",
         model=encode_names(program.model_name),

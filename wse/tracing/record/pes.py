@@ -10,7 +10,7 @@ from wse.errors import BadInput
 from wse.program.program import Program
 
 PLACE: Final = re.compile(r"(?:([0-9]{1,9}):)?([0-9]{1,9}),([0-9]{1,9})")
-MOST_BYTES: Final = 1 << 30
+MAX_BYTES: Final = 1 << 30
 """Maximum bytes of buffer contents in a trace. It is what a reader loads at once."""
 
 
@@ -34,8 +34,8 @@ def recorded_pes(text: str, program: Program, *, passes: int, traced: bool) -> t
     places = tuple(dict.fromkeys(_place(part.strip(), program) for part in text.split("+")))
     sizes = [b.bytes for place in places for _, b in readable_buffers(program) if holds(program, b, place)]
     total_bytes = passes * sum(sizes)
-    if total_bytes > MOST_BYTES:
-        need = f"{sum(sizes):,} B in each of {passes:,} passes are up to {total_bytes:,} B, the limit is {MOST_BYTES:,}"
+    if total_bytes > MAX_BYTES:
+        need = f"{sum(sizes):,} B in each of {passes:,} passes are up to {total_bytes:,} B, the limit is {MAX_BYTES:,}"
         message = f"--record-pe {text}: {need}; name fewer PEs, or give a smaller --new-tokens"
         raise BadInput(message)
     return places

@@ -30,7 +30,7 @@ from wse.tracing.record.steps import BusyRectangles, Columns, PhaseSteps
 from wse_traces.header import RunHeader
 from wse_traces.write import TraceWriter
 
-MOST_ROWS = 1 << 14  # maximum number of rows to write at once
+MAX_ROWS = 1 << 14  # maximum number of rows to write at once
 NO_STEPS = np.zeros(0, np.int64)
 
 
@@ -172,7 +172,7 @@ class Recorder:
     def _write_crossings(self, crossings: Columns, passes: range) -> None:
         """Write the transfers between wafers of some passes, which are equal in each pass."""
         rows = len(crossings["bytes"])
-        at_once = max(1, MOST_ROWS // max(rows, 1))
+        at_once = max(1, MAX_ROWS // max(rows, 1))
         for first in range(passes.start, passes.stop, at_once) if rows else ():
             indices = np.arange(first, min(first + at_once, passes.stop), dtype=np.int32)
             columns = (

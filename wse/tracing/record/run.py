@@ -29,8 +29,8 @@ from wse.tracing.record.recorder import Recorder
 from wse_traces.errors import TraceError
 from wse_traces.token_rows import Token
 
-MOST_PASSES: Final = 64
-MOST_S: Final = 0.25
+MAX_PASSES: Final = 64
+MAX_S: Final = 0.25
 """Maximum number of passes to buffer, and maximum seconds, before they are written together.
 
 Writing passes together costs a third of the time of writing them one by one.
@@ -220,7 +220,7 @@ class RunRecorder(Recorder):
         """
         first, (slots, _) = runs[0], runs[0].use
         # The experts that tokens are routed to affect the cost, so they are part of the key.
-        has_routing = self._program.phases[first.phase].steps.routed.any()
+        has_routing = self._program.phases[first.phase].steps.depends_on_experts.any()
         routing = b"".join(tokens.tobytes() for tokens in first.pairs.values()) if has_routing else b""
         key = blake2b(routing, digest_size=16).digest()
         sequence = self.sequence(first.phase, first.cost, slots, key, self.steps(first.phase).shifting)
@@ -237,5 +237,5 @@ class RunRecorder(Recorder):
 
     def _write_if_due(self) -> None:
         """Write all buffered passes and tokens if they are many or the last write was long ago."""
-        if len(self._waiting) >= MOST_PASSES or time.monotonic() - self._wrote_at > MOST_S:
+        if len(self._waiting) >= MAX_PASSES or time.monotonic() - self._wrote_at > MAX_S:
             self.write_waiting()

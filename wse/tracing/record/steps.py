@@ -14,8 +14,8 @@ from wse.backends.fabric.phase_cost import PhaseCost
 from wse.program.isa.instructions import KERNELS
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Kind, Steps
-from wse.program.transfers.kinds import TRANSFERS, by_counters, crossings_of, transfer_steps
+from wse.program.steps import StepKind, Steps
+from wse.program.transfers.transfer_types import TRANSFERS, by_counters, crossings_of, transfer_steps
 
 COMPUTE, TRANSFER, CROSS = range(3)
 """Kinds of steps in a trace. A transfer is of kind ``CROSS`` if its words leave the wafer."""
@@ -47,7 +47,7 @@ class PhaseSteps:
         self.shifting = by_counters(steps)
         self._places = _place_columns(program, steps) | {"name": index_names(step_names(program, steps))}
         self._crossings = crossings_of(program, phase)
-        self._computing = np.flatnonzero(steps.kind == Kind.COMPUTE)
+        self._computing = np.flatnonzero(steps.kind == StepKind.COMPUTE)
         first = np.array([s.rect.row for s in program.stages])[steps.stage] + steps.fixed[:, 0]
         places = np.column_stack([steps.stage, first, first + steps.fixed[:, 1]])[self._computing]
         self._busy, rectangle = np.unique(places, axis=0, return_inverse=True)
@@ -78,7 +78,7 @@ class PhaseSteps:
         The column ``pass`` is missing.
         """
         # The pairs of wafers of some steps depend on the pass, for example on the chosen experts.
-        pairs = [(step, *pair) for step, default in self._crossings for pair in cost.crossed.get(step, default)]
+        pairs = [(step, *pair) for step, default in self._crossings for pair in cost.used_crossings.get(step, default)]
         steps, sources, targets = np.array(pairs, np.int64).reshape(-1, 3).T
         crossing, host = CAUSES.index("crossing"), CAUSES.index("host")
         return {
@@ -110,7 +110,7 @@ def _place_columns(program: Program, steps: Steps) -> Columns:
         "rows": np.where(crosses, rows, steps.fixed[:, 1]),
         "cols": cols,
     }
-    kinds = np.where(steps.kind == Kind.COMPUTE, COMPUTE, np.where(crosses, CROSS, TRANSFER)).astype(np.uint8)
+    kinds = np.where(steps.kind == StepKind.COMPUTE, COMPUTE, np.where(crosses, CROSS, TRANSFER)).astype(np.uint8)
     return {name: column.astype(np.int32) for name, column in columns.items()} | {"kind": kinds}
 
 
@@ -118,7 +118,7 @@ def step_names(program: Program, steps: Steps) -> list[str]:
     """Return the name of each step: that of its kernel or pattern, or of its kind of transfer."""
     names = []
     for kind, code, pattern in zip(steps.kind.tolist(), steps.code.tolist(), steps.pattern.tolist(), strict=True):
-        if kind == Kind.COMPUTE:
+        if kind == StepKind.COMPUTE:
             names.append(KERNELS[code].name)
         else:
             names.append(TRANSFERS[code].name if pattern < 0 else program.patterns[pattern].name)

@@ -22,13 +22,13 @@ from wse.backends.fabric.links.routes import LongestLine
 from wse.program.steps import ROWS
 from wse_mappings.schedule import LineSchedule
 
-MOST_PLANS: Final = 256
+MAX_PLANS: Final = 256
 """Maximum number of cached plans and conflicts of sections of lines; each needs about 100 kB."""
 
-MOST_PATTERNS: Final = 1024
+MAX_PATTERNS: Final = 1024
 """Maximum number of patterns whose sections, and whose times for some words, are cached."""
 
-MOST_ENDS: Final = 4096
+MAX_ENDS: Final = 4096
 """Maximum number of cached ends of sections with some words; each needs about 10 kB of messages."""
 
 
@@ -85,11 +85,11 @@ class PatternTimes:
 
     def __init__(self, costs: LineCosts) -> None:
         self.costs = costs
-        self._plan = lru_cache(MOST_PLANS)(self._plan_section)
-        self._conflicts = lru_cache(MOST_PLANS)(self._find_conflicts)
-        self._end = lru_cache(MOST_ENDS)(self._end_of_section)
-        self._sections = lru_cache(MOST_PATTERNS)(self._cut_lines)
-        self._time = lru_cache(MOST_PATTERNS)(self._time_patterns)
+        self._plan = lru_cache(MAX_PLANS)(self._plan_section)
+        self._conflicts = lru_cache(MAX_PLANS)(self._find_conflicts)
+        self._end = lru_cache(MAX_ENDS)(self._end_of_section)
+        self._sections = lru_cache(MAX_PATTERNS)(self._cut_lines)
+        self._time = lru_cache(MAX_PATTERNS)(self._time_patterns)
 
     def time(self, transfers: Sequence[LinePattern]) -> LineTime:
         """Return the time of patterns that start together.

@@ -6,7 +6,7 @@ near it. A further round adds only the time from one root's last sum to the next
 which depends on the few PEs between the two. The distance along the whole line is paid once.
 
 1. The first round is computed on the line that needs the most time on its own.
-2. Up to MOST_ROUNDS rounds are all computed, one after another, on some lines. The rules are those
+2. Up to MAX_ROUNDS rounds are all computed, one after another, on some lines. The rules are those
    of `wse.backends.fabric.line.line_time`, but PEs stay busy from one round to the next. Each
    further round is assumed to add the mean of the slowest line.
 3. Of more rounds, two samples are computed on the middle line: from the start and from the middle
@@ -28,7 +28,7 @@ from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.pieces import Places, hops_between
 from wse_mappings.schedule import I32, LineSchedule
 
-MOST_ROUNDS: Final = 64
+MAX_ROUNDS: Final = 64
 """Maximum number of rounds that are all computed.
 
 Of more rounds, a sample in either half is computed.
@@ -67,7 +67,7 @@ def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: Line
     # 1
     first.round(schedule.of_variant(max(schedule.critical(schedule.variants[0])))[0])
     count, lines = schedule.variants.shape
-    if count <= MOST_ROUNDS:  # 2
+    if count <= MAX_ROUNDS:  # 2
         sample = sorted({0, 1 % lines, lines // 2, lines - 1})
         last = max(_ends(schedule, line, range(count), first)[-1] for line in sample)
         period = (last - first.end) / max(1, count - 1)

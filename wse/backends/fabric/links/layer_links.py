@@ -29,8 +29,8 @@ from wse.backends.fabric.model import CacheUse, Fabric
 from wse.backends.fabric.step_classes import by_slots
 from wse.program.phase import Phase
 from wse.program.program import Program, Stage
-from wse.program.steps import Kind, Slots, Steps
-from wse.program.transfers.kinds import TRANSFERS
+from wse.program.steps import Slots, StepKind, Steps
+from wse.program.transfers.transfer_types import TRANSFERS
 from wse_mappings.mesh.placement import Rect
 
 Runs = Mapping[tuple[int, Slots, tuple[int, ...]], int]
@@ -140,9 +140,9 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, 
         chosen_wafers: Runs that chose experts on each wafer, by layer.
     """
     program = fabric.program
-    steps = np.flatnonzero(phase.steps.kind != Kind.COMPUTE)
+    steps = np.flatnonzero(phase.steps.kind != StepKind.COMPUTE)
     # The choice of experts differs by layer, so every routed step is a class of its own.
-    classes = np.where(phase.steps.routed, np.arange(len(phase.steps)), fabric.classes(phase))
+    classes = np.where(phase.steps.depends_on_experts, np.arange(len(phase.steps)), fabric.classes(phase))
     distinct, class_of_step = np.unique(classes[steps], return_inverse=True)
     layers, layer_of_step = np.unique(np.array(program.op_layers, np.int64)[phase.steps.op[steps]], return_inverse=True)
     counts = np.zeros((len(layers), len(distinct)), np.int64)
@@ -154,7 +154,7 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, 
         regions=[_region(stage) for stage in stages],
         rectangles=[
             _routed_rectangles(fabric, phase, step, runs.total(), pairs, chosen_wafers)
-            if phase.steps.routed[step]
+            if phase.steps.depends_on_experts[step]
             else _over_runs(fabric.traffic, phase, step, uses if grows[step] else in_all)
             for step in distinct.tolist()
         ],

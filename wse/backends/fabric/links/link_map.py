@@ -159,12 +159,12 @@ def cached_most_words(rectangles: I64) -> int:
     plane, row, _, col, *_ = rectangles.min(axis=0)
     at_origin = np.ascontiguousarray(rectangles - np.array([plane, row, row, col, col, 0, 0, 0, 0], np.int64))
     key = blake2b(at_origin.tobytes(), digest_size=16).digest()
-    if key not in _MOST_WORDS:
-        _MOST_WORDS[key] = most_words(at_origin)
-    return _MOST_WORDS[key]
+    if key not in _MAX_WORDS:
+        _MAX_WORDS[key] = most_words(at_origin)
+    return _MAX_WORDS[key]
 
 
-_MOST_WORDS: Final[dict[bytes, int]] = {}
+_MAX_WORDS: Final[dict[bytes, int]] = {}
 """Words on the busiest link, by a hash of the rectangles after moving them to the origin."""
 
 

@@ -29,7 +29,7 @@ from wse_mappings.mesh.placement import Rect
 from wse_mappings.plane import EAST, NORTH, SOUTH, WEST
 from wse_mappings.schedule import LineSchedule
 
-MOST_EXPANDED = 4_000_000  # maximum number of messages that are expanded one by one; more are summed by variant
+MAX_EXPANDED = 4_000_000  # maximum number of messages that are expanded one by one; more are summed by variant
 
 
 def line_loads(pattern: LineSchedule, iterations: int, words: int = 1) -> I64:
@@ -49,7 +49,7 @@ def line_loads(pattern: LineSchedule, iterations: int, words: int = 1) -> I64:
         variant_loads = iterations * words_on_links(pattern, words, np.zeros(1, np.int64), np.zeros(1, np.int64), 1)
         return np.broadcast_to(variant_loads, (2, lines, pattern.length))
     rounds = pattern.variants[np.arange(iterations) % len(pattern.variants)]
-    if int(np.diff(pattern.first)[rounds].sum()) <= MOST_EXPANDED:
+    if int(np.diff(pattern.first)[rounds].sum()) <= MAX_EXPANDED:
         line = np.broadcast_to(np.arange(lines), rounds.shape)
         return words_on_links(pattern, words, rounds.reshape(-1), line.reshape(-1), lines)
     variant_loads = words_on_links(pattern, words, np.arange(variants), np.arange(variants), variants)

@@ -31,7 +31,7 @@ from wse.backends.fabric.links.link_map import (
 )
 from wse.program.program import Program, Stage
 from wse.program.steps import COLUMNS, ROWS
-from wse_mappings.mesh.logical_mesh import LogicalMesh, TurnedMesh
+from wse_mappings.mesh.logical_mesh import LogicalMesh, TransposedMesh
 from wse_mappings.plane import EAST, NORTH, WEST
 
 DIRECTIONS: Final = 4
@@ -77,7 +77,7 @@ class Routes:
 
     def __init__(self, program: Program, meshes: Sequence[LogicalMesh] = ()) -> None:
         self.program = program
-        self.meshes = tuple(TurnedMesh(mesh) if program.turned else mesh for mesh in meshes)
+        self.meshes = tuple(TransposedMesh(mesh) if program.is_transposed else mesh for mesh in meshes)
         self._longest = cache(partial(_longest_line, program.stages, self.meshes))
 
     @property
@@ -182,7 +182,7 @@ def _sides(direction: int, row: Any, end_row: Any, col: Any, end_col: Any) -> tu
 
 
 def _longest_line(
-    stages: Sequence[Stage], meshes: Sequence[TurnedMesh | LogicalMesh], rows: int, cols: int, span: int, axis: int
+    stages: Sequence[Stage], meshes: Sequence[TransposedMesh | LogicalMesh], rows: int, cols: int, span: int, axis: int
 ) -> LongestLine:
     """Return the longest line of all regions of a shape.
 

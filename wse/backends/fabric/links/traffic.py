@@ -26,9 +26,9 @@ from wse.backends.fabric.links.routes import DIRECTIONS, Routes
 from wse.program.phase import Phase
 from wse.program.program import Program, Stage
 from wse.program.steps import ROWS, Slots
-from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import EdgeStream, LineMessages, Translation
 from wse.program.transfers.transfer import Transfer
+from wse.program.transfers.transfer_types import transfer_of
 from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.schedule import Arrival, LineSchedule
 
@@ -166,7 +166,7 @@ class Traffic:
 
         If ``columns`` is given, only the lines on these columns are counted.
         """
-        stage, iterations, words = transfer.site.placed_stage, phase.steps.turns(step), transfer.words
+        stage, iterations, words = transfer.site.placed_stage, phase.steps.iterations(step), transfer.words
         axis, pattern = messages.axis, messages.schedule
         rows = range(messages.first_row, messages.first_row + messages.rows)
         lines = rows if axis == ROWS else columns or range(stage.cols)

@@ -14,7 +14,7 @@ from wse.program.isa.operands import VIEWS
 from wse.program.steps import OPERAND_COUNT
 
 NUMBERS: Final = ("kind", "code", "pattern", "axis", "view", "op", "loop", "overlap")
-FLAGS: Final = ("routed", "joined", "over_heads", "in_chain")
+FLAGS: Final = ("depends_on_experts", "runs_in_previous_task", "over_heads", "in_chain")
 """Fields of `wse.program.steps.Steps` and of `SymStep` with the same name: integers, and flags."""
 
 _flags_of = attrgetter(*FLAGS)
@@ -52,9 +52,9 @@ class BlockArrays:
         fields["op"] = fields["op"] + np.int32(run.op)
         for name, first_index in (("loop", run.loop), ("overlap", run.group)):
             fields[name] = np.where(fields[name] < 0, np.int32(-1), fields[name] + np.int32(first_index))
-        if run.joined:
-            fields["joined"] = fields["joined"].copy()
-            fields["joined"][0] = True
+        if run.runs_in_previous_task:
+            fields["runs_in_previous_task"] = fields["runs_in_previous_task"].copy()
+            fields["runs_in_previous_task"][0] = True
         step, operand, buffer = self.at
         fields["fixed"] = fields["fixed"].copy()
         fields["fixed"][step, operand] += elements[buffer]

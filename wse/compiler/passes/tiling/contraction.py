@@ -36,7 +36,7 @@ HIDDEN_IN: Final = ("q", "k", "v", "q_a", "kv_a", "k_rope", "router", "gate", "u
 _HIDDEN_OUT: Final = ("o", "down")
 
 
-MOST_EXPERT_GROUPS, MOST_EXTRA_FRACTION = 32, 0.02
+MAX_EXPERT_GROUPS, MAX_EXTRA_FRACTION = 32, 0.02
 """Maximum number of column groups to try, and the excess over the minimum bytes to accept.
 
 Fewer groups are preferred. With many groups, it is more likely that one group has several of the
@@ -108,18 +108,18 @@ class WeightTypes:
         """
         return _index(spec, self, EXPERTS).line_bytes(self.cut(spec, EXPERTS, cols))
 
-    def expert_placement(self, spec: ModelSpec, placement: str, cols: int, stretches: int = 1) -> str:
-        """Return a placement of experts, with ``grouped`` replaced by a number of groups.
+    def expert_placement(self, spec: ModelSpec, placement: str, cols: int, segment_count: int = 1) -> str:
+        """Return a placement of experts, with ``few`` replaced by a number of groups.
 
         Args:
             spec: Model.
             placement: The requested placement.
             cols: Columns of the region.
-            stretches: Number of equal segments of columns that store different experts.
+            segment_count: Number of equal segments of columns that store different experts.
         """
         if placement != GROUPED or spec.experts is None:
             return placement
-        return str(self.cache.of(_few_groups, 4096)(spec, self, cols, stretches))
+        return str(self.cache.of(_few_groups, 4096)(spec, self, cols, segment_count))
 
     def _best_cuts(self, spec: ModelSpec, kind: str) -> Callable[[int], tuple[int, Cut]]:
         """Return the cached function that chooses how a dimension is divided; see `_best_cuts`."""
@@ -282,8 +282,8 @@ def _best_cuts(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> Callabl
     return best_cut
 
 
-def _few_groups(spec: ModelSpec, weight_types: WeightTypes, cols: int, stretches: int) -> int:
-    """Return the number of column groups over which experts are distributed in placement ``grouped``.
+def _few_groups(spec: ModelSpec, weight_types: WeightTypes, cols: int, segment_count: int) -> int:
+    """Return the number of column groups over which experts are distributed in placement ``few``.
 
     The result is the smallest number with nearly the fewest bytes of experts per column.
 
@@ -291,16 +291,16 @@ def _few_groups(spec: ModelSpec, weight_types: WeightTypes, cols: int, stretches
         spec: Model with experts.
         weight_types: Types in which weights are stored.
         cols: Columns of the region.
-        stretches: Number of equal segments of columns that store different experts.
+        segment_count: Number of equal segments of columns that store different experts.
     """
     assert spec.experts is not None
     count, index = spec.experts.count, _index(spec, weight_types, EXPERTS)
     sizes = {}
-    for groups in range(2, max(2, min(MOST_EXPERT_GROUPS, count, cols)) + 1):
-        cut = weight_types.cut(spec, EXPERTS, columns_of_expert(cols, count, str(groups), stretches))
+    for groups in range(2, max(2, min(MAX_EXPERT_GROUPS, count, cols)) + 1):
+        cut = weight_types.cut(spec, EXPERTS, columns_of_expert(cols, count, str(groups), segment_count))
         sizes[groups] = ceil_div(count, groups) * index.line_bytes(cut)
     min_size = min(sizes.values())
-    return next(groups for groups, size in sizes.items() if size <= (1 + MOST_EXTRA_FRACTION) * min_size)
+    return next(groups for groups, size in sizes.items() if size <= (1 + MAX_EXTRA_FRACTION) * min_size)
 
 
 def _extent(spec: ModelSpec, kind: str) -> int:

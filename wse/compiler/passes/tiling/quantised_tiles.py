@@ -21,11 +21,11 @@ from wse.errors import DoesNotFit
 from wse.models.graph import parts_suffix
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import coding_of
-from wse.number_formats import GROUP_NUMBERS, MOST_GROUPS, Coding, codes_name, scales_name
+from wse.number_formats import GROUP_NUMBERS, MAX_GROUPS, Coding, codes_name, scales_name
 from wse.program.tiles import Tile, TilePart
 from wse_mappings.cuts.layer_parts import Parts
 
-MOST_INDICES: Final = 64
+MAX_INDICES: Final = 64
 """Number of indices whose runs or groups are cached, about 100 kB each."""
 
 T = TypeVar("T")
@@ -88,10 +88,10 @@ def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> 
     coding, index, axis = codings[0], tile.parts[0].outer, tile.parts[0].outer_axis
     assert index is not None
     touched_groups, group_positions = _groups(index, coding)
-    if touched_groups.shape[1] > MOST_GROUPS:
+    if touched_groups.shape[1] > MAX_GROUPS:
         message = (
             f"{tile.name} does not fit as {coding.name}: a PE would store {touched_groups.shape[1]} groups of inputs, "
-            f"but at most {MOST_GROUPS} are possible"
+            f"but at most {MAX_GROUPS} are possible"
         )
         raise DoesNotFit(message)
     # A scale belongs to a group of inputs and to an output, or to a run of outputs.
@@ -142,7 +142,7 @@ def _in_runs(scales: list[TilePart], codings: list[Coding], blocks: int) -> tupl
 def _by_content(function: Callable[[I32, T], tuple[I32, I32]]) -> Callable[[I32, T], tuple[I32, I32]]:
     """Wrap a function of an index so that its last results are cached by contents."""
 
-    @lru_cache(MOST_INDICES)
+    @lru_cache(MAX_INDICES)
     def compute(content: bytes, shape: tuple[int, ...], option: T) -> tuple[I32, I32]:
         """Compute the results for an index given as bytes; they are cached and read-only."""
         results = function(np.frombuffer(content, np.int32).reshape(shape), option)
@@ -179,9 +179,9 @@ def _runs(index: I32, block: int) -> tuple[I32, I32]:
     begins[:, 1:] = number[:, 1:] != number[:, :-1]
     first = np.flatnonzero(begins)
     lengths = np.diff(first, append=begins.size)
-    if lengths.max(initial=0) >= MOST_GROUPS:
+    if lengths.max(initial=0) >= MAX_GROUPS:
         since = np.arange(begins.size) - np.repeat(first, lengths)
-        begins |= (since % (MOST_GROUPS - 1) == 0).reshape(begins.shape)
+        begins |= (since % (MAX_GROUPS - 1) == 0).reshape(begins.shape)
     counts = begins.sum(axis=1)
     run = np.arange(int(counts.max(initial=0))) < counts[:, None]  # [lines, runs]: whether the run exists
     first = np.flatnonzero(begins)

@@ -17,7 +17,7 @@ from wse_mappings.cuts.expert_groups import ExpertGroups, columns_of_expert, exp
 from wse_mappings.cuts.head_groups import head_groups, head_groups_of_wafers
 from wse_mappings.cuts.latent_cut import LatentCut, latent_cut
 from wse_mappings.cuts.layer_parts import BLOCK, Parts
-from wse_mappings.cuts.split import blocks, middle_stretch, padded_blocks
+from wse_mappings.cuts.split import blocks, middle_segment, padded_blocks
 
 
 class RegionShape(NamedTuple):
@@ -95,13 +95,13 @@ def _region_cut(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: 
     pairs = {"whole_pairs": scope != LAYERS, "mixed_pairs": spec.has_unit_rope}
     if spec.latent is not None:
         heads = cached_heads(
-            attention_cols, spec.kv_head_count, spec.latent.rope_size, spec.rotary_size, stretches=span
+            attention_cols, spec.kv_head_count, spec.latent.rope_size, spec.rotary_size, segment_count=span
         )
     elif span == 1:
         heads = cached_heads(attention_cols, spec.kv_head_count, spec.head_size, spec.rotary_size, **pairs)
     else:
         sizes = (spec.kv_head_count, spec.queries_per_kv, spec.head_size, spec.rotary_size)
-        heads = head_groups_of_wafers(cols, *sizes, stretches=span, **pairs)
+        heads = head_groups_of_wafers(cols, *sizes, segment_count=span, **pairs)
     heads, empty_index = heads.on_the_middle(cols), np.empty((cols, 0), np.int32)
     return RegionCut(
         rows=rows,
@@ -115,7 +115,7 @@ def _region_cut(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: 
         queries=empty_index if spec.latent is not None else heads.rows(spec.head_size, spec.queries_per_kv),
         keys=empty_index if spec.latent is not None else heads.rows(spec.head_size, 1),
         latent=_latent_cut(spec, weight_types, hidden, cols, attention_cols),
-        attention=middle_stretch(attention_cols, cols),
+        attention=middle_segment(attention_cols, cols),
         **_block_cuts(spec, weight_types, region, BLOCK),
     )
 
@@ -131,8 +131,13 @@ def _block_cuts(spec: ModelSpec, weight_types: WeightTypes, region: RegionShape,
     """Return the fields of `RegionCut` that depend on the parts of feed-forward blocks."""
     cols, mixture, groups = region.cols, spec.experts, None
     if mixture is not None and region.experts is not None:
-        stretches = region.span if region.apart else 1
-        placement = cols, mixture.count, weight_types.expert_placement(spec, region.experts, cols, stretches), stretches
+        segment_count = region.span if region.apart else 1
+        placement = (
+            cols,
+            mixture.count,
+            weight_types.expert_placement(spec, region.experts, cols, segment_count),
+            segment_count,
+        )
         feature_group = weight_types.group_of_cut(spec, EXPERTS, columns_of_expert(*placement))
         first, last = parts.features(mixture.ffn_size)
         groups = expert_groups(cols, mixture.count, last - first, *placement[2:], feature_group=feature_group)

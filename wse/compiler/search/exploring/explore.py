@@ -18,7 +18,7 @@ from wse.compiler.strategies import strategy
 from wse.errors import BadMesh, DoesNotFit
 from wse_mappings.strategies.strategy import Layout
 
-MOST_TIMED, MOST_MISFITS, MOST_CUT = 24, 8, 48
+MAX_TIMED, MAX_MISFITS, MAX_CUT = 24, 8, 48
 """Maximum numbers of layouts that are timed, do not fit, and have weights that do not fit."""
 COARSE, FINE = 1, 4
 """Number of region sides to try per doubling: for all layouts, and near the fastest one."""
@@ -161,7 +161,7 @@ class _Exploration:
     def goes_on(self) -> bool:
         """True until the limits on the numbers of tried layouts are reached."""
         misfits = sum(not trial.fits for trial in self.trials) if self._most_bytes < math.inf else 0
-        return len(self.trials) - misfits < MOST_TIMED and misfits < MOST_MISFITS and self._oversized_count < MOST_CUT
+        return len(self.trials) - misfits < MAX_TIMED and misfits < MAX_MISFITS and self._oversized_count < MAX_CUT
 
     def add(self, layouts: Iterable[Layout]) -> None:
         """Add layouts that may be tried, sorted into families that share forecasts."""
@@ -221,7 +221,7 @@ class _Exploration:
         ]
         for family, number in sorted(
             candidates, key=lambda candidate: candidate[0].candidates.least_bytes[candidate[1]]
-        )[:MOST_MISFITS]:
+        )[:MAX_MISFITS]:
             layout = family.candidates.layouts[number]
             try:
                 return [try_layout(replace(self._setup, timing=None), layout, self._setup.products(layout)[-1])]

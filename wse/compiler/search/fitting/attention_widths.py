@@ -9,7 +9,7 @@ from wse.models.spec import ModelSpec
 from wse_mappings.cuts.head_groups import head_places
 from wse_mappings.cuts.split import ceil_div
 
-MOST_NARROWING = 4
+MAX_NARROWING = 4
 """Maximum ratio of the columns of a region to the columns for attention."""
 
 
@@ -62,7 +62,7 @@ def _counts_for_extents(region_cols: int, extents: tuple[int, ...]) -> tuple[int
 
 def _most_first(region_cols: int) -> range:
     """Return all numbers of columns to consider, in descending order."""
-    return range(region_cols, region_cols // MOST_NARROWING, -1)
+    return range(region_cols, region_cols // MAX_NARROWING, -1)
 
 
 def _smallest_counts(by_places: dict[tuple[int, ...], int]) -> tuple[int, ...]:

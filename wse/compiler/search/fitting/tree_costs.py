@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from wse.compiler.options import TreeSize
-from wse.compiler.passes.route import repaints, same_routes
+from wse.compiler.passes.route import count_route_rewrites, same_routes
 from wse.compiler.rewrites.fitted_trees import with_groups
 from wse.compiler.search.reduced.reduced_model import ReducedModel
 from wse.compiler.symbolic import BlockRun, SymPhase, SymSteps, distinct_phases
@@ -43,18 +43,18 @@ class TreeCosts:
         stage_count: Number of stages.
     """
 
-    def __init__(self, reduced: ReducedModel, savings: Mapping[TreeSize, Saving], repaint_cycles: float) -> None:
+    def __init__(self, reduced: ReducedModel, savings: Mapping[TreeSize, Saving], route_rewrite_cycles: float) -> None:
         """Create the costs for a reduced model without fitted trees.
 
         Args:
             reduced: Reduced model after lowering.
             savings: For each size that may be fitted, the groups and what they save.
-            repaint_cycles: Cycles of rewriting one route.
+            route_rewrite_cycles: Cycles of rewriting one route.
         """
         self.savings = savings
         self.stages: dict[TreeSize, set[int]] = {size: set() for size in savings}
         self.stage_count = len(reduced.state.plans)
-        self._reduced, self._rewrite_cycles = reduced, repaint_cycles
+        self._reduced, self._rewrite_cycles = reduced, route_rewrite_cycles
         self._phases: dict[int, list[SymPhase]] = defaultdict(list)  # by stage
         self._patterns: dict[tuple[TreeSize, int], int] = {}  # fitted pattern by size and original pattern
         self._layers = [op.layer for op in ops_in_order(reduced.state.graph)]
@@ -104,7 +104,7 @@ class TreeCosts:
         """Compute the result of `of_stage` for a set of sizes that was not counted before."""
         phases = [self._with_trees(phase, fitted_sizes) for phase in self._phases[stage]]
         try:
-            route_rewrites = repaints(replace(self._state, phases=tuple(phases)), self._same_routes)
+            route_rewrites = count_route_rewrites(replace(self._state, phases=tuple(phases)), self._same_routes)
         except DoesNotFit:
             return {phase.name: math.inf for phase in phases}
         cycles: dict[str, float] = defaultdict(float)

@@ -43,6 +43,6 @@ def _keys(reduced: ReducedModel) -> list[Hashable]:
     The key consists of the class of the stage, and of the options and choices that matter.
     """
     options, choice = reduced.state.options, reduced.state.choice
-    choice_without_layout = replace(choice, bands=1, per_band=1, mesh=None, turned=False, block_parts=0)
+    choice_without_layout = replace(choice, bands=1, per_band=1, mesh=None, is_transposed=False, block_parts=0)
     placement = options.experts, reduced.state.has_expert_stage, options.groups
     return [(*placement, choice_without_layout, stage_class) for stage_class in reduced.classes]

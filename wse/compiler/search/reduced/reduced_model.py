@@ -31,9 +31,9 @@ from wse.models.spec import Layer, ModelSpec
 from wse.program.isa.instructions import CODES
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Kind, Steps
-from wse.program.transfers.kinds import of_kind
-from wse.program.transfers.stage_streams import Crossing, HandOver
+from wse.program.steps import StepKind, Steps
+from wse.program.transfers.stage_streams import Crossing, StageTransfer
+from wse.program.transfers.transfer_types import is_of_type
 from wse_mappings.cuts.layer_parts import Parts
 
 _OF_LAYER = re.compile(r"layers\.(\d+)\.")
@@ -202,7 +202,7 @@ class ReducedModel:
         Other steps occur once per layer.
         """
         layer, stage = np.array(program.op_layers)[phase.steps.op], np.array(program.op_stages)[phase.steps.op]
-        return layer, stage, (layer < 0) | _hand_overs(phase.steps)
+        return layer, stage, (layer < 0) | _stage_transfers(phase.steps)
 
 
 def most_common_layers(reduced: ReducedModel) -> ReducedModel:
@@ -274,23 +274,25 @@ def _kinds(spec: ModelSpec, plan: StagePlan) -> Counter[tuple[Layer, Parts]]:
     return Counter((spec.layers[layer], parts) for layer, parts in plan.layers.parts)
 
 
-def _hand_overs(steps: Steps) -> npt.NDArray[np.bool_]:
+def _stage_transfers(steps: Steps) -> npt.NDArray[np.bool_]:
     """Return which steps belong to the transfer of vectors to the next stage, bool ``[steps]``.
 
     Such steps are the transfer itself, the step that clears padding before the transfer, and the
     transfers that distribute the vectors in the next stage.
     """
-    handing = of_kind(steps, HandOver, Crossing)
-    clears = (steps.kind == Kind.COMPUTE) & (steps.code == CODES["clear"])
-    for step in np.flatnonzero(handing).tolist():
-        handing[step - 1] |= clears[step - 1]
+    is_stage_transfer = is_of_type(steps, StageTransfer, Crossing)
+    clears = (steps.kind == StepKind.COMPUTE) & (steps.code == CODES["clear"])
+    for step in np.flatnonzero(is_stage_transfer).tolist():
+        is_stage_transfer[step - 1] |= clears[step - 1]
         next_step = step + 1
         while (
-            next_step < len(steps) and steps.kind[next_step] == Kind.TRANSFER and steps.op[next_step] == steps.op[step]
+            next_step < len(steps)
+            and steps.kind[next_step] == StepKind.TRANSFER
+            and steps.op[next_step] == steps.op[step]
         ):
-            handing[next_step] = True
+            is_stage_transfer[next_step] = True
             next_step += 1
-    return handing
+    return is_stage_transfer
 
 
 def reduced_model(

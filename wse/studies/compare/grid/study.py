@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from wse.compiler.demand import demand_of
-from wse.compiler.search.remedies import MOST_WAFERS as MOST_TRIED
+from wse.compiler.search.remedies import MAX_WAFERS as MOST_TRIED
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput, DoesNotFit, WseBug
 from wse.reports.as_json import Report

@@ -82,7 +82,7 @@ def search_table(search: SearchResult, clock_hz: float) -> Table:
     """Return the table of the fastest layouts of a search."""
     columns = (
         Column(key="chosen", formatter=lambda chosen: "▸" if chosen else ""),
-        Column(key="mapping", title="mapping", cell=lambda row: row.mapping + (" turned" if row.turned else "")),
+        Column(key="mapping", title="mapping", cell=lambda row: row.mapping + (" transposed" if row.turned else "")),
         Column(key="bands", title="bands", formatter=count),
         Column(key="regions_per_band", title="regions", formatter=lambda regions: f"≤ {regions}", priority=4),
         Column(
@@ -119,7 +119,7 @@ def _layout(trial: Trial, cycles: float | None, *, chosen: bool) -> LayoutResult
         mapping=layout.mapping,
         bands=layout.bands,
         regions_per_band=layout.per_band,
-        turned=layout.turned,
+        turned=layout.is_transposed,
         prefill=trial.prefill,
         needed_bytes_per_pe=trial.needed_bytes,
         fits=trial.fits,

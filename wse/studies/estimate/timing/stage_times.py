@@ -31,9 +31,9 @@ from wse.hardware.spec import WaferSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import HOST, Steps
-from wse.program.transfers.kinds import transfer_of, transfer_steps
 from wse.program.transfers.messages import Translation
 from wse.program.transfers.transfer import Transfer
+from wse.program.transfers.transfer_types import transfer_of, transfer_steps
 from wse.reports.terminal import number_ranges
 from wse.serving.route import Route, Visit, alone_cycles, slowest
 from wse.serving.simulation.staged_costs import PassTime
@@ -88,7 +88,7 @@ class StageTimes:
     decode: Route
 
     def servers_of_kind(self, kind: str) -> tuple[int, ...]:
-        """Return the indices of the servers of a kind, such as all regions of PEs."""
+        """Return the indices of the servers of a kind."""
         return tuple(number for number, server in enumerate(self.servers) if server.kind == kind)
 
 

@@ -9,13 +9,13 @@ from typing import Annotated, Final, NamedTuple
 
 from wse.backends.execute.step_times import StepTimes
 from wse.program.program import Program
-from wse.program.transfers.kinds import TRANSFERS
+from wse.program.transfers.transfer_types import TRANSFERS
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, more_rows, number
 from wse.reports.terminal import NARROW, WIDEST, bar, in_bytes, percent, seconds
 from wse.tracing.record.steps import step_names
 
-MOST_ROWS: Final = 10
+MAX_ROWS: Final = 10
 """Maximum number of rows that are printed of each table."""
 
 
@@ -141,5 +141,5 @@ def _rows_table(name: str, rows: Sequence[ProfileRow], width: int) -> Table:
         number("bytes", "bytes", in_bytes),
         number("bound_fraction", "of the bound", percent),
     )
-    title, footer = f"This computer's time by {name}", more_rows(rows, MOST_ROWS)
-    return Table(columns=columns, rows=rows[:MOST_ROWS], title=title, footer=footer)
+    title, footer = f"This computer's time by {name}", more_rows(rows, MAX_ROWS)
+    return Table(columns=columns, rows=rows[:MAX_ROWS], title=title, footer=footer)

@@ -212,7 +212,7 @@ class RayEngine:
         self._finish(submitted)
         places = self.program.host_places(self.program.verify[user])
         if self.program.sampling == "host":
-            self.streams.take_likeliest(places)
+            self.streams.take_most_likely(places)
         ids = self.streams.ids(places)
         self._verified.add(ids, user)
         return ids

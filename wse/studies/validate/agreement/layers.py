@@ -40,7 +40,7 @@ from wse.studies.validate.agreement.kinds import KINDS
 SMALLEST, LARGEST = 8, 48  # PEs on a side
 SMALLEST_SQUARE, LARGEST_SQUARE = 4, 16  # PEs on a side in prefill, whose many rounds the reference simulates slowly
 CONTEXT: Final = 256
-MOST_VERIFIED: Final = 8
+MAX_VERIFIED: Final = 8
 FITTED_GROUPS: Final = (0, *FEWER_GROUPS)
 ON_MESH: Final = ("hops", "relays", "compute", "launch")
 """Causes of cycles that the reference simulates. It has neither links between wafers nor a host."""
@@ -181,13 +181,13 @@ def prefill_layers(count: int, seed: int) -> Iterator[LayerCase]:
 
 
 def verify_layers(count: int, seed: int) -> Iterator[LayerCase]:
-    """Yield ``count`` random verification passes over 2 to MOST_VERIFIED tokens of one user.
+    """Yield ``count`` random verification passes over 2 to MAX_VERIFIED tokens of one user.
 
     The layers are those of `layers` for the same seed.
     """
     rng = np.random.default_rng([seed, *b"verify"])
     for drawn_layers in layers(count, seed):
-        tokens = int(rng.integers(2, MOST_VERIFIED + 1))
+        tokens = int(rng.integers(2, MAX_VERIFIED + 1))
         yield replace(drawn_layers, verify_tokens=tokens, cached=min(drawn_layers.cached, CONTEXT - tokens))
 
 

@@ -116,7 +116,7 @@ def format_of(m: Measurement, spec: ModelSpec) -> WeightFormat | None:
     return None if name is None else FORMATS[name]
 
 
-MOST_USERS: Final = 2048
+MAX_USERS: Final = 2048
 """Users in flight when a benchmark sends as many requests as can be served: TensorRT-LLM's default
 max_batch_size."""
 
@@ -124,7 +124,7 @@ max_batch_size."""
 def users_of(m: Measurement) -> int | None:
     """Return the concurrent users of a measurement, or None if it does not state a single number.
 
-    ``max load`` stands for MOST_USERS.
+    ``max load`` stands for MAX_USERS.
     """
     load = m.text("batch_or_concurrency").strip().lower()
-    return MOST_USERS if load == "max load" else count(load)
+    return MAX_USERS if load == "max load" else count(load)

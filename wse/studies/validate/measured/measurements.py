@@ -25,7 +25,7 @@ from wse.files import read_file
 from wse.studies.validate.measured.units import check_unit
 
 FILE_LIMIT_BYTES: Final = 2**24
-MOST_ROWS: Final = 100_000
+MAX_ROWS: Final = 100_000
 LONGEST_CELL: Final = 10_000
 
 _CONDITIONS: Final = "source_url date vendor_or_independent system chips model total_params_B active_params_B precision"
@@ -187,8 +187,8 @@ def parse(text: str, file: str) -> Iterator[Measurement]:
             table = _table(header, f"{file}: line {line}")
             continue
         count += 1
-        if count > MOST_ROWS:
-            msg = f"{file}: line {line}: more than {MOST_ROWS:,} rows; split the file"
+        if count > MAX_ROWS:
+            msg = f"{file}: line {line}: more than {MAX_ROWS:,} rows; split the file"
             raise BadMeasurements(msg)
         yield _measurement(file, line, table, header, cells)
     if not header:

@@ -34,7 +34,7 @@ from wse_mappings.patterns.two_phase import two_phase
 from wse_mappings.patterns.x_y import x_y
 from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
-MOST_PES: Final = 300_000
+MAX_PES: Final = 300_000
 """Maximum number of PEs on a line that is timed message by message. Timing them takes one or two
 seconds."""
 
@@ -99,8 +99,8 @@ class _Run:
         """
         # 1. Sizes, groups and rings.
         collective, longest_side = self.collective, max(self.rows, self.cols)
-        if collective.algorithm == "snake" and self.rows * self.cols > MOST_PES:
-            return f"a snake through more than {MOST_PES:,} PEs is more than is timed message by message"
+        if collective.algorithm == "snake" and self.rows * self.cols > MAX_PES:
+            return f"a snake through more than {MAX_PES:,} PEs is more than is timed message by message"
         if collective.algorithm == "ring":
             return self._ring(longest_side)
         shortest_side = min((n for n in (self.rows, self.cols) if n > 1), default=1)

@@ -31,7 +31,7 @@ from wse.models.spec import Layer, ModelSpec
 from wse.program.isa.instructions import CODES, kernel_named
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Kind
+from wse.program.steps import StepKind
 from wse.studies.validate.measured.shapes import Shape
 from wse.studies.validate.measured.versions import software
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS
@@ -209,6 +209,6 @@ def _repeat_work(phase: Phase, repeats: int) -> Phase:
     With 0 only the transfers cost time.
     """
     fixed = phase.steps.fixed.copy()
-    products = (phase.steps.kind == Kind.COMPUTE) & (phase.steps.code == CODES["matmul"])
+    products = (phase.steps.kind == StepKind.COMPUTE) & (phase.steps.code == CODES["matmul"])
     fixed[products, kernel_named("matmul").index["K"]] *= repeats
     return replace(phase, steps=replace(phase.steps, fixed=fixed))

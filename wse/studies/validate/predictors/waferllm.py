@@ -42,7 +42,7 @@ SWEPT_SIDES: Final = {"prefill": (480, 600, 720), "decode": (420, 540, 660)}
 """Sides of the squares in tables 3 and 4 of the source. A rate without a grid is that of the best
 square, as in the abstract."""
 
-MOST_CACHE_SIZES: Final = 1_000
+MAX_CACHE_SIZES: Final = 1_000
 """Maximum number of different KV cache sizes for which a layer is timed in one request; takes some
 seconds."""
 
@@ -162,7 +162,7 @@ def _request(
     # Tokens whose caches fill the same number of slots on a row cost the same.
     rows = decode_grid.rows
     min_slots, max_slots = -(-prompt // rows), -(-(prompt + new_tokens - 1) // rows)
-    if max_slots - min_slots > MOST_CACHE_SIZES:
+    if max_slots - min_slots > MAX_CACHE_SIZES:
         return decline("the answer is longer than is timed, one number of cache slots after another")
     # 2. Prefill.
     cycles = prefill_layer_cycles(prefill_grid, shape, prompt, dtype, costs)

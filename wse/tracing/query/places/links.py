@@ -16,7 +16,7 @@ from wse_traces.planes import plane_chunks
 from wse_traces.read import Array, Trace
 from wse_traces.schema import DIRECTIONS
 
-MOST_LINKS: Final = 1000
+MAX_LINKS: Final = 1000
 """Maximum number of links to report. Each is looked up in the patterns of all layers."""
 
 
@@ -77,8 +77,8 @@ class LinksView(View):
 
 def check_links(top: int) -> None:
     """Raise BadInput if more links are requested than can be reported."""
-    if top > MOST_LINKS:
-        message = f"--top {top}: at most {MOST_LINKS:,} links are reported; give a smaller number"
+    if top > MAX_LINKS:
+        message = f"--top {top}: at most {MAX_LINKS:,} links are reported; give a smaller number"
         raise BadInput(message)
 
 

@@ -15,7 +15,7 @@ from wse_traces.read import Array, Trace
 from wse_traces.replay import wavelet_activity, wavelet_cycles, wavelet_passes, wavelet_words
 from wse_traces.schema import DIRECTIONS, MOVES
 
-MOST_MOVES: Final = 500_000  # maximum replayed at once; about 100 bytes each as JSON
+MAX_MOVES: Final = 500_000  # maximum replayed at once; about 100 bytes each as JSON
 _MOVE: Final = ("cycle", "wafer", "row", "col", "direction", "colour", "step")
 
 
@@ -152,7 +152,7 @@ def _replay(trace: Trace, pass_index: int, cycles: tuple[int, int], moving: Arra
         moves: int64 ``[n]``: number of moves in each of these cycles.
 
     Raises:
-        BadInput: The log has no cycles in the range, or there are more than ``MOST_MOVES`` moves.
+        BadInput: The log has no cycles in the range, or there are more than ``MAX_MOVES`` moves.
     """
     first, last = cycles
     if last < moving[0] or first > moving[-1]:
@@ -160,8 +160,8 @@ def _replay(trace: Trace, pass_index: int, cycles: tuple[int, int], moving: Arra
         message = f"--cycles {first}-{last}: {log_range}; give some of those"
         raise BadInput(message)
     move_count = int(moves[(moving >= first) & (moving <= last)].sum())
-    if move_count > MOST_MOVES:
-        limit = f"at most {MOST_MOVES:,} are replayed at once"
+    if move_count > MAX_MOVES:
+        limit = f"at most {MAX_MOVES:,} are replayed at once"
         message = f"--cycles {first}-{last}: {move_count:,} moves, {limit}; give fewer cycles"
         raise BadInput(message)
     replayed = []

@@ -9,10 +9,10 @@ const GROUPINGS = {
   wafer: { label: "wafer", of: (trace, steps, at) => (steps.wafer[at] < 0 ? "host" : `wafer ${steps.wafer[at]}`) },
   layer: { label: "layer", of: (trace, steps, at) => layerName(steps.layer[at]) },
 };
-const MOST_LANES = 40;
+const MAX_LANES = 40;
 const LANE = { height: 20, gap: 3, name: 132, axis: 22 };
 
-// The names of a grouping's lanes in order of time, and each step's lane; beyond MOST_LANES the rest share one.
+// The names of a grouping's lanes in order of time, and each step's lane; beyond MAX_LANES the rest share one.
 function lanesOf(trace, steps, schedule, grouping) {
   const { of } = GROUPINGS[grouping];
   if (!of) return { names: DATA.causes, lane: null };
@@ -20,13 +20,13 @@ function lanesOf(trace, steps, schedule, grouping) {
   const lane = new Int32Array(schedule.steps);
   for (let at = 0; at < schedule.steps; at++) {
     const name = of(trace, steps, schedule.first + at);
-    if (!known.has(name)) known.set(name, Math.min(known.size, MOST_LANES - 1));
+    if (!known.has(name)) known.set(name, Math.min(known.size, MAX_LANES - 1));
     lane[at] = known.get(name);
   }
   const names = [...known.keys()];
   return {
     names:
-      names.length > MOST_LANES ? [...names.slice(0, MOST_LANES - 1), `${names.length - MOST_LANES + 1} more`] : names,
+      names.length > MAX_LANES ? [...names.slice(0, MAX_LANES - 1), `${names.length - MAX_LANES + 1} more`] : names,
     lane,
   };
 }

@@ -1,6 +1,6 @@
 // Rulers beside a map, with rows and columns of PEs, and its legend: the quantity, its ends, the colours between.
 const RULER = 42; // of rows; pixels
-const MOST_OF_SCREEN = 0.6;
+const MAX_SCREEN_FRACTION = 0.6;
 const LOWEST = 160;
 
 function mapBox(canvas) {
@@ -12,7 +12,7 @@ function mapBox(canvas) {
 // As wide as there is room, but no higher than most of the screen, and no wider than the mesh then is.
 function sizeMap(box, canvas, tallness) {
   const room = Math.max(60, box.node.clientWidth - RULER);
-  const height = Math.round(Math.min(Math.max(room * tallness, LOWEST), MOST_OF_SCREEN * innerHeight));
+  const height = Math.round(Math.min(Math.max(room * tallness, LOWEST), MAX_SCREEN_FRACTION * innerHeight));
   canvas.style.height = `${height}px`;
   canvas.style.width = `${Math.min(room, Math.round(height / tallness))}px`;
 }

@@ -17,7 +17,7 @@ from wse_mappings.schedule import COMBINING, I32, Arrival, LineSchedule, uniform
 Message = tuple[int, int, Arrival]
 
 
-def all_reduce_on_stretches(
+def all_reduce_on_segments(
     make: Callable[[int], LineSchedule],
     length: int,
     lines: int,

@@ -16,16 +16,16 @@ import numpy.typing as npt
 from wse.program.isa.operands import FIRST_OPERAND
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Kind, Slots, Steps
+from wse.program.steps import Slots, StepKind, Steps
 from wse.program.transfers.host_streams import DraftIn, DrawnIn, LogitsOut, TokenOut, TokensIn
 from wse.program.transfers.patterns import AlongLine, BetweenWafers, CacheShift
-from wse.program.transfers.stage_streams import Crossing, HandOver
+from wse.program.transfers.stage_streams import Crossing, StageTransfer
 from wse.program.transfers.transfer import Site, Transfer, WaferPair
 
 TRANSFERS: Final[tuple[type[Transfer], ...]] = (
     AlongLine,
     CacheShift,
-    HandOver,
+    StageTransfer,
     Crossing,
     BetweenWafers,
     TokensIn,
@@ -36,39 +36,43 @@ TRANSFERS: Final[tuple[type[Transfer], ...]] = (
 )
 
 
-def operand_index(kind: type[Transfer]) -> dict[str, int]:
+def operand_index(transfer_type: type[Transfer]) -> dict[str, int]:
     """Return the index of each operand of a transfer type, by name, in the operands of a step."""
-    return _OPERANDS[kind]
+    return _OPERANDS[transfer_type]
 
 
 _OPERANDS: Final = {
-    kind: {field.name: i for i, field in enumerate(fields(kind)[1:], FIRST_OPERAND)}  # the first field is the site
-    for kind in TRANSFERS
+    transfer_type: {
+        field.name: i for i, field in enumerate(fields(transfer_type)[1:], FIRST_OPERAND)
+    }  # the first field is the site
+    for transfer_type in TRANSFERS
 }
 
-ADDRESSES: Final = tuple(frozenset(operand_index(kind)[name] for name in kind.addresses) for kind in TRANSFERS)
+ADDRESSES: Final = tuple(
+    frozenset(operand_index(transfer_type)[name] for name in transfer_type.addresses) for transfer_type in TRANSFERS
+)
 """Indices of the operands that are addresses, for each transfer type."""
 
 
-def transfer_steps(steps: Steps, holds: Callable[[type[Transfer]], bool]) -> npt.NDArray[np.bool_]:
+def transfer_steps(steps: Steps, condition: Callable[[type[Transfer]], bool]) -> npt.NDArray[np.bool_]:
     """Return which steps are transfers of a type that satisfies a predicate, as bool ``[steps]``.
 
     Args:
         steps: Steps of a phase.
-        holds: Predicate on the transfer type.
+        condition: Predicate on the transfer type.
     """
-    table, moves = np.array([holds(kind) for kind in TRANSFERS]), steps.kind == Kind.TRANSFER
+    table, moves = np.array([condition(transfer_type) for transfer_type in TRANSFERS]), steps.kind == StepKind.TRANSFER
     return np.asarray(moves & table[np.where(moves, steps.code, 0)])
 
 
-def of_kind(steps: Steps, *kinds: type[Transfer]) -> npt.NDArray[np.bool_]:
+def is_of_type(steps: Steps, *transfer_types: type[Transfer]) -> npt.NDArray[np.bool_]:
     """Return which steps are transfers of one of the given types, as bool ``[steps]``."""
-    return transfer_steps(steps, lambda kind: kind in kinds)
+    return transfer_steps(steps, lambda transfer_type: transfer_type in transfer_types)
 
 
 def by_counters(steps: Steps) -> npt.NDArray[np.int64]:
     """Return the indices of transfers whose words depend on a user's counters, as int64 ``[n]``."""
-    return np.flatnonzero(transfer_steps(steps, lambda kind: kind.by_counters))
+    return np.flatnonzero(transfer_steps(steps, lambda transfer_type: transfer_type.by_counters))
 
 
 def transfer_of(
@@ -92,7 +96,7 @@ def transfer_of(
             wafers.
     """
     steps = phase.steps
-    kind = TRANSFERS[int(steps.code[step])]
+    transfer_type = TRANSFERS[int(steps.code[step])]
     operands = steps.operands(step, slots, iteration)
     pattern = int(steps.pattern[step])
     site = Site(
@@ -107,15 +111,15 @@ def transfer_of(
         begins=phase.begins,
         chosen_wafers=chosen_wafers,
     )
-    return kind(site=site, **{name: operands[index] for name, index in operand_index(kind).items()})
+    return transfer_type(site=site, **{name: operands[index] for name, index in operand_index(transfer_type).items()})
 
 
 def crossings_of(program: Program, phase: Phase) -> list[tuple[int, tuple[WaferPair, ...]]]:
     """Return the steps whose words leave a wafer, each with its (sending, receiving) wafer pairs.
 
     For a step that depends on the choice of experts, these are all possible pairs.
-    ``PhaseCost.crossed`` has the pairs of one run.
+    ``PhaseCost.used_crossings`` has the pairs of one run.
     """
     empty = program.cache_slots(0)
-    leaving = np.flatnonzero(transfer_steps(phase.steps, lambda kind: kind.leaves_wafer)).tolist()
+    leaving = np.flatnonzero(transfer_steps(phase.steps, lambda transfer_type: transfer_type.leaves_wafer)).tolist()
     return [(step, transfer_of(program, phase, step, empty).crossings) for step in leaving]

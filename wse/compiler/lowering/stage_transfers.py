@@ -11,7 +11,7 @@ from wse.compiler.lowering.embedding import ID_BYTES, multicast_along_rows
 from wse.compiler.symbolic import SymAddress
 from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
 from wse.program.steps import ROWS
-from wse.program.transfers.stage_streams import Crossing, HandOver
+from wse.program.transfers.stage_streams import Crossing, StageTransfer
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.multicast import shared_multicast
@@ -33,7 +33,7 @@ class _Columns(NamedTuple):
     stride: int
 
 
-def hand_over(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
+def transfer_to_stage(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
     """Send the residual stream from the current stage to another one, and continue there.
 
     Args:
@@ -49,7 +49,7 @@ def hand_over(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
     _send_vectors(c, target, rects, at, target_address, vectors)
 
 
-def hand_over_inside_block(c: Context, target: int, rects: tuple[Rect, ...], layer: int) -> None:
+def transfer_inside_block(c: Context, target: int, rects: tuple[Rect, ...], layer: int) -> None:
     """Send the residual stream and the input of a split block to the stage of the next part.
 
     Both are sent in one transfer. If the choice of experts is sent, it follows them in every row.
@@ -184,7 +184,7 @@ def _move(
         vectors: Number of hidden vectors to divide again; 0 if both regions divide them equally.
     """
     c.builder.transfer(
-        HandOver if _same_wafer(c, source, target) else Crossing,
+        StageTransfer if _same_wafer(c, source, target) else Crossing,
         at,
         target=target_address,
         elements=elements,
