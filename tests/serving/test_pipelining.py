@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from wse.serving.events import Job, chunks, passes, run
 from wse.serving.pipelining import chunks_cycles, cycles_between_passes, idle_fraction, run_cycles, streams_to_saturate
-from wse.serving.route import Route, Visit, alone_cycles, as_loop, busy_cycles, slowest, visits_once
+from wse.serving.route import Route, Visit, alone_cycles, as_loop, busiest_server, busy_cycles, visits_once
 
 WHOLE = st.integers(0, 40).map(float)  # sums of whole cycles are exact
 STREAMS = st.integers(1, 9)
@@ -71,7 +71,7 @@ def steady_by_events(route: Route, streams: int, *, count: int = 5) -> Fraction:
 def test_the_steady_state_is_the_event_runs(route: Route, streams: int) -> None:
     found = cycles_between_passes(route, streams)
     assert found.exact
-    exact = max(Fraction(alone_cycles(route)) / streams, Fraction(slowest(route)[1]))
+    exact = max(Fraction(alone_cycles(route)) / streams, Fraction(busiest_server(route)[1]))
     assert steady_by_events(route, streams) == exact
     assert found.cycles == pytest.approx(float(exact), rel=1e-15)
 
@@ -100,7 +100,7 @@ def test_coming_back_to_a_server_leaves_a_bound(route: Route, streams: int, coun
 
 @given(route=lines())
 def test_saturation_begins_with_the_stream_that_is_told(route: Route) -> None:
-    enough, work = streams_to_saturate(route), slowest(route)[1]
+    enough, work = streams_to_saturate(route), busiest_server(route)[1]
     assert cycles_between_passes(route, enough).cycles == work
     if enough > 1:
         assert cycles_between_passes(route, enough - 1).cycles > work

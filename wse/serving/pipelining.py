@@ -22,7 +22,7 @@ from itertools import pairwise, zip_longest
 
 import numpy as np
 
-from wse.serving.route import Route, Visit, alone_cycles, busy_cycles, slowest, visits_once
+from wse.serving.route import Route, Visit, alone_cycles, busiest_server, busy_cycles, visits_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def cycles_between_passes(route: Route, streams: int) -> CycleEstimate:
         route: Route of a pass, the same for all.
         streams: Number of streams, at least 1.
     """
-    cycles = max(alone_cycles(route) / streams, slowest(route)[1])
+    cycles = max(alone_cycles(route) / streams, busiest_server(route)[1])
     return CycleEstimate(cycles, exact=streams == 1 or visits_once(route))
 
 
@@ -58,7 +58,7 @@ def streams_to_saturate(route: Route) -> int:
     The number is the duration of a pass alone, divided by the work of the busiest server and
     rounded up.
     """
-    work = slowest(route)[1]
+    work = busiest_server(route)[1]
     return max(1, math.ceil(alone_cycles(route) / work)) if work else 1
 
 
@@ -76,7 +76,7 @@ def run_cycles(route: Route, streams: int, passes: int) -> CycleEstimate:
         streams: Number of streams M.
         passes: Passes of each stream.
     """
-    pass_cycles, busiest_cycles = alone_cycles(route), slowest(route)[1]
+    pass_cycles, busiest_cycles = alone_cycles(route), busiest_server(route)[1]
     if visits_once(route):
         return CycleEstimate(
             pass_cycles + (streams - 1) * busiest_cycles + (passes - 1) * max(pass_cycles, streams * busiest_cycles),

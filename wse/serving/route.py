@@ -49,7 +49,7 @@ def busy_cycles(routes: Sequence[Route]) -> dict[int, float]:
     return cycles
 
 
-def slowest(route: Route) -> tuple[int, float]:
+def busiest_server(route: Route) -> tuple[int, float]:
     """Return the busiest server of a route and its busy cycles; the first of equally busy ones."""
     return max(busy_cycles([route]).items(), key=lambda item: item[1])
 

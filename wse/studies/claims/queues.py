@@ -56,8 +56,8 @@ def waiting_for_the_bus(lab: Laboratory) -> Finding:
         requests=REQUESTS, prompt_tokens=TOKENS, new_tokens=TOKENS, length_cv=1.0, context=8 * TOKENS
     )
     workload = draw_workload(options)
-    static_policy = StaticPolicy(seats=SLOTS)
-    continuous_policy = ContinuousPolicy(most_users=SLOTS, prompt_tokens=CHUNK)
+    static_policy = StaticPolicy(batch_slots=SLOTS)
+    continuous_policy = ContinuousPolicy(max_users=SLOTS, prompt_tokens=CHUNK)
     policies: dict[str, Callable[[Workload], Outcome]] = {
         "static": lambda requests: simulate_static(requests, costs, static_policy),
         "continuous": lambda requests: simulate_continuous(requests, costs, continuous_policy),

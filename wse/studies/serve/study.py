@@ -245,7 +245,7 @@ def _policy(
     request = prepared_serve.request
     if request.batches.batching == STATIC:
         wait = math.inf if request.batches.batch_wait is None else request.batches.batch_wait
-        policy = StaticPolicy(seats=max_users, longest_wait_s=wait)
+        policy = StaticPolicy(batch_slots=max_users, longest_wait_s=wait)
         return partial(simulate_static, costs=decode.costs, policy=policy, drafts=drafts)
     return partial(simulate_continuous, **_continuous(prepared_serve, decode, prefill, max_users, drafts))
 
@@ -264,7 +264,7 @@ def _continuous(
     """
     request, costs = prepared_serve.request, decode.costs
     chunk = request.batches.chunk or (None if costs.prompts_fill_gaps else MAX_BATCHED_TOKENS)
-    policy = ContinuousPolicy(most_users=max_users, prompt_tokens=chunk, prefix_cache=request.batches.prefix_cache)
+    policy = ContinuousPolicy(max_users=max_users, prompt_tokens=chunk, prefix_cache=request.batches.prefix_cache)
     machine = None if prefill is None else _prefill_machine(prefill, kv_transfer(prepared_serve, decode, prefill))
     return {"costs": costs, "policy": policy, "prefill": machine, "drafts": drafts}
 
@@ -313,7 +313,7 @@ def _max_users(max_users: int | None, workload: Workload, costs: PassCosts, *, s
     if max_users is not None and max_users > limit:
         message = (
             f"--max-users {max_users}: caches have room for {room:,} tokens, a request needs at least {min_slots:,}, "
-            f"and at most {costs.most_users:,} users are served at a time; give at most {limit}, or more wafers or GPUs"
+            f"and at most {costs.max_users:,} users are served at a time; give at most {limit}, or more wafers or GPUs"
         )
         raise BadInput(message)
     return max_users or limit

@@ -35,7 +35,7 @@ from wse.program.transfers.messages import Translation
 from wse.program.transfers.transfer import Transfer
 from wse.program.transfers.transfer_types import transfer_of, transfer_steps
 from wse.reports.terminal import number_ranges
-from wse.serving.route import Route, Visit, alone_cycles, slowest
+from wse.serving.route import Route, Visit, alone_cycles, busiest_server
 from wse.serving.simulation.staged_costs import PassTime
 
 REGION, LINK, WAFER_LINK, HOST_LINK = "region", "link", "wafer link", "host"
@@ -264,7 +264,7 @@ def pass_time(reader: RouteReader, wafer: WaferSpec, route: Route) -> PassTime:
         route: Route of the pass.
     """
     trips = sum(visit.latency_cycles for visit in route if reader.servers[visit.server].kind == HOST_LINK)
-    return PassTime((alone_cycles(route) - trips) / wafer.clock_hz, slowest(route)[1] / wafer.clock_hz)
+    return PassTime((alone_cycles(route) - trips) / wafer.clock_hz, busiest_server(route)[1] / wafer.clock_hz)
 
 
 def _add(visits: list[Visit], *new_visits: Visit) -> None:
