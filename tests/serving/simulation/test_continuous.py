@@ -12,7 +12,7 @@ from plain_costs import PlainCosts
 
 from wse.serving.simulation.continuous.machine import simulate_continuous
 from wse.serving.simulation.continuous.policy import ContinuousPolicy, PrefillMachine
-from wse.serving.simulation.outcome import Outcome
+from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.statistics import gap_distribution, levels, per_token_s
 from wse.serving.simulation.workload import FAST, NORMAL, Workload, plain_workload
 
@@ -66,7 +66,7 @@ def test_every_request_is_served_once_and_none_beyond_the_room(
             assert (-(-(work.prompt_tokens + work.new_tokens)[inside] // block) * block).sum() <= room
 
 
-def serve(arrival_s: list[float], prompts: list[int], answers: list[int], **policy: int) -> Outcome:
+def serve(arrival_s: list[float], prompts: list[int], answers: list[int], **policy: int) -> SimulationOutcome:
     work = plain_workload(np.array(arrival_s), np.array(prompts), np.array(answers))
     return simulate_continuous(work, COSTS, ContinuousPolicy(**{"max_users": 8, "prompt_tokens": 8} | policy))
 

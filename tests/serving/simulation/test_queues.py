@@ -15,7 +15,7 @@ from plain_costs import PlainCosts
 from wse.arrays import F64, I64
 from wse.serving.simulation.continuous.machine import simulate_continuous
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
-from wse.serving.simulation.outcome import Outcome
+from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.static import StaticPolicy, simulate_static
 from wse.serving.simulation.statistics import queueing_s
 from wse.serving.simulation.workload import FAST, NORMAL, WorkloadOptions, draw_workload, plain_workload
@@ -33,7 +33,7 @@ def ones(requests: int = REQUESTS) -> I64:
     return np.ones(requests, np.int64)
 
 
-def served_one_by_one(arrival_s: F64, answers: I64, costs: PlainCosts) -> Outcome:
+def served_one_by_one(arrival_s: F64, answers: I64, costs: PlainCosts) -> SimulationOutcome:
     work = plain_workload(arrival_s, ones(len(arrival_s)), answers)
     return simulate_continuous(work, costs, ContinuousPolicy(max_users=1, prompt_tokens=1))
 

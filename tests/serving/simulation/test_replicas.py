@@ -11,7 +11,7 @@ from plain_costs import PlainCosts
 
 from wse.serving.simulation.continuous.machine import ContinuousMachine, simulate_continuous
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
-from wse.serving.simulation.outcome import Outcome
+from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.progress import ignore
 from wse.serving.simulation.replicas import simulate_replicas
 from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
@@ -37,7 +37,9 @@ def workload(requests: int = 400, rate: float = 3.0, seed: int = 0, cv: float = 
     return draw_workload(options).at_rate(rate)
 
 
-def served(work: Workload, replicas: int, policy: ContinuousPolicy = PIECES, *, least_loaded: bool = True) -> Outcome:
+def served(
+    work: Workload, replicas: int, policy: ContinuousPolicy = PIECES, *, least_loaded: bool = True
+) -> SimulationOutcome:
     make = partial(ContinuousMachine, costs=COSTS, policy=policy)
     return simulate_replicas(work, replicas, make, ignore, least_loaded=least_loaded)
 

@@ -33,7 +33,9 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
             continue
         call = c.patterns.calls[step.pattern]
         if call.make in PATTERNS:
-            block_steps.steps[index] = step.copy_with(pattern=c.patterns.index_of(call.with_options(shared_colours=True)))
+            block_steps.steps[index] = step.copy_with(
+                pattern=c.patterns.index_of(call.with_options(shared_colours=True))
+            )
 
 
 REWRITE: Final = Rewrite(

@@ -13,7 +13,7 @@ from functools import cache
 
 from wse.serving.simulation.decode_times import DecodeTimes, decode_times
 from wse.serving.simulation.drafts import Drafts, answer_passes
-from wse.serving.simulation.outcome import Outcome, Recorder
+from wse.serving.simulation.outcome import Recorder, SimulationOutcome
 from wse.serving.simulation.pass_costs import PassCosts, PromptPart
 from wse.serving.simulation.progress import OnDone, ignore, reporter
 from wse.serving.simulation.workload import Workload
@@ -39,7 +39,7 @@ def simulate_static(
     *,
     drafts: Drafts | None = None,
     on_done: OnDone = ignore,
-) -> Outcome:
+) -> SimulationOutcome:
     """Serve all requests of a workload with static batching.
 
     For each batch:

@@ -39,7 +39,7 @@ from wse.serving.simulation.continuous.users import Users
 from wse.serving.simulation.decode_times import decode_times, gap_times
 from wse.serving.simulation.drafts import Drafts, answer_passes
 from wse.serving.simulation.kv_room import KvRoom
-from wse.serving.simulation.outcome import Outcome, Recorder
+from wse.serving.simulation.outcome import Recorder, SimulationOutcome
 from wse.serving.simulation.pass_costs import PassCosts, PromptPart
 from wse.serving.simulation.progress import OnDone, ignore, reporter
 from wse.serving.simulation.workload import NORMAL, Workload
@@ -127,7 +127,7 @@ class ContinuousMachine:
         """
         self.record.add(request)
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> SimulationOutcome:
         """Return the times of the machine's requests, all of which must have left."""
         return self.record.outcome(prefix_hits=self.room.hits, saved_tokens=self.room.saved_tokens)
 
@@ -382,7 +382,7 @@ def simulate_continuous(
     prefill: PrefillMachine | None = None,
     drafts: Drafts | None = None,
     on_done: OnDone = ignore,
-) -> Outcome:
+) -> SimulationOutcome:
     """Serve all requests of a workload on one machine with continuous batching.
 
     Args:
