@@ -89,7 +89,7 @@ def _faulty_messages(schedule: LineSchedule) -> str:
             return f"{message_text}, on a line of PEs 0 to {schedule.length - 1}"
         if is_to_itself[index]:
             return f"message {index} goes from PE {source} to itself; only an Arrival.COPY may do that"
-        return f"message {index} arrives as {arrival}, which is no Arrival"
+        return f"message {index} arrives as {arrival}, which is not an Arrival"
     # 3
     direction = np.sign(messages[:, 1] - messages[:, 0])
     repeats = (

@@ -124,7 +124,9 @@ def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     if not isinstance(model_type, str):
         family_names = ", ".join(sorted(known_families()))
         if model_type is None:
-            msg = f"{config.path}: has no model_type, so is no model's config; add it (known: {family_names})"
+            msg = (
+                f"{config.path}: has no model_type, so it is not the config of a model; add it (known: {family_names})"
+            )
             raise BadModel(msg)
         config.refuse("model_type", model_type, f"give one of {family_names}")
     family = family_of(model_type, origin=str(config.path))

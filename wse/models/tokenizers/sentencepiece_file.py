@@ -78,7 +78,7 @@ def _model(data: bytes, origin: str) -> SentencePieceModel:
         origin: Path of the file, for messages.
 
     Raises:
-        _Damage: The bytes are no valid message.
+        _Damage: The bytes are not a valid message.
         BadModel: The model requests something unsupported.
     """
     texts: list[str] = []

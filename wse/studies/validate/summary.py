@@ -88,7 +88,7 @@ class ComparedRow:
 def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
     """Summarise the errors over all measurements, and by kind, method, schedule, source and kernel.
 
-    Rows of the methods in `CALIBRATED` are no predictions of measurements. They are counted, but
+    Rows of the methods in `CALIBRATED` are not predictions of measurements. They are counted, but
     the errors over all and by kind exclude them.
     """
     all_rows = list(rows)
