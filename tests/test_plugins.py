@@ -79,6 +79,9 @@ def entry_points(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
         cache.cache_clear()
 
 
+NO_STRATEGY = "is not a wse_mappings.strategies.strategy.Strategy: it has no attribute"
+
+
 def point(name: str, value: str, group: str = plugins.STRATEGIES) -> EntryPoint:
     return EntryPoint(name=name, value=value, group=group)
 
@@ -101,8 +104,8 @@ def test_bundled_names_are_found_without_looking_for_packages(entry_points: list
     [
         ("no_such_package_of_anybody:STRATEGY", "cannot be loaded: ModuleNotFoundError: No module named"),
         (f"{__name__}:NOTHING", "cannot be loaded: AttributeError: module"),
-        (f"{__name__}:BAD", "cannot be used: 'object' object has no attribute 'name'"),
-        (f"{__name__}:ALONE", "cannot be used: 'Alone' object has no attribute 'spans_wafers'"),
+        (f"{__name__}:BAD", f"cannot be used: an object of type object {NO_STRATEGY} 'name'"),
+        (f"{__name__}:ALONE", f"cannot be used: an object of type Alone {NO_STRATEGY} 'spans_wafers'"),
         (f"{__name__}:TAKEN", "its name 'tensor' is taken by wse itself: give it another or uninstall it"),
     ],
 )
@@ -187,12 +190,16 @@ def test_bundled_presets_are_read_without_looking_for_packages(entry_points: lis
             line_patterns.patterns,
             "an object of type object is not a wse_mappings.patterns.pattern.Pattern",
         ),
-        (plugins.REWRITES, catalogue.known_rewrites, "a object is not a wse.compiler.rewrites.rewrite.Rewrite"),
-        (plugins.FAMILIES, config.known_families, "a object is no wse.models.family.Family"),
-        (plugins.WAFERS, hardware.known_wafers, "a object is no pathlib.Path of a TOML file"),
-        (plugins.SOFTWARE, hardware.known_software, "a object is no pathlib.Path of a TOML file"),
-        (plugins.GPUS, gpus.known_gpus, "a object is no pathlib.Path of a TOML file"),
-        (plugins.STACKS, gpus.known_stacks, "a object is no pathlib.Path of a TOML file"),
+        (
+            plugins.REWRITES,
+            catalogue.known_rewrites,
+            "an object of type object is not a wse.compiler.rewrites.rewrite.Rewrite",
+        ),
+        (plugins.FAMILIES, config.known_families, "an object of type object is not a wse.models.family.Family"),
+        (plugins.WAFERS, hardware.known_wafers, "an object of type object is not a pathlib.Path of a TOML file"),
+        (plugins.SOFTWARE, hardware.known_software, "an object of type object is not a pathlib.Path of a TOML file"),
+        (plugins.GPUS, gpus.known_gpus, "an object of type object is not a pathlib.Path of a TOML file"),
+        (plugins.STACKS, gpus.known_stacks, "an object of type object is not a pathlib.Path of a TOML file"),
     ],
 )
 def test_an_object_of_another_kind_is_refused(

@@ -91,7 +91,8 @@ def _nearest_name(name: str, names: list[str]) -> str:
 def _group(name: str) -> str:
     """Return the prefix that names the group of a name: ``wafer.`` for ``wafer.clock_hz``.
 
-    The prefix is empty if what precedes the last point is no identifier, as in ``llama-3.1-8b``.
+    The prefix is empty if what precedes the last point is not an identifier, as in
+    ``llama-3.1-8b``.
     """
     group, point, _ = name.rpartition(".")
     return group + point if group.isidentifier() else ""

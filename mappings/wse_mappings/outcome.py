@@ -20,7 +20,7 @@ MAX_NAMED: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class PatternOutcome:
     """Outcome of a pattern on a line: its collective and root, or its fault.
 
     Attributes:
@@ -48,7 +48,7 @@ class _Contents:
     repeated: list[int]
 
 
-def outcome_of(schedule: LineSchedule) -> Outcome:
+def outcome_of(schedule: LineSchedule) -> PatternOutcome:
     """Return what the first line of a schedule computes in its first round.
 
     Every PE is assumed to start with different words. If the words are cut into parts, the pattern
@@ -56,7 +56,7 @@ def outcome_of(schedule: LineSchedule) -> Outcome:
     """
     fault = _faulty_messages(schedule)
     if fault:
-        return Outcome(fault=fault)
+        return PatternOutcome(fault=fault)
     parts = _contents_of_parts(schedule)
     if np.isin(schedule.of_line(0)[:, 2], COMBINING).any():
         return _sum_outcome(schedule, parts)
@@ -89,7 +89,7 @@ def _faulty_messages(schedule: LineSchedule) -> str:
             return f"{message_text}, on a line of PEs 0 to {schedule.length - 1}"
         if is_to_itself[index]:
             return f"message {index} goes from PE {source} to itself; only an Arrival.COPY may do that"
-        return f"message {index} arrives as {arrival}, which is no Arrival"
+        return f"message {index} arrives as {arrival}, which is not an Arrival"
     # 3
     direction = np.sign(messages[:, 1] - messages[:, 0])
     repeats = (
@@ -139,7 +139,7 @@ def _execute_messages(length: int, messages: list[list[int]]) -> _Contents:
     return contents
 
 
-def _sum_outcome(schedule: LineSchedule, parts: list[_Contents]) -> Outcome:
+def _sum_outcome(schedule: LineSchedule, parts: list[_Contents]) -> PatternOutcome:
     """Return the outcome of a pattern with sums: a reduce, an all-reduce or a fault."""
     everybody = (1 << schedule.length) - 1
     pes = range(schedule.length)
@@ -147,42 +147,46 @@ def _sum_outcome(schedule: LineSchedule, parts: list[_Contents]) -> Outcome:
         pe for pe in pes if all(contents.included[pe] == everybody and not contents.repeated[pe] for contents in parts)
     ]
     if len(complete) == schedule.length:
-        return Outcome(collective="all_reduce")
+        return PatternOutcome(collective="all_reduce")
     messages = schedule.of_line(0)
     sends_result = bool(np.isin(messages[:, 2], (Arrival.REPLACE, Arrival.MULTICAST)).any())
     if complete and not sends_result:
-        return Outcome(collective="reduce", root=complete[0])
+        return PatternOutcome(collective="reduce", root=complete[0])
     if complete:
         lacking = sorted(set(pes) - set(complete))
-        return Outcome(fault=f"the sum of all is on PE {complete[0]} and not on PE {_pes(lacking)}")
+        return PatternOutcome(fault=f"the sum of all is on PE {complete[0]} and not on PE {_pes(lacking)}")
     last_sum = np.flatnonzero(np.isin(messages[:, 2], COMBINING))[-1]
     pe = int(messages[last_sum, 1])
     for contents in parts:
         if contents.repeated[pe]:
             repeated = _pes(_bits(contents.repeated[pe]))
-            return Outcome(fault=f"the sum on PE {pe} has the words of PE {repeated} more than once")
+            return PatternOutcome(fault=f"the sum on PE {pe} has the words of PE {repeated} more than once")
     contents = next(contents for contents in parts if contents.included[pe] != everybody)
-    return Outcome(fault=f"the sum on PE {pe} lacks the words of PE {_pes(_bits(everybody & ~contents.included[pe]))}")
+    return PatternOutcome(
+        fault=f"the sum on PE {pe} lacks the words of PE {_pes(_bits(everybody & ~contents.included[pe]))}"
+    )
 
 
-def _copy_outcome(schedule: LineSchedule, parts: list[_Contents]) -> Outcome:
+def _copy_outcome(schedule: LineSchedule, parts: list[_Contents]) -> PatternOutcome:
     """Return the outcome of a pattern without sums: a broadcast, (all-)gather or fault."""
     pes = range(schedule.length)
     if schedule.parts == 1:
         roots = {parts[0].included[pe] for pe in pes}
         if len(roots) == 1:
-            return Outcome(collective="broadcast", root=roots.pop().bit_length() - 1)
+            return PatternOutcome(collective="broadcast", root=roots.pop().bit_length() - 1)
         source = int(schedule.of_line(0)[0, 0])
         lacking = [pe for pe in pes if parts[0].included[pe] != 1 << source]
-        return Outcome(fault=f"the words of PE {source} do not reach PE {_pes(lacking)}")
+        return PatternOutcome(fault=f"the words of PE {source} do not reach PE {_pes(lacking)}")
     owners = [int(source) for source in _first_sources(schedule)]
     having = [pe for pe in pes if all(contents.included[pe] == 1 << owners[i] for i, contents in enumerate(parts))]
     if having and len(set(owners)) == schedule.length == schedule.parts:
         all_have = len(having) == schedule.length
-        return Outcome(collective="all_gather" if all_have else "gather", root=0 if all_have else having[0])
+        return PatternOutcome(collective="all_gather" if all_have else "gather", root=0 if all_have else having[0])
     if not having:
-        return Outcome(fault="no PE gets all parts of the words")
-    return Outcome(fault=f"{len(set(owners))} of {schedule.length} PEs have a part of the words; give each PE one")
+        return PatternOutcome(fault="no PE gets all parts of the words")
+    return PatternOutcome(
+        fault=f"{len(set(owners))} of {schedule.length} PEs have a part of the words; give each PE one"
+    )
 
 
 def _first_sources(schedule: LineSchedule) -> list[int]:

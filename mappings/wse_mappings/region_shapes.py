@@ -9,13 +9,13 @@ from operator import itemgetter
 from wse_mappings.cuts.contiguous import apportion
 from wse_mappings.cuts.heights import band_heights
 from wse_mappings.cuts.widths import ColumnBytes, region_widths
-from wse_mappings.strategies.strategy import Demand, Layout, Share
+from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers
 
 _Bands = tuple[tuple[tuple[ColumnBytes, bool], ...], ...]
 """Regions of each band of a wafer: the bytes of a column, and whether the region has layers."""
 
 
-def region_shapes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> list[tuple[int, int]]:
+def region_shapes(demand: Demand, layout: Layout, region_layers: Sequence[RegionLayers]) -> list[tuple[int, int]]:
     """Return rows and columns of every region, roughly in proportion to its bytes.
 
     A region is a rectangle of PEs that stores some layers. A band is a strip of mesh rows with
@@ -33,15 +33,17 @@ def region_shapes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> li
     Args:
         demand: Layers to place, and the mesh.
         layout: Bands and regions per band.
-        shares: Layers and bytes of each region, in order.
+        region_layers: Layers and bytes of each region, in order.
     """
     if demand.listed:
-        return [(share.rect.rows, share.rect.cols) for share in shares if share.rect is not None]
+        return [(region.rect.rows, region.rect.cols) for region in region_layers if region.rect is not None]
     rows, cols = layout.mesh or demand.mesh(is_transposed=layout.is_transposed)
-    return list(demand.cache.of(_shapes, 256)(demand, layout.bands, rows, cols, tuple(shares)))
+    return list(demand.cache.of(_shapes, 256)(demand, layout.bands, rows, cols, tuple(region_layers)))
 
 
-def _shapes(demand: Demand, band_count: int, rows: int, cols: int, shares: tuple[Share, ...]) -> list[tuple[int, int]]:
+def _shapes(
+    demand: Demand, band_count: int, rows: int, cols: int, region_layers: tuple[RegionLayers, ...]
+) -> list[tuple[int, int]]:
     """Return rows and columns of regions that divide the rows and columns of each wafer.
 
     The steps are those of `region_shapes`: widths first, then heights.
@@ -50,15 +52,15 @@ def _shapes(demand: Demand, band_count: int, rows: int, cols: int, shares: tuple
         demand: Layers to place.
         band_count: Number of bands per wafer.
         rows, cols: Size of the mesh of each wafer.
-        shares: Layers and bytes of each region, in order.
+        region_layers: Layers and bytes of each region, in order.
     """
     if demand.as_released:
-        groups = groupby(shares, key=lambda share: (share.wafer, share.band))
-        apportioned = [apportion([share.bytes for share in band], cols) for _, band in groups]
+        groups = groupby(region_layers, key=lambda region: (region.wafer, region.band))
+        apportioned = [apportion([region.bytes for region in band], cols) for _, band in groups]
         return [(rows // band_count, width) for band_widths in apportioned for width in band_widths]
     regions = [
-        (share.wafer, share.band, size, share.last_layer > share.first_layer)
-        for share, size in zip(shares, _sizes(demand, shares), strict=True)
+        (region.wafer, region.band, size, region.last_layer > region.first_layer)
+        for region, size in zip(region_layers, _sizes(demand, region_layers), strict=True)
     ]
     wafers: list[_Bands] = [
         tuple(
@@ -95,7 +97,7 @@ def _row_shares(row_share: Callable[[int], float], rows: int) -> tuple[float, ..
     return tuple(map(row_share, range(1, rows + 1)))
 
 
-def fullest_bytes(demand: Demand, layout: Layout, shares: tuple[Share, ...]) -> float:
+def fullest_bytes(demand: Demand, layout: Layout, region_layers: tuple[RegionLayers, ...]) -> float:
     """Return the bytes of weights, cache and one block on the fullest PE of a layout.
 
     The regions have the rows and columns of `region_shapes`.
@@ -103,29 +105,29 @@ def fullest_bytes(demand: Demand, layout: Layout, shares: tuple[Share, ...]) -> 
     Args:
         demand: Layers to place, and the mesh.
         layout: Bands and regions per band.
-        shares: Layers and bytes of each region, in order.
+        region_layers: Layers and bytes of each region, in order.
     """
     shapes, has_layers = (
-        region_shapes(demand, layout, shares),
-        [share.last_layer > share.first_layer for share in shares],
+        region_shapes(demand, layout, region_layers),
+        [region.last_layer > region.first_layer for region in region_layers],
     )
     return max(
         demand.row_share(rows) * size(cols) + demand.block_bytes(cols) * with_block
-        for (rows, cols), size, with_block in {*zip(shapes, _sizes(demand, shares), has_layers, strict=True)}
+        for (rows, cols), size, with_block in {*zip(shapes, _sizes(demand, region_layers), has_layers, strict=True)}
     )
 
 
-def _sizes(demand: Demand, shares: Sequence[Share]) -> list[ColumnBytes]:
+def _sizes(demand: Demand, region_layers: Sequence[RegionLayers]) -> list[ColumnBytes]:
     """Return for every region a function from its number of columns to the bytes of a column.
 
     The first region has the embedding, and the last one an untied head.
     """
     assert demand.column_bytes is not None
-    last = len(shares) - 1
+    last = len(region_layers) - 1
     return [
         demand.column_bytes(
-            share.layers,
+            region.layers,
             (index == 0 and demand.embedding_bytes is not None) + (index == last and demand.head_bytes is not None),
         )
-        for index, share in enumerate(shares)
+        for index, region in enumerate(region_layers)
     ]

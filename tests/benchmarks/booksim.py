@@ -29,7 +29,7 @@ import numpy as np
 
 from wse.arrays import I32
 from wse.backends.wavelet.flatten import tables
-from wse.backends.wavelet.machine import Machine, Operation, Port, SwitchPosition
+from wse.backends.wavelet.machine import Operation, Port, SwitchPosition, WaveletMachine
 from wse.backends.wavelet.run import execute
 from wse.hardware.load import load_wafer
 from wse_kernels import wavelet as columns
@@ -66,10 +66,10 @@ def destinations(traffic: str, side: int) -> I32:
     return found
 
 
-def machine(traffic: str, side: int, words: int) -> Machine:
+def machine(traffic: str, side: int, words: int) -> WaveletMachine:
     """Every PE sends ``words`` words to its destination on a colour of its own."""
     wafer, to = load_wafer("wse2"), destinations(traffic, side)
-    made = Machine(replace(wafer, colours=len(to) + wafer.reserved_colours), side, side, 2 * words)
+    made = WaveletMachine(replace(wafer, colours=len(to) + wafer.reserved_colours), side, side, 2 * words)
     for pe, target in enumerate(to.tolist()):
         row, col, end_row, end_col = *divmod(pe, side), *divmod(target, side)
         sideways, down = Port.EAST if end_col > col else Port.WEST, Port.SOUTH if end_row > row else Port.NORTH

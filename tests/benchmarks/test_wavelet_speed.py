@@ -21,7 +21,7 @@ from tests.wavelet.lay import WSE2, on_rows
 from wse.arrays import I32
 from wse.backends.wavelet.flatten import tables
 from wse.backends.wavelet.lines import Lines
-from wse.backends.wavelet.machine import Machine, Port
+from wse.backends.wavelet.machine import Port, WaveletMachine
 from wse.backends.wavelet.run import execute, run
 from wse_kernels import wavelet as columns
 from wse_mappings.patterns.chain import chain
@@ -32,15 +32,15 @@ from wse_mappings.schedule import Arrival, uniform_schedule
 BOOKSIM2_HOPS_PER_S = 0.3e6
 
 
-def neighbour_shift() -> Machine:
+def neighbour_shift() -> WaveletMachine:
     """Every PE of 32×32 but those of the last column sends 2,048 words east."""
     messages = [(pe, pe + 1, Arrival.REPLACE) for pe in range(31)]
     return on_rows(uniform_schedule("shift", 32, 32, messages, 2), 2048, rows=32, target=2048)
 
 
-def eight_colours() -> Machine:
+def eight_colours() -> WaveletMachine:
     """In every row of 32×32, eight PEs at the west send 512 words each to eight at the east, over the same links."""
-    machine = Machine(WSE2, 32, 32, 512)
+    machine = WaveletMachine(WSE2, 32, 32, 512)
     lines = Lines(machine=machine, gap_cycles=16)
     for colour in range(8):
         lines.rows(uniform_schedule("stream", 32, 32, [(colour, 24 + colour, Arrival.REPLACE)], 1), 512, colour=colour)
@@ -52,7 +52,7 @@ def repeats(by_size: BySize) -> int:
     return int(by_size(small=2, full=15))
 
 
-def hops_per_s(machine: Machine, repeats: int, workers: int = 1) -> float:
+def hops_per_s(machine: WaveletMachine, repeats: int, workers: int = 1) -> float:
     """Best of several runs, each on fresh tables; the machine may be busy with other work."""
     best = 0.0
     for _ in range(repeats):
@@ -76,7 +76,7 @@ def hops_per_s(machine: Machine, repeats: int, workers: int = 1) -> float:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_hops_a_second(name: str, machine: Machine, goal: int | None, repeats: int, say: Say) -> None:
+def test_hops_a_second(name: str, machine: WaveletMachine, goal: int | None, repeats: int, say: Say) -> None:
     rate = hops_per_s(machine, repeats)
     aim = f" (goal {goal} M)" if goal else ""
     say(f"{name}: {rate / 1e6:.1f} M hops/s{aim}, {rate / BOOKSIM2_HOPS_PER_S:.0f} times BookSim2")
@@ -105,7 +105,7 @@ def test_two_cores_on_independent_components(repeats: int, say: Say) -> None:
     say(f"two cores: {wall:.2f} times one by the wall, {by_processor:.2f} by processor time (goal 1.4)")
 
 
-def processor_s(machine: Machine, parts: int) -> list[float]:
+def processor_s(machine: WaveletMachine, parts: int) -> list[float]:
     """Processor seconds of each of so many threads that share a run's components and run at the same time."""
     table = tables(machine)
     memory = np.zeros(machine.rows * machine.cols * machine.memory_words, np.float32)

@@ -101,7 +101,7 @@ OPTIONS: list[tuple[list[str], list[str]]] = [
     (["--prompt-ids", "1;2"], ["'1;2' is not a token id", "1,2,3"]),
     (["--prompt-ids", ""], ["--prompt-ids", "empty"]),
     (["--prompt", "once"], ["--prompt and --prompt-ids", "one of the two"]),
-    (["--trace", "no/folder/run.h5"], ["no/folder/run.h5", "no/folder is no folder", "--trace none"]),
+    (["--trace", "no/folder/run.h5"], ["no/folder/run.h5", "no/folder is not a folder", "--trace none"]),
     (["--trace", "."], ["--trace .", "not a regular file"]),
     (["--trace", ""], ["--trace ''", "empty"]),
     (["--trace", "n" * 300 + ".h5"], ["too long", "--trace none"]),
@@ -124,7 +124,7 @@ COMMANDS: list[tuple[list[str], list[str]]] = [
     (["inspect"], ["inspect: TRACE is missing", "wse inspect --help"]),
     (["--verison"], ["unknown option '--verison'", "did you mean '--version'?"]),
     (["compile", "story", "--write-mapping", "a.csv"], ["--write-mapping a.csv", "a mapping file", "ends in .toml"]),
-    (["estimate", "story", "--write-mapping", "no/a.toml"], ["--write-mapping no/a.toml", "no is no folder"]),
+    (["estimate", "story", "--write-mapping", "no/a.toml"], ["--write-mapping no/a.toml", "no is not a folder"]),
     (["serve-sim", "story", "--ttft", "2kg"], ["--ttft '2kg'", "give a number with its unit, such as 200ms"]),
     (["serve-sim", "story", "--ttft", "200"], ["--ttft '200'", "give a unit, such as 200ms"]),
     (["serve-sim", "story", "--batch-wait", "500"], ["--batch-wait '500'", "give a unit, such as 200ms"]),
@@ -300,7 +300,7 @@ def test_a_wafer_file_that_cannot_be(wse: Wse, tiny: Path, tmp_path: Path, text:
 
 def test_a_trace_below_a_file(wse: Wse, tiny: Path, tmp_path: Path) -> None:
     line = refused(wse, tmp_path, "run", tiny, *IDS, "--trace", tiny / "config.json" / "run.h5")
-    assert "is no folder" in line
+    assert "is not a folder" in line
 
 
 @pytest.mark.parametrize("data", [b"", b"no trace at all", b"\x89HDF\r\n\x1a\n" + bytes(100)])

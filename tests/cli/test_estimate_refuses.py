@@ -55,7 +55,7 @@ OPTIONS: list[tuple[list[str], list[str]]] = [
     (["--region", "0x0"], ["'0x0'", "ROWSxCOLS"]),
     (["--wafers", "5"], ["--wafers 5", "at least one layer", "has 4", "at most 4"]),
     (["--economics", "none.toml"], ["none.toml", "does not exist"]),
-    (["--trace", "no/folder/e.h5"], ["no/folder/e.h5", "no/folder is no folder", "--trace none"]),
+    (["--trace", "no/folder/e.h5"], ["no/folder/e.h5", "no/folder is not a folder", "--trace none"]),
     (["--sensitivty"], ["unknown option '--sensitivty'", "did you mean '--sensitivity'?"]),
 ]
 

@@ -21,5 +21,5 @@ def test_bad_tables_are_one_line_and_leave_nothing(wse: Wse, empty: Path) -> Non
     (empty / "t.csv").write_text("a,b\n1\n")
     assert "t.csv: line 2 has 1 cell" in wse("explore", "t.csv").refusal()
     assert "none.csv: does not exist" in wse("explore", "none.csv").refusal()
-    assert "is no folder" in wse("explore", "t.csv", "-o", "no/t.html").refusal()
+    assert "is not a folder" in wse("explore", "t.csv", "-o", "no/t.html").refusal()
     assert files_below(empty) == {"t.csv"}

@@ -187,7 +187,7 @@ REFUSED: list[tuple[list[str], list[str]]] = [
     (["--diff", "."], ["is a folder"]),
     (["--csv", "x.csv"], ["--csv", "the summary is not a table", "--steps, --by"]),
     (["--steps", "--csv", "-", "--json"], ["--json and --csv -", "stdout"]),
-    (["--steps", "--csv", "no/x.csv"], ["--csv no/x.csv", "no is no folder"]),
+    (["--steps", "--csv", "no/x.csv"], ["--csv no/x.csv", "no is not a folder"]),
     (["--steps", "--csv", ""], ["--csv ''", "the path is empty"]),
     (["--steps", "--csv", "."], ["--csv '.'", "is a folder"]),
     (["--steps", "--csv", "t.h5"], ["--csv t.h5: is one of the files that are read; give another name"]),

@@ -127,10 +127,10 @@ REFUSED = [
     (["--rows", "some"], ["--rows", "'some'", "predicted"]),
     (["--capacity", "some"], ["--capacity", "'some'", "report", "refuse"]),
     (["--page", "page.html"], ["--page page.html", ".md"]),
-    (["--page", "no/page.md"], ["no is no folder"]),
+    (["--page", "no/page.md"], ["no is not a folder"]),
     (["--page", "folder.md"], ["folder.md", "is a folder"]),
     (["--csv", "page.txt"], ["--csv page.txt", ".csv"]),
-    (["--csv", "no/rows.csv"], ["no is no folder"]),
+    (["--csv", "no/rows.csv"], ["no is not a folder"]),
     (["--data"], ["'--data' requires an argument", "wse validate --help"]),
 ]
 

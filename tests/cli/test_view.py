@@ -69,7 +69,7 @@ def test_a_page_that_is_there_is_replaced(wse: Wse, empty: Path) -> None:
         (["a.h5", "a.h5", "a.h5"], "3 traces: a page shows one trace, or two side by side; give one or two"),
         (["a.h5", "no.h5"], "no.h5: no such file"),
         (["a.h5", "-o", "folder.h5"], "--output 'folder.h5': is a folder; give a file name"),
-        (["a.h5", "-o", "none/p.html"], "--output none/p.html: none is no folder; make it, or give another name"),
+        (["a.h5", "-o", "none/p.html"], "--output none/p.html: none is not a folder; make it, or give another name"),
         (["a.h5", "-o", ""], "--output '': the path is empty; give a file name"),
         (["a.h5", "-o", "-", "--json"], "--output -: standard output contains only the page; leave out --json"),
         (["a.h5", "-o", "-", "--open"], "--output -: standard output contains only the page; leave out --open"),

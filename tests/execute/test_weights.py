@@ -1,4 +1,4 @@
-"""Weights in SRAM: every PE stores what its tile's indices say, in every type, and what is no number is refused."""
+"""Weights in SRAM: every PE stores what its tile's indices say, in every type, and what is not a number is refused."""
 
 from __future__ import annotations
 

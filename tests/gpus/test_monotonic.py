@@ -21,7 +21,7 @@ from wse.serving.gpus.server import GpuServer
 from wse.serving.gpus.weights import FORMATS, PLAIN_BITS
 from wse.serving.operating_point import RequestShape
 from wse.serving.simulation.gpu_costs import GpuCosts
-from wse.serving.simulation.pass_costs import Piece
+from wse.serving.simulation.pass_costs import PromptPart
 from wse.serving.steady_state import SteadyState
 from wse.studies.estimate.drafts.best_drafts import UsersOfDrafts
 from wse.studies.estimate.gpus.drafting import GpuDrafter
@@ -144,13 +144,13 @@ def test_rounds_of_the_simulation_are_these_passes(
     server: GpuServer, users: int, context: int, prompts: list[int]
 ) -> None:
     assume(users or prompts)
-    costs, pieces = GpuCosts(server=server, context=context + 1), [Piece(tokens, 0) for tokens in prompts]
-    round_s = costs.round_s(users, context, pieces)
+    costs, parts = GpuCosts(server=server, context=context + 1), [PromptPart(tokens, 0) for tokens in prompts]
+    round_s = costs.round_s(users, context, parts)
     groups = [Tokens(users=users, new=1, context=context)] if users else []
     groups += [Tokens(users=1, new=tokens, context=0) for tokens in prompts]
     assert round_s == server.pass_time(groups).total_s
-    assert round_s <= costs.round_s(users + 1, context, pieces) * ROUNDING
-    assert round_s <= costs.round_s(users, context, [*pieces, Piece(1, 0)]) * ROUNDING
+    assert round_s <= costs.round_s(users + 1, context, parts) * ROUNDING
+    assert round_s <= costs.round_s(users, context, [*parts, PromptPart(1, 0)]) * ROUNDING
 
 
 @pytest.mark.parametrize(("model", "gpu"), [("llama-3.1-70b", "h200"), ("deepseek-v3", "b200")])

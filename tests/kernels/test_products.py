@@ -62,6 +62,6 @@ def test_codes_of_a_group_without_scales_add_nothing(kernel: str, M: int) -> Non
 
     Their factors must not come from other lanes or earlier terms.
     """
-    in_groups, in_none = sums(product(kernel, {"M": M, "K": 3}, [1, 255], 16))
-    assert in_groups.any()
+    with_group_count, in_none = sums(product(kernel, {"M": M, "K": 3}, [1, 255], 16))
+    assert with_group_count.any()
     assert not in_none.any()

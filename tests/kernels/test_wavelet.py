@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.kernels.helpers import EXAMPLES
 from wse.backends.wavelet.flatten import tables
 from wse.backends.wavelet.lines import Lines
-from wse.backends.wavelet.machine import Machine
+from wse.backends.wavelet.machine import WaveletMachine
 from wse.hardware.load import load_wafer
 from wse_kernels import wavelet as columns
 from wse_kernels.library import compiled_kernel
@@ -54,7 +54,7 @@ def test_kernel_and_oracle_agree(
     wafer: str, rows: int, cols: int, chosen: list[int], arrival: Arrival, pairs: int, gap: int, relay: int, seed: int
 ) -> None:
     words = 2 * pairs
-    machine = Machine(load_wafer(wafer), rows, cols, 2 * words)
+    machine = WaveletMachine(load_wafer(wafer), rows, cols, 2 * words)
     lines, colour = Lines(machine=machine, gap_cycles=gap, relay_cycles=relay), 0
     for i in chosen:
         if colour <= 12:

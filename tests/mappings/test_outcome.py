@@ -56,7 +56,7 @@ def line(length: int, *messages: tuple[int, int, Arrival], colours: int = 1) -> 
         (line(3, (1, 1, ADD)), "message 0 goes from PE 1 to itself; only an Arrival.COPY may do that"),
         (
             replace(line(3, (2, 1, ADD)), messages=np.array([[2, 1, 9]], np.int32)),
-            "message 0 arrives as 9, which is no Arrival",
+            "message 0 arrives as 9, which is not an Arrival",
         ),
         (
             line(3, (0, 1, MULTICAST), (0, 2, MULTICAST)),

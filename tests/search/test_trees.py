@@ -15,7 +15,7 @@ from wse.compiler.options import BASELINE, DECODE, FITTED_TREES, PREFILL, THIN_G
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.fitted_trees import groups_of
 from wse.compiler.search.search import Compilation, search
-from wse.compiler.search.trees import FEWER_GROUPS, cheapest_groups, fit_trees, in_groups, least_cycles
+from wse.compiler.search.trees import FEWER_GROUPS, cheapest_groups, fit_trees, least_cycles, with_group_count
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.models.spec import ModelSpec
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS, group_count, k_tree
@@ -141,7 +141,7 @@ def test_trees_bring_no_rewrites_of_routes_that_cost_more_than_they_save() -> No
 def test_all_that_may_be_fitted_can_be_put_in_as_many_groups(groups: int) -> None:
     machine, software = machine_of()
     plain = Choice(prefill=THIN_GEMM, prefill_chunk=TOKENS, head_chunk=9)
-    choice = in_groups(WIDE, machine, software, OPTIONS, plain, groups)
+    choice = with_group_count(WIDE, machine, software, OPTIONS, plain, groups)
     assert {count for size, count in choice.trees if size.pes >= groups} == {groups}
     colours = {
         use.colours

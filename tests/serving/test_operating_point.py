@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from line_deployment import LineDeployment
 
 from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
-from wse.serving.operating_point import largest_that, operating_point
+from wse.serving.operating_point import max_passing_count, operating_point
 from wse.serving.plan import plan, saturating_users, users_at_speed
 
 LINE = LineDeployment(speed=100.0)
@@ -42,7 +42,7 @@ def test_latency_is_that_of_the_replica_with_the_most_requests() -> None:
 
 @given(st.integers(0, 50), st.integers(0, 60))
 def test_the_largest_number_is_found(most: int, bound: int) -> None:
-    assert largest_that(lambda number: number <= bound, most) == min(most, bound)
+    assert max_passing_count(lambda number: number <= bound, most) == min(most, bound)
 
 
 @given(st.floats(1, 200))

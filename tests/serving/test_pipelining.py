@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from wse.serving.events import Job, chunks, passes, run
 from wse.serving.pipelining import chunks_cycles, cycles_between_passes, idle_fraction, run_cycles, streams_to_saturate
-from wse.serving.route import Route, Visit, alone_cycles, as_loop, busy_cycles, slowest, visits_once
+from wse.serving.route import PassRoute, Visit, alone_cycles, as_loop, busiest_server, busy_cycles, visits_once
 
 WHOLE = st.integers(0, 40).map(float)  # sums of whole cycles are exact
 STREAMS = st.integers(1, 9)
 
 
 @st.composite
-def lines(draw: st.DrawFn, *, most: int = 6) -> Route:
+def lines(draw: st.DrawFn, *, most: int = 6) -> PassRoute:
     """Servers one after another, each visited once; at least one of them works."""
     visits = draw(st.lists(st.tuples(WHOLE, WHOLE), min_size=1, max_size=most))
     route = tuple(Visit(server, busy, latency) for server, (busy, latency) in enumerate(visits))
@@ -26,14 +26,14 @@ def lines(draw: st.DrawFn, *, most: int = 6) -> Route:
 
 
 @st.composite
-def any_routes(draw: st.DrawFn) -> Route:
+def any_routes(draw: st.DrawFn) -> PassRoute:
     """Servers in any order, some of them more than once."""
     visits = draw(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 30).map(float), WHOLE), min_size=1, max_size=7))
     return tuple(Visit(*visit) for visit in visits)
 
 
 @st.composite
-def prompts(draw: st.DrawFn) -> list[Route]:
+def prompts(draw: st.DrawFn) -> list[PassRoute]:
     """Chunks of different sizes on one line of servers; the last goes on to a head, maybe at a server that it knows."""
     servers = draw(st.integers(1, 5))
     times = st.lists(st.tuples(WHOLE, WHOLE), min_size=servers, max_size=servers)
@@ -46,7 +46,7 @@ def prompts(draw: st.DrawFn) -> list[Route]:
     return routes
 
 
-def one_after_another(prompt: list[Route], token: Route, tokens: int, streams: int, count: int) -> list[Job]:
+def one_after_another(prompt: list[PassRoute], token: PassRoute, tokens: int, streams: int, count: int) -> list[Job]:
     """``count`` requests of each stream, one after another: a prompt's chunks and then tokens.
 
     The last job of the n-th request of stream m is ``(n * streams + m + 1) * (len(prompt) + tokens) - 1``.
@@ -61,30 +61,30 @@ def one_after_another(prompt: list[Route], token: Route, tokens: int, streams: i
     return jobs
 
 
-def steady_by_events(route: Route, streams: int, *, count: int = 5) -> Fraction:
+def steady_by_events(route: PassRoute, streams: int, *, count: int = 5) -> Fraction:
     """Cycles between passes over the last two passes of every stream."""
     ended = run(passes(route, streams, count))
     return Fraction(sum(ended[-streams:]) - sum(ended[-3 * streams : -2 * streams])) / (2 * streams * streams)
 
 
 @given(route=lines(), streams=STREAMS)
-def test_the_steady_state_is_the_event_runs(route: Route, streams: int) -> None:
+def test_the_steady_state_is_the_event_runs(route: PassRoute, streams: int) -> None:
     found = cycles_between_passes(route, streams)
     assert found.exact
-    exact = max(Fraction(alone_cycles(route)) / streams, Fraction(slowest(route)[1]))
+    exact = max(Fraction(alone_cycles(route)) / streams, Fraction(busiest_server(route)[1]))
     assert steady_by_events(route, streams) == exact
     assert found.cycles == pytest.approx(float(exact), rel=1e-15)
 
 
 @given(route=lines(), streams=STREAMS, count=st.integers(1, 6))
-def test_a_finite_run_takes_what_the_event_run_takes(route: Route, streams: int, count: int) -> None:
+def test_a_finite_run_takes_what_the_event_run_takes(route: PassRoute, streams: int, count: int) -> None:
     found = run_cycles(route, streams, count)
     assert found.exact
     assert found.cycles == max(run(passes(route, streams, count)))
 
 
 @given(route=any_routes(), streams=STREAMS, count=st.integers(1, 6))
-def test_coming_back_to_a_server_leaves_a_bound(route: Route, streams: int, count: int) -> None:
+def test_coming_back_to_a_server_leaves_a_bound(route: PassRoute, streams: int, count: int) -> None:
     ended = run(passes(route, streams, count))
     found = run_cycles(route, streams, count)
     assert found.exact == (streams == 1 or visits_once(route))
@@ -99,8 +99,8 @@ def test_coming_back_to_a_server_leaves_a_bound(route: Route, streams: int, coun
 
 
 @given(route=lines())
-def test_saturation_begins_with_the_stream_that_is_told(route: Route) -> None:
-    enough, work = streams_to_saturate(route), slowest(route)[1]
+def test_saturation_begins_with_the_stream_that_is_told(route: PassRoute) -> None:
+    enough, work = streams_to_saturate(route), busiest_server(route)[1]
     assert cycles_between_passes(route, enough).cycles == work
     if enough > 1:
         assert cycles_between_passes(route, enough - 1).cycles > work
@@ -118,7 +118,7 @@ def test_bubbles_of_equal_stages_are_those_of_the_pipeline_formula(stages: int, 
 
 
 @given(routes=prompts())
-def test_chunks_take_what_the_event_run_takes(routes: list[Route]) -> None:
+def test_chunks_take_what_the_event_run_takes(routes: list[PassRoute]) -> None:
     found = chunks_cycles(routes)
     assert found.exact
     assert found.cycles == run(chunks(routes))[-1]
@@ -126,7 +126,7 @@ def test_chunks_take_what_the_event_run_takes(routes: list[Route]) -> None:
 
 
 @given(routes=st.lists(any_routes(), min_size=1, max_size=6))
-def test_any_chunks_take_at_least_the_bound(routes: list[Route]) -> None:
+def test_any_chunks_take_at_least_the_bound(routes: list[PassRoute]) -> None:
     found, last = chunks_cycles(routes), run(chunks(routes))[-1]
     assert last == found.cycles if found.exact else last >= found.cycles
 
@@ -141,7 +141,7 @@ def test_chunks_of_two_prompts_are_not_in_line() -> None:
 
 @given(route=any_routes(), streams=STREAMS, count=st.integers(1, 4))
 def test_an_event_run_keeps_every_server_to_one_job_and_every_stream_in_order(
-    route: Route, streams: int, count: int
+    route: PassRoute, streams: int, count: int
 ) -> None:
     ended = run(passes(route, streams, count))
     for stream in range(streams):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wse.serving.simulation.pass_costs import Piece
+from wse.serving.simulation.pass_costs import PromptPart
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlainCosts:
     """A decode pass takes ``pass_s`` and ``user_s`` for each user and ``context_s`` for each token of context.
 
-    A prompt takes ``prompt_s`` for each token, ``piece_s`` for each piece of it.
+    A prompt takes ``prompt_s`` for each token, ``piece_s`` for each part of it.
     """
 
     pass_s: float = 0.0
@@ -23,7 +23,7 @@ class PlainCosts:
     drain: float = 0.0
     kv_capacity_tokens: int = 1 << 40
     kv_block_tokens: int = 1
-    most_users: int = 1 << 20
+    max_users: int = 1 << 20
     chunk_tokens: int = 1
     contexts: tuple[int, ...] = (0, 1 << 20)
     host_s: float = 0.0
@@ -32,15 +32,15 @@ class PlainCosts:
     def room_tokens(self, tokens: int) -> int:
         return -(-tokens // self.kv_block_tokens) * self.kv_block_tokens
 
-    def round_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
-        prompts = sum(self.piece_s + self.prompt_s * piece.tokens for piece in pieces)
+    def round_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
+        prompts = sum(self.piece_s + self.prompt_s * part.tokens for part in parts)
         return prompts + (self.pass_s + self.user_s * users + self.context_s * context if users else 0.0)
 
-    def work_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
-        return self.round_s(users, context, pieces)
+    def work_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
+        return self.round_s(users, context, parts)
 
-    def drain_s(self, piece: Piece) -> float:
+    def drain_s(self, part: PromptPart) -> float:
         return self.drain
 
-    def piece_busy_s(self, piece: Piece) -> float:
-        return self.round_s(0, 0, (piece,))
+    def part_busy_s(self, part: PromptPart) -> float:
+        return self.round_s(0, 0, (part,))

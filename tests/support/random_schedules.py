@@ -17,7 +17,7 @@ from wse.compiler.options import BASELINE, FITTED_TREES, OPTIMIZED, THIN_GEMM, W
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.rewrites.recipes import rewrites_of
-from wse.compiler.search.trees import in_groups
+from wse.compiler.search.trees import with_group_count
 from wse.models.configs.rope import plain_rope
 from wse.models.spec import Experts, Latent, Layer, ModelSpec, PositionScale
 from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED
@@ -206,7 +206,7 @@ def run_case(case: RandomCase) -> CaseRun:
     spec, machine, held = case.spec, wafer(*case.mesh, SRAM_BYTES), tensors(case.spec)
     choice = case.choice
     if case.groups:
-        choice = in_groups(spec, machine, SOFTWARE, case.options, choice, case.groups)
+        choice = with_group_count(spec, machine, SOFTWARE, case.options, choice, case.groups)
     program = compile_choice(spec, machine, SOFTWARE, case.options, choice)
     engine, fabric = Engine(program, spec, held.__getitem__), Fabric(program, machine, SOFTWARE)
 

@@ -16,7 +16,7 @@ from wse.backends.execute.engine import Engine
 from wse.compiler.options import OPTIMIZED, THIN_GEMM, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
-from wse.compiler.search.trees import in_groups, without_fitted
+from wse.compiler.search.trees import with_group_count, without_fitted
 from wse.models.spec import ModelSpec
 from wse_mappings.cuts.expert_groups import DISTRIBUTED
 
@@ -64,7 +64,9 @@ def tiny_session(
     )
     machine = wafer(*mesh, 1 << 20)
     if groups:
-        choice = in_groups(spec, machine, SOFTWARE, options, replace(choice, rewrites=without_fitted(rewrites)), groups)
+        choice = with_group_count(
+            spec, machine, SOFTWARE, options, replace(choice, rewrites=without_fitted(rewrites)), groups
+        )
     program = compile_choice(spec, machine, SOFTWARE, options, choice)
     engine = Engine(program, spec, tensors(spec).__getitem__)
     return Session(engine=engine, program=program, machine=machine, prompt=tuple(prompt))

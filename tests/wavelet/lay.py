@@ -6,7 +6,7 @@ import numpy as np
 
 from wse.arrays import F32
 from wse.backends.wavelet.lines import Lines
-from wse.backends.wavelet.machine import Machine
+from wse.backends.wavelet.machine import WaveletMachine
 from wse.backends.wavelet.run import MachineRun, run
 from wse.hardware.load import load_wafer
 from wse.hardware.spec import WaferSpec
@@ -18,14 +18,14 @@ WSE3 = load_wafer("wse3")
 
 def on_rows(
     schedule: LineSchedule, words: int, *, rows: int = 1, gap: int = 16, wafer: WaferSpec = WSE2, target: int = 0
-) -> Machine:
+) -> WaveletMachine:
     """A machine whose rows execute one round of ``schedule``."""
-    machine = Machine(wafer, rows, schedule.length, words + target)
+    machine = WaveletMachine(wafer, rows, schedule.length, words + target)
     Lines(machine=machine, gap_cycles=gap).rows(schedule, words, target=target)
     return machine
 
 
-def small_numbers(machine: Machine, seed: int = 0) -> F32:
+def small_numbers(machine: WaveletMachine, seed: int = 0) -> F32:
     """Whole numbers, whose sums are exact in any order."""
     shape = (machine.rows, machine.cols, machine.memory_words)
     return np.random.default_rng(seed).integers(-99, 99, shape).astype(np.float32)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.wavelet.lay import WSE2, on_rows
-from wse.backends.wavelet.machine import LARGEST_PES, Machine, Operation, Port, SwitchPosition
+from wse.backends.wavelet.machine import LARGEST_PES, Operation, Port, SwitchPosition, WaveletMachine
 from wse.backends.wavelet.run import run
 from wse.errors import BadInput, BadMesh, Deadlock
 from wse_mappings.patterns.chain import chain
@@ -17,9 +17,9 @@ from wse_mappings.schedule import Arrival
 WORDS = 40
 
 
-def ring_of_two() -> Machine:
+def ring_of_two() -> WaveletMachine:
     """Two PEs that send each other more than the queues hold before either receives."""
-    machine = Machine(WSE2, 1, 2, WORDS)
+    machine = WaveletMachine(WSE2, 1, 2, WORDS)
     for pe, side, colour in ((0, Port.EAST, 0), (1, Port.WEST, 1)):
         machine.route(pe, colour, SwitchPosition(Port.RAMP, (side,)))
         machine.route(pe, 1 - colour, SwitchPosition(side, (Port.RAMP,)))
@@ -54,18 +54,18 @@ def test_words_that_nobody_receives_are_describe() -> None:
 
 def test_a_region_too_large_is_refused_with_its_size_and_the_limit() -> None:
     with pytest.raises(BadMesh, match=rf"1000x1000 PEs with 1 words .* 1,000,000 PEs .* at most {LARGEST_PES:,}"):
-        Machine(WSE2, 1000, 1000, 1)
+        WaveletMachine(WSE2, 1000, 1000, 1)
     with pytest.raises(BadMesh, match="empty"):
-        Machine(WSE2, 0, 4, 1)
+        WaveletMachine(WSE2, 0, 4, 1)
 
 
 def test_a_queue_deeper_than_the_kernel_holds_is_refused() -> None:
     with pytest.raises(BadInput, match="router_queue_words = 7"):
-        Machine(dataclasses.replace(WSE2, router_queue_words=7), 1, 2, 1)
+        WaveletMachine(dataclasses.replace(WSE2, router_queue_words=7), 1, 2, 1)
 
 
 def test_routes_and_operations_that_cannot_be_are_refused() -> None:
-    machine = Machine(WSE2, 1, 2, 4)
+    machine = WaveletMachine(WSE2, 1, 2, 4)
     with pytest.raises(BadInput, match="colour 21 on PE"):
         machine.route(0, 21, SwitchPosition(Port.RAMP, (Port.EAST,)))
     with pytest.raises(BadInput, match="words 2 to 6 of PE"):
@@ -73,11 +73,11 @@ def test_routes_and_operations_that_cannot_be_are_refused() -> None:
     machine.route(0, 0, SwitchPosition(Port.RAMP, (Port.EAST,)))
     with pytest.raises(BadInput, match=r"sends colour 0 east, to PE \(0, 1\), which takes none"):
         run(machine)
-    beyond = Machine(WSE2, 1, 2, 4)
+    beyond = WaveletMachine(WSE2, 1, 2, 4)
     beyond.route(1, 0, SwitchPosition(Port.RAMP, (Port.EAST,)))
     with pytest.raises(BadInput, match="beyond the edge"):
         run(beyond)
-    mute = Machine(WSE2, 1, 2, 4)
+    mute = WaveletMachine(WSE2, 1, 2, 4)
     mute.operate(0, 0, Operation(send=3))
     with pytest.raises(BadInput, match="sends on colour 3, which has no such route"):
         run(mute)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.wavelet.lay import WSE2
-from wse.backends.wavelet.machine import Machine, Operation, Port, SwitchPosition
+from wse.backends.wavelet.machine import Operation, Port, SwitchPosition, WaveletMachine
 from wse.backends.wavelet.run import run
 from wse.errors import BadInput, Deadlock
 
 
-def funnel(sources: int) -> Machine:
+def funnel(sources: int) -> WaveletMachine:
     """A column of PEs that send a word each up one colour, the nearest first; the others' words pass it."""
-    machine = Machine(WSE2, sources + 1, 1, 1)
+    machine = WaveletMachine(WSE2, sources + 1, 1, 1)
     for pe in range(1, sources + 1):
         machine.route(pe, 3, SwitchPosition(Port.RAMP, (Port.NORTH,), controls=1))
         machine.operate(pe, 0, Operation(send=3, mark=True))
@@ -22,9 +22,9 @@ def funnel(sources: int) -> Machine:
     return machine
 
 
-def switched(positions: int) -> Machine:
+def switched(positions: int) -> WaveletMachine:
     """A PE that takes one colour from the ramp ``positions`` times, each a switch position of its own."""
-    machine = Machine(WSE2, 1, 2, positions)
+    machine = WaveletMachine(WSE2, 1, 2, positions)
     for _ in range(positions):
         machine.route(1, 5, SwitchPosition(Port.RAMP, (Port.WEST,), controls=1))
         machine.operate(1, 0, Operation(send=5, mark=True))
@@ -33,9 +33,9 @@ def switched(positions: int) -> Machine:
     return machine
 
 
-def busy(threads: int) -> Machine:
+def busy(threads: int) -> WaveletMachine:
     """A PE that receives on so many colours at the same time from its neighbour."""
-    machine = Machine(WSE2, 1, 2, threads)
+    machine = WaveletMachine(WSE2, 1, 2, threads)
     for colour in range(threads):
         machine.route(1, colour, SwitchPosition(Port.RAMP, (Port.WEST,)))
         machine.route(0, colour, SwitchPosition(Port.EAST, (Port.RAMP,)))
@@ -70,7 +70,7 @@ def test_senders_that_take_turns_on_a_colour_arrive_one_after_another() -> None:
 
 def test_inputs_that_coincide_on_a_colour_are_refused_with_their_place() -> None:
     """Two sides send on one colour, and no switch gives the second its turn."""
-    machine = Machine(WSE2, 1, 3, 1)
+    machine = WaveletMachine(WSE2, 1, 3, 1)
     machine.route(0, 3, SwitchPosition(Port.RAMP, (Port.EAST,)))
     machine.route(2, 3, SwitchPosition(Port.RAMP, (Port.WEST,)))
     machine.route(1, 3, SwitchPosition(Port.WEST, (Port.RAMP,)))

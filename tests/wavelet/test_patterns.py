@@ -13,7 +13,7 @@ from local_copies import memory_after_copies
 from tests.mappings.replay import replay
 from tests.wavelet.lay import WSE2, WSE3, cycles, small_numbers
 from wse.backends.wavelet.lines import Lines
-from wse.backends.wavelet.machine import Machine
+from wse.backends.wavelet.machine import WaveletMachine
 from wse.backends.wavelet.plan import plan_line
 from wse.backends.wavelet.run import run
 from wse.hardware.spec import WaferSpec
@@ -131,7 +131,7 @@ def test_values_and_link_words_are_those_of_the_messages(
     schedule = (IN_PLACE | MOVES)[name](length, other)
     line, round_ = other % schedule.variants.shape[1], other // 7 % len(schedule.variants)
     moves = name in MOVES
-    machine = Machine(wafer, 1, length, 2 * words)
+    machine = WaveletMachine(wafer, 1, length, 2 * words)
     lines = Lines(machine=machine, gap_cycles=gap)
     pes = [(0, col) for col in range(length)]
     used = lines.path(schedule, pes, words, target=words * moves, line=line, round_=round_)
@@ -153,7 +153,7 @@ def test_values_and_link_words_are_those_of_the_messages(
 @pytest.mark.parametrize(("rows", "cols"), [(1, 6), (6, 1), (5, 7)])
 def test_x_y_reduces_a_rectangle_into_its_corner(reduce: Reduce, rows: int, cols: int) -> None:
     along_rows, along_column = x_y(rows, cols, ADD, reduce)
-    machine = Machine(WSE2, rows, cols, 9)
+    machine = WaveletMachine(WSE2, rows, cols, 9)
     lines = Lines(machine=machine, gap_cycles=16)
     colour = lines.rows(along_rows, 9)
     lines.path(along_column, [(row, 0) for row in range(rows)], 9, colour=colour)
@@ -167,7 +167,7 @@ def test_x_y_takes_a_row_and_then_a_column(reduce: Reduce, rows: int, cols: int,
     """The sum of both (Luczynski et al., HPDC 2024), and the launch gap between a PE's last row and first column."""
     gap = 16
     along_rows, along_column = x_y(rows, cols, ADD, reduce)
-    machine = Machine(WSE2, rows, cols, words)
+    machine = WaveletMachine(WSE2, rows, cols, words)
     lines = Lines(machine=machine, gap_cycles=gap)
     colour = lines.rows(along_rows, words)
     lines.path(along_column, [(row, 0) for row in range(rows)], words, colour=colour)
@@ -180,7 +180,7 @@ def test_x_y_takes_a_row_and_then_a_column(reduce: Reduce, rows: int, cols: int,
 
 @pytest.mark.parametrize(("rows", "cols"), [(1, 6), (6, 1), (5, 7), (4, 4)])
 def test_the_snake_is_a_chain_of_all_pes(rows: int, cols: int) -> None:
-    machine = Machine(WSE2, rows, cols, 30)
+    machine = WaveletMachine(WSE2, rows, cols, 30)
     Lines(machine=machine, gap_cycles=16).path(snake(rows, cols, ADD), snake_path(rows, cols), 30)
     memory = small_numbers(machine)
     result = run(machine, memory)
@@ -192,7 +192,7 @@ def test_the_snake_is_a_chain_of_all_pes(rows: int, cols: int) -> None:
 @settings(max_examples=12, deadline=None)
 def test_the_ring_gives_every_pe_the_sum(length: int, words: int, seed: int) -> None:
     schedule = ring_all_reduce(length, 1, ADD)
-    machine = Machine(WSE2, 1, length, words)
+    machine = WaveletMachine(WSE2, 1, length, words)
     assert Lines(machine=machine, gap_cycles=16).rows(schedule, words) <= schedule.colours
     memory = small_numbers(machine, seed)
     result = run(machine, memory)

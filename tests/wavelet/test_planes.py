@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.wavelet.lay import WSE2, WSE3, small_numbers
 from wse.arrays import F32, I64
 from wse.backends.wavelet.lines import Lines
-from wse.backends.wavelet.machine import Machine
+from wse.backends.wavelet.machine import WaveletMachine
 from wse.backends.wavelet.run import MachineRun, run
 from wse.hardware.spec import WaferSpec
 from wse_mappings.mesh.placement import Rect
@@ -24,7 +24,7 @@ SLOW = pytest.mark.slow
 
 def on_plane(schedule: PlaneSchedule, words: int, *, wafer: WaferSpec = WSE2) -> tuple[F32, MachineRun]:
     """Memory before, and the run; words go from address 0 to address ``words``."""
-    machine = Machine(wafer, schedule.rows, schedule.cols, 2 * words)
+    machine = WaveletMachine(wafer, schedule.rows, schedule.cols, 2 * words)
     used = Lines(machine=machine, gap_cycles=16).plane(schedule, words, target=words)
     assert used <= schedule.colours
     memory = small_numbers(machine)
@@ -68,7 +68,7 @@ def test_it_takes_the_words_and_the_way_and_one_stage(rows: int, cols: int, word
 @settings(max_examples=15, deadline=None)
 def test_neighbours_exchange_their_words_all_at_once(rows: int, cols: int, words: int, wafer: WaferSpec) -> None:
     schedule = halo_exchange(rows, cols)
-    machine = Machine(wafer, rows, cols, 7 * words)
+    machine = WaveletMachine(wafer, rows, cols, 7 * words)
     assert Lines(machine=machine, gap_cycles=16).plane(schedule, words, target=words) <= schedule.colours
     memory = small_numbers(machine)
     result = run(machine, memory)
@@ -90,7 +90,7 @@ def test_an_exchange_takes_what_comes_in_over_one_ramp(rows: int, cols: int, wor
     A step of the stencil with one cell a PE (B = 1) takes 16 cycles on WSE-2, the arithmetic included (simulator rows
     of github.com/Jorineg/cerebras, 5x5 to 50x50 PEs): the exchange alone must take less.
     """
-    machine = Machine(WSE2, rows, cols, 7 * words)
+    machine = WaveletMachine(WSE2, rows, cols, 7 * words)
     Lines(machine=machine, gap_cycles=16).plane(halo_exchange(rows, cols), words, target=words)
     cycles = run(machine).cycles
     assert cycles == 4 * words + WSE2.hop_cycles + 2 * WSE2.ramp_cycles + 1

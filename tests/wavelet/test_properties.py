@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.wavelet.lay import WSE2, WSE3
-from wse.backends.wavelet.machine import STEP, Machine, Operation, Port, SwitchPosition
+from wse.backends.wavelet.machine import STEP, Operation, Port, SwitchPosition, WaveletMachine
 from wse.backends.wavelet.run import MachineRun, run
 from wse.hardware.spec import WaferSpec
 from wse_mappings.schedule import Arrival
@@ -19,12 +19,12 @@ Place = tuple[int, int]
 
 
 @st.composite
-def multicasts(draw: st.DrawFn) -> tuple[Machine, list[tuple[Place, list[Place], int]]]:
+def multicasts(draw: st.DrawFn) -> tuple[WaveletMachine, list[tuple[Place, list[Place], int]]]:
     """Random trees of routes, one a colour, with random lengths; each PE stores what it receives by colour."""
     wafer: WaferSpec = draw(st.sampled_from([WSE2, WSE3]))
     rows, cols, most = draw(st.integers(1, 4)), draw(st.integers(2, 5)), 12
     colours = draw(st.integers(1, 6))
-    machine = Machine(wafer, rows, cols, most * (colours + 1))
+    machine = WaveletMachine(wafer, rows, cols, most * (colours + 1))
     sent = []
     for colour in range(colours):
         root = (draw(st.integers(0, rows - 1)), draw(st.integers(0, cols - 1)))
@@ -52,7 +52,7 @@ def multicasts(draw: st.DrawFn) -> tuple[Machine, list[tuple[Place, list[Place],
     return machine, sent
 
 
-def distinct(machine: Machine) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+def distinct(machine: WaveletMachine) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
     shape = (machine.rows, machine.cols, machine.memory_words)
     return np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
 
@@ -60,7 +60,7 @@ def distinct(machine: Machine) -> np.ndarray[tuple[int, ...], np.dtype[np.float3
 @given(multicasts())
 @settings(max_examples=15, deadline=None)
 def test_every_word_arrives_once_in_order_and_nothing_is_left(
-    case: tuple[Machine, list[tuple[Place, list[Place], int]]],
+    case: tuple[WaveletMachine, list[tuple[Place, list[Place], int]]],
 ) -> None:
     machine, sent = case
     memory = distinct(machine)
@@ -75,7 +75,7 @@ def test_every_word_arrives_once_in_order_and_nothing_is_left(
 @given(multicasts())
 @settings(max_examples=12, deadline=None)
 def test_a_link_carries_one_wavelet_a_cycle_and_all_that_it_counts(
-    case: tuple[Machine, list[tuple[Place, list[Place], int]]],
+    case: tuple[WaveletMachine, list[tuple[Place, list[Place], int]]],
 ) -> None:
     machine, _ = case
     result = run(machine, log=True)
@@ -97,7 +97,7 @@ def test_a_link_carries_one_wavelet_a_cycle_and_all_that_it_counts(
 @given(multicasts())
 @settings(max_examples=12, deadline=None)
 def test_a_wavelet_comes_by_the_link_that_it_left_its_neighbour_on(
-    case: tuple[Machine, list[tuple[Place, list[Place], int]]],
+    case: tuple[WaveletMachine, list[tuple[Place, list[Place], int]]],
 ) -> None:
     """As many leave each queue, and no sooner, as came over its link before."""
     machine, _ = case
@@ -120,7 +120,7 @@ def test_a_wavelet_comes_by_the_link_that_it_left_its_neighbour_on(
     assert not any(waiting.values())
 
 
-def operation_words(machine: Machine, colour: int) -> int:
+def operation_words(machine: WaveletMachine, colour: int) -> int:
     return next(each.operation.words for each in machine.operation_blocks if each.operation.send == colour)
 
 
@@ -133,7 +133,7 @@ def same(one: MachineRun, other: MachineRun) -> None:
 @given(multicasts(), st.integers(0, 2**16))
 @settings(max_examples=12, deadline=None)
 def test_the_order_of_queues_and_the_number_of_cores_change_nothing(
-    case: tuple[Machine, list[tuple[Place, list[Place], int]]], seed: int
+    case: tuple[WaveletMachine, list[tuple[Place, list[Place], int]]], seed: int
 ) -> None:
     machine, _ = case
     memory = distinct(machine)
@@ -146,7 +146,7 @@ def test_the_order_of_queues_and_the_number_of_cores_change_nothing(
 @pytest.mark.parametrize("words", [1, 50])
 def test_colours_take_a_shared_link_in_turn(colours: int, words: int) -> None:
     """Streams from as many PEs meet on the last link: it never rests, and while all wait each has its turn."""
-    machine = Machine(WSE2, 1, colours + 1, colours * words)
+    machine = WaveletMachine(WSE2, 1, colours + 1, colours * words)
     for colour in range(colours):
         machine.route(colour, colour, SwitchPosition(Port.RAMP, (Port.EAST,)))
         for pe in range(colour + 1, colours):

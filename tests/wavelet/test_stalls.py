@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wse.backends.wavelet.lines import Lines
-from wse.backends.wavelet.machine import Machine
+from wse.backends.wavelet.machine import WaveletMachine
 from wse.backends.wavelet.plan import Plan, plan_line
 from wse.backends.wavelet.run import run
 from wse.backends.wavelet.stalls import find_stall
@@ -27,7 +27,7 @@ def plan_of(schedule: LineSchedule) -> Plan:
 
 def deadlocks(schedule: LineSchedule) -> bool:
     """Whether the reference stops, or refuses a colour that two threads of a PE read."""
-    machine = Machine(WAFER, 1, schedule.length, LONG)
+    machine = WaveletMachine(WAFER, 1, schedule.length, LONG)
     Lines(machine=machine, gap_cycles=10).rows(schedule, LONG)
     try:
         run(machine)

@@ -13,7 +13,7 @@ from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.backends.fabric.links.loads import line_loads
 from wse.backends.wavelet.lines import Lines
-from wse.backends.wavelet.machine import STEP, Machine
+from wse.backends.wavelet.machine import STEP, WaveletMachine
 from wse.backends.wavelet.run import MachineRun, run
 from wse.hardware.spec import WaferSpec
 from wse.program.steps import ROWS
@@ -24,9 +24,9 @@ from wse_mappings.schedule import LineSchedule
 GAP = 16
 
 
-def transposed(wafer: WaferSpec, side: int, words: int) -> tuple[Machine, MachineRun]:
+def transposed(wafer: WaferSpec, side: int, words: int) -> tuple[WaveletMachine, MachineRun]:
     """A run of the transpose, its values checked."""
-    machine = Machine(wafer, side, side, 2 * words)
+    machine = WaveletMachine(wafer, side, side, 2 * words)
     lines = Lines(machine=machine, gap_cycles=GAP)
     schedule = transpose(side)
     for line, path in enumerate(transpose_paths(side)):
@@ -38,7 +38,7 @@ def transposed(wafer: WaferSpec, side: int, words: int) -> tuple[Machine, Machin
     return machine, result
 
 
-def on_paths(schedule: LineSchedule, paths: list[list[tuple[int, int]]], machine: Machine) -> np.ndarray:
+def on_paths(schedule: LineSchedule, paths: list[list[tuple[int, int]]], machine: WaveletMachine) -> np.ndarray:
     """int64 ``[4, rows, cols]``: messages on the links of a machine, from the loads of a schedule's lines."""
     links = np.zeros((4, machine.rows, machine.cols), np.int64)
     up, down = line_loads(schedule, 1)
@@ -86,7 +86,7 @@ def test_the_fast_model_is_exact_and_times_no_more_hooks_than_it_has_to(
 
 @pytest.mark.parametrize(("source", "target"), [((0, 0), (4, 6)), ((4, 6), (0, 0)), ((3, 1), (3, 5)), ((0, 2), (4, 2))])
 def test_a_stream_around_a_corner_takes_its_words_and_its_way(source: tuple[int, int], target: tuple[int, int]) -> None:
-    machine = Machine(WSE2, 5, 7, 60)
+    machine = WaveletMachine(WSE2, 5, 7, 60)
     path = corner_path(source, target)
     schedule = point_to_point(len(path), 1, ((0, len(path) - 1),))
     Lines(machine=machine, gap_cycles=GAP).path(schedule, path, 30, target=30)

@@ -24,7 +24,7 @@ class Column:
         unit: Unit of the values.
         axes: Names of the axes. The first is the table.
         doc: Description of the values.
-        labels: Names of the codes 0, 1, …; empty if the values are no codes.
+        labels: Names of the codes 0, 1, …; empty if the values are not codes.
         refers: Table that the values are row numbers of, or empty.
         shape: Shape of the dataset, complete rows only.
         dtype: Type of the elements.

@@ -45,7 +45,7 @@ class Field:
         axes: Names of the axes. The first is the table, or "wafer" for a plane.
         unit: Unit of the values.
         doc: Description of the values.
-        labels: Names of the codes 0, 1, ...; empty if the values are no codes.
+        labels: Names of the codes 0, 1, ...; empty if the values are not codes.
         refers: Table that the values are row numbers of, or empty.
         signed: Whether negative values are allowed.
     """

@@ -27,7 +27,7 @@ from wse_traces.header import INTERRUPTED, RunHeader
 from wse_traces.partial import PartialFile
 from wse_traces.schema import BY_PATH, PHASES, ROWS, TABLES
 from wse_traces.token_rows import Token, token_columns
-from wse_traces.written_column import Part, WrittenColumn, WrittenDataset, join_parts
+from wse_traces.written_column import BufferedRows, WrittenColumn, WrittenDataset, join_parts
 
 Array = NDArray[Any]
 
@@ -66,7 +66,7 @@ class TraceWriter:
         self._row_bytes = {
             table: sum(column.row_bytes for column in columns) for table, columns in self._columns.items()
         }
-        self._waiting: dict[str, list[Part]] = {}
+        self._waiting: dict[str, list[BufferedRows]] = {}
         self._waiting_bytes = 0
         self._names: dict[str, int] = {}
         self._started = self._flushed = time.monotonic()

@@ -16,7 +16,7 @@ from wse_traces.header import RunHeader
 from wse_traces.schema import Field
 
 Array = NDArray[Any]
-Part = dict[str, Array] | list[list[Any]]
+BufferedRows = dict[str, Array] | list[list[Any]]
 """Buffered rows: columns by name, or single rows with values in the order of the columns."""
 
 
@@ -145,7 +145,7 @@ class WrittenDataset:
             row += len(array)
 
 
-def join_parts(columns: Sequence[WrittenColumn], parts: Sequence[Part]) -> dict[str, list[Array]]:
+def join_parts(columns: Sequence[WrittenColumn], parts: Sequence[BufferedRows]) -> dict[str, list[Array]]:
     """Combine the buffered rows of a table into arrays.
 
     Args:

@@ -194,7 +194,8 @@ class TreeSize(NamedTuple):
             pairs on a column.
         bytes_per_slot: Additional bytes for each KV-cache slot in use.
         bytes_per_pair: Bytes to subtract for each pair below the maximum.
-        before, behind: PEs of the line before and after the segment that also receive the sums.
+        pes_before, pes_after: PEs of the line before and after the segment that also receive the
+            sums.
     """
 
     phase: str
@@ -202,8 +203,8 @@ class TreeSize(NamedTuple):
     bytes: int
     bytes_per_slot: int
     bytes_per_pair: int
-    before: int = 0
-    behind: int = 0
+    pes_before: int = 0
+    pes_after: int = 0
 
 
 Trees = tuple[tuple[TreeSize, int], ...]
@@ -218,7 +219,8 @@ class Choice:
         bands: Number of bands, one below the other, into which the mesh is divided.
         per_band: Maximum number of regions side by side in a band.
         mesh: Rows and columns of the part of each mesh that is used; None for the whole mesh.
-        is_transposed: Whether the mesh is transposed, so that rows of regions run along its columns.
+        is_transposed: Whether the mesh is transposed, so that rows of regions run along its
+            columns.
         prefill: Product of prefill, one of ``PREFILL_PRODUCTS``.
         prefill_chunk: Prompt tokens that are processed together.
         head_chunk: Vocabulary entries per column that are projected at a time.

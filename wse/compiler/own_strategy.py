@@ -13,7 +13,7 @@ from typing import Any
 
 from wse.errors import BadInput, WseError
 from wse.plugins import fault_in_file
-from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy
+from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers, Strategy
 
 REMEDY = "see docs/adding/strategy.md, and mend the file"
 
@@ -50,14 +50,14 @@ def own_strategy(strategy_name: str, definition: Any, check: Callable[[Any], obj
                 raise BadInput(message)
         return layouts_made
 
-    def checked_partition(demand: Demand, layout: Layout) -> Sequence[Share]:
+    def checked_partition(demand: Demand, layout: Layout) -> Sequence[RegionLayers]:
         """Return the layers of each region; raise BadInput unless all layers come in order."""
-        shares: list[Share] = _call(path, strategy_name, lambda: list(partition(demand, layout)))
-        fault = _fault_of_shares(demand, shares)
+        region_layers: list[RegionLayers] = _call(path, strategy_name, lambda: list(partition(demand, layout)))
+        fault = _fault_of_regions(demand, region_layers)
         if fault:
             message = f"{strategy_name}: partition: {fault}; {REMEDY}"
             raise BadInput(message)
-        return shares
+        return region_layers
 
     strategy_copy.layouts, strategy_copy.partition = checked_layouts, checked_partition
     strategy: Strategy = strategy_copy
@@ -75,19 +75,19 @@ def _call(path: Path, strategy_name: str, method: Callable[[], Any]) -> Any:
         raise BadInput(message) from error
 
 
-def _fault_of_shares(demand: Demand, shares: Iterable[Share]) -> str:
+def _fault_of_regions(demand: Demand, region_layers: Iterable[RegionLayers]) -> str:
     """Return the first fault in a list of regions and their layers, as text; "" without faults.
 
     Every region must continue where the preceding one ends, and the last one must end with the last
     layer. Regions with the experts of all layers are ignored.
     """
     layer, part = 0, 0
-    for index, share in enumerate(shares):
-        if not isinstance(share, Share):
-            return f"region {index} is a {type(share).__name__}, no Share"
-        if share.experts:
+    for index, region in enumerate(region_layers):
+        if not isinstance(region, RegionLayers):
+            return f"region {index} is an object of type {type(region).__name__}, not a RegionLayers"
+        if region.experts:
             continue
-        if (share.first_layer, share.first_part) != (layer, part):
-            return f"region {index} begins with layer {share.first_layer}, where layer {layer} is next"
-        layer, part = share.layers.next
+        if (region.first_layer, region.first_part) != (layer, part):
+            return f"region {index} begins with layer {region.first_layer}, where layer {layer} is next"
+        layer, part = region.layers.next
     return "" if (layer, part) == (demand.layers, 0) else f"its regions end before layer {layer}, of {demand.layers}"

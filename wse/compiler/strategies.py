@@ -9,9 +9,9 @@ from typing import Any, Final
 from wse.compiler.own_strategy import own_strategy
 from wse.errors import UnknownName
 from wse.known_names import known_name
-from wse.plugins import STRATEGIES, names_file_object, object_of_file, refuse_file_alone, with_plugins
+from wse.plugins import STRATEGIES, names_file_object, object_of_file, refuse_file_alone, with_plugins, wrong_type
 from wse_mappings.strategies.catalogue import bundled_strategies
-from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy
+from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers, Strategy
 
 
 @cache
@@ -21,7 +21,7 @@ def strategies() -> Mapping[str, Strategy]:
     Raises:
         BadInput: A strategy of a package cannot be used.
     """
-    return with_plugins(STRATEGIES, bundled_strategies(), _names)
+    return with_plugins(STRATEGIES, bundled_strategies(), _plugin_names)
 
 
 def strategy(name: str, *, where: str = "") -> Strategy:
@@ -60,7 +60,7 @@ _own: Final[dict[str, tuple[Any, Strategy]]] = {}
 """For each ``FILE.py:NAME``, the object in the user's file and the strategy created from it."""
 
 
-def shares_of(demand: Demand, layout: Layout) -> tuple[Share, ...]:
+def layers_of_regions(demand: Demand, layout: Layout) -> tuple[RegionLayers, ...]:
     """Return the layers of every region of a layout, as the strategy of the layout divides them.
 
     Args:
@@ -71,12 +71,25 @@ def shares_of(demand: Demand, layout: Layout) -> tuple[Share, ...]:
         UnknownName, BadInput: The strategy cannot be found or used; see `strategy`.
     """
     layout_strategy: Any = strategy(layout.mapping)
-    return demand.cache.of(_shares, 1024)(layout_strategy, demand, layout)
+    return demand.cache.of(_checked_regions, 1024)(layout_strategy, demand, layout)
 
 
-def _shares(layout_strategy: Any, demand: Demand, layout: Layout) -> tuple[Share, ...]:
+def _checked_regions(layout_strategy: Any, demand: Demand, layout: Layout) -> tuple[RegionLayers, ...]:
     """Call the strategy to divide the layers. The results of this function are cached."""
     return tuple(layout_strategy.partition(demand, layout))
+
+
+def _plugin_names(candidate: Any) -> tuple[str]:
+    """Check that the object of an entry point is a strategy and return its name.
+
+    Raises:
+        TypeError: The object is not a strategy.
+    """
+    try:
+        return _names(candidate)
+    except AttributeError as error:
+        expected = f"wse_mappings.strategies.strategy.Strategy: it has no attribute {error.name!r}"
+        raise wrong_type(candidate, expected) from error
 
 
 def _names(candidate: Any) -> tuple[str]:

@@ -24,7 +24,7 @@ from wse.files import names_toml_file, read_toml
 from wse.hardware.number import SourcedNumber, numeric_fields
 from wse.hardware.number_file import entries_by, read_number
 from wse.known_names import known_name
-from wse.plugins import with_plugins
+from wse.plugins import with_plugins, wrong_type
 
 Numbers = dict[str, SourcedNumber]
 """Numbers by field. If a number is for one generation, its key is ``FIELD.GENERATION``."""
@@ -140,8 +140,7 @@ def _files(kind: PresetKind) -> Mapping[str, Path]:
 def _preset_name(plugin: Any) -> tuple[str]:
     """Return the name of an entry point's preset; raise TypeError if it is not a path."""
     if not isinstance(plugin, Path):
-        message = f"a {type(plugin).__name__} is no pathlib.Path of a TOML file"
-        raise TypeError(message)
+        raise wrong_type(plugin, "pathlib.Path of a TOML file")
     return (plugin.stem,)
 
 

@@ -49,7 +49,7 @@ def is_time(unit: str) -> bool:
 
 
 def read_quantity(text: str, unit: str) -> int | float | None:
-    """Return the number in a text, converted to a unit; None if the text is no such quantity.
+    """Return the number in a text, converted to a unit; None if the text is not such a quantity.
 
     A number without a unit is taken to be in ``unit``. Counts accept the prefixes k, M and G, which
     are multiples of 1,000, or of 1,024 for tokens. Ki, Mi and Gi are always multiples of 1,024. A
@@ -85,7 +85,7 @@ def has_unit(text: str) -> bool:
 
 
 def whole_number(text: str, unit: str = "") -> int | None:
-    """Return the integer in a text; None if the text is no integer.
+    """Return the integer in a text; None if the text is not an integer.
 
     Args:
         text: Fewer than MAX_DIGITS decimal digits, with an optional minus sign.

@@ -172,7 +172,7 @@ def _not_found(name_or_path: str, path: Path) -> Exception:
 
 
 def _hub_remedy(repository: str) -> str:
-    """Return a message for the name of a Hugging Face repository that is no local folder.
+    """Return a message for the name of a Hugging Face repository that is not a local folder.
 
     The message names the bundled configuration of the model, if any, and the command to download
     it.

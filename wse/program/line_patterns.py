@@ -27,7 +27,15 @@ from typing import Any
 
 from wse.errors import BadInput, UnknownName, WseError
 from wse.known_names import known_name
-from wse.plugins import PATTERNS, fault_in_file, names_file_object, object_of_file, refuse_file_alone, with_plugins
+from wse.plugins import (
+    PATTERNS,
+    fault_in_file,
+    names_file_object,
+    object_of_file,
+    refuse_file_alone,
+    with_plugins,
+    wrong_type,
+)
 from wse_mappings.patterns.both_sides import both_sides
 from wse_mappings.patterns.catalogue import BUNDLED_PATTERNS
 from wse_mappings.patterns.pattern import LineCollective, LineReduce, Pattern, Reduce
@@ -66,8 +74,7 @@ def _names(candidate: Any) -> tuple[str]:
         TypeError: The object is not a Pattern.
     """
     if not isinstance(candidate, Pattern):
-        message = f"an object of type {type(candidate).__name__} is not a wse_mappings.patterns.pattern.Pattern"
-        raise TypeError(message)
+        raise wrong_type(candidate, "wse_mappings.patterns.pattern.Pattern")
     return (candidate.name,)
 
 

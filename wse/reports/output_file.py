@@ -38,7 +38,7 @@ def output_path(option: str, text: str, *, suffix: str = "", kind: str = "", inp
         message = f"{option} {text!r}: {'is a folder' if text else 'the path is empty'}; give a file name"
         raise BadInput(message)
     if not path.parent.is_dir():
-        message = f"{option} {text}: {path.parent} is no folder; make it, or give another name"
+        message = f"{option} {text}: {path.parent} is not a folder; make it, or give another name"
         raise BadInput(message)
     target = path if path.exists() and not path.is_file() else path.parent  # a device, or the folder of a file
     if not os.access(target, os.W_OK):

@@ -25,7 +25,7 @@ from wse.serving.gpus.spec import GpuSpec
 
 _BUNDLED: Final = Path(__file__).parents[1] / "data" / "economics.toml"
 
-Kind = Literal["wafer", "gpu"]
+MachineKind = Literal["wafer", "gpu"]
 
 ACTIVITY_KEYS: Final = (
     "sram_read_joules_per_bit",
@@ -45,7 +45,7 @@ ACTIVITY_KEYS: Final = (
 between router and compute element, ``issue`` the issue of one vector operation. ``wall_ratio`` is
 the ratio of power at the wall to power at the PEs.
 """
-_KEYS: Final[dict[Kind, tuple[str, ...]]] = {
+_KEYS: Final[dict[MachineKind, tuple[str, ...]]] = {
     "wafer": ("wafer_power_w", "wafer_usd_per_hour", *ACTIVITY_KEYS),
     "gpu": ("gpu_power_w", "gpu_usd_per_hour"),
 }
@@ -62,7 +62,7 @@ class Economics:
             ``--economics``.
     """
 
-    kind: Kind
+    kind: MachineKind
     sources: Mapping[str, SourcedNumber]
 
     @property
@@ -118,7 +118,7 @@ def load_gpu_economics(
     return None if missing_keys else economics
 
 
-def _economics(kind: Kind, names: Sequence[str], stated: Stated | None, usd_per_hour: float | None) -> Economics:
+def _economics(kind: MachineKind, names: Sequence[str], stated: Stated | None, usd_per_hour: float | None) -> Economics:
     """Return the known numbers of a machine.
 
     Numbers in ``stated`` replace bundled ones, and ``usd_per_hour`` replaces both.
@@ -155,7 +155,9 @@ def check_stated(place: str, table: Mapping[str, Any]) -> None:
             read_number(place, name, number, float, "")
 
 
-def _read(stated: Stated, kind: Kind, machines: Collection[str], names: Sequence[str]) -> dict[str, SourcedNumber]:
+def _read(
+    stated: Stated, kind: MachineKind, machines: Collection[str], names: Sequence[str]
+) -> dict[str, SourcedNumber]:
     """Return the numbers for one machine in a file or table.
 
     Args:
@@ -179,7 +181,7 @@ def _read(stated: Stated, kind: Kind, machines: Collection[str], names: Sequence
     return numbers
 
 
-def _machines(kind: Kind) -> set[str]:
+def _machines(kind: MachineKind) -> set[str]:
     """Return the names for which a user's file may state numbers."""
     return {*known_gpus()} if kind == "gpu" else {*known_wafers(), *GENERATIONS}
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from wse.serving.route import Route
+from wse.serving.route import PassRoute
 
 COMES, DONE = 0, 1
 
@@ -29,7 +29,7 @@ class Job:
             for none.
     """
 
-    route: Route
+    route: PassRoute
     predecessor: int = -1
     leader: int = -1
 
@@ -130,7 +130,7 @@ class _Run:
                 self._progress[job].waits = False
                 self._push(time, COMES, job)
 
-    def _route(self, index: int) -> Route:
+    def _route(self, index: int) -> PassRoute:
         """Return the route of a job."""
         return self.jobs[index].route
 
@@ -151,7 +151,7 @@ class _Run:
         self._release(time, progress)
 
 
-def passes(route: Route, streams: int, count: int) -> list[Job]:
+def passes(route: PassRoute, streams: int, count: int) -> list[Job]:
     """Return ``count`` passes of each stream as jobs.
 
     Job ``n * streams + m`` is the n-th pass of stream m.
@@ -159,6 +159,6 @@ def passes(route: Route, streams: int, count: int) -> list[Job]:
     return [Job(route, predecessor=index - streams if index >= streams else -1) for index in range(streams * count)]
 
 
-def chunks(routes: Sequence[Route]) -> list[Job]:
+def chunks(routes: Sequence[PassRoute]) -> list[Job]:
     """Return the chunks of a prompt as jobs, each of which must not overtake the previous one."""
     return [Job(route, leader=index - 1) for index, route in enumerate(routes)]

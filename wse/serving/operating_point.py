@@ -132,21 +132,21 @@ def operating_point(deployment: Deployment, concurrency: int, replicas: int = 1)
     )
 
 
-def largest_that(holds: Callable[[int], bool], most: int) -> int:
-    """Return the largest number from 1 to ``most`` that fulfils a condition; 0 if none does.
+def max_passing_count(condition: Callable[[int], bool], maximum: int) -> int:
+    """Return the largest number from 1 to ``maximum`` that fulfils a condition; 0 if none does.
 
     If a number fulfils the condition, all smaller numbers must fulfil it too.
 
     Args:
-        holds: The condition.
-        most: The largest number to try.
+        condition: The condition.
+        maximum: The largest number to try.
     """
-    if most < 1 or not holds(1):
+    if maximum < 1 or not condition(1):
         return 0
-    if holds(most):
-        return most
-    low, high = 1, most  # low fulfils the condition, high does not
+    if condition(maximum):
+        return maximum
+    low, high = 1, maximum  # low fulfils the condition, high does not
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
+        low, high = (middle, high) if condition(middle) else (low, middle)
     return low

@@ -22,7 +22,7 @@ from itertools import pairwise, zip_longest
 
 import numpy as np
 
-from wse.serving.route import Route, Visit, alone_cycles, busy_cycles, slowest, visits_once
+from wse.serving.route import PassRoute, Visit, alone_cycles, busiest_server, busy_cycles, visits_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class CycleEstimate:
     exact: bool
 
 
-def cycles_between_passes(route: Route, streams: int) -> CycleEstimate:
+def cycles_between_passes(route: PassRoute, streams: int) -> CycleEstimate:
     """Return the cycles between the ends of two passes, of any streams, in the steady state.
 
     The formula is max(T / M, s). T is the duration of a pass alone, M the number of streams, and s
@@ -48,21 +48,21 @@ def cycles_between_passes(route: Route, streams: int) -> CycleEstimate:
         route: Route of a pass, the same for all.
         streams: Number of streams, at least 1.
     """
-    cycles = max(alone_cycles(route) / streams, slowest(route)[1])
+    cycles = max(alone_cycles(route) / streams, busiest_server(route)[1])
     return CycleEstimate(cycles, exact=streams == 1 or visits_once(route))
 
 
-def streams_to_saturate(route: Route) -> int:
+def streams_to_saturate(route: PassRoute) -> int:
     """Return the minimum number of streams that can keep the busiest server always busy.
 
     The number is the duration of a pass alone, divided by the work of the busiest server and
     rounded up.
     """
-    work = slowest(route)[1]
+    work = busiest_server(route)[1]
     return max(1, math.ceil(alone_cycles(route) / work)) if work else 1
 
 
-def run_cycles(route: Route, streams: int, passes: int) -> CycleEstimate:
+def run_cycles(route: PassRoute, streams: int, passes: int) -> CycleEstimate:
     """Return the cycles of a finite run in which all streams start at once.
 
     Filling and draining of the pipeline are included. In the event graph, the last pass ends after
@@ -76,7 +76,7 @@ def run_cycles(route: Route, streams: int, passes: int) -> CycleEstimate:
         streams: Number of streams M.
         passes: Passes of each stream.
     """
-    pass_cycles, busiest_cycles = alone_cycles(route), slowest(route)[1]
+    pass_cycles, busiest_cycles = alone_cycles(route), busiest_server(route)[1]
     if visits_once(route):
         return CycleEstimate(
             pass_cycles + (streams - 1) * busiest_cycles + (passes - 1) * max(pass_cycles, streams * busiest_cycles),
@@ -85,7 +85,7 @@ def run_cycles(route: Route, streams: int, passes: int) -> CycleEstimate:
     return CycleEstimate(max(passes * pass_cycles, streams * passes * busiest_cycles), exact=streams == 1)
 
 
-def idle_fraction(routes: Sequence[Route], servers: Collection[int], cycles: float) -> float:
+def idle_fraction(routes: Sequence[PassRoute], servers: Collection[int], cycles: float) -> float:
     """Return the fraction of time in which some servers are idle while the routes are executed.
 
     For M passes over S equal stages, from empty to empty, the fraction is (S - 1) / (M + S - 1)
@@ -100,7 +100,7 @@ def idle_fraction(routes: Sequence[Route], servers: Collection[int], cycles: flo
     return 1 - sum(work.get(server, 0.0) for server in servers) / (len(servers) * cycles)
 
 
-def chunks_cycles(routes: Sequence[Route]) -> CycleEstimate:
+def chunks_cycles(routes: Sequence[PassRoute]) -> CycleEstimate:
     """Return the cycles to read a prompt, from the start of its first to the end of its last chunk.
 
     Each chunk enters the next stage as soon as it can. It must not start a visit before the
@@ -116,7 +116,7 @@ def chunks_cycles(routes: Sequence[Route]) -> CycleEstimate:
     """
     if not _in_line(routes):
         return CycleEstimate(max(*map(alone_cycles, routes), *busy_cycles(routes).values()), exact=False)
-    index_of_route: dict[Route, int] = {}
+    index_of_route: dict[PassRoute, int] = {}
     route_indices = np.array([index_of_route.setdefault(route, len(index_of_route)) for route in routes])
     times, end = np.zeros(len(routes)), 0.0
     for visits in zip_longest(*index_of_route):  # the visits to one server
@@ -128,7 +128,7 @@ def chunks_cycles(routes: Sequence[Route]) -> CycleEstimate:
     return CycleEstimate(end, exact=True)
 
 
-def _in_line(routes: Sequence[Route]) -> bool:
+def _in_line(routes: Sequence[PassRoute]) -> bool:
     """Return whether every server works on the chunks in order.
 
     This is the case if each chunk starts with the visits of the previous one, and only the last
@@ -136,7 +136,7 @@ def _in_line(routes: Sequence[Route]) -> bool:
     """
     servers = {route: [visit.server for visit in route] for route in set(routes)}
 
-    def follows(b: Route, a: Route) -> bool:
+    def follows(b: PassRoute, a: PassRoute) -> bool:
         """Return whether ``a`` visits no server twice and ``b`` starts with the same visits."""
         return servers[b][: len(a)] == servers[a] and len(set(servers[a])) == len(a)
 

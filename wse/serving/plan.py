@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from wse.serving.goal import LATENCY, Goal
-from wse.serving.operating_point import Deployment, OperatingPoint, largest_that, operating_point
+from wse.serving.operating_point import Deployment, OperatingPoint, max_passing_count, operating_point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ def plan(deployment: Deployment, goal: Goal) -> Plan | None:
         """Return whether a number of users on one replica keeps the limits."""
         return goal.excess(operating_point(deployment, concurrency)) <= 1
 
-    max_users = largest_that(keeps, deployment.max_concurrency)
+    max_users = max_passing_count(keeps, deployment.max_concurrency)
     if not max_users:
         point = operating_point(deployment, 1)
         return Plan(point=point, meets=False, excess=goal.excess(point))
@@ -87,7 +87,7 @@ def saturating_users(deployment: Deployment) -> int:
 
     The latter is returned if the users that fit do not saturate the deployment.
     """
-    unsaturated = largest_that(
+    unsaturated = max_passing_count(
         lambda users: not operating_point(deployment, users).saturated, deployment.max_concurrency
     )
     return min(unsaturated + 1, deployment.max_concurrency)
@@ -106,4 +106,4 @@ def users_at_speed(point_of: Callable[[int], OperatingPoint], max_users: int, to
         """Return whether each user gets the required speed at this number of users."""
         return (point_of(users).tokens_per_s_per_user or 0.0) >= tokens_per_s
 
-    return largest_that(is_fast, max_users)
+    return max_passing_count(is_fast, max_users)

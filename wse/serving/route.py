@@ -29,10 +29,10 @@ class Visit(NamedTuple):
     latency_cycles: float = 0.0
 
 
-Route = tuple[Visit, ...]
+PassRoute = tuple[Visit, ...]
 
 
-def alone_cycles(route: Route) -> float:
+def alone_cycles(route: PassRoute) -> float:
     """Return the cycles of a route if nothing else is in transit.
 
     They are counted from the start of the first visit to the end of the last latency.
@@ -40,7 +40,7 @@ def alone_cycles(route: Route) -> float:
     return sum(visit.busy_cycles + visit.latency_cycles for visit in route)
 
 
-def busy_cycles(routes: Sequence[Route]) -> dict[int, float]:
+def busy_cycles(routes: Sequence[PassRoute]) -> dict[int, float]:
     """Return the cycles that each server works for all routes together, by its index."""
     cycles: dict[int, float] = {}
     for route, times in Counter(routes).items():
@@ -49,12 +49,12 @@ def busy_cycles(routes: Sequence[Route]) -> dict[int, float]:
     return cycles
 
 
-def slowest(route: Route) -> tuple[int, float]:
+def busiest_server(route: PassRoute) -> tuple[int, float]:
     """Return the busiest server of a route and its busy cycles; the first of equally busy ones."""
     return max(busy_cycles([route]).items(), key=lambda item: item[1])
 
 
-def visits_once(route: Route) -> bool:
+def visits_once(route: PassRoute) -> bool:
     """Return whether a route visits every server at most once.
 
     Tokens then never overtake each other.
@@ -62,7 +62,7 @@ def visits_once(route: Route) -> bool:
     return max(Counter(visit.server for visit in route).values()) == 1
 
 
-def as_loop(route: Route) -> Route:
+def as_loop(route: PassRoute) -> PassRoute:
     """Return the route of a stream that follows it again and again.
 
     If the route ends at the server where it starts, without a latency, the last and the first visit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy, consecutive
+from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers, Strategy, consecutive
 
 
 class Expert(Strategy):
@@ -21,14 +21,14 @@ class Expert(Strategy):
     regions = "experts"
     experts_apart = True
 
-    def partition(self, demand: Demand, layout: Layout) -> Sequence[Share]:
+    def partition(self, demand: Demand, layout: Layout) -> Sequence[RegionLayers]:
         """Return layers without experts in order, followed by one region with all experts.
 
         On a single wafer, layers are placed together with their experts.
         """
         if demand.wafers == 1:
             return super().partition(demand, layout)
-        experts = Share(
+        experts = RegionLayers(
             0, 0, demand.layers, demand.layers, sum(demand.expert_bytes), wafers=demand.wafers, experts=True
         )
         return [*consecutive(demand, layout, demand.layer_bytes), experts]

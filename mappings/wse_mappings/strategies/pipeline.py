@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.mesh.placement import even_bands
-from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy
+from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers, Strategy
 
 MAX_STAGES = 16
 """Maximum number of regions per wafer that are tried if their shape is not stated."""
@@ -44,12 +44,12 @@ class Pipeline(Strategy):
         cuts = dict.fromkeys(even_bands(demand.mesh_rows, demand.mesh_cols, count) for count in counts)
         return [Layout(self.name, bands, per_band) for bands, per_band in cuts]
 
-    def partition(self, demand: Demand, layout: Layout) -> Sequence[Share]:
+    def partition(self, demand: Demand, layout: Layout) -> Sequence[RegionLayers]:
         """Return the listed regions, or regions with nearly equal bytes."""
         if not demand.listed:
             return super().partition(demand, layout)
         return [
-            Share(
+            RegionLayers(
                 region.wafer,
                 0,
                 region.first_layer,

@@ -67,9 +67,9 @@ class Demand:
         pe_bytes: SRAM of a PE, which no layout can exceed.
         row_share: Function from the rows of a region to the fraction of a column's bytes on its
             fullest PE.
-        column_bytes: Function from layers (as `Share.layers`) and a number of tables to a function
-            for the bytes of a column of their region. None if everything is divided evenly, to the
-            byte.
+        column_bytes: Function from layers (as `RegionLayers.layers`) and a number of tables to a
+            function for the bytes of a column of their region. None if everything is divided
+            evenly, to the byte.
         block_bytes: Function from the columns of a region to the bytes that a PE needs for its
             widest block.
         score_bytes: Function from the columns of a region to the bytes of a token's scores on all
@@ -164,7 +164,7 @@ class Layout(NamedTuple):
         return all(rows == cols == self.region(demand)[0] for rows, cols in shapes or [self.region(demand)])
 
 
-class Share(NamedTuple):
+class RegionLayers(NamedTuple):
     """The layers that one region (a rectangle of PEs) stores.
 
     Attributes:
@@ -261,7 +261,7 @@ class Strategy(Protocol):
         """
         return ()
 
-    def partition(self, demand: Demand, layout: Layout) -> Sequence[Share]:
+    def partition(self, demand: Demand, layout: Layout) -> Sequence[RegionLayers]:
         """Return the layers of every region of a layout, in order.
 
         The first region has the embedding. The head is in the last region, or in the first one if
@@ -278,7 +278,7 @@ class _Unit(NamedTuple):
     layers: LayerRange
 
 
-def consecutive(demand: Demand, layout: Layout, layer_bytes: Sequence[float]) -> list[Share]:
+def consecutive(demand: Demand, layout: Layout, layer_bytes: Sequence[float]) -> list[RegionLayers]:
     """Divide layers in order over wafers, bands of a wafer, and regions of a band.
 
     At each of these levels the bytes are divided as evenly as possible without splitting units. A
@@ -304,7 +304,7 @@ def consecutive(demand: Demand, layout: Layout, layer_bytes: Sequence[float]) ->
     with_tables = [*sizes[first : last + 1]]
     with_tables[0] = sum(sizes[: first + 1])
     with_tables[-1] = sum((with_tables[-1], *sizes[last + 1 :]))
-    shares, runs = [], demand.cache.of(_runs, 1024)
+    region_layers, runs = [], demand.cache.of(_runs, 1024)
     for wafer, (start, stop) in enumerate(runs(tuple(with_tables), cuts[first : last + 1], demand.wafers)):
         begin = first + start if wafer else 0
         wafer_slice = slice(begin, len(units) if wafer == demand.wafers - 1 else first + stop)
@@ -312,8 +312,10 @@ def consecutive(demand: Demand, layout: Layout, layer_bytes: Sequence[float]) ->
             band_slice = slice(begin + top, begin + bottom)
             for left, right in runs(sizes[band_slice], cuts[band_slice], layout.per_band):
                 at = band_slice.start + left, band_slice.start + right
-                shares.append(_share(wafer, band, units[at[0]], units[at[1] - 1], sum(sizes[slice(*at)])))
-    return shares
+                region_layers.append(
+                    _region_of_units(wafer, band, units[at[0]], units[at[1] - 1], sum(sizes[slice(*at)]))
+                )
+    return region_layers
 
 
 def _units(layer_bytes: tuple[float, ...], attention_bytes: tuple[float, ...], block_parts: int) -> list[_Unit]:
@@ -354,7 +356,7 @@ def _runs(sizes: tuple[float, ...], cuts: tuple[bool, ...], max_runs: int) -> li
     return [(start, start + count) for start, count in balanced_runs]
 
 
-def _share(wafer: int, band: int, first: _Unit, last: _Unit, size: float) -> Share:
+def _region_of_units(wafer: int, band: int, first: _Unit, last: _Unit, size: float) -> RegionLayers:
     """Return the layers of a region that stores the units from ``first`` to ``last``."""
     (first_layer, _, first_part, _), (_, last_layer, _, last_part) = first.layers, last.layers
-    return Share(wafer, band, first_layer, last_layer, size, first_part=first_part, last_part=last_part)
+    return RegionLayers(wafer, band, first_layer, last_layer, size, first_part=first_part, last_part=last_part)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy
+from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers, Strategy
 
 
 class Tensor(Strategy):
@@ -19,10 +19,10 @@ class Tensor(Strategy):
     regions = "span"
     spans_wafers = True
 
-    def partition(self, demand: Demand, layout: Layout) -> Sequence[Share]:
+    def partition(self, demand: Demand, layout: Layout) -> Sequence[RegionLayers]:
         """Return a single region with all layers and both tables."""
         tables = (demand.embedding_bytes or 0.0) + (demand.head_bytes or 0.0)
-        return [Share(0, 0, 0, demand.layers, sum(demand.whole_layer_bytes) + tables, demand.wafers)]
+        return [RegionLayers(0, 0, 0, demand.layers, sum(demand.whole_layer_bytes) + tables, demand.wafers)]
 
 
 STRATEGY = Tensor()

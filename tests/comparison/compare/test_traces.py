@@ -148,8 +148,8 @@ def test_a_run_without_a_decoded_token(runs: Runs, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "says"),
     [
-        (["a.h5", "story"], "'story' is no trace, and 'a.h5' is one"),
-        (["story", "a.h5.partial"], "'story' is no trace, and 'a.h5.partial' is one"),
+        (["a.h5", "story"], "'story' is not a trace, and 'a.h5' is one"),
+        (["story", "a.h5.partial"], "'story' is not a trace, and 'a.h5.partial' is one"),
         (["story", "story"], "give one model, or two files that wse run wrote"),
         (["a.h5"], "is one trace: add a second trace, or give one model"),
         (["a.h5", "b.h5", "c.h5"], "3 names: give one model, or two traces"),

@@ -9,12 +9,12 @@ import pytest
 
 from wse.errors import BadInput, WseBug
 from wse.studies.sweep.journal import Journal, journal_path
-from wse.studies.sweep.row import Entry
+from wse.studies.sweep.row import JournalEntry
 
 ENTRIES = [
-    Entry(setting=2, row={"a": 1, "b": 0.1, "c": True, "d": None, "e": "1\n,\u2028é"}),
-    Entry(setting=0, error="does not fit"),
-    Entry(setting=1, row={"a": 1e300, "b": -0.0}),
+    JournalEntry(setting=2, row={"a": 1, "b": 0.1, "c": True, "d": None, "e": "1\n,\u2028é"}),
+    JournalEntry(setting=0, error="does not fit"),
+    JournalEntry(setting=1, row={"a": 1e300, "b": -0.0}),
 ]
 SETTINGS = 4
 

@@ -16,7 +16,7 @@ from wse.reports.terminal_table import print_table
 from wse.studies.sweep.grid import Axis, Grid
 from wse.studies.sweep.plot import check_axis, figure_of
 from wse.studies.sweep.request import sweep_picture
-from wse.studies.sweep.row import Entry
+from wse.studies.sweep.row import JournalEntry
 from wse.studies.sweep.shown import SHORT, SweepView, check_columns, check_view, shown_rows, sweep_view
 from wse.studies.sweep.table import write_table
 from wse.studies.sweep.tables import rows_table
@@ -29,7 +29,10 @@ REPORTS = [
 ]
 GRID = axes(batch=4, context=1)
 QUICK = {"mapping": "region", "schedule": "baseline", "prompt_len": 5, "new_tokens": 4}
-ENTRIES = [*(Entry(setting=at, row=report) for at, report in enumerate(REPORTS)), Entry(setting=3, error="too\nlarge")]
+ENTRIES = [
+    *(JournalEntry(setting=at, row=report) for at, report in enumerate(REPORTS)),
+    JournalEntry(setting=3, error="too\nlarge"),
+]
 
 
 def order(**view: object) -> list[float | str]:
@@ -45,18 +48,18 @@ def test_rows_have_the_axes_with_several_values_and_seven_columns() -> None:
 
 def test_a_column_that_is_an_axis_is_told_once() -> None:
     rows = shown_rows(
-        axes(wafers=2), [Entry(setting=at, row=report) for at, report in enumerate(REPORTS[:2])], SweepView()
+        axes(wafers=2), [JournalEntry(setting=at, row=report) for at, report in enumerate(REPORTS[:2])], SweepView()
     )
     assert [column.title for column in rows_table(rows, tuple(SHORT), 2).columns].count("wafers") == 1
-    other = Entry(setting=1, row=REPORTS[2])  # two were requested, four it takes
-    rows = shown_rows(axes(wafers=2), [Entry(setting=0, row=REPORTS[0]), other], SweepView())
+    other = JournalEntry(setting=1, row=REPORTS[2])  # two were requested, four it takes
+    rows = shown_rows(axes(wafers=2), [JournalEntry(setting=0, row=REPORTS[0]), other], SweepView())
     assert [column.title for column in rows_table(rows, tuple(SHORT), 2).columns].count("wafers") == 2
     with pytest.raises(UnknownName, match=r"unknown column 'nope': known: .*\busers, wafers$"):
         check_columns(SweepView(columns=("nope",)), axes(wafers=2), REPORTS[0])
 
 
 def test_the_type_is_a_column_unless_all_rows_have_that_of_an_axis() -> None:
-    rows = [Entry(setting=at, row={"model_dtype": dtype}) for at, dtype in enumerate(("fp8", "int4"))]
+    rows = [JournalEntry(setting=at, row={"model_dtype": dtype}) for at, dtype in enumerate(("fp8", "int4"))]
     for grid, titles in ((axes(batch=2), ["batch", "type"]), (Grid((Axis("dtype", ("fp8", "int4")),)), ["dtype"])):
         shown = shown_rows(grid, rows, SweepView())
         assert [row.values["dtype"] for row in shown] == ["fp8", "int4"]
@@ -114,7 +117,9 @@ def test_bad_views_are_one_line() -> None:
 def test_grades_and_prose_are_in_the_table_when_asked_for(tmp_path: Path) -> None:
     row = {"a_s": 1.0, "grades_a_s_grade": "M", "energy_assumptions": "long", "cost_grade": "I", "b_source": "x"}
     for every_column, want in ((False, ["batch", "error", "a_s"]), (True, ["batch", "error", *row])):
-        write_table(axes(batch=1), lambda: [Entry(setting=0, row=row)], tmp_path / "t.csv", every_column=every_column)
+        write_table(
+            axes(batch=1), lambda: [JournalEntry(setting=0, row=row)], tmp_path / "t.csv", every_column=every_column
+        )
         with (tmp_path / "t.csv").open(newline="") as stream:
             assert next(csv.reader(stream)) == want
 
@@ -122,10 +127,11 @@ def test_grades_and_prose_are_in_the_table_when_asked_for(tmp_path: Path) -> Non
 def test_a_picture_has_a_line_for_each_setting_of_the_other_axes() -> None:
     grid = axes(batch=2, context=3)
     entries = [
-        Entry(setting=at, row={"decode_tokens_per_s_per_user": 100.0 + at, "latency_ttft_s": 0.1}) for at in range(5)
+        JournalEntry(setting=at, row={"decode_tokens_per_s_per_user": 100.0 + at, "latency_ttft_s": 0.1})
+        for at in range(5)
     ]
     assert check_axis(grid, None) == "context"
-    figure = figure_of(grid, [*entries, Entry(setting=5, error="no")], "context")
+    figure = figure_of(grid, [*entries, JournalEntry(setting=5, error="no")], "context")
     user, users, first, _ = figure.axes
     assert [first.yaxis.get_major_formatter()(value, 0) for value in (0, 0.0002, 0.05)] == ["0", "200 µs", "50 ms"]
     lines = [(line.get_label(), list(line.get_xdata()), list(line.get_ydata())) for line in user.lines]

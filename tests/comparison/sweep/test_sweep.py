@@ -19,7 +19,7 @@ from wse.studies.sweep import row as rows
 from wse.studies.sweep import study as module
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.journal import journal_path
-from wse.studies.sweep.row import Entry, flat
+from wse.studies.sweep.row import JournalEntry, flat
 from wse.studies.sweep.study import sweep
 from wse.studies.sweep.table import write_table
 from wse.studies.workers import pool
@@ -32,9 +32,9 @@ def alone(grid: Grid, table: Path) -> bytes:
     entries = []
     for setting in range(len(grid)):
         try:
-            entries.append(Entry(setting=setting, row=flat(estimate(grid.request(setting)).to_dict())))
+            entries.append(JournalEntry(setting=setting, row=flat(estimate(grid.request(setting)).to_dict())))
         except BadInput as error:
-            entries.append(Entry(setting=setting, error=str(error)))
+            entries.append(JournalEntry(setting=setting, error=str(error)))
     write_table(grid, lambda: entries, table)
     return table.read_bytes()
 
@@ -86,7 +86,7 @@ def test_a_setting_that_kills_its_process_each_time_is_a_row(
 
     monkeypatch.setattr(Grid, "request", lambda grid, setting: Deadly())
     (answered,) = module._outcomes(grid_of("mesh=3x3"), [0], 1, pool.outputs)
-    entry = Entry.model_validate_json(answered.line)
+    entry = JournalEntry.model_validate_json(answered.line)
     assert "ended 2 times (exit code 9)" in entry.error
     assert "fewer --jobs" in entry.error
 

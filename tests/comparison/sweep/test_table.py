@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from tests.comparison.sweep.conftest import axes
 from wse.errors import BadInput, WseBug
 from wse.reports.result import plain
-from wse.studies.sweep.row import Entry, flat
+from wse.studies.sweep.row import JournalEntry, flat
 from wse.studies.sweep.table import _merge, check_table_path, write_table
 
 ENTRIES = [
-    Entry(setting=0, row={"a": 1, "b": 0.1, "inputs_batch": 7, "c": True, "n": 2**70, "t": 'x,"\n'}),
-    Entry(setting=1, error="does not fit"),
-    Entry(setting=2, row={"a": 2.5, "between": "y", "b": 1e-300, "c": False, "batch": 3}),
+    JournalEntry(setting=0, row={"a": 1, "b": 0.1, "inputs_batch": 7, "c": True, "n": 2**70, "t": 'x,"\n'}),
+    JournalEntry(setting=1, error="does not fit"),
+    JournalEntry(setting=2, row={"a": 2.5, "between": "y", "b": 1e-300, "c": False, "batch": 3}),
 ]
 COLUMNS = ["batch", "error", "a", "between", "b", "c", "n", "t"]
 

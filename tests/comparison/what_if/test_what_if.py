@@ -78,7 +78,7 @@ def test_the_largest_effect_comes_first_and_what_cannot_be_last(result: WhatIfRe
     assert [(row.change, row.value) for row in result.changes] == [
         ("clock", "x2"), ("clock", "x0.8"), ("hop", "1"), ("sram", "x2"), ("hop", "x0.3")
     ]  # fmt: skip
-    assert "is no whole number" in str(result.changes[-1].reason)
+    assert "is not a whole number" in str(result.changes[-1].reason)
     assert result.changes[-1].tokens_per_s_per_user is None
 
 
@@ -90,7 +90,7 @@ def test_changes_without_an_effect_are_a_line() -> None:
     assert host.factors["ttft_s"] < 1  # the prompt comes from the host
     footer = dict(table.footer)
     assert footer["no effect"] == "latency x0.5, bandwidth x2: less than 0.5 % on each number"
-    assert "is no whole number" in footer["hop x0.3"]
+    assert "is not a whole number" in footer["hop x0.3"]
     assert {row.change for row in result.changes} == {"clock", "host", "latency", "bandwidth", "hop"}
 
 

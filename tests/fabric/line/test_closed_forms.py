@@ -170,8 +170,8 @@ def test_a_root_in_the_middle_waits_for_its_longer_side() -> None:
         ("gather", "star", (1, 4, 4), "unknown collective 'gather'"),
         ("reduce", "ring", (1, 4, 4), "unknown algorithm of reduce 'ring'"),
         ("broadcast", "floodin", (1, 4, 4), "did you mean 'flooding'"),
-        ("reduce", "chain", (2, 4, 4), "closed form of chain: 2x4 PEs are no line; give one row or column, or use"),
-        ("all_reduce", "ring", (2, 4, 4), "closed form of ring: 2x4 PEs are no line"),
+        ("reduce", "chain", (2, 4, 4), "closed form of chain: 2x4 PEs are not a line; give one row or column, or use"),
+        ("all_reduce", "ring", (2, 4, 4), "closed form of ring: 2x4 PEs are not a line"),
         ("reduce", "snake", (0, 4, 4), "closed form of reduce: 4 words on 0x4 PEs; give at least 1 of each"),
     ],
 )

@@ -166,7 +166,7 @@ def test_a_missing_size_is_named(tmp_path: Path, key: str) -> None:
             "…: this key is not understood and may change the mathematics; "
             "did you mean 'num_hidden_layers'? otherwise remove it if it does not",
         ),
-        ("model_type", {}, f"has no model_type, so is no model's config; add it (known: {KNOWN})"),
+        ("model_type", {}, f"has no model_type, so it is not the config of a model; add it (known: {KNOWN})"),
         ("-", {"model_type": 7}, f"…: give one of {KNOWN}"),
     ],
 )

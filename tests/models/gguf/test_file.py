@@ -99,13 +99,13 @@ FAULTS: list[tuple[str, bytes, str]] = [
     ("same tensor", file_of([], 2 * tensor_info("a", (4,), 0, 0), 2, bytes(32)), "tensor 'a' is there twice" + AGAIN),
     ("no dimensions", one(()), "tensor 'a' has 0 dimensions, the limit is 4" + AGAIN),
     ("huge", one((2**40, 2**40)), f"tensor 'a': shape [{2**40}, {2**40}] is not a list of plausible sizes" + AGAIN),
-    ("offset", one(offset=8), "tensor 'a' begins at byte 8 of the data, which is no multiple of 32" + AGAIN),
+    ("offset", one(offset=8), "tensor 'a' begins at byte 8 of the data, which is not a multiple of 32" + AGAIN),
     (
         "past the end",
         one((3, 4)),
         "tensor 'a' takes 48 bytes from byte 96, the file has 128; it may be cut short" + AGAIN,
     ),
-    ("no whole blocks", one((2, 40), 8), "tensor 'a': rows of 40 are no whole blocks of 32 of Q8_0" + AGAIN),
+    ("no whole blocks", one((2, 40), 8), "tensor 'a': rows of 40 are not whole blocks of 32 of Q8_0" + AGAIN),
     (
         "unsupported",
         one((2, 256), 16),

@@ -97,7 +97,7 @@ def test_what_is_no_type_of_weights_is_refused(tmp_path: Path, dtype: Any, kind:
     tensors[Q0] = tensors[Q0].astype(dtype)
     tail = " without scales" if kind == "F8_E4M3" else ""
     assert refusal(BadModel, opened, tmp_path, tensors) == (
-        f"{tmp_path / 'model.safetensors'}: tensor {Q0!r} is {kind}, which is no type of weights{tail}; "
+        f"{tmp_path / 'model.safetensors'}: tensor {Q0!r} is {kind}, which is not a type of weights{tail}; "
         "supported: F32, F16, BF16; or fp8 and mxfp4 with scales, named by quantization_config"
     )
 

@@ -60,7 +60,7 @@ FAULTS: list[tuple[str, Any, str]] = [
     (
         "unknown dtype",
         {"a": entry(dtype="F99")},
-        "tensor 'a': dtype 'F99' is no element type of the format; " + SUPPORTED,
+        "tensor 'a': dtype 'F99' is not an element type of the format; " + SUPPORTED,
     ),
     ("negative", {"a": entry(shape=[-2, 3])}, "tensor 'a': shape [-2, 3] is not a list of plausible sizes" + AGAIN),
     (

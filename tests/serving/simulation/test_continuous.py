@@ -12,7 +12,7 @@ from plain_costs import PlainCosts
 
 from wse.serving.simulation.continuous.machine import simulate_continuous
 from wse.serving.simulation.continuous.policy import ContinuousPolicy, PrefillMachine
-from wse.serving.simulation.outcome import Outcome
+from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.statistics import gap_distribution, levels, per_token_s
 from wse.serving.simulation.workload import FAST, NORMAL, Workload, plain_workload
 
@@ -49,7 +49,7 @@ def test_every_request_is_served_once_and_none_beyond_the_room(
 ) -> None:
     room = -(-room // block) * block
     costs = replace(COSTS, kv_capacity_tokens=room, kv_block_tokens=block)
-    policy = ContinuousPolicy(most_users=seats, prompt_tokens=16, prefix_cache=prefill == "kept prefixes")
+    policy = ContinuousPolicy(max_users=seats, prompt_tokens=16, prefix_cache=prefill == "kept prefixes")
     machine = PrefillMachine(costs=COSTS, transfer_s=0.01, transfer_s_per_token=1e-4) if prefill == "own" else None
     outcome = simulate_continuous(work, costs, policy, prefill=machine)
     assert (outcome.start_s >= work.arrival_s - 1e-12).all()
@@ -66,13 +66,13 @@ def test_every_request_is_served_once_and_none_beyond_the_room(
             assert (-(-(work.prompt_tokens + work.new_tokens)[inside] // block) * block).sum() <= room
 
 
-def serve(arrival_s: list[float], prompts: list[int], answers: list[int], **policy: int) -> Outcome:
+def serve(arrival_s: list[float], prompts: list[int], answers: list[int], **policy: int) -> SimulationOutcome:
     work = plain_workload(np.array(arrival_s), np.array(prompts), np.array(answers))
-    return simulate_continuous(work, COSTS, ContinuousPolicy(**{"most_users": 8, "prompt_tokens": 8} | policy))
+    return simulate_continuous(work, COSTS, ContinuousPolicy(**{"max_users": 8, "prompt_tokens": 8} | policy))
 
 
 def test_one_request_alone_takes_its_pieces_and_passes() -> None:
-    """A prompt of 10 in pieces of 8 and 2; then passes after 10, 11 and 12 tokens."""
+    """A prompt of 10 in parts of 8 and 2; then passes after 10, 11 and 12 tokens."""
     outcome = serve([1.0], [10], [4])
     first = 2 * 0.005 + 10 * 0.002 + 0.003
     assert outcome.first_s[0] - 1.0 == pytest.approx(first)
@@ -97,7 +97,7 @@ def test_gaps_between_tokens_are_the_time_from_first_to_last(prefill: str) -> No
     random = np.random.Generator(np.random.Philox(2))
     work = plain_workload(random.exponential(0.1, 60).cumsum(), random.integers(1, 30, 60), random.integers(1, 40, 60))
     machine = PrefillMachine(costs=COSTS, transfer_s=0.05, transfer_s_per_token=1e-3) if prefill == "own" else None
-    outcome = simulate_continuous(work, COSTS, ContinuousPolicy(most_users=4, prompt_tokens=16), prefill=machine)
+    outcome = simulate_continuous(work, COSTS, ContinuousPolicy(max_users=4, prompt_tokens=16), prefill=machine)
     gaps = gap_distribution(outcome)
     assert gaps is not None
     spans = (outcome.end_s - outcome.first_s).sum()
@@ -107,7 +107,7 @@ def test_gaps_between_tokens_are_the_time_from_first_to_last(prefill: str) -> No
 def test_a_fast_request_overtakes_those_who_wait() -> None:
     work = plain_workload(np.array([0.0, 0.1, 0.2]), np.full(3, 4), np.full(3, 100))
     work = replace(work, tier=np.array([NORMAL, NORMAL, FAST]))
-    outcome = simulate_continuous(work, COSTS, ContinuousPolicy(most_users=1, prompt_tokens=8))
+    outcome = simulate_continuous(work, COSTS, ContinuousPolicy(max_users=1, prompt_tokens=8))
     assert outcome.start_s.argsort().tolist() == [0, 2, 1]
 
 
@@ -115,7 +115,7 @@ def test_prompts_on_a_machine_of_their_own_leave_decoding_alone() -> None:
     """Gaps are those of decode passes; a first token waits for the prompts before it."""
     work = plain_workload(np.array([0.0, 0.0]), np.array([100, 100]), np.array([30, 30]))
     machine = PrefillMachine(costs=COSTS, transfer_s=0.05, transfer_s_per_token=0.001)
-    outcome = simulate_continuous(work, COSTS, ContinuousPolicy(most_users=8, prompt_tokens=8), prefill=machine)
+    outcome = simulate_continuous(work, COSTS, ContinuousPolicy(max_users=8, prompt_tokens=8), prefill=machine)
     reading = 0.005 + 100 * 0.002
     assert outcome.first_s.tolist() == pytest.approx([reading + 0.003, 2 * reading + 0.003])
     assert outcome.start_s.tolist() == pytest.approx([0.0, reading])
@@ -132,7 +132,7 @@ def test_caches_take_turns_on_the_link_to_where_they_are_decoded() -> None:
     work = plain_workload(np.array([0.0, 0.0]), np.array([10, 20]), np.array([2, 2]))
     machine = PrefillMachine(costs=PlainCosts(prompt_s=0.001), transfer_s=0.5, transfer_s_per_token=0.1)
     plain = PlainCosts(pass_s=0.01)
-    outcome = simulate_continuous(work, plain, ContinuousPolicy(most_users=8, prompt_tokens=8), prefill=machine)
+    outcome = simulate_continuous(work, plain, ContinuousPolicy(max_users=8, prompt_tokens=8), prefill=machine)
     assert outcome.first_s.tolist() == pytest.approx([0.01, 0.03])
     sent = [0.01 + 1.0, 0.01 + 1.0 + 2.0]
     assert outcome.end_s.tolist() == pytest.approx([at + 0.5 + 0.01 for at in sent])
@@ -141,7 +141,7 @@ def test_caches_take_turns_on_the_link_to_where_they_are_decoded() -> None:
 def test_a_kept_prefix_is_not_read_again() -> None:
     work = plain_workload(np.array([0.0, 10.0, 20.0]), np.array([50, 52, 60]), np.full(3, 2))
     work = replace(work, prefix=np.array([0, 0, 1]), prefix_tokens=np.full(3, 40))
-    policy = ContinuousPolicy(most_users=8, prompt_tokens=1000, prefix_cache=True)
+    policy = ContinuousPolicy(max_users=8, prompt_tokens=1000, prefix_cache=True)
     outcome = simulate_continuous(work, COSTS, policy)
     waits = outcome.first_s - work.arrival_s
     assert waits.tolist() == pytest.approx([0.008 + tokens * 0.002 for tokens in (50, 12, 60)])
@@ -149,7 +149,7 @@ def test_a_kept_prefix_is_not_read_again() -> None:
 
 
 def test_levels_tell_who_waits_and_who_is_served() -> None:
-    outcome = serve([0.0, 0.0, 0.0], [4, 4, 4], [20, 20, 20], most_users=1)
+    outcome = serve([0.0, 0.0, 0.0], [4, 4, 4], [20, 20, 20], max_users=1)
     over_time = levels(outcome, 200)
     assert over_time.waiting[1] == 2
     assert set(over_time.answering.tolist()) <= {0.0, 1.0}

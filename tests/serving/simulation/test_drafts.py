@@ -56,7 +56,7 @@ def test_tokens_come_in_bursts() -> None:
     """Of a pass's tokens one comes after it and the others at once, so that most gaps are none."""
     work = plain_workload(np.arange(50.0) * 1e4, np.full(50, 8), np.full(50, 1001))
     outcome = simulate_continuous(
-        work, PlainCosts(pass_s=0.01, prompt_s=1e-3), ContinuousPolicy(most_users=4, prompt_tokens=64), drafts=DRAFTS
+        work, PlainCosts(pass_s=0.01, prompt_s=1e-3), ContinuousPolicy(max_users=4, prompt_tokens=64), drafts=DRAFTS
     )
     mean = DRAFTS.tokens_per_pass
     assert per_token_s(outcome).mean() == pytest.approx(0.01 / mean, rel=0.01)
@@ -72,11 +72,11 @@ def test_passes_cost_by_the_context_that_drafts_have_reached() -> None:
     drafts = Drafts(acceptances=(1.0, 1.0))
     costs = PlainCosts(pass_s=0.01, context_s=1e-4, prompt_s=1e-3)
     work = plain_workload(np.zeros(1), np.array([12]), np.array([10]))
-    policy = ContinuousPolicy(most_users=1, prompt_tokens=64)
+    policy = ContinuousPolicy(max_users=1, prompt_tokens=64)
     outcome = simulate_continuous(work, costs, policy, drafts=drafts)
     expected = 3 * 0.01 + 1e-4 * (12 + 15 + 18)
     assert outcome.end_s[0] - outcome.first_s[0] == pytest.approx(expected)
-    bus = simulate_static(work, costs, StaticPolicy(seats=1), drafts=drafts)
+    bus = simulate_static(work, costs, StaticPolicy(batch_slots=1), drafts=drafts)
     assert bus.end_s[0] - bus.first_s[0] == pytest.approx(expected)
 
 
@@ -88,7 +88,7 @@ def test_answers_of_drawn_passes_wait_by_pollaczek_and_khinchine() -> None:
     arrivals = np.random.Generator(np.random.Philox(5)).exponential(1 / rate, requests).cumsum()
     work = plain_workload(arrivals, np.ones(requests, np.int64), np.full(requests, 7))
     outcome = simulate_continuous(
-        work, PlainCosts(pass_s=1.0), ContinuousPolicy(most_users=1, prompt_tokens=1), drafts=DRAFTS
+        work, PlainCosts(pass_s=1.0), ContinuousPolicy(max_users=1, prompt_tokens=1), drafts=DRAFTS
     )
     expected = rate * (passes.astype(float) ** 2).mean() / (2 * (1 - load))
     assert queueing_s(outcome).mean() == pytest.approx(expected, rel=0.06)
@@ -105,10 +105,10 @@ def test_every_token_comes_whatever_the_drafts(asked: list[tuple[float, int, int
     work = plain_workload(gaps.cumsum(), prompts, answers)
     costs = PlainCosts(pass_s=0.01, user_s=0.001, context_s=1e-4, prompt_s=0.002)
     if policy == "static":
-        outcome = simulate_static(work, costs, StaticPolicy(seats=seats), drafts=DRAFTS)
+        outcome = simulate_static(work, costs, StaticPolicy(batch_slots=seats), drafts=DRAFTS)
     else:
         own = PrefillMachine(costs=costs) if policy == "own" else None
-        joins = ContinuousPolicy(most_users=seats, prompt_tokens=16)
+        joins = ContinuousPolicy(max_users=seats, prompt_tokens=16)
         outcome = simulate_continuous(work, costs, joins, prefill=own, drafts=DRAFTS)
     passes = (outcome.gaps[:, 2] * outcome.gaps[:, 3]).sum()
     assert passes == DRAFTS.passes(answers - 1).sum()

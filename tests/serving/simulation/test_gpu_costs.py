@@ -15,7 +15,7 @@ from wse.serving.gpus.weights import FORMATS
 from wse.serving.simulation.continuous.machine import simulate_continuous
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.gpu_costs import GpuCosts
-from wse.serving.simulation.pass_costs import Piece
+from wse.serving.simulation.pass_costs import PromptPart
 from wse.serving.simulation.statistics import per_token_s
 from wse.serving.simulation.workload import plain_workload
 
@@ -30,7 +30,7 @@ def costs() -> GpuCosts:
 def test_a_user_alone_has_tokens_at_the_pace_of_decoding() -> None:
     """Passes are linear in the context, as the grid takes them to be."""
     work = plain_workload(np.zeros(1), np.array([1000]), np.array([201]))
-    outcome = simulate_continuous(work, costs(), ContinuousPolicy(most_users=8, prompt_tokens=2048))
+    outcome = simulate_continuous(work, costs(), ContinuousPolicy(max_users=8, prompt_tokens=2048))
     passes = [costs().server.decode_s(1, 1000 + number) for number in range(200)]
     assert per_token_s(outcome)[0] == pytest.approx(np.mean(passes), rel=1e-6)
     assert outcome.first_s[0] == pytest.approx(costs().server.prefill_s(1000))
@@ -42,5 +42,5 @@ def test_a_round_with_drafts_verifies_them_and_makes_them() -> None:
     drafted = replace(costs(), server=replace(server, draft=server.draft_head), draft_tokens=3)
     head_s = server.draft_head.draft_s(7, 1, 500)
     assert drafted.round_s(7, 500, ()) == pytest.approx(server.verify_s(7, 4, 500) + 3 * head_s)
-    assert drafted.round_s(0, 0, [Piece(300, 64)]) == costs().round_s(0, 0, [Piece(300, 64)])
+    assert drafted.round_s(0, 0, [PromptPart(300, 64)]) == costs().round_s(0, 0, [PromptPart(300, 64)])
     assert 1 / 32 < head_s / server.decode_s(7, 500) < 1 / 4  # one of 32 layers, and the table

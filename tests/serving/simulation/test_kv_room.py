@@ -78,6 +78,6 @@ def test_all_room_is_free_again_but_for_prefixes(prompts: list[int], new: int, p
 def test_as_many_are_served_at_a_time_as_windows_leave_room_for(capacity: int, together: int) -> None:
     costs = WindowedCosts(pass_s=1.0, kv_capacity_tokens=capacity)
     work = workload([90] * 6, 6)
-    outcome = simulate_continuous(work, costs, ContinuousPolicy(most_users=8, prompt_tokens=1000))
+    outcome = simulate_continuous(work, costs, ContinuousPolicy(max_users=8, prompt_tokens=1000))
     assert (np.sort(outcome.start_s)[:together] == 0).all()
     assert (np.sort(outcome.start_s)[together:] > 0).all()

@@ -15,7 +15,7 @@ from plain_costs import PlainCosts
 from wse.arrays import F64, I64
 from wse.serving.simulation.continuous.machine import simulate_continuous
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
-from wse.serving.simulation.outcome import Outcome
+from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.static import StaticPolicy, simulate_static
 from wse.serving.simulation.statistics import queueing_s
 from wse.serving.simulation.workload import FAST, NORMAL, WorkloadOptions, draw_workload, plain_workload
@@ -33,9 +33,9 @@ def ones(requests: int = REQUESTS) -> I64:
     return np.ones(requests, np.int64)
 
 
-def served_one_by_one(arrival_s: F64, answers: I64, costs: PlainCosts) -> Outcome:
+def served_one_by_one(arrival_s: F64, answers: I64, costs: PlainCosts) -> SimulationOutcome:
     work = plain_workload(arrival_s, ones(len(arrival_s)), answers)
-    return simulate_continuous(work, costs, ContinuousPolicy(most_users=1, prompt_tokens=1))
+    return simulate_continuous(work, costs, ContinuousPolicy(max_users=1, prompt_tokens=1))
 
 
 def test_equal_services_wait_as_in_an_m_d_1_queue() -> None:
@@ -76,7 +76,7 @@ def test_a_fast_tier_waits_as_cobham_says() -> None:
     work = draw_workload(
         WorkloadOptions(requests=REQUESTS, prompt_tokens=1, new_tokens=1, context=2, fast_share=share, seed=11)
     ).at_rate(LOAD)
-    outcome = simulate_continuous(work, PlainCosts(prompt_s=1.0), ContinuousPolicy(most_users=1, prompt_tokens=1))
+    outcome = simulate_continuous(work, PlainCosts(prompt_s=1.0), ContinuousPolicy(max_users=1, prompt_tokens=1))
     waits, rest, fast = queueing_s(outcome), LOAD / 2, share * LOAD
     assert waits[work.tier == FAST].mean() == pytest.approx(rest / (1 - fast), rel=0.04)
     assert waits[work.tier == NORMAL].mean() == pytest.approx(rest / ((1 - fast) * (1 - LOAD)), rel=0.05)
@@ -86,7 +86,7 @@ def test_as_many_servers_as_seats_never_wait_at_low_load() -> None:
     """With 40 seats and passes that cost nothing more for more users, an M/D/40 queue at a load of 1/4 has no wait."""
     answers = np.full(5_000, 11)
     work = plain_workload(poisson(1.0, 5_000), ones(5_000), answers)
-    outcome = simulate_continuous(work, PlainCosts(pass_s=1.0), ContinuousPolicy(most_users=40, prompt_tokens=40))
+    outcome = simulate_continuous(work, PlainCosts(pass_s=1.0), ContinuousPolicy(max_users=40, prompt_tokens=40))
     assert queueing_s(outcome).max() <= 1.0  # until the pass under way is over
     assert outcome.user_s / outcome.makespan_s == pytest.approx(10.0, rel=0.05)  # Little's law: λ × 10 s
 
@@ -95,7 +95,7 @@ def test_requests_wait_for_a_bus_to_fill() -> None:
     """(batch slots - 1) / (2 λ), where the bus is back before the next is full."""
     seats = 8
     work = plain_workload(poisson(1.0, 20_000), ones(20_000), ones(20_000))
-    outcome = simulate_static(work, PlainCosts(piece_s=1e-4), StaticPolicy(seats=seats))
+    outcome = simulate_static(work, PlainCosts(piece_s=1e-4), StaticPolicy(batch_slots=seats))
     assert queueing_s(outcome).mean() == pytest.approx((seats - 1) / 2, rel=0.03)
 
 
@@ -122,12 +122,12 @@ def test_a_bus_that_does_not_wait_is_a_bulk_queue() -> None:
     expected = waiting / cycle / rate
     work = plain_workload(poisson(rate, 100_000), ones(100_000), ones(100_000))
     constant = _ConstantBus()
-    outcome = simulate_static(work, constant, StaticPolicy(seats=seats, longest_wait_s=0.0))
+    outcome = simulate_static(work, constant, StaticPolicy(batch_slots=seats, longest_wait_s=0.0))
     assert queueing_s(outcome).mean() == pytest.approx(expected, rel=0.03)
 
 
 class _ConstantBus(PlainCosts):
     """A bus that takes a second, whoever rides."""
 
-    def round_s(self, users: int, context: int, pieces: object) -> float:
+    def round_s(self, users: int, context: int, parts: object) -> float:
         return 0.0 if users else 1.0

@@ -11,7 +11,7 @@ from plain_costs import PlainCosts
 
 from wse.serving.simulation.continuous.machine import ContinuousMachine, simulate_continuous
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
-from wse.serving.simulation.outcome import Outcome
+from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.progress import ignore
 from wse.serving.simulation.replicas import simulate_replicas
 from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
@@ -27,7 +27,7 @@ COSTS = PlainCosts(
     kv_capacity_tokens=2_000,
     kv_block_tokens=1,
 )
-GAPS, PIECES = (ContinuousPolicy(most_users=8, prompt_tokens=tokens) for tokens in (None, 16))
+GAPS, PIECES = (ContinuousPolicy(max_users=8, prompt_tokens=tokens) for tokens in (None, 16))
 
 
 def workload(requests: int = 400, rate: float = 3.0, seed: int = 0, cv: float = 1.0) -> Workload:
@@ -37,12 +37,14 @@ def workload(requests: int = 400, rate: float = 3.0, seed: int = 0, cv: float = 
     return draw_workload(options).at_rate(rate)
 
 
-def served(work: Workload, replicas: int, policy: ContinuousPolicy = PIECES, *, least_loaded: bool = True) -> Outcome:
+def served(
+    work: Workload, replicas: int, policy: ContinuousPolicy = PIECES, *, least_loaded: bool = True
+) -> SimulationOutcome:
     make = partial(ContinuousMachine, costs=COSTS, policy=policy)
     return simulate_replicas(work, replicas, make, ignore, least_loaded=least_loaded)
 
 
-@pytest.mark.parametrize("policy", [GAPS, PIECES], ids=["gaps", "pieces"])
+@pytest.mark.parametrize("policy", [GAPS, PIECES], ids=["gaps", "parts"])
 @pytest.mark.parametrize("seed", range(3))
 def test_requests_that_are_given_to_a_machine_one_by_one_are_served_as_if_they_had_been_known(
     policy: ContinuousPolicy, seed: int
@@ -55,7 +57,7 @@ def test_requests_that_are_given_to_a_machine_one_by_one_are_served_as_if_they_h
     assert given.user_s == pytest.approx(known.user_s)
 
 
-@pytest.mark.parametrize("policy", [GAPS, PIECES], ids=["gaps", "pieces"])
+@pytest.mark.parametrize("policy", [GAPS, PIECES], ids=["gaps", "parts"])
 def test_in_turn_each_machine_has_every_third_request(policy: ContinuousPolicy) -> None:
     work = workload()
     outcome = served(work, 3, policy, least_loaded=False)

@@ -8,8 +8,8 @@ import pytest
 
 from wse.serving.events import Job, chunks, passes, run
 from wse.serving.pipelining import cycles_between_passes
-from wse.serving.route import Visit, alone_cycles, slowest
-from wse.serving.simulation.pass_costs import Piece
+from wse.serving.route import Visit, alone_cycles, busiest_server
+from wse.serving.simulation.pass_costs import PromptPart
 from wse.serving.simulation.staged_costs import ChunkGrid, DecodeGrid, PassTime, StagedCosts
 
 ROUTE = (Visit(0, 3.0, 0.5), Visit(1, 5.0, 0.5), Visit(2, 4.0, 2.0))
@@ -17,7 +17,7 @@ CHUNK = (Visit(0, 6.0, 0.5), Visit(1, 9.0, 0.5), Visit(2, 7.0, 2.0))
 
 
 def time_of(route: tuple[Visit, ...], factor: float = 1.0) -> PassTime:
-    return PassTime(factor * alone_cycles(route), factor * slowest(route)[1])
+    return PassTime(factor * alone_cycles(route), factor * busiest_server(route)[1])
 
 
 ONE = time_of(ROUTE)
@@ -32,7 +32,7 @@ def costs(slots: int = 1) -> StagedCosts:
         decode=DecodeGrid(slots=slots, contexts=(0, 100), passes=passes[slots]),
         prefill=ChunkGrid(chunk_tokens=8, chunks=(FIRST, FIRST, LAST), last_tokens=(2, 8), lasts=(REST, (FIRST, LAST))),
         kv_capacity_tokens=1000,
-        most_users=16,
+        max_users=16,
     )
 
 
@@ -60,29 +60,29 @@ def test_rounds_between_contexts_are_on_a_line() -> None:
 
 def test_chunks_behind_each_other_end_as_the_events_say() -> None:
     """Two whole chunks: the work of the slowest stage for both, then what the last takes beyond it."""
-    piece = Piece(16, 0)
+    part = PromptPart(16, 0)
     equal = replace(
         costs(), prefill=ChunkGrid(chunk_tokens=8, chunks=(FIRST,), last_tokens=(8,), lasts=((FIRST, FIRST),))
     )
     ended = run(chunks([CHUNK, CHUNK]))[-1]
-    assert equal.round_s(0, 0, [piece]) + equal.drain_s(piece) == pytest.approx(ended)
+    assert equal.round_s(0, 0, [part]) + equal.drain_s(part) == pytest.approx(ended)
 
 
 def test_a_short_last_chunk_waits_for_the_one_before_it() -> None:
     """It takes no less than that one through the stages, in each of which it works for a shorter time."""
     short = tuple(visit._replace(busy_cycles=visit.busy_cycles / 4) for visit in CHUNK)
-    piece, ended = Piece(18, 0), run(chunks([CHUNK, CHUNK, short]))[-1]
+    part, ended = PromptPart(18, 0), run(chunks([CHUNK, CHUNK, short]))[-1]
     equal = replace(
         costs(), prefill=ChunkGrid(chunk_tokens=8, chunks=(FIRST,), last_tokens=(2, 8), lasts=(REST, (FIRST, FIRST)))
     )
-    assert equal.round_s(0, 0, [piece]) + equal.drain_s(piece) == pytest.approx(ended, rel=0.05)
+    assert equal.round_s(0, 0, [part]) + equal.drain_s(part) == pytest.approx(ended, rel=0.05)
 
 
 def test_prompts_in_a_round_take_the_time_that_streams_leave() -> None:
     """A chunk beside one stream, whose stages are mostly idle, does not lengthen its round; beside four it does."""
-    assert costs().round_s(1, 0, [Piece(8, 0)]) == ONE.latency_s == 15.0
-    assert costs().work_s(1, 0, [Piece(8, 0)]) == 5.0 + 9.0
-    assert costs().round_s(4, 0, [Piece(8, 0)]) == costs().work_s(4, 0, [Piece(8, 0)]) == 4 * 5.0 + 9.0
+    assert costs().round_s(1, 0, [PromptPart(8, 0)]) == ONE.latency_s == 15.0
+    assert costs().work_s(1, 0, [PromptPart(8, 0)]) == 5.0 + 9.0
+    assert costs().round_s(4, 0, [PromptPart(8, 0)]) == costs().work_s(4, 0, [PromptPart(8, 0)]) == 4 * 5.0 + 9.0
     jobs = passes(ROUTE, 4, 40)  # and a chunk in each turn, behind the fourth stream
     jobs = [job for turn in range(40) for job in (*jobs[4 * turn : 4 * turn + 4], Job(CHUNK))]
     numbers = [number for number, job in enumerate(jobs) if job.route is CHUNK]
@@ -92,20 +92,20 @@ def test_prompts_in_a_round_take_the_time_that_streams_leave() -> None:
         kept.append(Job(job.route, predecessor=before))
     ended = run(kept)
     turns = [ended[number] for number in numbers]
-    assert (turns[-1] - turns[-11]) / 10 == pytest.approx(costs().round_s(4, 0, [Piece(8, 0)]))
+    assert (turns[-1] - turns[-11]) / 10 == pytest.approx(costs().round_s(4, 0, [PromptPart(8, 0)]))
 
 
 def test_a_shorter_last_chunk_is_between_lengths_and_contexts() -> None:
     plain = costs()
-    assert plain.piece_busy_s(Piece(2, 0)) == REST[0].busy_s
-    assert plain.piece_busy_s(Piece(2, 16)) == REST[1].busy_s
-    assert plain.piece_busy_s(Piece(5, 0)) == pytest.approx((REST[0].busy_s + FIRST.busy_s) / 2)
-    assert plain.piece_busy_s(Piece(18, 0)) == pytest.approx(2 * FIRST.busy_s + REST[1].busy_s)
-    assert plain.piece_busy_s(Piece(8, 16)) == LAST.busy_s
-    assert plain.drain_s(Piece(24, 0)) == LAST.latency_s - LAST.busy_s
+    assert plain.part_busy_s(PromptPart(2, 0)) == REST[0].busy_s
+    assert plain.part_busy_s(PromptPart(2, 16)) == REST[1].busy_s
+    assert plain.part_busy_s(PromptPart(5, 0)) == pytest.approx((REST[0].busy_s + FIRST.busy_s) / 2)
+    assert plain.part_busy_s(PromptPart(18, 0)) == pytest.approx(2 * FIRST.busy_s + REST[1].busy_s)
+    assert plain.part_busy_s(PromptPart(8, 16)) == LAST.busy_s
+    assert plain.drain_s(PromptPart(24, 0)) == LAST.latency_s - LAST.busy_s
 
 
 def test_pieces_of_a_prompt_are_together_the_whole() -> None:
-    parts = (Piece(8, 0, ends=False), Piece(8, 8, ends=False), Piece(5, 16))
-    busy = sum(costs().piece_busy_s(part) for part in parts)
-    assert busy == pytest.approx(costs().piece_busy_s(Piece(21, 0)))
+    parts = (PromptPart(8, 0, ends=False), PromptPart(8, 8, ends=False), PromptPart(5, 16))
+    busy = sum(costs().part_busy_s(part) for part in parts)
+    assert busy == pytest.approx(costs().part_busy_s(PromptPart(21, 0)))

@@ -52,6 +52,6 @@ def test_bursts_come_at_once() -> None:
 def test_capacity_is_the_rate_of_a_server_that_never_waits() -> None:
     """A single server with services of 2 s on average."""
     work = draw_workload(drawn(requests=500, prompt_tokens=1, new_tokens=11, length_cv=0.0))
-    policy = ContinuousPolicy(most_users=1, prompt_tokens=1)
+    policy = ContinuousPolicy(max_users=1, prompt_tokens=1)
     rate = capacity_requests_per_s(work, 1, lambda held: simulate_continuous(held, PlainCosts(pass_s=0.2), policy))
     assert rate == pytest.approx(0.5, rel=0.01)

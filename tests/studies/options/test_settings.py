@@ -61,7 +61,7 @@ def test_every_command_that_takes_a_wafer_takes_settings(request_type: type) -> 
         (("wafer.clock_hz=fast",), r"wafer.clock_hz=fast: give a number, in Hz or with one of Hz, kHz, MHz, GHz, or"),
         (("wafer.clock_hz=1GB",), r"wafer.clock_hz=1GB: give a number, in Hz"),
         (("wafer.hop_cycles=1.5",), r"wafer: hop_cycles = 1.5: give a whole number from 1"),
-        (("wafer.hop_cycles=x1.3",), r"wafer.hop_cycles = 1 x 1.3 is 1.3, which is no whole number; give a"),
+        (("wafer.hop_cycles=x1.3",), r"wafer.hop_cycles = 1 x 1.3 is 1.3, which is not a whole number; give a"),
         (("wafer.clock_hz=x1e9",), r"clock_hz = .*: give a number from 1,000 to"),
         (("wafer.clock_hz=x2", "wafer.clock_hz=x3"), r"--set wafer.clock_hz: is given twice; keep one"),
         (("wafer.sram_bytes_per_pe=x0.01",), r"runtime and task table take"),

@@ -165,9 +165,9 @@ def with_bit_flipped(data: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda data: b"Once upon a time", "is no checkpoint of a run (.*claims a header of"),
-        (lambda data: data[:-8], "is no checkpoint of a run"),
-        (lambda data: data.replace(b'"program"', b'"progran"'), r"is no checkpoint of a run \(has no digest"),
+        (lambda data: b"Once upon a time", "is not a checkpoint of a run (.*claims a header of"),
+        (lambda data: data[:-8], "is not a checkpoint of a run"),
+        (lambda data: data.replace(b'"program"', b'"progran"'), r"is not a checkpoint of a run \(has no digest"),
         (with_bit_flipped, "is damaged .its arrays are not those of its digest.; give another name"),
         (with_arrays(kept=None), "is damaged .'kept'."),
         (with_arrays(**{"state.links": None}), "is damaged .links: is missing, needed: int64"),

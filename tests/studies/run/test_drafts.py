@@ -168,7 +168,7 @@ def test_a_draft_model_is_timed_as_it_runs(models: dict[str, Path]) -> None:
     text += (*second.tokens, 6)
     third = drafter.propose(text, 3)
     assert third.cycles == pytest.approx(passes(13, 14, 15) + ways), "the last of a draft ran while it was verified"
-    assert [one.beside_cycles for one in (first, second, third)] == [passes(10), passes(12), passes(16)]
+    assert [one.overlapped_cycles for one in (first, second, third)] == [passes(10), passes(12), passes(16)]
     assert drafter.passes == 12
     fresh = make_drafter(target, program, (prepared, own))
     assert fresh is not None

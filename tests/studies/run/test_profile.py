@@ -78,7 +78,7 @@ def test_tokens_are_those_of_a_run_that_is_not_timed(result: RunResult) -> None:
 
 @pytest.mark.parametrize(
     ("path", "message"),
-    [("flame.txt", "which ends in .json"), ("missing/flame.json", "is no folder; make it")],
+    [("flame.txt", "which ends in .json"), ("missing/flame.json", "is not a folder; make it")],
 )
 def test_a_path_that_cannot_be_is_refused_before_the_run(tmp_path: Path, path: str, message: str) -> None:
     asked = make_request(RunRequest, model="no such model", profile=True, profile_output=tmp_path / path)

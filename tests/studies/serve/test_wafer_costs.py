@@ -11,7 +11,7 @@ from wse.compiler.options import REPORT
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import Compilation
 from wse.program.program import Program
-from wse.serving.simulation.pass_costs import Piece
+from wse.serving.simulation.pass_costs import PromptPart
 from wse.serving.simulation.staged_costs import StagedCosts
 from wse.studies.compile.choose import compile_with_remedies
 from wse.studies.estimate.drafts.drafting import VerifyPasses
@@ -81,8 +81,8 @@ def test_prompts_take_the_chunks_of_the_program(
         fabric = for_prompts(prepared, compilation, (prompt,), costs.chunk_tokens)
         cycles = sum(fabric.prefill_cost(index).cycles for index in range(len(fabric.program.prefill)))
         seconds_alone = cycles / prepared.wafer.clock_hz - costs.host_s / 2
-        piece = Piece(prompt, 0)
-        seconds = costs.round_s(0, 0, [piece]) + costs.drain_s(piece)
+        part = PromptPart(prompt, 0)
+        seconds = costs.round_s(0, 0, [part]) + costs.drain_s(part)
         assert seconds == pytest.approx(seconds_alone, rel=0.03 if prompt % costs.chunk_tokens else 1e-9)
 
 

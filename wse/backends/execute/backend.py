@@ -120,13 +120,13 @@ class CheckpointableBackend(Backend, Protocol):
     streams: Streams
     passes_at_once: int
 
-    def prefill(self, *prompts: Sequence[int], first: int = 0, last: int | None = None) -> Iterator[int]:
+    def prefill(self, *prompts: Sequence[int], first_phase: int = 0, end_phase: int | None = None) -> Iterator[int]:
         """Run each user's prompt chunk by chunk; yield the index of each finished phase.
 
         Args:
             prompts: Token ids of each user's prompt.
-            first: Index of the first prefill phase to run.
-            last: Index after the last prefill phase to run; None runs all remaining phases.
+            first_phase: Index of the first prefill phase to run.
+            end_phase: Index after the last prefill phase to run; None runs all remaining phases.
         """
 
     def state(self) -> dict[str, npt.NDArray[Any]]:

@@ -155,18 +155,18 @@ class Engine:
         """Return the cache slots that a user occupies on the fullest row of each stage."""
         return self.caches.slots(user)
 
-    def prefill(self, *prompts: Sequence[int], first: int = 0, last: int | None = None) -> Iterator[int]:
+    def prefill(self, *prompts: Sequence[int], first_phase: int = 0, end_phase: int | None = None) -> Iterator[int]:
         """Run each user's prompt chunk by chunk.
 
         Args:
             prompts: Token ids of each user's prompt.
-            first: Index of the first prefill phase to run.
-            last: Index after the last prefill phase to run; None runs all remaining phases.
+            first_phase: Index of the first prefill phase to run.
+            end_phase: Index after the last prefill phase to run; None runs all remaining phases.
 
         Yields:
             The index of each phase when it has finished.
         """
-        for index, phase in islice(enumerate(self.program.prefill), first, last):
+        for index, phase in islice(enumerate(self.program.prefill), first_phase, end_phase):
             self.run(self.begin(index, chunk_of(phase, prompts)))
             yield index
 

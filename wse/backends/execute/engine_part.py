@@ -20,7 +20,7 @@ from wse.arrays import F64, I64
 from wse.backends.execute.bind import BoundPhase
 from wse.backends.execute.engine import Engine
 from wse.backends.execute.outputs import Values
-from wse.backends.execute.segments import Segment, segments
+from wse.backends.execute.segments import StepSegment, segments
 from wse.backends.execute.streams import Draw
 from wse.backends.execute.tiles import Source
 from wse.models.spec import ModelSpec
@@ -160,7 +160,7 @@ class EnginePart:
         return lambda logits: self._drawn_ids[user]
 
 
-def _calls_of(bound: BoundPhase, segment: Segment) -> BoundPhase:
+def _calls_of(bound: BoundPhase, segment: StepSegment) -> BoundPhase:
     """Return the calls of one segment.
 
     The last segment of a wafer includes the link loads of the whole pass.

@@ -61,7 +61,7 @@ Outputs of other ops depend on the choice of experts, or alternate between rows 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class OutputPart:
     """Location of a part of an op's output.
 
     Attributes:
@@ -109,7 +109,9 @@ def shape_of(op: Op, spec: ModelSpec) -> tuple[int, ...]:
             return (spec.hidden_size,)
 
 
-def parts_of(program: Program, spec: ModelSpec, phase: Phase, op: Op, steps: Sequence[int], slots: Slots) -> list[Part]:
+def parts_of(
+    program: Program, spec: ModelSpec, phase: Phase, op: Op, steps: Sequence[int], slots: Slots
+) -> list[OutputPart]:
     """Return the parts of an op's output that its steps in a phase compute.
 
     The result is empty for a norm that is merged into a product, and for queries whose norms are
@@ -136,7 +138,7 @@ def parts_of(program: Program, spec: ModelSpec, phase: Phase, op: Op, steps: Seq
     address, views = kernel.by_name(_operands(phase, step, slots)), kernel.views
     axis, cuts = _cuts(program, spec, op, stage, on_mesh=phase.on_mesh and not at_the_end(op))
     return [
-        Part(ready_step=steps[-1], stage=stage, view=views[name], address=address[name], cut=cut, axis=axis)
+        OutputPart(ready_step=steps[-1], stage=stage, view=views[name], address=address[name], cut=cut, axis=axis)
         for name, cut in zip(kernels[int(phase.steps.code[step])], cuts, strict=True)
     ]
 
@@ -186,9 +188,9 @@ def _outputs_of(program: Program, stage: int, tensor: str) -> I32:
     return next(part.inner for tile in tiles for part in tile.parts if part.tensor in names and part.outer is not None)
 
 
-def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: Slots) -> list[Part]:
+def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: Slots) -> list[OutputPart]:
     """Return the parts of the logits, chunk by chunk, on the row where they are summed."""
-    parts: dict[int, Part] = {}
+    parts: dict[int, OutputPart] = {}
     argmax, logits = kernel_named("argmax_fold"), is_of_type(phase.steps, LogitsOut)
     tokens = 1 if phase.name == "prefill" else phase.tokens
     for step in steps:
@@ -204,7 +206,7 @@ def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: Slots) 
         else:
             continue
         cut = padded_blocks(program.vocab_size, program.stages[stage].cols)[:, first : first + n]
-        part = Part(
+        part = OutputPart(
             ready_step=step - 1, stage=stage, view=view, address=address, cut=cut, axis=ROWS, line=program.root_row
         )
         parts.setdefault(first, part)

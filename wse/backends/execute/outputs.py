@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from wse.arrays import I32
 from wse.backends.execute.arena import Arena
-from wse.backends.execute.op_outputs import Part, at_the_end, parts_of, shape_of
+from wse.backends.execute.op_outputs import OutputPart, at_the_end, parts_of, shape_of
 from wse.backends.execute.streams import Call
 from wse.models.graph import PARTS_MARK, op_graph, ops_in_order
 from wse.models.spec import ModelSpec
@@ -86,7 +86,7 @@ class Outputs:
             calls[max(part.ready_step for part in parts)].append((self._report, (index, values.reshape(shape))))
         return calls
 
-    def _read(self, part: Part, tokens_by_row: I32 | None, values: Values) -> None:
+    def _read(self, part: OutputPart, tokens_by_row: I32 | None, values: Values) -> None:
         """Copy the features of one part of an output to its place.
 
         Args:

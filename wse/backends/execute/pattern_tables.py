@@ -73,7 +73,7 @@ def senders_of(schedule: LineSchedule) -> I32 | None:
 
     The result is None if words are combined, divided into parts, or if a PE receives from two PEs.
     The caller must ensure that no PE sends from an address where other words arrive; otherwise the
-    pattern is no exchange.
+    pattern is not an exchange.
     """
     source, target, arrival = schedule.messages.T
     if schedule.parts > 1 or not np.isin(arrival, (Arrival.REPLACE, Arrival.COPY, Arrival.DROP)).all():

@@ -69,7 +69,7 @@ class PeContents:
             if first < read_step and self._is_overwritten(buffer, same_steps, read_step):
                 read_step -= 1
             for place in self._places:
-                if buffer.stage in self._arenas and holds(self._program, buffer, place):
+                if buffer.stage in self._arenas and has_buffer(self._program, buffer, place):
                     calls.setdefault(read_step, []).append((self._read, (place, index)))
         return calls
 
@@ -104,7 +104,7 @@ def readable_buffers(program: Program) -> list[tuple[int, Buffer]]:
     return [(index, buffer) for index, buffer in enumerate(program.buffers) if buffer.element in STORAGE]
 
 
-def holds(program: Program, buffer: Buffer, place: PePlace) -> bool:
+def has_buffer(program: Program, buffer: Buffer, place: PePlace) -> bool:
     """Return True if a buffer is in the SRAM of a PE."""
     stage = program.stages[buffer.stage]
     rect = stage.rect

@@ -16,7 +16,7 @@ from wse.program.transfers.transfer_types import TRANSFERS, operand_index
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Segment:
+class StepSegment:
     """Consecutive steps of a phase on one wafer.
 
     Attributes:
@@ -41,7 +41,7 @@ class Segment:
     logits_out: bool = False
 
 
-def segments(program: Program, steps: Steps) -> tuple[Segment, ...]:
+def segments(program: Program, steps: Steps) -> tuple[StepSegment, ...]:
     """Return the segments of the phases with the given steps, in the order of the steps.
 
     1. A segment ends if the next step is on another wafer, or brings in ids that the host sampled.
@@ -51,14 +51,14 @@ def segments(program: Program, steps: Steps) -> tuple[Segment, ...]:
     Raises:
         WseBug: A region spans wafers, or words cross in a loop.
     """
-    found = list[Segment]()
+    found = list[StepSegment]()
     arriving: defaultdict[int, list[int]] = defaultdict(list)
     begun_wafers: set[int] = set()
 
-    def begin(wafer: int, *, draws: bool = False) -> Segment:
+    def begin(wafer: int, *, draws: bool = False) -> StepSegment:
         """Append a segment for a wafer."""
         receives, begins = tuple(arriving.pop(wafer, ())), wafer not in begun_wafers
-        found.append(Segment(wafer=wafer, receives=receives, begins=begins, draws=draws))
+        found.append(StepSegment(wafer=wafer, receives=receives, begins=begins, draws=draws))
         begun_wafers.add(wafer)
         return found[-1]
 
@@ -87,7 +87,7 @@ def segments(program: Program, steps: Steps) -> tuple[Segment, ...]:
     return tuple(found)
 
 
-def may_overlap(program: Program, steps: Steps, found: Sequence[Segment]) -> bool:
+def may_overlap(program: Program, steps: Steps, found: Sequence[StepSegment]) -> bool:
     """Return True if a pass may begin on a wafer before the previous pass has ended there.
 
     This is so if no later segment of the wafer reads a cache, or a buffer that an earlier segment
@@ -114,7 +114,7 @@ def may_overlap(program: Program, steps: Steps, found: Sequence[Segment]) -> boo
     return True
 
 
-def _is_cut(found: Sequence[Segment], wafer: int) -> bool:
+def _is_cut(found: Sequence[StepSegment], wafer: int) -> bool:
     """Return True if a step on a wafer must begin a new segment."""
     return not found or found[-1].wafer != wafer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from wse.backends.wavelet.flatten import Tables
-from wse.backends.wavelet.machine import Machine
+from wse.backends.wavelet.machine import WaveletMachine
 from wse.backends.wavelet.wiring import INTO_PE
 from wse.errors import Deadlock
 from wse_kernels import wavelet as k
@@ -14,7 +14,7 @@ MAX_NAMED: Final = 8
 SIDES: Final = ("from north", "from east", "from south", "from west", "out of the PE", "into the PE")
 
 
-def check_finished(machine: Machine, table: Tables) -> None:
+def check_finished(machine: WaveletMachine, table: Tables) -> None:
     """Raise Deadlock unless every operation has ended and every queue is empty."""
     stuck = [i for i, row in enumerate(table.threads) if row[k.CURRENT] != row[k.LAST]]
     full = [i for i, row in enumerate(table.queues) if row[k.TAIL] != row[k.HEAD]]
@@ -113,7 +113,7 @@ class _Waits:
         return []
 
 
-def _describe(machine: Machine, table: Tables, nodes: list[int]) -> str:
+def _describe(machine: WaveletMachine, table: Tables, nodes: list[int]) -> str:
     """Return the PEs and colours of some nodes as text, at most MAX_NAMED of them."""
     names: dict[str, None] = {}
     for node in nodes:

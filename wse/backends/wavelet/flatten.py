@@ -12,7 +12,7 @@ import numpy as np
 
 from wse.arrays import I32, I64
 from wse.backends.wavelet.components import components, spans
-from wse.backends.wavelet.machine import Machine
+from wse.backends.wavelet.machine import WaveletMachine
 from wse.backends.wavelet.wiring import INTO_PE, NONE, SIDES, Wiring
 from wse_kernels import wavelet as k
 
@@ -42,7 +42,7 @@ class Tables:
     op_order: I32
 
 
-def tables(machine: Machine, *, shuffle: int | None = None) -> Tables:
+def tables(machine: WaveletMachine, *, shuffle: int | None = None) -> Tables:
     """Return the arrays of a machine for the kernel.
 
     Args:
@@ -59,7 +59,7 @@ def tables(machine: Machine, *, shuffle: int | None = None) -> Tables:
 class _Flattening:
     """Converter from a Machine to the arrays of the simulation kernel."""
 
-    def __init__(self, machine: Machine, shuffle: int | None) -> None:
+    def __init__(self, machine: WaveletMachine, shuffle: int | None) -> None:
         self.wiring = Wiring(machine)
         self._renumber(shuffle)
 

@@ -25,7 +25,7 @@ from functools import partial
 import numpy as np
 
 from wse.arrays import I32, Bools
-from wse.backends.wavelet.machine import STEP, Machine, Operation, Port, SwitchPosition
+from wse.backends.wavelet.machine import STEP, Operation, Port, SwitchPosition, WaveletMachine
 from wse.backends.wavelet.plan import Flow, Plan, plan_line, plan_plane
 from wse_mappings.plane import PlaneSchedule
 from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
@@ -79,7 +79,7 @@ class Lines:
         copies: (PEs, source, target, words) of words that PEs copy for themselves.
     """
 
-    machine: Machine
+    machine: WaveletMachine
     gap_cycles: int
     relay_cycles: int = 0
     add_cycles: int = 0

@@ -111,7 +111,7 @@ class OperationBlock:
 
 
 @dataclass(slots=True)
-class Machine:
+class WaveletMachine:
     """A region of ``rows`` x ``cols`` PEs with ``memory_words`` float32 words each.
 
     The threads of a PE run at the same time. The operations of a thread run in order. If two

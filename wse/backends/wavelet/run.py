@@ -12,7 +12,7 @@ import numpy.typing as npt
 from wse.arrays import F32, I32, I64
 from wse.backends.wavelet.deadlock import check_finished
 from wse.backends.wavelet.flatten import Tables, tables
-from wse.backends.wavelet.machine import STEP, Machine, Port
+from wse.backends.wavelet.machine import STEP, Port, WaveletMachine
 from wse.errors import BadInput
 from wse.hardware.spec import burst_words
 from wse_kernels import wavelet as k
@@ -57,7 +57,12 @@ class MachineRun:
 
 
 def run(
-    machine: Machine, memory: F32 | None = None, *, workers: int = 1, log: bool = False, shuffle: int | None = None
+    machine: WaveletMachine,
+    memory: F32 | None = None,
+    *,
+    workers: int = 1,
+    log: bool = False,
+    shuffle: int | None = None,
 ) -> MachineRun:
     """Simulate every operation of a machine.
 
@@ -89,7 +94,7 @@ def run(
     return _result(machine, table, values, visits, events)
 
 
-def execute(machine: Machine, table: Tables, memory: F32, workers: int, log: int = 0) -> tuple[int, I32]:
+def execute(machine: WaveletMachine, table: Tables, memory: F32, workers: int, log: int = 0) -> tuple[int, I32]:
     """Run the kernel on the tables, which it changes.
 
     Args:
@@ -136,7 +141,7 @@ def execute(machine: Machine, table: Tables, memory: F32, workers: int, log: int
     return int(counts[2]), events[: counts[1]]
 
 
-def _result(machine: Machine, table: Tables, memory: F32, visits: int, events: I32) -> MachineRun:
+def _result(machine: WaveletMachine, table: Tables, memory: F32, visits: int, events: I32) -> MachineRun:
     """Return the results of a simulation from the tables."""
     shape = (machine.rows, machine.cols)
     pe_cycles = np.zeros(machine.rows * machine.cols, np.int32)
@@ -161,7 +166,7 @@ def _result(machine: Machine, table: Tables, memory: F32, visits: int, events: I
     )
 
 
-def _moves(machine: Machine, table: Tables, events: I32) -> I32:
+def _moves(machine: WaveletMachine, table: Tables, events: I32) -> I32:
     """Convert events to moves of wavelets.
 
     An event has the queues that a wavelet enters and leaves. A move has the router that it leaves.

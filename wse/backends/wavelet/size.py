@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wse.backends.wavelet.machine import Machine
+from wse.backends.wavelet.machine import WaveletMachine
 from wse.errors import BadInput
 from wse.hardware.spec import WaferSpec
 from wse.program.phase import Phase
@@ -27,14 +27,14 @@ def check_size(program: Program, wafer: WaferSpec) -> None:
     for phase in program.phases:
         check_fixed(phase)
     for stage in program.stages:
-        Machine(wafer, stage.rect.rows, stage.rect.cols, 1)
+        WaveletMachine(wafer, stage.rect.rows, stage.rect.cols, 1)
     for phase in program.phases:
         for step in np.flatnonzero(phase.steps.kind == StepKind.TRANSFER).tolist():
             transfer = transfer_of(program, phase, step, program.cache_slots(0))
             if transfer.leaves_wafer or not isinstance(transfer.messages, Translation):
                 continue
             box = bounding_rect(transfer.site.placed_stage.rect, program.stages[transfer.messages.target_stage].rect)
-            Machine(wafer, box.rows, box.cols, 1)
+            WaveletMachine(wafer, box.rows, box.cols, 1)
 
 
 def check_fixed(phase: Phase) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from wse.arrays import I32, I64
 from wse.backends.wavelet.lines import Lines
-from wse.backends.wavelet.machine import Machine
+from wse.backends.wavelet.machine import WaveletMachine
 from wse.backends.wavelet.run import run
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.isa.pe_costs import PeCosts
@@ -141,12 +141,12 @@ class StepRuns:
             self.runs_by_key[key] = self._run(machine)
         return self.runs_by_key[key]
 
-    def _machine(self, start: I32, memory_words: int) -> Machine:
+    def _machine(self, start: I32, memory_words: int) -> WaveletMachine:
         """Return a machine without routes and operations."""
         rows, cols = start.shape
-        return Machine(self.wafer, rows, cols, memory_words, start)
+        return WaveletMachine(self.wafer, rows, cols, memory_words, start)
 
-    def _lines(self, machine: Machine, *, main: int = 0, add: int | None = None) -> Lines:
+    def _lines(self, machine: WaveletMachine, *, main: int = 0, add: int | None = None) -> Lines:
         """Return a builder of patterns.
 
         If ``add`` is given, messages are stored and awaited, and then added in ``add`` cycles.
@@ -155,7 +155,7 @@ class StepRuns:
         relay = self.software.relay_cycles
         return Lines(machine=machine, gap_cycles=gap, relay_cycles=relay, add_cycles=add or 0, main=main)
 
-    def _run(self, machine: Machine) -> StepRun:
+    def _run(self, machine: WaveletMachine) -> StepRun:
         """Simulate a machine and return the results that depend on the step only."""
         result = run(machine, workers=self.workers, log=self.log)
         return StepRun(result.pe_cycles, result.link_words, result.moves)

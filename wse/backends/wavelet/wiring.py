@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from wse.arrays import I32, I64
-from wse.backends.wavelet.machine import Machine, OperationBlock, Port
+from wse.backends.wavelet.machine import OperationBlock, Port, WaveletMachine
 from wse.errors import BadInput
 from wse_mappings.schedule import Arrival
 
@@ -55,7 +55,7 @@ class Wiring:
         shares_link: bool ``[queues]``, True if another queue may send over the same link.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: WaveletMachine) -> None:
         self.machine = machine
         self._positions()
         self._queues()

@@ -1,7 +1,7 @@
 """Builder of one phase: collects symbolic steps in blocks, with loops and overlap groups.
 
 The steps of an overlap group run at the same time. Before a block is closed, rewrites may change
-its steps in a `Draft`.
+its steps in a `BlockSteps`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Operand = SymAddress | SymNumber | SymBuffer | int
 
 
 @dataclass(slots=True, kw_only=True)
-class Draft:
+class BlockSteps:
     """The steps of a block while rewrites replace, remove and add steps.
 
     Attributes:
@@ -65,7 +65,7 @@ class PhaseBuilder:
 
     Attributes:
         rows: Rows of the region of each stage.
-        rewrite: Function that rewrites the Draft of a block before the block is closed; None for no
+        rewrite: Function that rewrites the steps of a block before the block is closed; None for no
             rewriting.
         joins: Function that returns whether a step can run in the same task as the step before it,
             on the same stage.
@@ -76,7 +76,7 @@ class PhaseBuilder:
 
     def __init__(self, rows: Sequence[int]) -> None:
         self.rows = rows
-        self.rewrite: Callable[[Draft], None] | None = None
+        self.rewrite: Callable[[BlockSteps], None] | None = None
         self.joins: Callable[[SymStep, SymStep], bool] = lambda previous_step, step: False
         self.stage = 0
         self.op = 0
@@ -100,25 +100,25 @@ class PhaseBuilder:
         """
         if self.rewrite is None or not self._steps:
             return
-        draft = Draft(
+        block_steps = BlockSteps(
             steps=self._steps, iterations=[iterations for _, _, iterations in self._loops], groups=self._groups
         )
         stage, self.stage = self.stage, self._stage_of_block
-        self.rewrite(draft)
+        self.rewrite(block_steps)
         self.stage = stage
         loops, loops_over_users = self._loops, self._over_users
         steps_of_loop: dict[int, list[int]] = {}
-        for index, step in enumerate(draft.steps):
+        for index, step in enumerate(block_steps.steps):
             if step.loop >= 0:
                 steps_of_loop.setdefault(step.loop, []).append(index)
         new_index = {loop: i for i, loop in enumerate(steps_of_loop)}
         self._steps = [
             step if new_index.get(step.loop, -1) == step.loop else step.copy_with(loop=new_index[step.loop])
-            for step in draft.steps
+            for step in block_steps.steps
         ]
-        self._loops = [(steps[0], steps[-1] + 1, draft.iterations[loop]) for loop, steps in steps_of_loop.items()]
+        self._loops = [(steps[0], steps[-1] + 1, block_steps.iterations[loop]) for loop, steps in steps_of_loop.items()]
         self._over_users = {new_index[loop] for loop in loops_over_users if loop in new_index and loop < len(loops)}
-        self._groups = draft.groups
+        self._groups = block_steps.groups
 
     def close(self, requests: Iterable[SymBuffer] = ()) -> Block:
         """End the current block and add it to the runs, if it has steps.

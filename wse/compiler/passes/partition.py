@@ -16,11 +16,11 @@ from itertools import groupby
 from wse.compiler.demand import demand_of
 from wse.compiler.options import MODEL, THIN_GEMM
 from wse.compiler.state import StagePlan, State
-from wse.compiler.strategies import shares_of
+from wse.compiler.strategies import layers_of_regions
 from wse.errors import BadInput, BadMesh
 from wse.models.graph import PartsOfLayers, op_graph
 from wse_mappings.region_shapes import region_shapes
-from wse_mappings.strategies.strategy import Demand, Layout, Share
+from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers
 
 
 def partition(state: State) -> State:
@@ -56,44 +56,44 @@ def plan_stages(state: State) -> State:
         block_parts=choice.block_parts,
     )
     demand = demand_of(spec, state.wafer, options)
-    shares = shares_of(demand, layout)  # 1
-    regions = [share for share in shares if not share.experts]
+    region_layers = layers_of_regions(demand, layout)  # 1
+    regions = [region for region in region_layers if not region.experts]
     _check_layers(state, regions)
     shapes = _shapes(state, demand, layout, regions)  # 2
     model = options.scope == MODEL  # 3
     head_stage = 0 if spec.tied_embedding else len(regions) - 1
     plans = [
         StagePlan(
-            wafer=share.wafer,
-            band=share.band,
+            wafer=region.wafer,
+            band=region.band,
             rows=rows,
             cols=cols,
-            first_layer=share.first_layer,
-            last_layer=share.last_layer,
+            first_layer=region.first_layer,
+            last_layer=region.last_layer,
             has_embedding=model and index == 0,
             has_head=model and index == head_stage,
-            span=share.wafers,
-            corner=None if share.rect is None else (share.rect.row, share.rect.col),
-            first_part=share.first_part,
-            last_part=share.last_part,
+            span=region.wafers,
+            corner=None if region.rect is None else (region.rect.row, region.rect.col),
+            first_part=region.first_part,
+            last_part=region.last_part,
         )
-        for index, (share, (rows, cols)) in enumerate(zip(regions, shapes, strict=True))
+        for index, (region, (rows, cols)) in enumerate(zip(regions, shapes, strict=True))
     ]
     plans += [  # 4
         StagePlan(
-            wafer=share.wafer,
+            wafer=region.wafer,
             band=plans[0].band,
             rows=plans[0].rows,
             cols=plans[0].cols,
-            first_layer=share.first_layer,
-            last_layer=share.last_layer,
+            first_layer=region.first_layer,
+            last_layer=region.last_layer,
             has_embedding=False,
             has_head=False,
-            span=share.wafers,
+            span=region.wafers,
             experts=True,
         )
-        for share in shares
-        if share.experts
+        for region in region_layers
+        if region.experts
     ]
     return replace(state, plans=tuple(plans))
 
@@ -109,17 +109,17 @@ def placed_parts(plans: Sequence[StagePlan]) -> PartsOfLayers:
     )
 
 
-def _check_layers(state: State, regions: Sequence[Share]) -> None:
+def _check_layers(state: State, regions: Sequence[RegionLayers]) -> None:
     """Check that the regions contain every layer once and in order, on existing wafers.
 
     Raises:
         BadInput: A layer is missing, duplicated or out of order, or a wafer does not exist.
     """
-    ends = [(0, 0), *(share.layers.next for share in regions)]
-    in_order = all((share.first_layer, share.first_part) == end for share, end in zip(regions, ends, strict=False))
-    on_wafers = all(0 <= share.wafer <= state.options.wafers - share.wafers for share in regions)
+    ends = [(0, 0), *(region.layers.next for region in regions)]
+    in_order = all((region.first_layer, region.first_part) == end for region, end in zip(regions, ends, strict=False))
+    on_wafers = all(0 <= region.wafer <= state.options.wafers - region.wafers for region in regions)
     if not in_order or ends[-1] != (state.spec.layer_count, 0) or not on_wafers:
-        stages = ", ".join(f"{share.first_layer} to {share.last_layer} on {share.wafer}" for share in regions)
+        stages = ", ".join(f"{region.first_layer} to {region.last_layer} on {region.wafer}" for region in regions)
         message = (
             f"--mapping {state.options.mapping}: the strategy places layers {stages or 'nowhere'}, but must place "
             f"layers 0 to {state.spec.layer_count} in order on {state.options.wafers} wafers: mend its partition"
@@ -127,7 +127,7 @@ def _check_layers(state: State, regions: Sequence[Share]) -> None:
         raise BadInput(message)
 
 
-def _shapes(state: State, demand: Demand, layout: Layout, regions: Sequence[Share]) -> list[tuple[int, int]]:
+def _shapes(state: State, demand: Demand, layout: Layout, regions: Sequence[RegionLayers]) -> list[tuple[int, int]]:
     """Return rows and columns of every region.
 
     The shape is the requested one, a square if the product of prefill needs it, or computed from
@@ -140,9 +140,7 @@ def _shapes(state: State, demand: Demand, layout: Layout, regions: Sequence[Shar
         return region_shapes(demand, layout, regions)
     rows, (_, mesh_cols), region = _rows(state), state.mesh, state.options.region
     cols = region[1] if region is not None else rows if state.choice.prefill != THIN_GEMM else None
-    most_per_band = max(
-        sum(1 for _ in band) for _, band in groupby(regions, key=lambda share: (share.wafer, share.band))
-    )
+    most_per_band = max(sum(1 for _ in band) for _, band in groupby(regions, key=lambda one: (one.wafer, one.band)))
     if (cols or 1) * most_per_band > mesh_cols:
         message = (
             f"region of {cols or 1} columns: {most_per_band} of them side by side do not fit the {mesh_cols} "

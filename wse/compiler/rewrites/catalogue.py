@@ -15,7 +15,7 @@ from typing import Any
 
 from wse.compiler import rewrites as folder
 from wse.compiler.rewrites.rewrite import Rewrite
-from wse.plugins import REWRITES, with_plugins
+from wse.plugins import REWRITES, with_plugins, wrong_type
 
 
 @cache
@@ -39,6 +39,5 @@ def _names(candidate: Any) -> tuple[str]:
         TypeError: The object is not a rewrite.
     """
     if not isinstance(candidate, Rewrite):
-        message = f"a {type(candidate).__name__} is not a wse.compiler.rewrites.rewrite.Rewrite"
-        raise TypeError(message)
+        raise wrong_type(candidate, "wse.compiler.rewrites.rewrite.Rewrite")
     return (candidate.name,)

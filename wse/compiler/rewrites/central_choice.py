@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.compiler.lowering.builder import Draft
+from wse.compiler.lowering.builder import BlockSteps
 from wse.compiler.lowering.context import Context
 from wse.compiler.options import Options
 from wse.compiler.rewrites.rewrite import Rewrite
@@ -26,12 +26,12 @@ CHOOSING: Final = ("router_scores", "router_correct", "router_limit", "router_ch
 """Kernels that compute a choice from the outputs of a router, in execution order."""
 
 
-def _apply(c: Context, draft: Draft, setting: int) -> None:
+def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Let the middle column choose the experts of a single token before it sends anything.
 
-    The draft is changed in place. ``setting`` is not used.
+    The steps are changed in place. ``setting`` is not used.
     """
-    steps = draft.steps
+    steps = block_steps.steps
     for multicast_step in [
         step for step in steps if is_line(step) and c.patterns.calls[step.pattern].make is multicast
     ]:
@@ -40,7 +40,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
             end += 1
         choices = [step for step in steps[index : end + 1] if runs(step, "router_choose")]
         if choices and _is_gathered(c, steps[index - 1]) and count(choices[0], "M") == 1:
-            _choose_first(c, draft, index, end, choices[0])
+            _choose_first(c, block_steps, index, end, choices[0])
 
 
 def _is_gathered(c: Context, step: SymStep) -> bool:
@@ -48,17 +48,17 @@ def _is_gathered(c: Context, step: SymStep) -> bool:
     return is_line(step) and c.patterns.calls[step.pattern].make is gather
 
 
-def _choose_first(c: Context, draft: Draft, index: int, end: int, choose: SymStep) -> None:
+def _choose_first(c: Context, block_steps: BlockSteps, index: int, end: int, choose: SymStep) -> None:
     """Choose in the middle column, and send the choice instead of the scores.
 
     Args:
         c: Context.
-        draft: Draft of the block, changed in place.
+        block_steps: The steps of the block, changed in place.
         index: Index of the multicast of outputs.
         end: Index of the last step of the choice.
         choose: Step that chooses the experts.
     """
-    steps, A = draft.steps, count(choose, "A")
+    steps, A = block_steps.steps, count(choose, "A")
     parts = [address(choose, name).buffer for name in ("ids", "weights")]
     ranges = [live_steps for part in parts if (live_steps := live_range(steps, part, steps.index(choose))) is not None]
     if len(ranges) < len(parts):

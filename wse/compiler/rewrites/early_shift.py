@@ -10,26 +10,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from wse.compiler.lowering.builder import Draft
+from wse.compiler.lowering.builder import BlockSteps
 from wse.compiler.lowering.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.steps import address, is_cache_shift, is_line, touches
 from wse.compiler.symbolic import SymStep
 
 
-def _apply(c: Context, draft: Draft, setting: int) -> None:
+def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Run each group of cache shifts in parallel with the all-reduce before it.
 
-    The draft is changed in place. ``setting`` is not used.
+    The steps are changed in place. ``setting`` is not used.
     """
     first = 0
-    while (shifts := _next_shifts(draft.steps, first)) is not None:
-        line_index = _all_reduce_before(draft.steps, shifts)
+    while (shifts := _next_shifts(block_steps.steps, first)) is not None:
+        line_index = _all_reduce_before(block_steps.steps, shifts)
         if line_index is not None:
-            loop, overlap = draft.add_loop(1), draft.add_group()
-            group = [draft.steps[i].copy_with(loop=loop, overlap=overlap) for i in (line_index, *shifts)]
-            steps_between = draft.steps[line_index + 1 : shifts.start]
-            draft.steps[line_index : shifts.stop] = [*group, *steps_between]
+            loop, overlap = block_steps.add_loop(1), block_steps.add_group()
+            group = [block_steps.steps[i].copy_with(loop=loop, overlap=overlap) for i in (line_index, *shifts)]
+            steps_between = block_steps.steps[line_index + 1 : shifts.start]
+            block_steps.steps[line_index : shifts.stop] = [*group, *steps_between]
         first = shifts.stop
 
 

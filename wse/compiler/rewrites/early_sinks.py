@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.compiler.lowering.builder import Draft, Operand
+from wse.compiler.lowering.builder import BlockSteps, Operand
 from wse.compiler.lowering.context import Context
 from wse.compiler.options import Options
 from wse.compiler.rewrites.rewrite import Rewrite
@@ -21,16 +21,16 @@ from wse.compiler.symbolic import SymAddress, SymStep
 from wse.models.spec import ModelSpec
 
 
-def _apply(c: Context, draft: Draft, setting: int) -> None:
+def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Compute the weights of attention sinks in parallel with the all-reduce before they are added.
 
-    The draft is changed in place. ``setting`` is not used.
+    The steps are changed in place. ``setting`` is not used.
     """
-    steps = draft.steps
+    steps = block_steps.steps
     for sinks in [step for step in steps if runs(step, "sink_sums") and step.loop < 0]:
         index = steps.index(sinks)
         if index and _may_run_beside(sinks, steps[index - 1]):
-            loop, overlap = draft.add_loop(1), draft.add_group()
+            loop, overlap = block_steps.add_loop(1), block_steps.add_group()
             M, H = count(sinks, "M"), count(sinks, "H")
             weights = SymAddress(buffer=c.temp("sink_weights", M * H, "f32"))
             scores: dict[str, Operand] = {name: address(sinks, name) for name in ("maxima", "sinks")}

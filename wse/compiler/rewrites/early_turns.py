@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from wse.compiler.lowering.builder import Draft, Operand
+from wse.compiler.lowering.builder import BlockSteps, Operand
 from wse.compiler.lowering.context import Context
 from wse.compiler.options import Options
 from wse.compiler.rewrites.rewrite import Rewrite
@@ -24,19 +24,19 @@ from wse.models.spec import ModelSpec
 ROTATIONS: Final = ("rope", "rotate")
 
 
-def _apply(c: Context, draft: Draft, setting: int) -> None:
+def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Insert the computation of cosines and sines, and let all rotations of the block read them.
 
-    Nothing is changed if the rotations use different angles. The draft is changed in place, and
+    Nothing is changed if the rotations use different angles. The steps are changed in place, and
     ``setting`` is not used.
     """
-    steps = draft.steps
+    steps = block_steps.steps
     rotations = [i for i, step in enumerate(steps) if any(runs(step, name) for name in ROTATIONS)]
     if not rotations or not all(_is_like(steps[rotations[0]], steps[i]) for i in rotations):
         return
     first = steps[rotations[0]]
     line_index = next((i for i in reversed(range(rotations[0])) if is_line(steps[i])), None)
-    if line_index is None or not _may_take_more(draft, steps[line_index]):
+    if line_index is None or not _may_take_more(block_steps, steps[line_index]):
         return
     M, R = count(first, "M"), count(first, "R")
     cosines_and_sines = SymAddress(buffer=c.temp("rotary_turns", M * R, "f32"))
@@ -45,7 +45,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
     # 1
     line = steps[line_index]
     if line.overlap < 0:
-        steps[line_index] = line = line.copy_with(loop=draft.add_loop(1), overlap=draft.add_group())
+        steps[line_index] = line = line.copy_with(loop=block_steps.add_loop(1), overlap=block_steps.add_group())
     end = _end_of_group(steps, line_index)
     sizes: dict[str, Operand] = {"M": M, "R": R, "multiplier_pico": number(first, "multiplier_pico")}
     rotary_step = compute_step(
@@ -62,13 +62,13 @@ def _is_like(first: SymStep, step: SymStep) -> bool:
     return has_same_numbers and step.loop < 0 and address(first, "frequency") == address(step, "frequency")
 
 
-def _may_take_more(draft: Draft, line: SymStep) -> bool:
+def _may_take_more(block_steps: BlockSteps, line: SymStep) -> bool:
     """Return whether further kernels can run in parallel with a pattern.
 
     A pattern whose overlap group is in a loop, such as a round of a product on the mesh, cannot be
     extended.
     """
-    runs_once = line.loop < 0 or draft.iterations[line.loop] == 1
+    runs_once = line.loop < 0 or block_steps.iterations[line.loop] == 1
     return runs_once and not line.in_chain and (line.overlap >= 0 or line.loop < 0)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.compiler.lowering.builder import Draft
+from wse.compiler.lowering.builder import BlockSteps
 from wse.compiler.lowering.context import Context
 from wse.compiler.options import FITTED_TREES, TreeSize
 from wse.compiler.rewrites.rewrite import Rewrite
@@ -39,19 +39,19 @@ def with_groups(tree: PatternCall, count: int) -> PatternCall:
     return tree.with_options(groups=groups_of(count))
 
 
-def _apply(c: Context, draft: Draft, setting: int) -> None:
+def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Use trees with the groups that the search has chosen, and record the size of each tree.
 
-    The draft is changed in place. ``setting`` is not used.
+    The steps are changed in place. ``setting`` is not used.
     """
     chosen_groups = dict(c.choice.trees)
-    for index, step in enumerate(draft.steps):
+    for index, step in enumerate(block_steps.steps):
         size = _tree_size(c, step)
         if size in chosen_groups:
             pattern = c.patterns.index_of(with_groups(c.patterns.calls[step.pattern], chosen_groups[size]))
-            draft.steps[index] = step.copy_with(pattern=pattern, tree=size)
+            block_steps.steps[index] = step.copy_with(pattern=pattern, tree=size)
         elif size is not None:
-            draft.steps[index] = step.copy_with(tree=size)
+            block_steps.steps[index] = step.copy_with(tree=size)
 
 
 def _tree_size(c: Context, step: SymStep) -> TreeSize | None:

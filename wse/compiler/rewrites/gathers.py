@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from wse.compiler.lowering.builder import Draft
+from wse.compiler.lowering.builder import BlockSteps
 from wse.compiler.lowering.context import Context
 from wse.compiler.options import Options
 from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
@@ -30,21 +30,21 @@ from wse_mappings.patterns.gather import gather
 from wse_mappings.patterns.multicast import multicast
 
 
-def _apply(c: Context, draft: Draft, setting: int) -> None:
+def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Replace every all-reduce of one token's router outputs by a gather and a multicast.
 
-    The draft is changed in place. ``setting`` is not used.
+    The steps are changed in place. ``setting`` is not used.
     """
     if c.cut.span > 1:
         return  # between wafers, a sum sends fewer words than a gather
-    for line in [step for step in draft.steps if is_line(step)]:
-        end = draft.steps.index(line)
+    for line in [step for step in block_steps.steps if is_line(step)]:
+        end = block_steps.steps.index(line)
         begin = end
-        while begin and runs(draft.steps[begin - 1], "router_place"):
+        while begin and runs(block_steps.steps[begin - 1], "router_place"):
             begin -= 1
-        places = draft.steps[begin:end]
+        places = block_steps.steps[begin:end]
         if places and all(_has_one_token(place) for place in places) and _sums_outputs(line, places):
-            draft.steps[begin : end + 1] = _gather_steps(c, line, places)
+            block_steps.steps[begin : end + 1] = _gather_steps(c, line, places)
 
 
 def _has_one_token(place: SymStep) -> bool:

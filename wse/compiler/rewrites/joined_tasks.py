@@ -11,21 +11,21 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Final
 
-from wse.compiler.lowering.builder import Draft
+from wse.compiler.lowering.builder import BlockSteps
 from wse.compiler.lowering.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.steps import is_line, kernel_of
 from wse.compiler.symbolic import SymStep
 
 
-def _apply(c: Context, draft: Draft, setting: int) -> None:
+def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Mark all steps of a block that can run in the task of the preceding kernel.
 
-    The draft is changed in place. ``setting`` is not used.
+    The steps are changed in place. ``setting`` is not used.
     """
-    draft.steps[1:] = [
+    block_steps.steps[1:] = [
         step.copy_with(runs_in_previous_task=True) if _goes_on(previous_step, step) else step
-        for previous_step, step in pairwise(draft.steps)
+        for previous_step, step in pairwise(block_steps.steps)
     ]
 
 

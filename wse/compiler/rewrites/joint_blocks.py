@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from wse.compiler.lowering.builder import Draft
+from wse.compiler.lowering.builder import BlockSteps
 from wse.compiler.lowering.context import Context
 from wse.compiler.lowering.dispatch import expert_stage
 from wse.compiler.rewrites.rewrite import Rewrite, needs_shared_block
@@ -56,9 +56,9 @@ class _Block:
     end: int
 
 
-def _apply(c: Context, draft: Draft, setting: int) -> None:
+def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Merge the all-reduces of the experts and the shared block, if both have the expected form."""
-    steps, blocks = draft.steps, _blocks(draft.steps)
+    steps, blocks = block_steps.steps, _blocks(block_steps.steps)
     if blocks is None or expert_stage(c) is not None:
         return
     experts, shared_block = blocks
@@ -83,7 +83,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
         start = SymAddress(buffer=buffer)
         all_reduces.append(with_operands(steps[line], source=start, target=start, elements=combined_elements))
     # 3. Reorder the steps.
-    draft.steps = [
+    block_steps.steps = [
         *steps[: experts.inward],
         *steps[experts.end : shared_block.inward],
         all_reduces[0],

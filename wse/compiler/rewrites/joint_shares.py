@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from wse.compiler.lowering.builder import Draft
+from wse.compiler.lowering.builder import BlockSteps
 from wse.compiler.lowering.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite, needs_shared_block
 from wse.compiler.rewrites.steps import (
@@ -33,12 +33,12 @@ from wse.compiler.rewrites.steps import (
 from wse.compiler.symbolic import SymAddress, SymStep
 
 
-def _apply(c: Context, draft: Draft, setting: int) -> None:
+def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Merge the exchanges of the first two divided activations that allow it."""
-    shares = [i for i, step in enumerate(draft.steps) if runs(step, "activate_share")]
+    shares = [i for i, step in enumerate(block_steps.steps) if runs(step, "activate_share")]
     for first, second in pairwise(shares):
-        if _may_be_merged(draft.steps, first, second):
-            _merge(c, draft, first, second)
+        if _may_be_merged(block_steps.steps, first, second):
+            _merge(c, block_steps, first, second)
             return
 
 
@@ -67,15 +67,15 @@ def _may_be_merged(steps: Sequence[SymStep], first: int, second: int) -> bool:
     return are_whole and is_ready and count(swaps[1], "elements") > 0
 
 
-def _merge(c: Context, draft: Draft, first: int, second: int) -> None:
+def _merge(c: Context, block_steps: BlockSteps, first: int, second: int) -> None:
     """Let the second activation follow the first, and merge their exchanges.
 
     Args:
         c: Context.
-        draft: Draft of the block, changed in place.
+        block_steps: The steps of the block, changed in place.
         first, second: Indices of the activations.
     """
-    steps = draft.steps
+    steps = block_steps.steps
     swap, other_swap = steps[first + 1], steps[second + 1]
     elements, other_elements = number(swap, "elements"), count(other_swap, "elements")
     buffer, other_buffer = address(swap, "source").buffer, address(other_swap, "source").buffer

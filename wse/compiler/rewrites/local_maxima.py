@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from wse.compiler.lowering.builder import Draft, Operand
+from wse.compiler.lowering.builder import BlockSteps, Operand
 from wse.compiler.lowering.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
 from wse.compiler.rewrites.steps import (
@@ -36,12 +36,12 @@ from wse.compiler.rewrites.steps import (
 from wse.compiler.symbolic import SymAddress, SymStep
 
 
-def _apply(c: Context, draft: Draft, setting: int) -> None:
+def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Rewrite every softmax whose maxima are all-reduced directly before the exponentials.
 
-    The draft is changed in place. ``setting`` is not used.
+    The steps are changed in place. ``setting`` is not used.
     """
-    steps = draft.steps
+    steps = block_steps.steps
     for exp in [step for step in steps if _makes_weights(step) and step.loop < 0]:
         index = steps.index(exp)
         max_reduce, max_step = steps[index - 1], steps[index - 2]
@@ -56,7 +56,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
             continue
         sums_index = _sum_of_weights(steps, index)
         if sums_index is not None:
-            _rewrite(c, draft, index, sums_index)
+            _rewrite(c, block_steps, index, sums_index)
 
 
 def _makes_weights(step: SymStep) -> bool:
@@ -95,16 +95,16 @@ def _sum_of_weights(steps: list[SymStep], exp: int) -> int | None:
     return None
 
 
-def _rewrite(c: Context, draft: Draft, exp: int, sums_index: int) -> None:
+def _rewrite(c: Context, block_steps: BlockSteps, exp: int, sums_index: int) -> None:
     """Rescale before the sums, and all-reduce the maxima in parallel with the exponentials.
 
     Args:
         c: Context.
-        draft: Draft of the block, changed in place.
+        block_steps: The steps of the block, changed in place.
         exp: Index of the step that computes exponentials.
         sums_index: Index of the all-reduce of the sums and values.
     """
-    steps = draft.steps
+    steps = block_steps.steps
     weights, max_reduce, max_step = steps[exp], steps[exp - 1], steps[exp - 2]
     M, H, common = count(weights, "M"), count(weights, "H"), address(weights, "maxima")
     sums = address(steps[sums_index], "source")
@@ -124,7 +124,7 @@ def _rewrite(c: Context, draft: Draft, exp: int, sums_index: int) -> None:
     }
     steps.insert(sums_index, compute_step(weights, "softmax_rescale", **operands))
     # 1. All-reduce the maxima in parallel with the exponentials and values.
-    loop, overlap = draft.add_loop(1), draft.add_group()
+    loop, overlap = block_steps.add_loop(1), block_steps.add_group()
     end = next((i for i in range(exp + 1, sums_index) if not _may_join(steps[i], max_reduce)), sums_index)
     steps[exp - 2 : end] = [
         with_operands(max_step, out=row_maxima),

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from wse.compiler.lowering.builder import Draft
+from wse.compiler.lowering.builder import BlockSteps
 from wse.compiler.lowering.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
 from wse.compiler.rewrites.steps import (
@@ -31,15 +31,15 @@ from wse.compiler.rewrites.steps import (
 from wse.compiler.symbolic import SymStep, fixed_number
 
 
-def _apply(c: Context, draft: Draft, setting: int) -> None:
+def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Merge all-reduces of a block until no two can be merged any more.
 
-    The draft is changed in place. ``setting`` is not used.
+    The steps are changed in place. ``setting`` is not used.
     """
     first = 0
-    while first < len(draft.steps):
-        second = _partner(draft.steps, first)
-        if second is None or not _merge(c, draft.steps, first, second):
+    while first < len(block_steps.steps):
+        second = _partner(block_steps.steps, first)
+        if second is None or not _merge(c, block_steps.steps, first, second):
             first += 1
 
 

@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from wse.compiler.lowering.builder import Draft, Operand
+from wse.compiler.lowering.builder import BlockSteps, Operand
 from wse.compiler.lowering.context import Context
 from wse.compiler.lowering.dispatch import expert_stage
 from wse.compiler.options import NORM_SCALES, Options
@@ -79,15 +79,15 @@ class _Norm:
     sums_live: range
 
 
-def _apply(c: Context, draft: Draft, setting: int) -> None:
+def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Merge all norms of a block with the products that follow them, where possible.
 
-    The draft is changed in place. ``setting`` is not used.
+    The steps are changed in place. ``setting`` is not used.
     """
     if expert_stage(c) is not None:  # experts in another block read the normalised vectors, too
         return
-    while (merged := _first_to_merge(c, draft.steps)) is not None:
-        draft.steps = _rewrite(c, draft.steps, *merged)
+    while (merged := _first_to_merge(c, block_steps.steps)) is not None:
+        block_steps.steps = _rewrite(c, block_steps.steps, *merged)
 
 
 def _first_to_merge(c: Context, steps: Sequence[SymStep]) -> tuple[_Norm, _NormSteps] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.compiler.lowering.builder import Draft, Operand
+from wse.compiler.lowering.builder import BlockSteps, Operand
 from wse.compiler.lowering.context import Context
 from wse.compiler.options import Options
 from wse.compiler.rewrites.rewrite import Rewrite
@@ -18,13 +18,13 @@ from wse.compiler.rewrites.steps import address, compute_step, number, runs, tou
 from wse.models.spec import ModelSpec
 
 
-def _apply(c: Context, draft: Draft, setting: int) -> None:
+def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Select the heads of a row before they are divided by the softmax sums.
 
-    Nothing is changed if other steps read the values of all heads. The draft is changed in place,
+    Nothing is changed if other steps read the values of all heads. The steps are changed in place,
     and ``setting`` is not used.
     """
-    steps = draft.steps
+    steps = block_steps.steps
     for pick in [step for step in steps if runs(step, "pick_heads")]:
         values = address(pick, "x").buffer
         users = [step for step in steps if touches(step, values)]

@@ -18,7 +18,7 @@ from itertools import groupby
 from math import gcd
 from typing import Final
 
-from wse.compiler.lowering.builder import Draft, Operand
+from wse.compiler.lowering.builder import BlockSteps, Operand
 from wse.compiler.lowering.context import Context
 from wse.compiler.options import Options
 from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
@@ -42,15 +42,15 @@ from wse_mappings.patterns.multicast import multicast
 from wse_mappings.schedule import Arrival
 
 
-def _apply(c: Context, draft: Draft, setting: int) -> None:
+def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Replace the all-reduce of one token's queries by sums per head, a gather and a multicast.
 
-    The draft is changed in place. ``setting`` is not used.
+    The steps are changed in place. ``setting`` is not used.
     """
-    for place in [step for step in draft.steps if runs(step, "place_rotated")]:
-        index, segments = draft.steps.index(place), _rows_of_heads(c)
-        if len(segments) == c.spec.head_count and _are_queries(draft.steps[index : index + 5]):
-            draft.steps[index : index + 5] = _gather_steps(c, draft.steps[index : index + 5], segments)
+    for place in [step for step in block_steps.steps if runs(step, "place_rotated")]:
+        index, segments = block_steps.steps.index(place), _rows_of_heads(c)
+        if len(segments) == c.spec.head_count and _are_queries(block_steps.steps[index : index + 5]):
+            block_steps.steps[index : index + 5] = _gather_steps(c, block_steps.steps[index : index + 5], segments)
 
 
 def _rows_of_heads(c: Context) -> list[tuple[int, int]]:

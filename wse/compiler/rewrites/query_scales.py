@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from wse.compiler.lowering.builder import Draft, Operand
+from wse.compiler.lowering.builder import BlockSteps, Operand
 from wse.compiler.lowering.context import Context
 from wse.compiler.options import Options
 from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
@@ -58,15 +58,15 @@ class _Queries(NamedTuple):
     score_sums: int
 
 
-def _apply(c: Context, draft: Draft, setting: int) -> None:
+def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Scale scores instead of queries, wherever queries are scaled in the expected way.
 
-    The draft is changed in place. ``setting`` is not used.
+    The steps are changed in place. ``setting`` is not used.
     """
-    for scale in [step for step in draft.steps if any(runs(step, name) for name in SCALES)]:
-        found = _queries(draft.steps, draft.steps.index(scale))
+    for scale in [step for step in block_steps.steps if any(runs(step, name) for name in SCALES)]:
+        found = _queries(block_steps.steps, block_steps.steps.index(scale))
         if found is not None:
-            _scale_scores(draft, found)
+            _scale_scores(block_steps, found)
 
 
 def _queries(steps: Sequence[SymStep], scale: int) -> _Queries | None:
@@ -108,14 +108,14 @@ def _scales(step: SymStep) -> bool:
     return any(runs(step, name) for name in SCALES)
 
 
-def _scale_scores(draft: Draft, at: _Queries) -> None:
+def _scale_scores(block_steps: BlockSteps, at: _Queries) -> None:
     """Replace the scaling of queries by a scaling of their scores.
 
     Args:
-        draft: Draft of the block, changed in place.
+        block_steps: The steps of the block, changed in place.
         at: Indices of the steps around the scaling.
     """
-    steps = draft.steps
+    steps = block_steps.steps
     scale, product, line = steps[at.scale], steps[at.scores], steps[at.score_sums]
     q, heads = address(scale, "x"), count(scale, "M")
     # 3. Scale the scores.
@@ -124,7 +124,7 @@ def _scale_scores(draft: Draft, at: _Queries) -> None:
     factors: dict[str, Operand] = {"sums": address(scale, "sums"), "M": heads, "size": count(scale, "size")}
     scale_step = _copy_heads(scale, compute_step(product, "scale_heads", **scores, **sizes))
     # 2. Compute the factors while the scores are all-reduced.
-    loop, overlap = draft.add_loop(1), draft.add_group()
+    loop, overlap = block_steps.add_loop(1), block_steps.add_group()
     factor_step = _copy_heads(
         scale, compute_step(product, "rms_factors", **factors, eps_atto=number(scale, "eps_atto"))
     )
@@ -135,7 +135,7 @@ def _scale_scores(draft: Draft, at: _Queries) -> None:
     ]
     # 1. Apply the gain together with the squares, and rotate while the squares are all-reduced.
     rotations = [i for i in range(at.scale + 1, at.scores) if touches(steps[i], q.buffer) and steps[i].loop < 0]
-    group_of_sums = _loop_of_pattern(draft, at.sums) if rotations else None
+    group_of_sums = _loop_of_pattern(block_steps, at.sums) if rotations else None
     rotation_steps = (
         []
         if group_of_sums is None
@@ -154,17 +154,17 @@ def _scale_scores(draft: Draft, at: _Queries) -> None:
     ]
 
 
-def _loop_of_pattern(draft: Draft, line: int) -> tuple[int, int] | None:
+def _loop_of_pattern(block_steps: BlockSteps, line: int) -> tuple[int, int] | None:
     """Return the loop and the overlap group of a pattern, which are created if it has none.
 
     Return None if the pattern is in a loop of several iterations or in a loop without a group.
     """
-    step = draft.steps[line]
-    if step.loop >= 0 and (step.overlap < 0 or draft.iterations[step.loop] > 1):
+    step = block_steps.steps[line]
+    if step.loop >= 0 and (step.overlap < 0 or block_steps.iterations[step.loop] > 1):
         return None
     if step.overlap < 0:
-        draft.steps[line] = step.copy_with(loop=draft.add_loop(1), overlap=draft.add_group())
-    return draft.steps[line].loop, draft.steps[line].overlap
+        block_steps.steps[line] = step.copy_with(loop=block_steps.add_loop(1), overlap=block_steps.add_group())
+    return block_steps.steps[line].loop, block_steps.steps[line].overlap
 
 
 def _with_gain(squares: SymStep, scale: SymStep) -> SymStep:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wse.compiler.lowering.builder import Draft
+from wse.compiler.lowering.builder import BlockSteps
 from wse.compiler.lowering.context import Context
 from wse.compiler.options import BASELINE, OPTIMIZED, SCHEDULES, Options, Rewrites
 from wse.compiler.rewrites import joined_tasks
@@ -12,12 +12,12 @@ from wse.errors import BadInput, UnknownName
 from wse.models.spec import ModelSpec
 
 
-def rewrite(c: Context, draft: Draft) -> None:
-    """Apply all rewrites of the phase to the draft of a block, in the order of their positions."""
+def rewrite(c: Context, block_steps: BlockSteps) -> None:
+    """Apply all rewrites of the phase to the steps of a block, in the order of their positions."""
     settings = c.rewrites
     for name, known_rewrite in known_rewrites().items():
         if name in settings:
-            known_rewrite.apply(c, draft, settings[name])
+            known_rewrite.apply(c, block_steps, settings[name])
 
 
 def joins(c: Context, previous_step: SymStep, step: SymStep) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from wse.compiler.lowering.builder import Draft
+from wse.compiler.lowering.builder import BlockSteps
 from wse.compiler.lowering.context import Context
 from wse.compiler.options import Options
 from wse.models.spec import ModelSpec
@@ -28,7 +28,7 @@ class Rewrite:
         source: Where the idea comes from.
         position: Position in the order in which rewrites are applied, lowest first. A rewrite sees
             the steps that earlier ones have produced.
-        apply: Function that changes the draft of a block. Its arguments are the context, the draft
+        apply: Function that changes the steps of a block. Its arguments are the context, the block_steps
             and a setting. Blocks without the expected steps are left unchanged.
         invalid: Function that returns why the rewrite cannot be used for a model and a request; ""
             if it can.
@@ -42,7 +42,7 @@ class Rewrite:
     summary: str
     source: str
     position: int
-    apply: Callable[[Context, Draft, int], None]
+    apply: Callable[[Context, BlockSteps, int], None]
     invalid: Callable[[ModelSpec, Options], str] = always_valid
     settings: tuple[int, ...] = (1,)
     holds_tiles: Callable[[ModelSpec], bool] = lambda spec: False

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.compiler.lowering.builder import Draft
+from wse.compiler.lowering.builder import BlockSteps
 from wse.compiler.lowering.context import Context
 from wse.compiler.options import ROUTER_COPIES
 from wse.compiler.rewrites import gathers
@@ -31,13 +31,13 @@ from wse_mappings.patterns.gather import gather
 from wse_mappings.patterns.multicast import multicast
 
 
-def _apply(c: Context, draft: Draft, setting: int) -> None:
+def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Replace gathers of router outputs along whole rows by gathers inside column segments.
 
-    The draft is changed in place. ``setting`` has been used before, in the division of the router's
+    The steps are changed in place. ``setting`` has been used before, in the division of the router's
     outputs.
     """
-    steps, (length, lines) = draft.steps, c.lines(ROWS)
+    steps, (length, lines) = block_steps.steps, c.lines(ROWS)
     for index in [i for i, step in enumerate(steps) if is_line(step) and i and runs(steps[i - 1], "router_place")]:
         call, columns = c.patterns.calls[steps[index].pattern], c.router_columns
         if call.make is not gather or columns == length:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.compiler.lowering.builder import Draft, Operand
+from wse.compiler.lowering.builder import BlockSteps, Operand
 from wse.compiler.lowering.context import Context
 from wse.compiler.options import ROUTER_SCORES, Options
 from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
@@ -38,16 +38,16 @@ from wse.models.spec import ModelSpec
 from wse.program.isa.operands import PICO
 
 
-def _apply(c: Context, draft: Draft, setting: int) -> None:
+def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Compute router scores on fewer PEs or for fewer experts, where steps have the known form.
 
-    The draft is changed in place. ``setting`` is not used.
+    The steps are changed in place. ``setting`` is not used.
 
     Raises:
         WseBug: Scores of all experts would be corrected by a PE that stores only its own
             corrections.
     """
-    steps = draft.steps
+    steps = block_steps.steps
     for scores in [step for step in steps if runs(step, "router_scores")]:
         index = steps.index(scores)
         is_placed = index >= 2 and is_line(steps[index - 1]) and runs(steps[index - 2], "router_place")
@@ -55,25 +55,25 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
         if not is_placed or live_steps is None:
             continue
         if count(scores, "sigmoid"):
-            _score_on_columns(c, draft, index, live_steps)
+            _score_on_columns(c, block_steps, index, live_steps)
         else:
-            _score_selected(draft, index, live_steps)
+            _score_selected(block_steps, index, live_steps)
     for step in (step for step in steps if runs(step, "router_correct")):
         if address(step, "correction").buffer.elements < count(step, "E"):
             message = "every PE corrects the scores of all experts, but stores only the corrections of its column"
             raise WseBug(message)
 
 
-def _score_on_columns(c: Context, draft: Draft, index: int, live_steps: range) -> None:
+def _score_on_columns(c: Context, block_steps: BlockSteps, index: int, live_steps: range) -> None:
     """Compute the sigmoid of a column's own outputs before they are all-reduced (case 1).
 
     Args:
         c: Context.
-        draft: Draft of the block, changed in place.
+        block_steps: The steps of the block, changed in place.
         index: Index of the step that computes scores.
         live_steps: Steps in which the scores are live.
     """
-    steps = draft.steps
+    steps = block_steps.steps
     scores, place = steps[index], steps[index - 2]
     M, n, logits = count(place, "M"), count(place, "n"), address(place, "out")
     column_scores = SymAddress(buffer=c.temp("router_scores_of_column", M * n, "acc"))
@@ -120,15 +120,15 @@ def _correct_on_columns(c: Context, steps: list[SymStep], index: int) -> None:
     steps[index] = with_operands(steps[index], choice=choice, scores=scores)
 
 
-def _score_selected(draft: Draft, index: int, live_steps: range) -> None:
+def _score_selected(block_steps: BlockSteps, index: int, live_steps: range) -> None:
     """Select experts by their outputs, and compute the softmax of the selected ones (case 2).
 
     Args:
-        draft: Draft of the block, changed in place.
+        block_steps: The steps of the block, changed in place.
         index: Index of the step that computes scores.
         live_steps: Steps in which the scores are live.
     """
-    steps = draft.steps
+    steps = block_steps.steps
     scores, choose = steps[index], steps[index + 1]
     if not runs(choose, "router_choose"):
         return

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.compiler.lowering.builder import Draft
+from wse.compiler.lowering.builder import BlockSteps
 from wse.compiler.lowering.context import Context
 from wse.compiler.options import SENT_CHOICE, Options
 from wse.compiler.rewrites.rewrite import Rewrite
@@ -26,7 +26,7 @@ EXACT_INTEGERS: Final = {"bfloat16": 1 << 8, "float16": 1 << 11, "float32": 1 <<
 """For each type, the number up to which all integers can be represented."""
 
 
-def _apply(c: Context, draft: Draft, setting: int) -> None:
+def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Leave the block as it is: the lowering has applied the rewrite already."""
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from wse.compiler.lowering.builder import Draft, Operand
+from wse.compiler.lowering.builder import BlockSteps, Operand
 from wse.compiler.lowering.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.shares import combine_shares
@@ -42,28 +42,28 @@ from wse.program.steps import COLUMNS
 from wse_mappings.cuts.split import ceil_div, even_segments
 
 
-def _apply(c: Context, draft: Draft, setting: int) -> None:
+def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Divide every activation function whose input is the same in all PEs of a column.
 
     Args:
         c: Context.
-        draft: Draft of the block, changed in place.
+        block_steps: The steps of the block, changed in place.
         setting: Minimum number of neighbouring rows that divide the features.
     """
     rows = c.cut.rows
     groups = rows // setting  # 1
     if groups == 0:
         return
-    for step in [step for step in draft.steps if runs(step, "activate") and step.loop < 0]:
-        index = draft.steps.index(step)
-        line = _last_line(draft.steps[:index], address(step, "x").buffer)
+    for step in [step for step in block_steps.steps if runs(step, "activate") and step.loop < 0]:
+        index = block_steps.steps.index(step)
+        line = _last_line(block_steps.steps[:index], address(step, "x").buffer)
         if line is not None and line.axis == COLUMNS and varies_by_pairs_only(number(step, "M")):
-            scales = _scales_for(draft.steps, index)
+            scales = _scales_for(block_steps.steps, index)
             if scales:
-                draft.steps[index - 1] = _scaled_share(c, draft.steps[index - 1], step, groups)
+                block_steps.steps[index - 1] = _scaled_share(c, block_steps.steps[index - 1], step, groups)
             has_few_features = not scales and count(step, "n") < setting and count(step, "M") > 0
             shared_tokens = count(step, "M") if has_few_features else 1
-            draft.steps[index : index + 1] = _shared_steps(c, step, groups, line, shared_tokens)
+            block_steps.steps[index : index + 1] = _shared_steps(c, step, groups, line, shared_tokens)
 
 
 def _last_line(earlier_steps: Sequence[SymStep], buffer: SymBuffer) -> SymStep | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.compiler.lowering.builder import Draft
+from wse.compiler.lowering.builder import BlockSteps
 from wse.compiler.lowering.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.steps import is_line
@@ -23,17 +23,19 @@ PATTERNS: Final = (k_tree, multicast, shared_multicast)
 """Patterns whose two directions can use the same colours."""
 
 
-def _apply(c: Context, draft: Draft, setting: int) -> None:
+def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Replace K-trees and multicasts by variants whose two directions use the same colours.
 
-    The draft is changed in place. ``setting`` is not used.
+    The steps are changed in place. ``setting`` is not used.
     """
-    for index, step in enumerate(draft.steps):
+    for index, step in enumerate(block_steps.steps):
         if not is_line(step):
             continue
         call = c.patterns.calls[step.pattern]
         if call.make in PATTERNS:
-            draft.steps[index] = step.copy_with(pattern=c.patterns.index_of(call.with_options(shared_colours=True)))
+            block_steps.steps[index] = step.copy_with(
+                pattern=c.patterns.index_of(call.with_options(shared_colours=True))
+            )
 
 
 REWRITE: Final = Rewrite(

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from wse.compiler.lowering.builder import Draft, Operand
+from wse.compiler.lowering.builder import BlockSteps, Operand
 from wse.compiler.lowering.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.shares import combine_shares
@@ -25,24 +25,24 @@ from wse.program.steps import ROWS
 from wse_mappings.cuts.split import balanced_segments, even_segments
 
 
-def _apply(c: Context, draft: Draft, setting: int) -> None:
+def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Divide the exponentials of every softmax between columns, if all head groups are wide enough.
 
     Args:
         c: Context.
-        draft: Draft of the block, changed in place.
+        block_steps: The steps of the block, changed in place.
         setting: Minimum number of neighbouring columns that divide the exponentials.
     """
     segments, (first, cols) = c.cut.heads.segments, c.cut.attention
     even_segments_of_columns = [(first + start, width) for start, width in balanced_segments(cols, len(segments))]
     if list(segments) != even_segments_of_columns or min(count for _, count in segments) < setting:
         return
-    for step in [step for step in draft.steps if runs(step, "attention_exp")]:
-        index = draft.steps.index(step)
-        use = _first_use(draft.steps, index)
+    for step in [step for step in block_steps.steps if runs(step, "attention_exp")]:
+        index = block_steps.steps.index(step)
+        use = _first_use(block_steps.steps, index)
         if use is not None:
-            draft.steps[use:use] = [_sums(step, draft.steps[use])]
-            draft.steps[index : index + 1] = _shared_steps(c, step, setting)
+            block_steps.steps[use:use] = [_sums(step, block_steps.steps[use])]
+            block_steps.steps[index : index + 1] = _shared_steps(c, step, setting)
 
 
 def _first_use(steps: Sequence[SymStep], exp: int) -> int | None:

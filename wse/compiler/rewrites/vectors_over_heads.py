@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.compiler.lowering.builder import Draft
+from wse.compiler.lowering.builder import BlockSteps
 from wse.compiler.lowering.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.steps import kernel_of
 from wse.compiler.symbolic import SymStep
 
 
-def _apply(c: Context, draft: Draft, setting: int) -> None:
+def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Allow vectors over heads in all kernels that have such a variant.
 
-    The draft is changed in place. ``setting`` is not used.
+    The steps are changed in place. ``setting`` is not used.
     """
-    draft.steps[:] = [step.copy_with(over_heads=True) if _has_heads(step) else step for step in draft.steps]
+    block_steps.steps[:] = [step.copy_with(over_heads=True) if _has_heads(step) else step for step in block_steps.steps]
 
 
 def _has_heads(step: SymStep) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.compiler.lowering.builder import Draft
+from wse.compiler.lowering.builder import BlockSteps
 from wse.compiler.lowering.context import Context
 from wse.compiler.lowering.local_product import UNPACKED_CODES, scratch
 from wse.compiler.options import WIDE_UNPACKING, Options
@@ -23,19 +23,19 @@ from wse.models.spec import ModelSpec
 from wse.number_formats import CODINGS
 
 
-def _apply(c: Context, draft: Draft, setting: int) -> None:
+def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Enlarge the scratch buffer of every kernel that unpacks quantised weights.
 
     Args:
         c: Context.
-        draft: Draft of the block, changed in place.
+        block_steps: The steps of the block, changed in place.
         setting: Number of codes to unpack at a time.
     """
-    for index, step in enumerate(draft.steps):
+    for index, step in enumerate(block_steps.steps):
         kernel = kernel_of(step)
         if kernel is not None and "codes" in kernel.index:
             rows, codes = scratch(c, count(step, "K"), count(step, "N"), setting)
-            draft.steps[index] = with_operands(step, rows=fixed_number(rows), codes=SymAddress(buffer=codes))
+            block_steps.steps[index] = with_operands(step, rows=fixed_number(rows), codes=SymAddress(buffer=codes))
 
 
 def _needs_codes(spec: ModelSpec, options: Options) -> str:

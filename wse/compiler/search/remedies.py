@@ -62,16 +62,16 @@ def smallest_mesh(
         """Return the rows and columns of a mesh that uses the whole shorter side of the wafer."""
         return (length, short_side) if wafer.mesh_rows == long_side else (short_side, length)
 
-    def good(length: int) -> bool:
+    def fits_on(length: int) -> bool:
         """Return whether the model fits on a mesh with ``length`` PEs along the longer side."""
         return fits(spec, mesh_on(wafer, *shape(length)), software, replace(options, region=None))
 
-    if long_side == short_side or not good(long_side):
+    if long_side == short_side or not fits_on(long_side):
         return None
     low, high = short_side, long_side  # low does not fit, high does
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if good(middle) else (middle, high)
+        low, high = (low, middle) if fits_on(middle) else (middle, high)
     return shape(high)
 
 
@@ -113,12 +113,12 @@ def _fewest_from(
     """
     misfits = Misfits()
 
-    def good(wafers: int) -> bool:
+    def fits_on(wafers: int) -> bool:
         """Return whether the model fits on a number of wafers."""
         request = replace(options, wafers=wafers)
         return fits(spec, wafer, software, request, misfits, whole_layers=whole_layers)
 
-    return _first_good(range(first_count, _most_wafers(spec) + 1), good)
+    return _first_passing(range(first_count, _most_wafers(spec) + 1), fits_on)
 
 
 def _most_wafers(spec: ModelSpec) -> int:
@@ -150,7 +150,7 @@ def remedies(
         fewer_users: Function that returns the text of a remedy with a number of users.
     """
 
-    def holds(**changes: Any) -> bool:
+    def fits_with(**changes: Any) -> bool:
         """Return whether the request with some options changed fits on the same mesh."""
         return fits(spec, wafer, software, replace(options, **changes))
 
@@ -158,12 +158,12 @@ def remedies(
     larger_mesh = None if as_listed else _larger(spec, whole_wafer, wafer, software, options)
     most_wafers = _most_wafers(spec)
     more_wafers = range(options.wafers + 1, options.wafers + 1 if as_listed else most_wafers + 1)
-    wafers = _first_good(more_wafers, lambda n: holds(wafers=n))
-    mapping = _search_mapping(options, most_wafers + 1 if wafers is None else wafers, holds)
-    dtype = _narrower(spec, options, holds)
-    fits_spread = options.experts == DEDICATED and holds(experts=DISTRIBUTED)
-    context = largest_good(max(options.prompt_tokens) + 1, options.context, lambda n: holds(context=n))
-    users = largest_good(1, options.batch, lambda n: holds(prompt_tokens=options.prompt_tokens[:n]))
+    wafers = _first_passing(more_wafers, lambda n: fits_with(wafers=n))
+    mapping = _search_mapping(options, most_wafers + 1 if wafers is None else wafers, fits_with)
+    dtype = _narrower(spec, options, fits_with)
+    fits_spread = options.experts == DEDICATED and fits_with(experts=DISTRIBUTED)
+    context = largest_passing(max(options.prompt_tokens) + 1, options.context, lambda n: fits_with(context=n))
+    users = largest_passing(1, options.batch, lambda n: fits_with(prompt_tokens=options.prompt_tokens[:n]))
     suggestions = (
         larger_mesh,
         None if wafers is None else f"--wafers {wafers}",
@@ -172,20 +172,20 @@ def remedies(
         "--experts distributed" if fits_spread else None,
         None if context is None else f"--context {context}",
         None if users is None else fewer_users(users),
-        _shorter_pass(options, holds),
+        _shorter_pass(options, fits_with),
     )
     return [suggestion for suggestion in suggestions if suggestion is not None]
 
 
-def _shorter_pass(options: Options, holds: Callable[..., bool]) -> str | None:
+def _shorter_pass(options: Options, fits_with: Callable[..., bool]) -> str | None:
     """Return the option of verifying fewer tokens per pass, or the text for not verifying any.
 
     Return None if neither makes the model fit.
     """
-    tokens = largest_good(2, options.verify_tokens, lambda n: holds(verify_tokens=n))
+    tokens = largest_passing(2, options.verify_tokens, lambda n: fits_with(verify_tokens=n))
     if tokens is not None:
         return f"--verify-tokens {tokens}"
-    return "no --verify-tokens" if options.verify_tokens and holds(verify_tokens=0) else None
+    return "no --verify-tokens" if options.verify_tokens and fits_with(verify_tokens=0) else None
 
 
 def _larger(
@@ -202,19 +202,19 @@ def _larger(
         mesh = smallest_mesh(spec, whole_wafer, software, options, at_least=first_side)
         return f"--mesh {mesh[0]}x{mesh[1]}" if mesh is not None and mesh[0] * mesh[1] > rows * cols else None
 
-    def good(side: int, on: WaferSpec) -> bool:
+    def fits_on(side: int, on: WaferSpec) -> bool:
         """Return whether the model fits with a larger square region."""
         return side * side > rows * cols and fits(spec, on, software, replace(options, region=(side, side)))
 
-    side = _first_good(range(first_side, min(wafer.mesh_rows, wafer.mesh_cols) + 1), lambda n: good(n, wafer))
+    side = _first_passing(range(first_side, min(wafer.mesh_rows, wafer.mesh_cols) + 1), lambda n: fits_on(n, wafer))
     if side is not None:
         return f"--region {side}x{side}"
     low, high = max(wafer.mesh_rows, wafer.mesh_cols), min(whole_wafer.mesh_rows, whole_wafer.mesh_cols)
-    side = _first_good(range(low + 1, high + 1), lambda n: good(n, mesh_on(whole_wafer, n, n)))
+    side = _first_passing(range(low + 1, high + 1), lambda n: fits_on(n, mesh_on(whole_wafer, n, n)))
     return f"--mesh {side}x{side} --region {side}x{side}" if side is not None else None
 
 
-def _search_mapping(options: Options, wafer_limit: int, holds: Callable[..., bool]) -> str | None:
+def _search_mapping(options: Options, wafer_limit: int, fits_with: Callable[..., bool]) -> str | None:
     """Return the remedy of a mapping that tries all others, on fewer than ``below`` wafers.
 
     Return None if that mapping was requested or does not fit.
@@ -222,13 +222,13 @@ def _search_mapping(options: Options, wafer_limit: int, holds: Callable[..., boo
     if strategy(options.mapping).tries_others:
         return None
     name = next(name for name, other_strategy in bundled_strategies().items() if other_strategy.tries_others)
-    wafers = _first_good(range(options.wafers, wafer_limit), lambda n: holds(mapping=name, listed=(), wafers=n))
+    wafers = _first_passing(range(options.wafers, wafer_limit), lambda n: fits_with(mapping=name, listed=(), wafers=n))
     if wafers is None:
         return None
     return f"--mapping {name}" + (f" --wafers {wafers}" if wafers > options.wafers else "")
 
 
-def _narrower(spec: ModelSpec, options: Options, holds: Callable[..., bool]) -> str | None:
+def _narrower(spec: ModelSpec, options: Options, fits_with: Callable[..., bool]) -> str | None:
     """Return the option with the widest narrower weight type that fits.
 
     The option for float32 sums is added if the request has other sums.
@@ -236,11 +236,11 @@ def _narrower(spec: ModelSpec, options: Options, holds: Callable[..., bool]) -> 
     Args:
         spec: Model.
         options: What the user requested.
-        holds: Function that returns whether the request fits with some options changed.
+        fits_with: Function that returns whether the request fits with some options changed.
     """
     for dtype in narrower_types(options.dtype):
         activations = (options.activations or spec.dtype) if dtype in CODINGS else None
-        if holds(dtype=dtype, activations=activations, accumulate="float32"):
+        if fits_with(dtype=dtype, activations=activations, accumulate="float32"):
             return f"--dtype {dtype}" + (" --accumulate float32" if options.accumulate != "float32" else "")
     return None
 
@@ -261,12 +261,12 @@ def _least_pes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, opt
     return stored_bytes(spec, options.dtype, ELEMENT_BYTES[options.activation_type]) / max(free, 1)
 
 
-def _first_good(values: range, good: Callable[[int], bool]) -> int | None:
+def _first_passing(values: range, condition: Callable[[int], bool]) -> int | None:
     """Return the first value for which a condition is true; None if there is none."""
-    return next((value for value in values if good(value)), None)
+    return next((value for value in values if condition(value)), None)
 
 
-def largest_good(low: int, high: int, good: Callable[[int], bool]) -> int | None:
+def largest_passing(low: int, high: int, condition: Callable[[int], bool]) -> int | None:
     """Return the largest value in a range for which a condition is true.
 
     The condition is assumed to be true for all smaller values as well.
@@ -274,14 +274,14 @@ def largest_good(low: int, high: int, good: Callable[[int], bool]) -> int | None
     Args:
         low: Smallest value.
         high: One past the largest value.
-        good: The condition.
+        condition: Function from a value to whether it passes.
 
     Returns:
         The value; None if the range is empty or the condition is false for ``low``.
     """
-    if low >= high or not good(low):
+    if low >= high or not condition(low):
         return None
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if good(middle) else (low, middle)
+        low, high = (middle, high) if condition(middle) else (low, middle)
     return low

@@ -84,8 +84,8 @@ class Compilation:
         program: The chosen Program.
         options, choice: Arguments with which `compile_choice` creates the Program.
         trials: All layouts that were tried.
-        compiled: The trials that were compiled fully, each with the cost of its Program, the chosen
-            one first. The cost is None if there was no choice.
+        compiled_trials: The trials that were compiled fully, each with the cost of its Program, the
+            chosen one first. The cost is None if there was no choice.
         rewrites: Rewrites that save cycles in decode.
         verify_rewrites: Rewrites that save cycles in verification passes; None if they have the
             same.
@@ -96,7 +96,7 @@ class Compilation:
     options: Options
     choice: Choice
     trials: tuple[Trial, ...]
-    compiled: tuple[tuple[Trial, float | None], ...]
+    compiled_trials: tuple[tuple[Trial, float | None], ...]
     rewrites: tuple[RewriteTrial, ...] = ()
     verify_rewrites: tuple[RewriteTrial, ...] | None = None
     candidates: tuple[Candidate, ...] = ()
@@ -271,7 +271,7 @@ def _compilation(
         options=options,
         choice=choice,
         trials=tuple(trials),
-        compiled=tuple((finalist.trial, cycles) for finalist, cycles in ranked_finalists),
+        compiled_trials=tuple((finalist.trial, cycles) for finalist, cycles in ranked_finalists),
         rewrites=(*kept_rewrites.decode_trials, *best.unpacking, *tree_trials(best.trees, DECODE)),
         verify_rewrites=None if verify_trials is None else (*verify_trials, *tree_trials(best.trees, VERIFY)),
         candidates=tuple(

@@ -86,7 +86,9 @@ def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
     # 1. Time each size.
     reduced = _lower(setup, layout, with_trees)
     words = _words(reduced.state, _tokens(setup, timing))
-    timed_sizes = {size: cheapest_groups(setup, size.pes, words[size], (size.before, size.behind)) for size in words}
+    timed_sizes = {
+        size: cheapest_groups(setup, size.pes, words[size], (size.pes_before, size.pes_after)) for size in words
+    }
     savings = {size: saving for size, saving in timed_sizes.items() if sum(saving.cycles.values()) > 0}
     # 2. Choose the sizes to fit.
     costs = TreeCosts(reduced, savings, setup.software.route_rewrite_cycles)
@@ -201,7 +203,7 @@ def least_cycles(pes: int, groups: int, words: int, wafer: WaferSpec, software: 
     return relays + (pes - 1) * wafer.hop_cycles + (1 + both_sides) * stream + both_sides * software.reduce_gap_cycles
 
 
-def in_groups(
+def with_group_count(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice, groups: int
 ) -> Choice:
     """Return a choice in which every all-reduce that can be fitted has a given number of groups.

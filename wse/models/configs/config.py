@@ -22,7 +22,7 @@ from wse.models.family import Family
 from wse.models.spec import ModelSpec
 from wse.models.tensors.packing import read_packing
 from wse.plugins import FAMILIES as GROUP
-from wse.plugins import with_plugins
+from wse.plugins import with_plugins, wrong_type
 
 
 def _all_families() -> dict[str, Family]:
@@ -76,8 +76,7 @@ def family_of(model_type: str, *, origin: str = "") -> Family:
 def _model_types(plugin: Any) -> tuple[str, ...]:
     """Return the model_types of a plug-in; raise TypeError if the plug-in is not a Family."""
     if not isinstance(plugin, Family):
-        message = f"a {type(plugin).__name__} is no wse.models.family.Family"
-        raise TypeError(message)
+        raise wrong_type(plugin, "wse.models.family.Family")
     return plugin.model_types
 
 
@@ -125,7 +124,9 @@ def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     if not isinstance(model_type, str):
         family_names = ", ".join(sorted(known_families()))
         if model_type is None:
-            msg = f"{config.path}: has no model_type, so is no model's config; add it (known: {family_names})"
+            msg = (
+                f"{config.path}: has no model_type, so it is not the config of a model; add it (known: {family_names})"
+            )
             raise BadModel(msg)
         config.refuse("model_type", model_type, f"give one of {family_names}")
     family = family_of(model_type, origin=str(config.path))

@@ -92,7 +92,7 @@ def read_heads(config: ConfigReader, *, default_size: int | None = None, require
             and not required, every query head has its own keys and values.
 
     Raises:
-        BadModel: A value is missing or impossible, or the number of heads is no multiple of the
+        BadModel: A value is missing or impossible, or the number of heads is not a multiple of the
             number of KV heads.
     """
     hidden_size = config.integer("hidden_size", 1, WIDEST)

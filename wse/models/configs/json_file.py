@@ -15,8 +15,8 @@ def read_object(path: Path, limit_bytes: int) -> dict[str, Any]:
     """Return the JSON object in a file.
 
     Raises:
-        BadModel: The file cannot be read, is larger than ``limit_bytes``, or is no JSON object as
-            described in `parse_object`.
+        BadModel: The file cannot be read, is larger than ``limit_bytes``, or is not a JSON object
+            as described in `parse_object`.
     """
     return parse_object(read_file(path, limit_bytes, BadModel), str(path))
 

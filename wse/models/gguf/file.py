@@ -304,7 +304,7 @@ def _read_tensor(reader: _Reader, alignment: int) -> tuple[str, int, tuple[int, 
         reader.fail(f"{item_name}: shape {list(shape)} is not a list of plausible sizes")
     number, offset = reader.scalar("<I", item_name), reader.scalar("<Q", item_name)
     if offset % alignment:
-        reader.fail(f"{item_name} begins at byte {offset:,} of the data, which is no multiple of {alignment}")
+        reader.fail(f"{item_name} begins at byte {offset:,} of the data, which is not a multiple of {alignment}")
     return name, number, shape, offset
 
 
@@ -342,7 +342,7 @@ def _place_tensors(
         size = _stored_bytes(kind, shape)
         if size is None:
             weights = BLOCK_KINDS[kind].weights
-            reader.fail(f"tensor {name!r}: rows of {shape[-1]:,} are no whole blocks of {weights} of {kind}")
+            reader.fail(f"tensor {name!r}: rows of {shape[-1]:,} are not whole blocks of {weights} of {kind}")
         begin = data_begin + offset
         if begin + size > reader.size:
             reader.fail(

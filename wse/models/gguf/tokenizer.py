@@ -20,8 +20,8 @@ from wse.models.tokenizers.chat_template import ChatTemplate
 from wse.models.tokenizers.library_tokenizer import Library, LibraryTokenizer, build, is_byte
 from wse.models.tokenizers.piece_library import (
     SPACE,
-    Kind,
     Pieces,
+    PieceType,
     bpe_library,
     mark_pieces,
     spell_spaces,
@@ -211,9 +211,9 @@ def _piece_library(v: GgufVocabulary, architecture: str, origin: str) -> Library
         msg = f"{origin}: {PREFIX}scores: every token of model {PIECES} has a finite one; fetch the file again"
         raise BadModel(msg)
     texts = [SPACE * len(t) if t and not t.strip(" ") else t for t in v.tokens]
-    kinds = [Kind.BYTE if is_byte(t) else kind for t, kind in zip(texts, _kinds(v), strict=True)]
+    kinds = [PieceType.BYTE if is_byte(t) else kind for t, kind in zip(texts, _kinds(v), strict=True)]
     unknown_id = v.special_ids.get("unknown", 0)
-    pieces = Pieces(texts=texts, scores=scores, kinds=kinds, unknown_id=unknown_id, has_bytes=Kind.BYTE in kinds)
+    pieces = Pieces(texts=texts, scores=scores, kinds=kinds, unknown_id=unknown_id, has_bytes=PieceType.BYTE in kinds)
     library = bpe_library(pieces, origin)
     prefix = v.flags.get("add_space_prefix", not by_order)
     spell_spaces(library, prefix=prefix, before_every_text=False)
@@ -246,4 +246,4 @@ def _byte_level(v: GgufVocabulary, origin: str) -> Library:
 
 def _kinds(v: GgufVocabulary) -> list[int]:
     """Return the type of each token; all are normal if the file does not say."""
-    return [Kind.NORMAL] * len(v.tokens) if v.types is None else v.types
+    return [PieceType.NORMAL] * len(v.tokens) if v.types is None else v.types

@@ -160,7 +160,7 @@ def _fault(required: CanonicalTensor, file_slice: FileSlice, entries: Mapping[st
         problem = f"has shape {list(entry.shape)}, the config requires {list(file_slice.file_shape)}"
         return _Fault(entry.path, entry.name, problem, OTHER_CONFIG)
     if entry.kind in NO_NUMBERS:
-        problem = f"is {entry.kind}, which is no type of weights" + (
+        problem = f"is {entry.kind}, which is not a type of weights" + (
             " without scales" if entry.kind == "F8_E4M3" else ""
         )
         remedy = f"supported: {', '.join(FLOATS)}; or fp8 and mxfp4 with scales, named by quantization_config"

@@ -187,7 +187,7 @@ def _view(file: MappedFile, name: str, fields: Any, data_begin: int) -> tuple[Te
     kind, shape, offsets = fields["dtype"], fields["shape"], fields["data_offsets"]
     if not isinstance(kind, str) or kind not in DTYPES:
         is_known = isinstance(kind, str) and kind in OTHER_DTYPES
-        verdict = "is not supported" if is_known else "is no element type of the format"
+        verdict = "is not supported" if is_known else "is not an element type of the format"
         msg = f"{place}: dtype {_shortened(kind)} {verdict}; supported: {', '.join(DTYPES)}"
         raise BadModel(msg)
     if not _are_sizes(shape) or len(shape) > MAX_DIMENSIONS or math.prod(max(n, 1) for n in shape) > MAX_ELEMENTS:

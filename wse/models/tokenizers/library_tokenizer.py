@@ -178,7 +178,7 @@ def build(make: Callable[[], Any], origin: str) -> Any:
         return make()
     except BadModel:
         raise
-    except BaseException as error:  # panics of the library are no subclass of Exception
+    except BaseException as error:  # panics of the library are not a subclass of Exception
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         reason = str(error)[:LONGEST_REASON]

@@ -18,7 +18,7 @@ SPACE: Final = "▁"
 LONGEST_PIECE: Final = 2**10  # characters; every split of a piece into two is looked up
 
 
-class Kind(IntEnum):
+class PieceType(IntEnum):
     """Type of a piece, numbered as in sentencepiece_model.proto and in GGUF files."""
 
     NORMAL = 1
@@ -64,7 +64,11 @@ def bpe_library(pieces: Pieces, origin: str) -> Library:
 
     ids = unique_ids(pieces.texts, origin)
     _check_unknown(pieces, origin)
-    texts = {t for t, kind in zip(pieces.texts, pieces.kinds, strict=True) if kind in (Kind.NORMAL, Kind.USER_DEFINED)}
+    texts = {
+        t
+        for t, kind in zip(pieces.texts, pieces.kinds, strict=True)
+        if kind in (PieceType.NORMAL, PieceType.USER_DEFINED)
+    }
     merges = []
     for text, score in zip(pieces.texts, pieces.scores, strict=True):
         if text not in texts:
@@ -131,13 +135,13 @@ def mark_pieces(library: Library, texts: Sequence[str], kinds: Sequence[int]) ->
         library: The tokenizer, which is changed.
         texts, kinds: Text and type of each piece, by id.
     """
-    special_kinds = (Kind.UNKNOWN, Kind.CONTROL)
+    special_kinds = (PieceType.UNKNOWN, PieceType.CONTROL)
     _add(
         library,
         [
             AddedToken(text=text, special=kind in special_kinds)
             for text, kind in zip(texts, kinds, strict=True)
-            if kind in (*special_kinds, Kind.USER_DEFINED)
+            if kind in (*special_kinds, PieceType.USER_DEFINED)
         ],
     )
 

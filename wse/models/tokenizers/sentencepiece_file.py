@@ -16,7 +16,7 @@ from typing import Final
 
 from wse.errors import BadModel
 from wse.files import read_file
-from wse.models.tokenizers.piece_library import Kind, Pieces
+from wse.models.tokenizers.piece_library import Pieces, PieceType
 
 FILE_LIMIT_BYTES: Final = 256 * 2**20
 MAX_PIECES: Final = 2**24
@@ -78,7 +78,7 @@ def _model(data: bytes, origin: str) -> SentencePieceModel:
         origin: Path of the file, for messages.
 
     Raises:
-        _Damage: The bytes are no valid message.
+        _Damage: The bytes are not a valid message.
         BadModel: The model requests something unsupported.
     """
     texts: list[str] = []
@@ -90,7 +90,7 @@ def _model(data: bytes, origin: str) -> SentencePieceModel:
             piece = dict(_fields(_bytes(value)))
             texts.append(_bytes(piece.get(1, b"")).decode("utf-8"))
             scores.append(struct.unpack("<f", _bytes(piece.get(2, bytes(4))))[0])
-            kinds.append(_int(piece.get(3, Kind.NORMAL)))
+            kinds.append(_int(piece.get(3, PieceType.NORMAL)))
             if len(texts) > MAX_PIECES or not math.isfinite(scores[-1]):
                 msg = f"piece {len(texts) - 1:,} with score {scores[-1]:g}"
                 raise _Damage(msg)

@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from wse.serving.simulation.outcome import Outcome
+from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.workload import Workload
 
 GUESS_FACTOR: Final = 2.0
@@ -31,7 +31,9 @@ REQUESTS_PER_SLOT: Final = 10
 """Simulated requests: those of all batch slots, but at least the minimum and at most the maximum."""
 
 
-def capacity_requests_per_s(workload: Workload, slot_count: int, serve: Callable[[Workload], Outcome]) -> float:
+def capacity_requests_per_s(
+    workload: Workload, slot_count: int, serve: Callable[[Workload], SimulationOutcome]
+) -> float:
     """Return the maximum requests per second; infinity if requests take no time.
 
     Args:
@@ -49,7 +51,7 @@ def capacity_requests_per_s(workload: Workload, slot_count: int, serve: Callable
 
 
 def closed_loop_requests_per_s(
-    workload: Workload, users: int, expected_per_s: float, serve: Callable[[Workload], Outcome]
+    workload: Workload, users: int, expected_per_s: float, serve: Callable[[Workload], SimulationOutcome]
 ) -> float:
     """Return the requests per second of a machine with a constant number of requests in flight.
 

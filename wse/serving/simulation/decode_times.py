@@ -123,7 +123,7 @@ def gap_times(costs: PassCosts, users: int, tokens_per_pass: float, chunk_s: flo
         """Return the seconds of a round that are used to read prompts."""
         tokens = round(context * tokens_per_pass)
         work_s = costs.work_s(users, tokens, ())
-        fair_s = costs.work_s(costs.most_users, tokens, ()) / costs.most_users
+        fair_s = costs.work_s(costs.max_users, tokens, ()) / costs.max_users
         return max(chunk_s, fair_s, costs.round_s(users, tokens, ()) - work_s)
 
     def round_s(context: int) -> float:

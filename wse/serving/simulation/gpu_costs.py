@@ -14,7 +14,7 @@ from typing import Final
 
 from wse.serving.gpus.roofline import Tokens
 from wse.serving.gpus.server import BLOCK_TOKENS, GpuServer
-from wse.serving.simulation.pass_costs import Piece
+from wse.serving.simulation.pass_costs import PromptPart
 
 CONTEXTS: Final = 9
 
@@ -56,7 +56,7 @@ class GpuCosts:
         return self.server.kv_room_tokens(tokens)
 
     @property
-    def most_users(self) -> int:
+    def max_users(self) -> int:
         """Maximum number of users that the serving stack has in flight."""
         return self.server.max_sequences
 
@@ -80,30 +80,30 @@ class GpuCosts:
         """False: all GPUs work on one pass at a time, so there are no gaps."""
         return False
 
-    def piece_busy_s(self, piece: Piece) -> float:
+    def part_busy_s(self, part: PromptPart) -> float:
         """Return the seconds of a pass over a part of a prompt alone."""
-        return self.round_s(0, 0, (piece,))
+        return self.round_s(0, 0, (part,))
 
-    def round_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
+    def round_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
         """Return the seconds of a pass, including the drafts that the pass verifies.
 
         Args:
             users: Number of users that decode.
             context: Tokens in the cache of each user.
-            pieces: Parts of prompts that are read in the pass.
+            parts: Parts of prompts that are read in the pass.
         """
         tokens = 1 + self.draft_tokens
         groups = [Tokens(users=users, new=tokens, context=context, outputs=tokens)] if users else []
-        groups += [Tokens(users=1, new=piece.tokens, context=piece.context) for piece in pieces]
+        groups += [Tokens(users=1, new=part.tokens, context=part.context) for part in parts]
         drafting_s = 0.0
         if users and self.server.draft is not None:
             drafting_s = self.draft_tokens * self.server.draft.draft_s(users, 1, context)
         return self.server.pass_time(groups).total_s + drafting_s
 
-    def work_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
+    def work_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
         """Return the seconds of the whole round, because all GPUs work all the time."""
-        return self.round_s(users, context, pieces)
+        return self.round_s(users, context, parts)
 
-    def drain_s(self, piece: Piece) -> float:
+    def drain_s(self, part: PromptPart) -> float:
         """Return 0: there are no further stages that a prompt has to pass."""
         return 0.0

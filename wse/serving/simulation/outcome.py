@@ -26,7 +26,7 @@ LITTLE_TOLERANCE: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Outcome:
+class SimulationOutcome:
     """The times of all requests of a simulation, in seconds.
 
     Attributes:
@@ -89,7 +89,7 @@ class Recorder:
         arrivals: Time of arrival of each request; infinity if it is not known yet.
         now: Current time.
         arrived, left: Number of requests that have arrived, and that have left.
-        start_s, first_s, end_s, left_s: Times of each request, as in `Outcome`.
+        start_s, first_s, end_s, left_s: Times of each request, as in `SimulationOutcome`.
     """
 
     def __init__(self, workload: Workload, requests: Iterable[int] | None = None) -> None:
@@ -189,7 +189,7 @@ class Recorder:
             self.arrivals[self.order[self._scheduled]] = max(arrival_s, earliest_s)
             self._scheduled += 1
 
-    def outcome(self, *, prefix_hits: int = 0, saved_tokens: int = 0) -> Outcome:
+    def outcome(self, *, prefix_hits: int = 0, saved_tokens: int = 0) -> SimulationOutcome:
         """Return the outcome after all requests have left.
 
         Args:
@@ -204,7 +204,7 @@ class Recorder:
             np.array(times)[order] for times in (self.start_s, self.first_s, self.end_s, self.left_s)
         )
         workload = replace(self.workload, arrival_s=np.array(self.arrivals)).part(order)
-        outcome = Outcome(
+        outcome = SimulationOutcome(
             workload=workload,
             start_s=start_s,
             first_s=first_s,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 
-class Piece(NamedTuple):
+class PromptPart(NamedTuple):
     """A part of a prompt that is read in one round.
 
     Attributes:
@@ -33,7 +33,7 @@ class PassCosts(Protocol):
         kv_capacity_tokens: Tokens of all users together for which there is room in KV caches.
         kv_block_tokens: Tokens per block of the cache. Requests with a common prefix share its
             blocks.
-        most_users: Maximum number of users for which pass times are known. No more are admitted.
+        max_users: Maximum number of users for which pass times are known. No more are admitted.
         chunk_tokens: Granularity of the parts of a prompt: all except the last have a multiple of
             this many tokens.
         contexts: Contexts between which times are interpolated, rising from 0 to the longest.
@@ -49,7 +49,7 @@ class PassCosts(Protocol):
     @property
     def kv_block_tokens(self) -> int: ...
     @property
-    def most_users(self) -> int: ...
+    def max_users(self) -> int: ...
     @property
     def chunk_tokens(self) -> int: ...
     @property
@@ -67,32 +67,32 @@ class PassCosts(Protocol):
         """
         ...
 
-    def round_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
+    def round_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
         """Return the seconds of a round with one token of each user and parts of prompts.
 
         Args:
             users: Number of users.
             context: Mean number of tokens in the cache of a user.
-            pieces: Parts of prompts that are read in the round.
+            parts: Parts of prompts that are read in the round.
         """
         ...
 
-    def work_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
+    def work_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
         """Return the seconds of a round in which the busiest stage works.
 
         With one stage, this is the whole round. The arguments are those of `round_s`.
         """
         ...
 
-    def drain_s(self, piece: Piece) -> float:
+    def drain_s(self, part: PromptPart) -> float:
         """Return the seconds from the end of a round to the first token of a prompt read in it.
 
         Args:
-            piece: The last part of the prompt, which was read in the round.
+            part: The last part of the prompt, which was read in the round.
         """
         ...
 
-    def piece_busy_s(self, piece: Piece) -> float:
+    def part_busy_s(self, part: PromptPart) -> float:
         """Return the seconds of work of the busiest stage for a part of a prompt alone."""
         ...
 
@@ -106,4 +106,4 @@ def users_that_fit(costs: PassCosts, tokens: int) -> int:
         costs: The machine.
         tokens: Tokens of each user.
     """
-    return min(costs.most_users, costs.kv_capacity_tokens // costs.room_tokens(tokens))
+    return min(costs.max_users, costs.kv_capacity_tokens // costs.room_tokens(tokens))

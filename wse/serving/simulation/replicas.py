@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from wse.serving.simulation.continuous.machine import ContinuousMachine
-from wse.serving.simulation.outcome import Outcome
+from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.progress import OnDone, ignore, reporter
 from wse.serving.simulation.workload import Workload
 
@@ -39,7 +39,7 @@ class MakeMachine(Protocol):
 
 def simulate_replicas(
     workload: Workload, replicas: int, make_machine: MakeMachine, on_done: OnDone, *, least_loaded: bool
-) -> Outcome:
+) -> SimulationOutcome:
     """Serve all requests of a workload on several equal machines.
 
     Args:
@@ -99,7 +99,7 @@ def _least_loaded(
     return machines
 
 
-def _combined(outcomes: Sequence[tuple[Sequence[int], Outcome]], replicas: int) -> Outcome:
+def _combined(outcomes: Sequence[tuple[Sequence[int], SimulationOutcome]], replicas: int) -> SimulationOutcome:
     """Return the combined outcome of several machines, with requests in the order of their indices.
 
     Args:
@@ -113,7 +113,7 @@ def _combined(outcomes: Sequence[tuple[Sequence[int], Outcome]], replicas: int) 
         for name in ("start_s", "first_s", "end_s", "left_s")
     )
     workload = Workload.joined([part.workload for part in parts]).part(order)
-    return Outcome(
+    return SimulationOutcome(
         workload=workload,
         start_s=start_s,
         first_s=first_s,

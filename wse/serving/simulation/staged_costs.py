@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 
-from wse.serving.simulation.pass_costs import Piece
+from wse.serving.simulation.pass_costs import PromptPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class StagedCosts:
     prefill: ChunkGrid
     kv_capacity_tokens: int
     kv_block_tokens: int = 1
-    most_users: int
+    max_users: int
     host_s: float = 0.0
     prompts_fill_gaps: bool = field(default=True, init=False)
 
@@ -105,47 +105,47 @@ class StagedCosts:
         """
         return -(-tokens // self.kv_block_tokens) * self.kv_block_tokens
 
-    def round_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
+    def round_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
         """Return the seconds of a round: of a pass, or of the busiest stage's work if longer.
 
         Args:
             users: Number of users that decode.
             context: Tokens in the cache of each user.
-            pieces: Parts of prompts that are read in the round.
+            parts: Parts of prompts that are read in the round.
         """
-        work = self.work_s(users, context, pieces)
+        work = self.work_s(users, context, parts)
         return max(work, self._decode(context).latency_s) if users else work
 
-    def work_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
+    def work_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
         """Return the seconds of a round in which the busiest stage works.
 
         Args:
             users: Number of users that decode.
             context: Tokens in the cache of each user.
-            pieces: Parts of prompts that are read in the round.
+            parts: Parts of prompts that are read in the round.
         """
         passes = max(1.0, users / self.decode.slots) if users else 0.0
-        return sum(self.piece_busy_s(piece) for piece in pieces) + passes * self._decode(context).busy_s
+        return sum(self.part_busy_s(part) for part in parts) + passes * self._decode(context).busy_s
 
-    def drain_s(self, piece: Piece) -> float:
+    def drain_s(self, part: PromptPart) -> float:
         """Return the seconds of a prompt's last chunk beyond the work of the busiest stage.
 
         A short last chunk waits at every stage for the whole chunk before it, and takes as long as
         that chunk.
         """
-        last_time, whole_tokens = self._last(piece), piece.tokens - self._last_tokens(piece)
+        last_time, whole_tokens = self._last(part), part.tokens - self._last_tokens(part)
         drain_s = last_time.latency_s - last_time.busy_s
         if whole_tokens < self.chunk_tokens:
             return drain_s
         chunks = self.prefill.chunks
-        previous_chunk = chunks[min((piece.context + whole_tokens) // self.chunk_tokens, len(chunks)) - 1]
+        previous_chunk = chunks[min((part.context + whole_tokens) // self.chunk_tokens, len(chunks)) - 1]
         return max(drain_s, previous_chunk.latency_s - previous_chunk.busy_s)
 
-    def piece_busy_s(self, piece: Piece) -> float:
+    def part_busy_s(self, part: PromptPart) -> float:
         """Return the seconds of work of the busiest stage for a part of a prompt."""
-        whole_tokens = piece.tokens - self._last_tokens(piece) if piece.ends else piece.tokens
-        busy = self._busy_until(piece.context + whole_tokens) - self._busy_until(piece.context)
-        return busy + (self._last(piece).busy_s if piece.ends else 0.0)
+        whole_tokens = part.tokens - self._last_tokens(part) if part.ends else part.tokens
+        busy = self._busy_until(part.context + whole_tokens) - self._busy_until(part.context)
+        return busy + (self._last(part).busy_s if part.ends else 0.0)
 
     def _decode(self, context: int) -> PassTime:
         """Return the time of a decode pass, interpolated between the contexts of the table."""
@@ -172,18 +172,18 @@ class StagedCosts:
             return sums[-1] + (chunk - len(chunks) + extra_tokens / self.chunk_tokens) * chunks[-1].busy_s
         return sums[chunk] + extra_tokens / self.chunk_tokens * chunks[chunk].busy_s
 
-    def _last_tokens(self, piece: Piece) -> int:
+    def _last_tokens(self, part: PromptPart) -> int:
         """Return the number of tokens of the chunk that ends a prompt."""
-        return (piece.tokens - 1) % self.chunk_tokens + 1
+        return (part.tokens - 1) % self.chunk_tokens + 1
 
-    def _last(self, piece: Piece) -> PassTime:
+    def _last(self, part: PromptPart) -> PassTime:
         """Return the time of a prompt's last chunk.
 
         The time is interpolated between lengths, and between the first and the last context.
         """
-        grid, tokens = self.prefill, self._last_tokens(piece)
+        grid, tokens = self.prefill, self._last_tokens(part)
         last_context = max(1, (len(grid.chunks) - 1) * grid.chunk_tokens)
-        context_fraction = min(1.0, (piece.context + piece.tokens - tokens) / last_context)
+        context_fraction = min(1.0, (part.context + part.tokens - tokens) / last_context)
         upper_index = bisect_left(grid.last_tokens, tokens)
         high = _interpolated(*grid.lasts[upper_index], context_fraction)
         if grid.last_tokens[upper_index] == tokens or upper_index == 0:

@@ -13,8 +13,8 @@ from functools import cache
 
 from wse.serving.simulation.decode_times import DecodeTimes, decode_times
 from wse.serving.simulation.drafts import Drafts, answer_passes
-from wse.serving.simulation.outcome import Outcome, Recorder
-from wse.serving.simulation.pass_costs import PassCosts, Piece
+from wse.serving.simulation.outcome import Recorder, SimulationOutcome
+from wse.serving.simulation.pass_costs import PassCosts, PromptPart
 from wse.serving.simulation.progress import OnDone, ignore, reporter
 from wse.serving.simulation.workload import Workload
 
@@ -24,11 +24,11 @@ class StaticPolicy:
     """The policy of static batching.
 
     Attributes:
-        seats: Number of batch slots.
+        batch_slots: Number of batch slots.
         longest_wait_s: Seconds that a request waits at most before a batch starts with empty slots.
     """
 
-    seats: int
+    batch_slots: int
     longest_wait_s: float = math.inf
 
 
@@ -39,7 +39,7 @@ def simulate_static(
     *,
     drafts: Drafts | None = None,
     on_done: OnDone = ignore,
-) -> Outcome:
+) -> SimulationOutcome:
     """Serve all requests of a workload with static batching.
 
     For each batch:
@@ -67,12 +67,12 @@ def simulate_static(
     times: dict[int, tuple[DecodeTimes, DecodeTimes]] = {}
     first = 0
     while first < len(prompts):
-        batch_end = _seated(first, needs, costs.kv_capacity_tokens, policy.seats)  # 1
+        batch_end = _seated(first, needs, costs.kv_capacity_tokens, policy.batch_slots)  # 1
         start = max(record.now, min(record.arrivals[batch_end - 1], record.arrivals[first] + policy.longest_wait_s))
         record.advance(start)
         batch = range(first, min(batch_end, record.arrived))
-        pieces = [Piece(prompts[request], 0) for request in batch]  # 2
-        decode_start = start + costs.round_s(0, 0, pieces) + costs.drain_s(pieces[-1])
+        parts = [PromptPart(prompts[request], 0) for request in batch]  # 2
+        decode_start = start + costs.round_s(0, 0, parts) + costs.drain_s(parts[-1])
         users = len(batch)
         if users not in times:
             times[users] = decode_times(costs, users, answers.tokens_per_pass)
@@ -81,7 +81,7 @@ def simulate_static(
         passes = [answers.passes[request] for request in batch]
         end = decode_start + pass_times.run_s(context, max(passes))
         record.busy_s += end - start
-        record.work_s += costs.work_s(0, 0, pieces) + work_times.run_s(context, max(passes))
+        record.work_s += costs.work_s(0, 0, parts) + work_times.run_s(context, max(passes))
         record.advance(end)
         decoded = 0  # 3
         for finished_users, (last_pass, request) in enumerate(sorted(zip(passes, batch, strict=True))):
@@ -95,17 +95,17 @@ def simulate_static(
     return record.outcome()
 
 
-def _seated(first: int, needs: list[int], capacity: int, seats: int) -> int:
+def _seated(first: int, needs: list[int], capacity: int, batch_slots: int) -> int:
     """Return the index after the last request that fits in a batch.
 
     Args:
         first: First request of the batch. It is always included.
         needs: KV capacity that each request needs, in tokens.
         capacity: KV capacity in tokens.
-        seats: Number of batch slots.
+        batch_slots: Number of batch slots.
     """
     end, room = first, capacity
-    while end < len(needs) and end - first < seats and (end == first or needs[end] <= room):
+    while end < len(needs) and end - first < batch_slots and (end == first or needs[end] <= room):
         room -= needs[end]
         end += 1
     return end

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from wse.arrays import F64, Bools
-from wse.serving.simulation.outcome import Outcome
+from wse.serving.simulation.outcome import SimulationOutcome
 
 QUANTILES: Final = (0.5, 0.9, 0.99)
 PARTS_OF_RUN: Final = 8
@@ -33,7 +33,7 @@ def distribution(values: F64) -> Distribution:
     return Distribution(float(values.mean()), p50, p90, p99, float(values.max()))
 
 
-def first_token_s(outcome: Outcome) -> F64:
+def first_token_s(outcome: SimulationOutcome) -> F64:
     """Return the time to first token of each request, in seconds, float64 [requests].
 
     The time starts with the arrival of the request.
@@ -41,12 +41,12 @@ def first_token_s(outcome: Outcome) -> F64:
     return outcome.first_s - outcome.workload.arrival_s
 
 
-def queueing_s(outcome: Outcome) -> F64:
+def queueing_s(outcome: SimulationOutcome) -> F64:
     """Return the seconds from arrival to admission of each request, float64 [requests]."""
     return outcome.start_s - outcome.workload.arrival_s
 
 
-def per_token_s(outcome: Outcome) -> F64:
+def per_token_s(outcome: SimulationOutcome) -> F64:
     """Return the time per token after the first (TPOT), in seconds, float64 [requests].
 
     The value is NaN for requests of one token.
@@ -58,7 +58,7 @@ def per_token_s(outcome: Outcome) -> F64:
     return per_token
 
 
-def gap_distribution(outcome: Outcome) -> Distribution | None:
+def gap_distribution(outcome: SimulationOutcome) -> Distribution | None:
     """Return the distribution of the times between two tokens of a user, over all tokens.
 
     If a pass yields several tokens, as with drafts, the time before the first of them is that of
@@ -83,7 +83,7 @@ def gap_distribution(outcome: Outcome) -> Distribution | None:
     return Distribution(mean, p50, p90, p99, float(np.maximum(first, last).max()))
 
 
-def in_time(outcome: Outcome, ttft_s: float | None, tpot_s: float | None) -> Bools:
+def in_time(outcome: SimulationOutcome, ttft_s: float | None, tpot_s: float | None) -> Bools:
     """Return for each request whether it kept the promised times, bool [requests].
 
     Args:
@@ -118,7 +118,7 @@ class Levels:
     kv_tokens: F64
 
 
-def levels(outcome: Outcome, points: int) -> Levels:
+def levels(outcome: SimulationOutcome, points: int) -> Levels:
     """Return the numbers of requests in each state at evenly spaced times.
 
     Args:

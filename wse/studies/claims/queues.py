@@ -10,7 +10,7 @@ from wse.serving.simulation.capacity import capacity_requests_per_s
 from wse.serving.simulation.continuous.machine import simulate_continuous
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.gpu_costs import GpuCosts
-from wse.serving.simulation.outcome import Outcome
+from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.static import StaticPolicy, simulate_static
 from wse.serving.simulation.statistics import distribution, first_token_s, gap_distribution, queueing_s
 from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
@@ -56,9 +56,9 @@ def waiting_for_the_bus(lab: Laboratory) -> Finding:
         requests=REQUESTS, prompt_tokens=TOKENS, new_tokens=TOKENS, length_cv=1.0, context=8 * TOKENS
     )
     workload = draw_workload(options)
-    static_policy = StaticPolicy(seats=SLOTS)
-    continuous_policy = ContinuousPolicy(most_users=SLOTS, prompt_tokens=CHUNK)
-    policies: dict[str, Callable[[Workload], Outcome]] = {
+    static_policy = StaticPolicy(batch_slots=SLOTS)
+    continuous_policy = ContinuousPolicy(max_users=SLOTS, prompt_tokens=CHUNK)
+    policies: dict[str, Callable[[Workload], SimulationOutcome]] = {
         "static": lambda requests: simulate_static(requests, costs, static_policy),
         "continuous": lambda requests: simulate_continuous(requests, costs, continuous_policy),
     }
@@ -98,7 +98,7 @@ def waiting_for_the_bus(lab: Laboratory) -> Finding:
     )
 
 
-def _waits(outcome: Outcome) -> _Waits:
+def _waits(outcome: SimulationOutcome) -> _Waits:
     """Return the waiting times of a simulation."""
     gaps = gap_distribution(outcome)
     assert gaps is not None  # answers have several tokens

@@ -129,7 +129,7 @@ def _share(value: Any, place: str) -> float:
     try:
         share = float(value)
     except (TypeError, ValueError):
-        _refuse(place, f"{short_repr(value)} is no number; {REMEDY}")
+        _refuse(place, f"{short_repr(value)} is not a number; {REMEDY}")
     if not 0.0 <= share <= 1.0:
         _refuse(place, f"an acceptance of {share:g} is outside of 0 to 1; {REMEDY}")
     return share

@@ -72,7 +72,7 @@ class Setting:
             return product
         if abs(round(product) - product) > WHOLE_WITHIN * product:
             message = (
-                f"{option}: {self.name} = {number:g} x {self.amount:g} is {product:g}, which is no whole number; "
+                f"{option}: {self.name} = {number:g} x {self.amount:g} is {product:g}, which is not a whole number; "
                 f"give a value, such as {self.name}={max(1, round(product))}"
             )
             raise BadInput(message)

@@ -42,7 +42,7 @@ def _refusal(path: Path) -> str:
     try:
         folder, name = path.parent, path.name
         if not folder.is_dir():
-            return f"{folder} is no folder"
+            return f"{folder} is not a folder"
         if (path.exists() and not path.is_file()) or not name:
             return "it is not a regular file"
         if not os.access(folder, os.W_OK | os.X_OK):

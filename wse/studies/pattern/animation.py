@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from wse.backends.wavelet.machine import Machine
+from wse.backends.wavelet.machine import WaveletMachine
 from wse.backends.wavelet.run import MachineRun
 from wse.program.line_patterns import named_pattern
 from wse.studies.pattern.case import PatternCase
@@ -83,7 +83,7 @@ def animations_of(request: PatternRequest, cases: Sequence[PatternCase], setup: 
     )
 
 
-def _animation(case: PatternCase, machine: Machine, machine_run: MachineRun) -> Animation:
+def _animation(case: PatternCase, machine: WaveletMachine, machine_run: MachineRun) -> Animation:
     """Convert a cycle-by-cycle simulation to an animation."""
     side = np.array([0, 1, 0, -1, 0])  # direction of each Port along the line
     cycle, _, col, colour, output_port, input_port = machine_run.moves.T

@@ -9,11 +9,11 @@ import numpy as np
 
 from wse.arrays import F32
 from wse.backends.wavelet.lines import Lines
-from wse.backends.wavelet.machine import Machine
+from wse.backends.wavelet.machine import WaveletMachine
 from wse.backends.wavelet.run import MachineRun, run
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.reports.terminal import plural
-from wse_mappings.outcome import Outcome
+from wse_mappings.outcome import PatternOutcome
 from wse_mappings.schedule import LineSchedule
 
 LARGEST_VALUE: Final = 100
@@ -22,7 +22,7 @@ LARGEST_VALUE: Final = 100
 
 def simulate_pattern(
     schedule: LineSchedule, words: int, wafer: WaferSpec, software: SoftwareProfile, *, log: bool = False
-) -> tuple[Machine, MachineRun, F32]:
+) -> tuple[WaveletMachine, MachineRun, F32]:
     """Simulate the first line of a pattern cycle by cycle, with random whole numbers as words.
 
     Args:
@@ -39,14 +39,14 @@ def simulate_pattern(
         BadInput: The wafer has too few colours or switch positions for the pattern.
         Deadlock: Messages of the pattern wait for each other.
     """
-    machine = Machine(wafer, 1, schedule.length, words)
+    machine = WaveletMachine(wafer, 1, schedule.length, words)
     lines = Lines(machine=machine, gap_cycles=software.reduce_gap_cycles, relay_cycles=software.relay_cycles)
     lines.path(schedule, [(0, col) for col in range(schedule.length)], words)
     values = np.random.default_rng(words).integers(1, LARGEST_VALUE, (schedule.length, words)).astype(np.float32)
     return machine, run(machine, values[None], log=log), values
 
 
-def wrong_words(outcome: Outcome, schedule: LineSchedule, machine_run: MachineRun, initial_words: F32) -> str:
+def wrong_words(outcome: PatternOutcome, schedule: LineSchedule, machine_run: MachineRun, initial_words: F32) -> str:
     """Check the words in the memory of the PEs after a simulation.
 
     1. Compute the expected words of the collective and select the PEs that must have them.

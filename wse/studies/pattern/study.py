@@ -24,7 +24,7 @@ from wse.studies.pattern.case import BoundResult, PatternCase
 from wse.studies.pattern.reference import simulate_pattern, wrong_words
 from wse.studies.pattern.request import PatternRequest
 from wse.studies.pattern.result import PatternResult
-from wse_mappings.outcome import Outcome, outcome_of
+from wse_mappings.outcome import PatternOutcome, outcome_of
 from wse_mappings.schedule import LineSchedule
 
 MAX_HOPS: Final = 100_000_000
@@ -46,7 +46,7 @@ class CheckedPattern:
 
     name: str
     schedule: LineSchedule
-    outcome: Outcome
+    outcome: PatternOutcome
     words: int
 
     @property
@@ -191,7 +191,7 @@ def check_pattern(pattern: NamedPattern, length: int, words: int, wafer: WaferSp
         messages, colours, part = schedule.of_variant(int(schedule.variants[0, 0]))
         plan = plan_line(messages, colours, part, store_and_forward=schedule.store_and_forward)
         fault = _colour_fault(schedule, plan, wafer) or find_stall(plan)
-        outcome = Outcome(fault=fault) if fault else outcome
+        outcome = PatternOutcome(fault=fault) if fault else outcome
     return CheckedPattern(name=pattern.name, schedule=schedule, outcome=outcome, words=words)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from wse.backends.execute.free_memory import free_bytes
 from wse.backends.execute.required_memory import required_bytes
-from wse.compiler.search.remedies import largest_good, narrower_types
+from wse.compiler.search.remedies import largest_passing, narrower_types
 from wse.errors import BadInput, DoesNotFit, InsufficientMemory
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.load import load_model
@@ -67,7 +67,7 @@ def _remedies(prepared_run: PreparedRun, free_memory: int) -> Iterator[str]:
             yield f"--dtype {dtype}" + (" --accumulate float32" if other_sums else "")
             break
     prompt = max(options.prompt_tokens)
-    new = largest_good(1, prepared_run.new_tokens, lambda n: fits_with(new_tokens=n, context=prompt + n))
+    new = largest_passing(1, prepared_run.new_tokens, lambda n: fits_with(new_tokens=n, context=prompt + n))
     if new is not None:
         yield f"--new-tokens {new}" + ("" if request.context is None else f" --context {prompt + new}")
     if request.weights is not None:

@@ -206,7 +206,7 @@ class Session:
             self._acceptance.add(len(ids) - 1)
         pairs = self._record_routing(VERIFY)
         cost = self.clock.verify_pass(len(ids), user, pairs)
-        self.clock.draft_cycles += max(0.0, draft.beside_cycles - cost.cycles)
+        self.clock.draft_cycles += max(0.0, draft.overlapped_cycles - cost.cycles)
         wall = time.perf_counter() - began
         self._last_run = (phase, [length])
         use = self.clock.fabric.verify_use(length)

@@ -16,7 +16,7 @@ from wse.reports.progress import OnProgress, ignore
 from wse.reports.terminal import count, plural
 from wse.serving.goal import COST, LATENCY, Goal
 from wse.serving.network import load_network
-from wse.serving.operating_point import largest_that
+from wse.serving.operating_point import max_passing_count
 from wse.studies.compare.grid.rows import assumptions_of
 from wse.studies.compare.result import AssumptionResult
 from wse.studies.estimate.request import EstimateRequest
@@ -233,7 +233,7 @@ def _users_at(laid_out: ModelLayout, draft: Draft | None, tokens_per_s: float) -
         served = laid_out.served(draft, users)
         return served.fits and served.speed >= tokens_per_s
 
-    return largest_that(is_fast, laid_out.useful_users)
+    return max_passing_count(is_fast, laid_out.useful_users)
 
 
 def _curve(laid_out: ModelLayout, draft: Draft | None) -> tuple[Any, ...]:

@@ -302,7 +302,7 @@ def _machine_table(result: ServeResult) -> Table:
             fit = f"{plural(machine.kv_capacity_users, 'sequence')} of {mean_tokens:,} tokens fit"
             rows.append((name, f"{plural(machine.stages, 'stage')}; {cache}: {fit}"))
             if not machine.grid_users:
-                rows.append(("", f"{machine.stack}; passes of any users and pieces of prompts, by `wse gpus`"))
+                rows.append(("", f"{machine.stack}; passes of any users and parts of prompts, by `wse gpus`"))
                 continue
             sizes = ", ".join(map(str, machine.grid_users))
             users = "1 user" if machine.grid_users == (1,) else f"{sizes} users"

@@ -11,7 +11,7 @@ import numpy as np
 from wse.arrays import F64, Bools
 from wse.hardware.number import SourcedNumber, weakest
 from wse.serving.cost import MILLION, SECONDS_PER_HOUR
-from wse.serving.simulation.outcome import Outcome
+from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.pass_costs import PassCosts
 from wse.serving.simulation.statistics import (
     Distribution,
@@ -23,7 +23,7 @@ from wse.serving.simulation.statistics import (
     queueing_s,
 )
 from wse.serving.simulation.workload import FAST, NORMAL
-from wse.studies.serve.machines.machine import Machine, times
+from wse.studies.serve.machines.machine import ServingMachine, times
 from wse.studies.serve.prepare import PreparedServe
 from wse.studies.serve.result import (
     AmountResult,
@@ -40,7 +40,11 @@ TIERS: Final = {"fast": FAST, "normal": NORMAL}
 
 
 def served_result(
-    prepared_serve: PreparedServe, outcome: Outcome, decode: Machine, prefill: Machine | None, max_users: int
+    prepared_serve: PreparedServe,
+    outcome: SimulationOutcome,
+    decode: ServingMachine,
+    prefill: ServingMachine | None,
+    max_users: int,
 ) -> ServedResult:
     """Return the statistics of a finished simulation.
 
@@ -89,7 +93,7 @@ def served_result(
     )
 
 
-def _tokens_per_pass(outcome: Outcome) -> float | None:
+def _tokens_per_pass(outcome: SimulationOutcome) -> float | None:
     """Return the mean number of tokens that a pass adds to an answer, or None without passes.
 
     The first token of an answer is not counted, because it comes from prefill.
@@ -98,7 +102,7 @@ def _tokens_per_pass(outcome: Outcome) -> float | None:
     return float((outcome.workload.new_tokens - 1).sum()) / passes if passes else None
 
 
-def _waits(outcome: Outcome, selected: Bools) -> WaitsResult:
+def _waits(outcome: SimulationOutcome, selected: Bools) -> WaitsResult:
     """Return the waiting times of the selected requests.
 
     Args:
@@ -123,7 +127,7 @@ def _distribution(values: Distribution) -> DistributionResult:
     return DistributionResult(**asdict(values))
 
 
-def _goodput(prepared_serve: PreparedServe, outcome: Outcome) -> GoodputResult:
+def _goodput(prepared_serve: PreparedServe, outcome: SimulationOutcome) -> GoodputResult:
     request = prepared_serve.request
     good = in_time(outcome, request.promised.ttft, request.promised.tpot)
     return GoodputResult(
@@ -135,7 +139,7 @@ def _goodput(prepared_serve: PreparedServe, outcome: Outcome) -> GoodputResult:
     )
 
 
-def _kv_share(outcome: Outcome, costs: PassCosts) -> float:
+def _kv_share(outcome: SimulationOutcome, costs: PassCosts) -> float:
     """Return the fraction of the KV-cache capacity that requests occupied, averaged over time."""
     tokens, first = np.unique(outcome.workload.prompt_tokens + outcome.workload.new_tokens, return_inverse=True)
     rooms = np.array([costs.room_tokens(length) for length in tokens.tolist()])
@@ -144,7 +148,7 @@ def _kv_share(outcome: Outcome, costs: PassCosts) -> float:
 
 
 def _economy(
-    prepared_serve: PreparedServe, decode: Machine, prefill: Machine | None
+    prepared_serve: PreparedServe, decode: ServingMachine, prefill: ServingMachine | None
 ) -> tuple[SourcedNumber | None, SourcedNumber | None]:
     """Return power in watts and price in USD per hour of one replica, or None if unknown.
 

@@ -20,7 +20,7 @@ from wse.serving.simulation.capacity import capacity_requests_per_s, closed_loop
 from wse.serving.simulation.continuous.machine import ContinuousMachine, simulate_continuous
 from wse.serving.simulation.continuous.policy import ContinuousPolicy, PrefillMachine
 from wse.serving.simulation.drafts import Drafts
-from wse.serving.simulation.outcome import Outcome
+from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.pass_costs import PassCosts, users_that_fit
 from wse.serving.simulation.progress import OnDone
 from wse.serving.simulation.replicas import simulate_replicas
@@ -31,7 +31,7 @@ from wse.studies.options.option import get_option
 from wse.studies.serve.machines.drafts import drawn_drafts
 from wse.studies.serve.machines.gpus import gpu_machine
 from wse.studies.serve.machines.kv_transfer import KvTransferResult, kv_transfer
-from wse.studies.serve.machines.machine import Machine
+from wse.studies.serve.machines.machine import ServingMachine
 from wse.studies.serve.machines.wafers import wafer_machine
 from wse.studies.serve.options import LEAST_LOADED, STATIC
 from wse.studies.serve.prefill_machine import Placement, prefill_errors
@@ -46,7 +46,7 @@ SERVED: Final = "requests"
 class Simulate(Protocol):
     """A function that simulates the service of a workload."""
 
-    def __call__(self, workload: Workload, *, on_done: OnDone) -> Outcome:
+    def __call__(self, workload: Workload, *, on_done: OnDone) -> SimulationOutcome:
         """Simulate the requests of a workload and return when each was served."""
 
 
@@ -55,7 +55,7 @@ class Service:
     """The result of a simulation, with the detailed outcome if requests were served."""
 
     result: ServeResult
-    outcome: Outcome | None
+    outcome: SimulationOutcome | None
 
 
 def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
@@ -140,7 +140,7 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
     return Service(result=result, outcome=outcome)
 
 
-def _replicas(prepared_serve: PreparedServe, decode: Machine, capacity: float) -> int:
+def _replicas(prepared_serve: PreparedServe, decode: ServingMachine, capacity: float) -> int:
     """Return the number of replicas.
 
     If it is not requested, it is the fewest that have room for the users, or that keep the queue
@@ -172,7 +172,7 @@ def _stable_replicas(rate: float, capacity: float) -> int:
 
 
 def _with_arrival_times(
-    prepared_serve: PreparedServe, decode: Machine, capacity: float, replicas: int, simulate_one: Simulate
+    prepared_serve: PreparedServe, decode: ServingMachine, capacity: float, replicas: int, simulate_one: Simulate
 ) -> Workload:
     """Return random requests with arrival times at the requested rate.
 
@@ -211,7 +211,7 @@ def _silent(done_requests: int, total_requests: int) -> None:
     """Ignore the progress of the simulations that find the capacity."""
 
 
-def _machine(prepared_serve: PreparedServe, placement: Placement) -> Machine:
+def _machine(prepared_serve: PreparedServe, placement: Placement) -> ServingMachine:
     """Return the machine for a checked request, compiled and with its passes timed."""
     tokens = math.ceil(prepared_serve.workload.prompt_tokens.mean() + prepared_serve.workload.new_tokens.mean())
     if isinstance(placement, PreparedGpuEstimate):
@@ -219,7 +219,7 @@ def _machine(prepared_serve: PreparedServe, placement: Placement) -> Machine:
     return wafer_machine(placement, tokens, prepared_serve.request.draft_tokens)
 
 
-def _drafts(prepared_serve: PreparedServe, decode: Machine) -> Drafts | None:
+def _drafts(prepared_serve: PreparedServe, decode: ServingMachine) -> Drafts | None:
     """Return the random acceptance of drafts in a simulation, or None without drafts.
 
     There are no drafts either if they would not increase the speed.
@@ -231,7 +231,11 @@ def _drafts(prepared_serve: PreparedServe, decode: Machine) -> Drafts | None:
 
 
 def _policy(
-    prepared_serve: PreparedServe, decode: Machine, prefill: Machine | None, max_users: int, drafts: Drafts | None
+    prepared_serve: PreparedServe,
+    decode: ServingMachine,
+    prefill: ServingMachine | None,
+    max_users: int,
+    drafts: Drafts | None,
 ) -> Simulate:
     """Return the function that simulates one replica with the requested batching.
 
@@ -245,13 +249,17 @@ def _policy(
     request = prepared_serve.request
     if request.batches.batching == STATIC:
         wait = math.inf if request.batches.batch_wait is None else request.batches.batch_wait
-        policy = StaticPolicy(seats=max_users, longest_wait_s=wait)
+        policy = StaticPolicy(batch_slots=max_users, longest_wait_s=wait)
         return partial(simulate_static, costs=decode.costs, policy=policy, drafts=drafts)
     return partial(simulate_continuous, **_continuous(prepared_serve, decode, prefill, max_users, drafts))
 
 
 def _continuous(
-    prepared_serve: PreparedServe, decode: Machine, prefill: Machine | None, max_users: int, drafts: Drafts | None
+    prepared_serve: PreparedServe,
+    decode: ServingMachine,
+    prefill: ServingMachine | None,
+    max_users: int,
+    drafts: Drafts | None,
 ) -> dict[str, Any]:
     """Return the arguments of a simulation with continuous batching.
 
@@ -264,12 +272,12 @@ def _continuous(
     """
     request, costs = prepared_serve.request, decode.costs
     chunk = request.batches.chunk or (None if costs.prompts_fill_gaps else MAX_BATCHED_TOKENS)
-    policy = ContinuousPolicy(most_users=max_users, prompt_tokens=chunk, prefix_cache=request.batches.prefix_cache)
+    policy = ContinuousPolicy(max_users=max_users, prompt_tokens=chunk, prefix_cache=request.batches.prefix_cache)
     machine = None if prefill is None else _prefill_machine(prefill, kv_transfer(prepared_serve, decode, prefill))
     return {"costs": costs, "policy": policy, "prefill": machine, "drafts": drafts}
 
 
-def _prefill_machine(prefill: Machine, transfer: KvTransferResult) -> PrefillMachine:
+def _prefill_machine(prefill: ServingMachine, transfer: KvTransferResult) -> PrefillMachine:
     """Return the machine that reads prompts, with the time to move a KV cache from it."""
     return PrefillMachine(
         costs=prefill.costs,
@@ -313,13 +321,13 @@ def _max_users(max_users: int | None, workload: Workload, costs: PassCosts, *, s
     if max_users is not None and max_users > limit:
         message = (
             f"--max-users {max_users}: caches have room for {room:,} tokens, a request needs at least {min_slots:,}, "
-            f"and at most {costs.most_users:,} users are served at a time; give at most {limit}, or more wafers or GPUs"
+            f"and at most {costs.max_users:,} users are served at a time; give at most {limit}, or more wafers or GPUs"
         )
         raise BadInput(message)
     return max_users or limit
 
 
-def _inputs(prepared_serve: PreparedServe, decode: Machine, max_users: int, replicas: int) -> dict[str, Any]:
+def _inputs(prepared_serve: PreparedServe, decode: ServingMachine, max_users: int, replicas: int) -> dict[str, Any]:
     """Return the options of a request by name, with defaults set, for the result."""
     request = prepared_serve.request
     always_given = {

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Any, Final
 
-from wse.serving.simulation.outcome import Outcome
+from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.statistics import levels
 
 COUNTER_POINTS: Final = 2_000
@@ -23,7 +23,7 @@ MACHINE, REQUESTS = 1, 2
 COUNTERS: Final = ("waiting", "reading", "answering", "kv_tokens")
 
 
-def timeline_of(outcome: Outcome, title: str) -> bytes:
+def timeline_of(outcome: SimulationOutcome, title: str) -> bytes:
     """Return the timeline of a simulation, encoded in ASCII.
 
     Args:
@@ -43,7 +43,7 @@ def _names() -> Iterator[dict[str, Any]]:
         yield {"ph": "M", "pid": process, "tid": 0, "name": "process_name", "args": {"name": name}}
 
 
-def _counters(outcome: Outcome) -> Iterator[dict[str, Any]]:
+def _counters(outcome: SimulationOutcome) -> Iterator[dict[str, Any]]:
     over_time = levels(outcome, COUNTER_POINTS)
     for name in COUNTERS:
         values = getattr(over_time, name).tolist()
@@ -54,7 +54,7 @@ def _counters(outcome: Outcome) -> Iterator[dict[str, Any]]:
             previous_value = value
 
 
-def _requests(outcome: Outcome, request_count: int) -> Iterator[dict[str, Any]]:
+def _requests(outcome: SimulationOutcome, request_count: int) -> Iterator[dict[str, Any]]:
     """Yield events of the first requests: when each waits, has its prompt read, and is answered.
 
     Args:

@@ -21,7 +21,7 @@ import pydantic
 
 import wse
 from wse.errors import BadInput, WseBug
-from wse.studies.sweep.row import Entry
+from wse.studies.sweep.row import JournalEntry
 
 if sys.platform != "win32":
     import fcntl
@@ -93,7 +93,7 @@ class Journal:
 
         Args:
             setting: Index of the setting.
-            line: Line of its `Entry`.
+            line: Line of its `JournalEntry`.
 
         Raises:
             BadInput: The line cannot be written, for example because the disk is full.
@@ -106,12 +106,12 @@ class Journal:
             self._write(line)
         self._at[setting] = self._end - len(line)
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[JournalEntry]:
         """Yield the finished settings with their rows, in the order of the grid."""
         for at in self._at:
             if at != _ABSENT:
                 self._file.seek(at)
-                yield Entry.model_validate_json(self._file.readline(LONGEST_LINE_BYTES))
+                yield JournalEntry.model_validate_json(self._file.readline(LONGEST_LINE_BYTES))
 
     def remove(self) -> None:
         """Delete the file, after the table was written."""
@@ -182,7 +182,7 @@ class Journal:
 
     def _note(self, line: bytes, number: int) -> None:
         try:
-            setting = Entry.model_validate_json(line).setting
+            setting = JournalEntry.model_validate_json(line).setting
             if not 0 <= setting < len(self._at) or self._at[setting] != _ABSENT:
                 raise ValueError
         except ValueError:

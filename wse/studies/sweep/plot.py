@@ -9,7 +9,7 @@ from wse.errors import BadInput, UnknownName
 from wse.reports.colours import PLOT_SERIES
 from wse.reports.terminal import seconds
 from wse.studies.sweep.grid import Grid
-from wse.studies.sweep.row import Entry
+from wse.studies.sweep.row import JournalEntry
 from wse.studies.sweep.shown import value_in, varied_axes
 
 if TYPE_CHECKING:
@@ -59,14 +59,14 @@ def check_points(settings: int, axes: Sequence[str]) -> None:
         raise BadInput(message)
 
 
-def as_png(grid: Grid, entries: Iterable[Entry], axis: str) -> bytes:
+def as_png(grid: Grid, entries: Iterable[JournalEntry], axis: str) -> bytes:
     """Return the plot of a sweep as a PNG image. Arguments are those of `figure_of`."""
     from wse.reports.figure import png_of
 
     return png_of(figure_of(grid, entries, axis))
 
 
-def figure_of(grid: Grid, entries: Iterable[Entry], axis: str) -> Figure:
+def figure_of(grid: Grid, entries: Iterable[JournalEntry], axis: str) -> Figure:
     """Draw four panels over one axis: tokens/s of a user and of all users, TTFT and cost.
 
     Args:
@@ -76,7 +76,7 @@ def figure_of(grid: Grid, entries: Iterable[Entry], axis: str) -> Figure:
     """
     from wse.reports.figure import NotebookFigure
 
-    lines: dict[str, list[tuple[Any, Entry]]] = {}
+    lines: dict[str, list[tuple[Any, JournalEntry]]] = {}
     for entry in entries:
         setting = grid.setting(entry.setting)
         other_settings = (f"{name.rpartition('.')[2]} {setting[name]}" for name in varied_axes(grid) if name != axis)

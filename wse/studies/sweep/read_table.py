@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from wse.errors import BadInput
 from wse.studies.sweep.grid import Axis, Grid
-from wse.studies.sweep.row import Cell, Entry, Row, column
+from wse.studies.sweep.row import Cell, JournalEntry, Row, column
 from wse.studies.sweep.table import ERROR, PARQUET
 
 _BOOLS: Final = {"true": True, "false": False}
@@ -40,7 +40,7 @@ def read_frame(table: Path) -> Frame:
         return pandas.read_csv(table, keep_default_na=False, na_values=[""])
 
 
-def read_entries(table: Path, axes: tuple[str, ...], settings: int) -> tuple[Grid, list[Entry]]:
+def read_entries(table: Path, axes: tuple[str, ...], settings: int) -> tuple[Grid, list[JournalEntry]]:
     """Read the grid and the rows of a sweep from its table.
 
     Args:
@@ -61,7 +61,7 @@ def read_entries(table: Path, axes: tuple[str, ...], settings: int) -> tuple[Gri
         message = f"{table}: is no longer the table of this sweep, which has {settings:,} rows; sweep again"
         raise BadInput(message)
     grid = Grid(tuple(Axis(name, tuple(dict.fromkeys(row[column(name)] for row in rows))) for name in axes))  # type: ignore[misc]
-    return grid, [Entry(setting=at, row=row, error=str(row.get(ERROR) or "")) for at, row in enumerate(rows)]
+    return grid, [JournalEntry(setting=at, row=row, error=str(row.get(ERROR) or "")) for at, row in enumerate(rows)]
 
 
 def _parquet_rows(table: Path) -> list[Row]:

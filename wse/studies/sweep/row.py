@@ -23,7 +23,7 @@ _Strict = pydantic.ConfigDict(strict=True, extra="forbid")
 _Cell = bool | int | Annotated[float, pydantic.Field(allow_inf_nan=False)] | str | None
 
 
-class Entry(pydantic.BaseModel):
+class JournalEntry(pydantic.BaseModel):
     """A finished setting: its row, or the error that explains why it has none."""
 
     model_config = _Strict
@@ -40,12 +40,12 @@ class Entry(pydantic.BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SettingOutcome:
     """The outcome of a setting that a worker returns.
 
     Attributes:
         setting: Index of the setting.
-        line: Line of its `Entry` for the journal.
+        line: Line of its `JournalEntry` for the journal.
         failed: Whether it has no row.
         bug: Traceback of a bug in wse. Empty if there was none.
     """
@@ -56,19 +56,19 @@ class Outcome:
     bug: str = ""
 
 
-def estimate_setting(setting: int, request: EstimateRequest) -> Outcome:
+def estimate_setting(setting: int, request: EstimateRequest) -> SettingOutcome:
     """Estimate a setting. Errors become part of the outcome."""
     try:
         check_machine(request)
         result = estimate(request) if request.gpu is None else estimate_on_gpus(request)
-        return Outcome(setting, Entry(setting=setting, row=flat(result.to_dict())).line(), failed=False)
+        return SettingOutcome(setting, JournalEntry(setting=setting, row=flat(result.to_dict())).line(), failed=False)
     except WseError as error:
         return failed_outcome(setting, str(error))
     except Exception as error:
         return failed_outcome(setting, f"a bug of wse: {type(error).__name__}: {error}", traceback.format_exc())
 
 
-def failed_outcome(setting: int, error: str, bug: str = "") -> Outcome:
+def failed_outcome(setting: int, error: str, bug: str = "") -> SettingOutcome:
     """Return the outcome of a setting without a row.
 
     Args:
@@ -76,7 +76,7 @@ def failed_outcome(setting: int, error: str, bug: str = "") -> Outcome:
         error: Why there is no row.
         bug: Traceback of a bug in wse, if there was one.
     """
-    return Outcome(setting, Entry(setting=setting, error=error).line(), failed=True, bug=bug)
+    return SettingOutcome(setting, JournalEntry(setting=setting, error=error).line(), failed=True, bug=bug)
 
 
 def column(name: str) -> str:

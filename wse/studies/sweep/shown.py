@@ -18,7 +18,7 @@ from wse.reports.price import scale_note
 from wse.reports.result import Doc, Result
 from wse.reports.terminal import count, printable, seconds, three_figures
 from wse.studies.sweep.grid import Grid
-from wse.studies.sweep.row import Cell, Entry, Row, column
+from wse.studies.sweep.row import Cell, JournalEntry, Row, column
 
 Direction = Literal["largest", "smallest", ""]
 
@@ -160,7 +160,7 @@ def check_columns(view: SweepView, grid: Grid, row: Row) -> None:
                 raise UnknownName("column", bare, {*SHORT, *names, *near}, where=option)
 
 
-def shown_rows(grid: Grid, entries: Iterable[Entry], view: SweepView) -> tuple[SweepRow, ...]:
+def shown_rows(grid: Grid, entries: Iterable[JournalEntry], view: SweepView) -> tuple[SweepRow, ...]:
     """Return the rows to print, sorted. Settings without an answer come last.
 
     Args:
@@ -178,7 +178,7 @@ def varied_axes(grid: Grid) -> list[str]:
     return [axis.name for axis in grid.axes if len(axis.values) > 1]
 
 
-def value_in(grid: Grid, entry: Entry, name: str) -> Cell:
+def value_in(grid: Grid, entry: JournalEntry, name: str) -> Cell:
     """Return the value of a setting in a column, or None.
 
     Args:
@@ -192,7 +192,7 @@ def value_in(grid: Grid, entry: Entry, name: str) -> Cell:
     return axes.get(column(name), entry.row.get(column(name)))
 
 
-def prices_of(entries: Iterable[Entry]) -> tuple[str, ...]:
+def prices_of(entries: Iterable[JournalEntry]) -> tuple[str, ...]:
     """Return the distinct prices that costs are based on, as texts with range and source."""
     rows = (entry.row for entry in entries)
     found = (_price(row, key) for row in rows for key in PRICES if row.get(key) is not None)
@@ -205,7 +205,7 @@ def _price(row: Row, key: str) -> str:
     return f"{scale_note((low, price, high), str(row[PRICES[key]]))}; {source}"
 
 
-def _rank(sort: str | None, grid: Grid, entry: Entry) -> tuple[bool, bool, Any]:
+def _rank(sort: str | None, grid: Grid, entry: JournalEntry) -> tuple[bool, bool, Any]:
     """Return a key by which to sort settings. Settings without an answer or value come last."""
     if sort is None:
         return False, False, 0
@@ -219,7 +219,7 @@ def _rank(sort: str | None, grid: Grid, entry: Entry) -> tuple[bool, bool, Any]:
     return False, False, -value if is_descending else value
 
 
-def _row(grid: Grid, entry: Entry, view: SweepView) -> SweepRow:
+def _row(grid: Grid, entry: JournalEntry, view: SweepView) -> SweepRow:
     setting, values = grid.setting(entry.setting), {name: value_in(grid, entry, name) for name in view.columns}
     return SweepRow(
         setting={name: setting[name] for name in varied_axes(grid)},

@@ -25,7 +25,7 @@ from wse.studies.sweep.plot import as_png, check_axis
 from wse.studies.sweep.progress import OnRow
 from wse.studies.sweep.request import Picture
 from wse.studies.sweep.result import SweepResult
-from wse.studies.sweep.row import Entry, Outcome, estimate_setting, failed_outcome
+from wse.studies.sweep.row import JournalEntry, SettingOutcome, estimate_setting, failed_outcome
 from wse.studies.sweep.shown import SweepView, check_columns, check_view, prices_of, shown_rows
 from wse.studies.sweep.table import check_table_path, write_table
 from wse.studies.workers.engine_pool import Outputs, Pool, engine_pool
@@ -147,7 +147,7 @@ def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_row: O
     for answers_done, answered in enumerate(_outcomes(grid, remaining_settings, processes, pool.outputs), 1):
         journal.append(answered.setting, answered.line)
         if known_entry is None and not answered.failed:
-            known_entry = Entry.model_validate_json(answered.line)
+            known_entry = JournalEntry.model_validate_json(answered.line)
             check_columns(
                 view, grid, known_entry.row
             )  # on an error the journal is kept, so another --columns can resume
@@ -157,7 +157,7 @@ def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_row: O
     return _Counts(resumed_count, failed, processes, tuple(bugs))
 
 
-def _outcomes(grid: Grid, settings: Sequence[int], processes: int, outputs: Outputs) -> Iterator[Outcome]:
+def _outcomes(grid: Grid, settings: Sequence[int], processes: int, outputs: Outputs) -> Iterator[SettingOutcome]:
     """Yield the outcomes of some settings, in the order in which they finish."""
     task = Task(
         function=estimate_setting,

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from wse.errors import BadInput
 from wse.studies.sweep.grid import Grid
-from wse.studies.sweep.row import Cell, Entry, Row, column
+from wse.studies.sweep.row import Cell, JournalEntry, Row, column
 
 CSV, PARQUET = ".csv", ".parquet"
 ERROR = "error"
@@ -26,7 +26,7 @@ PROSE_ENDS: Final = ("_grade", "_source", "_weakest", "_assumptions")
 ROWS_A_GROUP: Final = 10_000
 _INT64: Final = range(-(2**63), 2**63)
 
-Entries = Callable[[], Iterable[Entry]]
+Entries = Callable[[], Iterable[JournalEntry]]
 
 
 def check_table_path(table: Path) -> None:

@@ -27,7 +27,7 @@ GPUS: Final = "GPUs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class MeasurementKind:
     """Kind of measurements: a row of the table of accuracy.
 
     Attributes:
@@ -60,7 +60,7 @@ _KERNELS: Final = tuple(
 )
 
 
-def kind_of(m: Measurement, method: str) -> Kind:
+def kind_of(m: Measurement, method: str) -> MeasurementKind:
     """Return the kind of a measurement.
 
     Args:
@@ -72,17 +72,17 @@ def kind_of(m: Measurement, method: str) -> Kind:
     if method == GPU_METHOD:
         name = configuration_of(m.text("model"))
         name = "mixtures of experts" if name is not None and _is_mixture(name) else "dense models"
-        return Kind(name=name, where=GPUS, fitted=FITTED_PART)
+        return MeasurementKind(name=name, where=GPUS, fitted=FITTED_PART)
     if method in _SERVICES:
         when, fitted_rows = _SERVICES[method]
-        return Kind(name=SERVICES, where=f"{generation} {when}", fitted=fitted_rows)
+        return MeasurementKind(name=SERVICES, where=f"{generation} {when}", fitted=fitted_rows)
     if m.table == "public":  # rates of the research decode, as its users report them
-        return Kind(name="decode of 8B and 72B", where=f"{generation} silicon", fitted="6 rows")
+        return MeasurementKind(name="decode of 8B and 72B", where=f"{generation} silicon", fitted="6 rows")
     place = "simulator" if re.search("simulat", m.platform, re.IGNORECASE) else "silicon"
     for pattern, name, fitted_rows in _KERNELS:
         if pattern.search(m.kernel):
-            return Kind(name=name, where=f"{generation} {place}".strip(), fitted=fitted_rows)
-    return Kind(name=m.kernel)
+            return MeasurementKind(name=name, where=f"{generation} {place}".strip(), fitted=fitted_rows)
+    return MeasurementKind(name=m.kernel)
 
 
 @cache

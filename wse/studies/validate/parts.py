@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from wse.reports.result import Doc, Result
 
 CALIBRATED: Final = ("closed form", "wafer preset", "constant of the window")
-"""Methods whose values are no predictions, so that summaries of errors exclude them.
+"""Methods whose values are not predictions, so that summaries of errors exclude them.
 
 A closed form only checks the transcription of a formula. The others restate constants that were
 taken from such rows."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from wse.studies.validate.kinds import GPUS, SERVICES, Kind, kind_of
+from wse.studies.validate.kinds import GPUS, SERVICES, MeasurementKind, kind_of
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.parts import (
     CALIBRATED,
@@ -88,7 +88,7 @@ class ComparedRow:
 def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
     """Summarise the errors over all measurements, and by kind, method, schedule, source and kernel.
 
-    Rows of the methods in `CALIBRATED` are no predictions of measurements. They are counted, but
+    Rows of the methods in `CALIBRATED` are not predictions of measurements. They are counted, but
     the errors over all and by kind exclude them.
     """
     all_rows = list(rows)
@@ -97,7 +97,7 @@ def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
         groups.setdefault((row.measurement.source, row.measurement.kernel), []).append(row)
     methods = dict.fromkeys(row.prediction.method for row in all_rows if row.prediction.method)
     reasons = Counter(row.prediction.reason for row in all_rows if row.prediction.reason)
-    by_kind: dict[Kind, list[ComparedRow]] = {}
+    by_kind: dict[MeasurementKind, list[ComparedRow]] = {}
     for row in all_rows:
         if row.prediction.value is not None and row.prediction.method not in CALIBRATED:
             by_kind.setdefault(kind_of(row.measurement, row.prediction.method), []).append(row)
@@ -126,7 +126,7 @@ def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
     )
 
 
-def _order(kind: tuple[Kind, list[ComparedRow]]) -> tuple[bool, bool]:
+def _order(kind: tuple[MeasurementKind, list[ComparedRow]]) -> tuple[bool, bool]:
     """Return the sort key of a kind: kernels in the order of files, then services, then GPUs."""
     return kind[0].where == GPUS, kind[0].name == SERVICES
 

@@ -89,7 +89,7 @@ def _check_place(request: ExportRequest) -> None:
         message = f"-o {out}: {request.to} makes several files; give the name of a folder for them"
         raise BadInput(message)
     if not out.parent.is_dir():
-        message = f"-o {out}: {out.parent} is no folder; make it, or give another name"
+        message = f"-o {out}: {out.parent} is not a folder; make it, or give another name"
         raise BadInput(message)
     if out.is_dir():
         suffixes = (f".{request.to}", ".json") if request.to == "csv" else (f".{request.to}",)

@@ -41,7 +41,7 @@ class FlatColumn:
         dtype: Type of the stored values. It starts with "S" for texts.
         unit: Unit of the values.
         doc: Description of the values.
-        labels: Names of the codes 0, 1, ...; empty if the values are no codes.
+        labels: Names of the codes 0, 1, ...; empty if the values are not codes.
         refers: Table that the values are row numbers of, or empty.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from wse.backends.execute.pe_contents import PePlace, holds, readable_buffers
+from wse.backends.execute.pe_contents import PePlace, has_buffer, readable_buffers
 from wse.errors import BadInput
 from wse.program.program import Program
 
@@ -32,7 +32,7 @@ def recorded_pes(text: str, program: Program, *, passes: int, traced: bool) -> t
         message = f"--record-pe {text}: bytes are kept in the trace, and none is written: give --trace PATH"
         raise BadInput(message)
     places = tuple(dict.fromkeys(_place(part.strip(), program) for part in text.split("+")))
-    sizes = [b.bytes for place in places for _, b in readable_buffers(program) if holds(program, b, place)]
+    sizes = [b.bytes for place in places for _, b in readable_buffers(program) if has_buffer(program, b, place)]
     total_bytes = passes * sum(sizes)
     if total_bytes > MAX_BYTES:
         need = f"{sum(sizes):,} B in each of {passes:,} passes are up to {total_bytes:,} B, the limit is {MAX_BYTES:,}"
@@ -61,7 +61,7 @@ def _place(text: str, program: Program) -> PePlace:
         message = f"--record-pe {text}: no such PE; wafers: {limits}; give one of those"
         raise BadInput(message)
     place = PePlace(wafer, row, col)
-    if not any(holds(program, buffer, place) for _, buffer in readable_buffers(program)):
+    if not any(has_buffer(program, buffer, place) for _, buffer in readable_buffers(program)):
         message = f"--record-pe {text}: no region contains this PE, so that nothing is in its SRAM; give another"
         raise BadInput(message)
     return place

@@ -181,5 +181,7 @@ def reduce_form(
 def _check_line(algorithm: str, rows: int, cols: int) -> None:
     """Raise BadInput if a rectangle is not a line."""
     if min(rows, cols) > 1:
-        msg = f"closed form of {algorithm}: {rows}x{cols} PEs are no line; give one row or column, or use an x_y_ form"
+        msg = (
+            f"closed form of {algorithm}: {rows}x{cols} PEs are not a line; give one row or column, or use an x_y_ form"
+        )
         raise BadInput(msg)

@@ -16,7 +16,7 @@ from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.line_time import LineEnd, LineTime, lines_end
 from wse.backends.fabric.line.part_time import part_time
 from wse.backends.fabric.line.pieces import Places
-from wse.backends.fabric.line.sections import Line, LineSection, sections_of
+from wse.backends.fabric.line.sections import LineArrays, LineSection, sections_of
 from wse.backends.fabric.line.segments import LinePlan, line_segments
 from wse.backends.fabric.links.routes import LongestLine
 from wse.program.steps import ROWS
@@ -136,7 +136,7 @@ class PatternTimes:
         """Divide the lines of simultaneous patterns into sections and return the distinct ones."""
         return sections_of(
             [
-                Line(*schedule.of_variant(variant)[:2], line.places if line else None)
+                LineArrays(*schedule.of_variant(variant)[:2], line.places if line else None)
                 for schedule, variant, line in lines
             ]
         )

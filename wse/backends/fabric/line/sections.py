@@ -22,7 +22,7 @@ from wse.backends.fabric.line.pieces import Places
 from wse_mappings.schedule import Arrival
 
 
-class Line(NamedTuple):
+class LineArrays(NamedTuple):
     """Messages of one line.
 
     Attributes:
@@ -37,14 +37,14 @@ class Line(NamedTuple):
 
 
 class LineSection(NamedTuple):
-    """Messages on a section of a line: the arrays of a `Line` as bytes, usable as a key."""
+    """Messages on a section of a line: the arrays of a `LineArrays` as bytes, usable as a key."""
 
     messages: bytes
     colours: bytes | None
     places: bytes | None
 
     @classmethod
-    def of(cls, line: Line, first: int, message_indices: I64) -> LineSection:
+    def of(cls, line: LineArrays, first: int, message_indices: I64) -> LineSection:
         """Return the section from PE ``first`` on, with the messages at ``message_indices``."""
         messages, colours, places = line
         messages = messages[message_indices] - np.array([first, first, 0], np.int32)
@@ -58,16 +58,16 @@ class LineSection(NamedTuple):
         )
 
     @property
-    def line(self) -> Line:
+    def line(self) -> LineArrays:
         """Messages, colours and positions as arrays."""
-        return Line(
+        return LineArrays(
             np.frombuffer(self.messages, np.int32).reshape(-1, 3),
             None if self.colours is None else np.frombuffer(self.colours, np.int32),
             None if self.places is None else np.frombuffer(self.places, np.int64),
         )
 
 
-def sections_of(lines: Sequence[Line]) -> list[tuple[LineSection, ...]]:
+def sections_of(lines: Sequence[LineArrays]) -> list[tuple[LineSection, ...]]:
     """Return the distinct sections of lines on which patterns run at the same time.
 
     A tuple has the messages of each pattern on a section, and may be empty for some of them.
@@ -82,14 +82,14 @@ def sections_of(lines: Sequence[Line]) -> list[tuple[LineSection, ...]]:
     return list(dict.fromkeys(zip(*by_line, strict=True)))
 
 
-def _fabric_messages(line: Line) -> Line:
+def _fabric_messages(line: LineArrays) -> LineArrays:
     """Return the line with only those messages that travel between PEs."""
     messages, colours, places = line
     travels = np.flatnonzero((messages[:, 2] != Arrival.COPY) & (messages[:, 0] != messages[:, 1]))
-    return Line(messages[travels], None if colours is None else colours[travels], places)
+    return LineArrays(messages[travels], None if colours is None else colours[travels], places)
 
 
-def _first_pes(lines: Sequence[Line]) -> I64:
+def _first_pes(lines: Sequence[LineArrays]) -> I64:
     """Return the first PE of each section with any message, as int64 ``[s]``."""
     source, target = np.concatenate([line.messages[:, :2] for line in lines]).T
     low, high = np.minimum(source, target), np.maximum(source, target)
@@ -99,7 +99,7 @@ def _first_pes(lines: Sequence[Line]) -> I64:
     return np.flatnonzero((begins > 0) & (passing == begins - ends))
 
 
-def _messages_by_section(line: Line, firsts: I64) -> Iterator[tuple[int, I64]]:
+def _messages_by_section(line: LineArrays, firsts: I64) -> Iterator[tuple[int, I64]]:
     """Yield the first PE of each section, and the indices of the messages on it, in order."""
     if len(firsts) == 1:
         yield int(firsts[0]), np.arange(len(line.messages))

@@ -130,7 +130,7 @@ def _in_runs(source: I64, target: I64, arrival: I64, colour: I64, places: Places
     The indices are int64 ``[n, 5]``: source, relays, piece, end piece, target.
     """
     flood, combines = arrival == Arrival.MULTICAST, _COMBINES[arrival]
-    second = np.zeros(len(source), bool)  # second direction of a multicast, which is no send of its own
+    second = np.zeros(len(source), bool)  # second direction of a multicast, which is not a send of its own
     second[1:] = flood[1:] & flood[:-1] & (source[1:] == source[:-1])
     ends = np.flatnonzero(~_passes(source, target, combines, second))  # 1. the last message of each run
     starts = np.append(0, ends[:-1] + 1)[: len(ends)]

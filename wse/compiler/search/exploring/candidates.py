@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.arrays import F64
-from wse.compiler.strategies import shares_of
+from wse.compiler.strategies import layers_of_regions
 from wse_mappings.cuts.layer_parts import LayerRange
 from wse_mappings.region_shapes import fullest_bytes
-from wse_mappings.strategies.strategy import Demand, Layout, Share
+from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers
 
 
 class _BandSizes(NamedTuple):
@@ -116,10 +116,10 @@ class Candidates:
         demand = self.demand
         if layout.mesh is not None or demand.region is not None or demand.column_bytes is None:
             return None
-        shares = shares_of(demand, layout.of_bands)
-        if any(share.wafers > 1 or share.experts for share in shares):
+        region_layers = layers_of_regions(demand, layout.of_bands)
+        if any(region.wafers > 1 or region.experts for region in region_layers):
             return None
-        return demand.cache.of(fullest_bytes, 4096)(demand, layout._replace(groups=None, experts=None), shares)
+        return demand.cache.of(fullest_bytes, 4096)(demand, layout._replace(groups=None, experts=None), region_layers)
 
 
 def _band_sizes(demand: Demand, layout: Layout) -> _BandSizes:
@@ -128,25 +128,25 @@ def _band_sizes(demand: Demand, layout: Layout) -> _BandSizes:
     The heights of bands and the widths of regions are proportional to their bytes, unless the
     request states the shape of regions.
     """
-    bands: dict[tuple[int, int], list[Share]] = defaultdict(list)
+    bands: dict[tuple[int, int], list[RegionLayers]] = defaultdict(list)
     expert_bytes = 0.0
-    for share in shares_of(demand, layout):
-        if share.experts:
-            expert_bytes += share.bytes / share.wafers
+    for region in layers_of_regions(demand, layout):
+        if region.experts:
+            expert_bytes += region.bytes / region.wafers
         else:
-            bands[share.wafer, share.band].append(share)
+            bands[region.wafer, region.band].append(region)
     width, fullest_by_wafer = 0.0, defaultdict[int, list[float]](list)
-    for (wafer, _), band_shares in bands.items():
-        band_bytes = sum(share.bytes for share in band_shares)
+    for (wafer, _), band_regions in bands.items():
+        band_bytes = sum(region.bytes for region in band_regions)
         parts = [
-            1 / layout.per_band if demand.region or not band_bytes else share.bytes / band_bytes
-            for share in band_shares
+            1 / layout.per_band if demand.region or not band_bytes else region.bytes / band_bytes
+            for region in band_regions
         ]
         width += sum(
-            share.layers.layer_count * part * share.wafers for share, part in zip(band_shares, parts, strict=True)
+            region.layers.layer_count * part * region.wafers for region, part in zip(band_regions, parts, strict=True)
         )
         fullest_pes = max(
-            share.bytes / share.wafers / part for share, part in zip(band_shares, parts, strict=True) if part
+            region.bytes / region.wafers / part for region, part in zip(band_regions, parts, strict=True) if part
         )
         fullest_by_wafer[wafer].append(fullest_pes)
     fullest_bytes = max(

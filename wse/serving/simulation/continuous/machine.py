@@ -39,8 +39,8 @@ from wse.serving.simulation.continuous.users import Users
 from wse.serving.simulation.decode_times import decode_times, gap_times
 from wse.serving.simulation.drafts import Drafts, answer_passes
 from wse.serving.simulation.kv_room import KvRoom
-from wse.serving.simulation.outcome import Outcome, Recorder
-from wse.serving.simulation.pass_costs import PassCosts, Piece
+from wse.serving.simulation.outcome import Recorder, SimulationOutcome
+from wse.serving.simulation.pass_costs import PassCosts, PromptPart
 from wse.serving.simulation.progress import OnDone, ignore, reporter
 from wse.serving.simulation.workload import NORMAL, Workload
 
@@ -103,7 +103,7 @@ class ContinuousMachine:
         self.waiting: list[deque[int]] = [deque() for _ in range(NORMAL + 1)]
         self.reader = PromptReader(self.prompts, costs)
         self.ready: list[tuple[float, int]] = []
-        self.free_slots = policy.most_users
+        self.free_slots = policy.max_users
         self.pass_s = 0.0
         self.delays_s: list[float] = []
         self.prefill_free_s = self.link_free_s = -inf
@@ -111,7 +111,7 @@ class ContinuousMachine:
         self.phase_s = [0.0] * len(workload)
         self.was_full = False
         middle, per_pass = int(workload.prompt_tokens.mean()) // 2, self.answers.tokens_per_pass
-        chunk_s = costs.piece_busy_s(Piece(costs.chunk_tokens, middle, ends=False))
+        chunk_s = costs.part_busy_s(PromptPart(costs.chunk_tokens, middle, ends=False))
         self.times = cache(lambda users: decode_times(costs, users, per_pass))
         self.gap_times = cache(lambda users: gap_times(costs, users, per_pass, chunk_s))
 
@@ -127,7 +127,7 @@ class ContinuousMachine:
         """
         self.record.add(request)
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> SimulationOutcome:
         """Return the times of the machine's requests, all of which must have left."""
         return self.record.outcome(prefix_hits=self.room.hits, saved_tokens=self.room.saved_tokens)
 
@@ -194,11 +194,11 @@ class ContinuousMachine:
         needed_room = self.released_s == record.now and (self.was_full or self.taken_s == record.now)
         start = max(self.prefill_free_s, record.now if needed_room else record.arrivals[request])
         self.taken_s = record.now
-        piece = Piece(self.prompts[request] - context, context)
-        busy = self.prefill.costs.round_s(0, 0, (piece,))
+        part = PromptPart(self.prompts[request] - context, context)
+        busy = self.prefill.costs.round_s(0, 0, (part,))
         record.prefill_busy_s += busy
         record.start_s[request], self.prefill_free_s = start, start + busy
-        prompt_end_s = start + busy + self.prefill.costs.drain_s(piece)
+        prompt_end_s = start + busy + self.prefill.costs.drain_s(part)
         record.first_s[request] = prompt_end_s + self.prefill.costs.host_s
         self.link_free_s = (
             max(self.link_free_s, prompt_end_s) + self.prefill.transfer_s_per_token * self.prompts[request]
@@ -344,17 +344,17 @@ class ContinuousMachine:
         First tokens are available slightly after the end of the round.
         """
         record = self.record
-        pieces, completed = self.reader.next_pieces(budget)
+        parts, completed = self.reader.next_parts(budget)
         users = self.users.count
         context = round(self.users.mean_context * self.answers.tokens_per_pass) if users else 0
-        seconds = self.costs.round_s(users, context, pieces)
-        record.work_s += self.costs.work_s(users, context, pieces)
+        seconds = self.costs.round_s(users, context, parts)
+        record.work_s += self.costs.work_s(users, context, parts)
         if users:
             record.decode_run(seconds, seconds, 1, users, seconds, self._joined_delays_s())
         self.pass_s = seconds
         end = record.now + seconds
-        for request, piece in completed:
-            heappush(self.ready, (end + self.costs.drain_s(piece), request))
+        for request, part in completed:
+            heappush(self.ready, (end + self.costs.drain_s(part), request))
         self._end_rounds(1 if users else 0, seconds)
 
     def _end_rounds(self, passes: int, seconds: float) -> None:
@@ -382,7 +382,7 @@ def simulate_continuous(
     prefill: PrefillMachine | None = None,
     drafts: Drafts | None = None,
     on_done: OnDone = ignore,
-) -> Outcome:
+) -> SimulationOutcome:
     """Serve all requests of a workload on one machine with continuous batching.
 
     Args:

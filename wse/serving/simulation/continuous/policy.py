@@ -12,13 +12,13 @@ class ContinuousPolicy:
     """The policy of continuous batching.
 
     Attributes:
-        most_users: Number of batch slots: maximum number of admitted users.
+        max_users: Number of batch slots: maximum number of admitted users.
         prompt_tokens: Maximum tokens of prompts per round, rounded down to whole chunks. None:
             prompts fill the gaps of the busiest stage.
         prefix_cache: Whether prefixes of prompts stay in the cache for later requests.
     """
 
-    most_users: int
+    max_users: int
     prompt_tokens: int | None
     prefix_cache: bool = False
 

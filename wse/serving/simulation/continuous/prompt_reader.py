@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from wse.serving.simulation.pass_costs import PassCosts, Piece
+from wse.serving.simulation.pass_costs import PassCosts, PromptPart
 from wse.serving.simulation.workload import NORMAL
 
 ROUNDING: Final = 1e-9
@@ -50,7 +50,7 @@ class PromptReader:
         self._read_tokens[request] = read_tokens
         self._queues[tier].append(request)
 
-    def next_pieces(self, budget: int) -> tuple[list[Piece], list[tuple[int, Piece]]]:
+    def next_parts(self, budget: int) -> tuple[list[PromptPart], list[tuple[int, PromptPart]]]:
         """Remove and return the parts of prompts that the next round reads.
 
         Args:
@@ -59,8 +59,8 @@ class PromptReader:
         Returns:
             All parts; and the parts that complete a prompt, each after its request.
         """
-        pieces: list[Piece] = []
-        completed: list[tuple[int, Piece]] = []
+        parts: list[PromptPart] = []
+        completed: list[tuple[int, PromptPart]] = []
         chunk = self._costs.chunk_tokens
         for queue in self._queues:
             while queue and budget > 0:
@@ -68,17 +68,17 @@ class PromptReader:
                 context = self._read_tokens[request]
                 unread_tokens = self._prompts[request] - context
                 tokens = unread_tokens if unread_tokens <= budget else budget // chunk * chunk
-                if not tokens and not pieces:
+                if not tokens and not parts:
                     tokens = min(unread_tokens, chunk)
                 if not tokens:
-                    return pieces, completed
-                piece = Piece(tokens, context, tokens == unread_tokens)
-                pieces.append(piece)
+                    return parts, completed
+                part = PromptPart(tokens, context, tokens == unread_tokens)
+                parts.append(part)
                 self._read_tokens[request] += tokens
                 budget -= tokens
-                if piece.ends:
-                    completed.append((queue.popleft(), piece))
-        return pieces, completed
+                if part.ends:
+                    completed.append((queue.popleft(), part))
+        return parts, completed
 
     def first_unread_s(self) -> float:
         """Return the seconds that the busiest stage still has to work on the first prompt."""
@@ -115,10 +115,10 @@ class PromptReader:
     def _seconds(self, request: int) -> float:
         """Return the seconds that the busiest stage still has to work on a prompt."""
         if request not in self._unread_s:
-            self._unread_s[request] = self._costs.piece_busy_s(self._rest(request))
+            self._unread_s[request] = self._costs.part_busy_s(self._rest(request))
         return self._unread_s[request]
 
-    def _rest(self, request: int) -> Piece:
+    def _rest(self, request: int) -> PromptPart:
         """Return the part of a prompt that was not in the cache when its request was admitted."""
         context = self._read_tokens[request]
-        return Piece(self._prompts[request] - context, context)
+        return PromptPart(self._prompts[request] - context, context)

@@ -31,7 +31,7 @@ from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.drafts.machine import DraftMachine
-from wse.serving.route import Route, busy_cycles
+from wse.serving.route import PassRoute, busy_cycles
 from wse.studies.compile.choose import pass_fabric
 from wse.studies.compile.draft_times import DraftTimes, Region
 from wse.studies.estimate.deployment import middle_deployment
@@ -355,7 +355,7 @@ def layer_cycles(program: Program, phase: Phase, cost: PhaseCost, layer: int) ->
     return float(cost.by_step[layer_of_step == layer].sum())
 
 
-def _last_stage_cycles(reader: RouteReader, route: Route) -> float:
+def _last_stage_cycles(reader: RouteReader, route: PassRoute) -> float:
     """Return the cycles of work of the last region on the route of a pass."""
     last = next(visit.server for visit in reversed(route) if reader.servers[visit.server].kind == REGION)
     return busy_cycles([route])[last]

@@ -180,12 +180,12 @@ def _compilation(
         search_result: Result of the search.
     """
     p, (program, options, choice) = prepared_estimate, candidate
-    compiled = [*search_result.compiled]
+    compiled = [*search_result.compiled_trials]
     compiled.insert(0, compiled.pop(finalist))
     return replace(
         search_result,
         program=with_tiles(program, p.spec, p.wafer, p.software, options, choice),
         options=options,
         choice=choice,
-        compiled=tuple(compiled),
+        compiled_trials=tuple(compiled),
     )

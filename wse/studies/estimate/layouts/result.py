@@ -63,7 +63,7 @@ def search_result(choice: Compilation) -> SearchResult | None:
     """
     if len(choice.trials) < 2:
         return None
-    costs, chosen_trial = dict(choice.compiled), choice.compiled[0][0]
+    costs, chosen_trial = dict(choice.compiled_trials), choice.compiled_trials[0][0]
 
     def rank(trial: Trial) -> tuple[bool, float, float]:
         """Return the sort key of a trial: the chosen one first, then by cycles."""
@@ -73,7 +73,7 @@ def search_result(choice: Compilation) -> SearchResult | None:
     return SearchResult(
         tried=len(choice.trials),
         fitting=sum(trial.fits for trial in choice.trials),
-        compiled=len(choice.compiled),
+        compiled=len(choice.compiled_trials),
         layouts=tuple(_layout(trial, costs.get(trial), chosen=trial == chosen_trial) for trial in order),
     )
 

@@ -66,16 +66,16 @@ def with_trials(
         compilation: The chosen layout, with the trials of its own search.
         searches: All searches, starting with the one that found the chosen layout.
     """
-    chosen_trial = compilation.compiled[0][0]
+    chosen_trial = compilation.compiled_trials[0][0]
     compiled: dict[tuple[Layout, str], tuple[Trial, float]] = {}
     trials: dict[tuple[Layout, str], Trial] = {}
     for search in searches:
         trials = {trial.key: trial for trial in search.trials} | trials
-        for (trial, cycles), candidate in zip(search.compiled, search.candidates, strict=True):
+        for (trial, cycles), candidate in zip(search.compiled_trials, search.candidates, strict=True):
             if trial.key not in compiled:
                 if cycles is None:  # a search that compiled one layout alone compares no cycles
                     cycles = request_cycles(prepared_estimate, candidate.program)
                 compiled[trial.key] = trial, cycles
     trials |= {key: trial for key, (trial, _) in compiled.items()}
     ordered = sorted(compiled.values(), key=lambda pair: pair[0] is not chosen_trial)
-    return replace(compilation, trials=tuple(trials.values()), compiled=tuple(ordered))
+    return replace(compilation, trials=tuple(trials.values()), compiled_trials=tuple(ordered))

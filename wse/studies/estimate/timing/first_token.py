@@ -17,7 +17,7 @@ from wse.program.phase import Phase
 from wse.reports.result import Doc, Result
 from wse.serving import events
 from wse.serving.pipelining import chunks_cycles, idle_fraction
-from wse.serving.route import Route, alone_cycles
+from wse.serving.route import PassRoute, alone_cycles
 from wse.studies.estimate.timing.stage_times import REGION, RouteReader, Server
 
 MOST_VISITS: Final = 40_000
@@ -59,7 +59,7 @@ class PromptRoutes:
     def __init__(self, fabric: Fabric) -> None:
         """Create a collector without chunks for the Program of a fabric model."""
         self._reader, self._wafer = RouteReader(fabric), fabric.wafer
-        self._routes: list[Route] = []
+        self._routes: list[PassRoute] = []
 
     def add(self, phase: Phase, cost: PhaseCost) -> None:
         """Add the next chunk.
@@ -88,7 +88,7 @@ def prompts_result(fabric: Fabric, costs: Sequence[PhaseCost]) -> ChunksResult:
     return routes.result()
 
 
-def chunks_result(routes: Sequence[Route], servers: Sequence[Server], wafer: WaferSpec) -> ChunksResult:
+def chunks_result(routes: Sequence[PassRoute], servers: Sequence[Server], wafer: WaferSpec) -> ChunksResult:
     """Return the times of chunks, one at a time and pipelined.
 
     Args:
@@ -109,7 +109,7 @@ def chunks_result(routes: Sequence[Route], servers: Sequence[Server], wafer: Waf
     )
 
 
-def _pipelined_cycles(routes: Sequence[Route]) -> tuple[float, str]:
+def _pipelined_cycles(routes: Sequence[PassRoute]) -> tuple[float, str]:
     """Return the cycles of pipelined chunks, and the method by which they were determined.
 
     The methods are a closed form if it is exact, else a discrete-event run if it is short, else the

@@ -21,7 +21,7 @@ from wse.serving.pipelining import (
     run_cycles,
     streams_to_saturate,
 )
-from wse.serving.route import alone_cycles, as_loop, busy_cycles, slowest
+from wse.serving.route import alone_cycles, as_loop, busiest_server, busy_cycles
 from wse.studies.estimate.timing.first_token import MOST_VISITS, ChunksResult, chunks_result
 from wse.studies.estimate.timing.stage_times import HOST_LINK, LINK, REGION, WAFER_LINK, stage_times, streams_in_cache
 
@@ -138,7 +138,7 @@ class _Pipelining:
 
     def result(self, *, with_rows: bool) -> PipeliningResult:
         """Return the limits of the pipeline, and rates by number of streams if ``with_rows``."""
-        server, work = slowest(self._route)
+        server, work = busiest_server(self._route)
         kv_binds = self._in_cache < self._enough
         rows = tuple(self._row(streams) for streams in self._counts()) if with_rows else ()
         routes = self._times.prefill
@@ -196,7 +196,7 @@ class _Pipelining:
     def _row(self, streams: int) -> StreamsResult:
         """Return the steady state of a number of streams."""
         pass_interval = cycles_between_passes(self._route, streams)
-        server, work = slowest(self._route)
+        server, work = busiest_server(self._route)
         fill_and_drain_cycles = run_cycles(self._route, streams, 1).cycles
         return StreamsResult(
             streams=streams,

@@ -35,7 +35,7 @@ from wse.program.transfers.messages import Translation
 from wse.program.transfers.transfer import Transfer
 from wse.program.transfers.transfer_types import transfer_of, transfer_steps
 from wse.reports.terminal import number_ranges
-from wse.serving.route import Route, Visit, alone_cycles, slowest
+from wse.serving.route import PassRoute, Visit, alone_cycles, busiest_server
 from wse.serving.simulation.staged_costs import PassTime
 
 REGION, LINK, WAFER_LINK, HOST_LINK = "region", "link", "wafer link", "host"
@@ -84,8 +84,8 @@ class StageTimes:
     """
 
     servers: tuple[Server, ...]
-    prefill: tuple[Route, ...]
-    decode: Route
+    prefill: tuple[PassRoute, ...]
+    decode: PassRoute
 
     def servers_of_kind(self, kind: str) -> tuple[int, ...]:
         """Return the indices of the servers of a kind."""
@@ -146,7 +146,7 @@ class RouteReader:
         self._numbers: dict[tuple[object, ...], int] = {}
         self.servers: list[Server] = []
         self._streams: dict[Steps, dict[int, _Stream]] = {}
-        self._routes: WeakKeyDictionary[PhaseCost, Route] = WeakKeyDictionary()  # costs of a run's chunks are large
+        self._routes: WeakKeyDictionary[PhaseCost, PassRoute] = WeakKeyDictionary()  # costs of a run's chunks are large
         stages: dict[tuple[object, ...], list[int]] = {}
         spans = [number for number, stage in enumerate(self._program.stages) if stage.span > 1]
         for number, stage in enumerate(self._program.stages):
@@ -159,7 +159,7 @@ class RouteReader:
             server_of_stage[stage_group] = self._number(key, Server(REGION, wafer, tuple(stage_group)))
         self._server_of_stage = server_of_stage
 
-    def route(self, phase: Phase, cost: PhaseCost) -> Route:
+    def route(self, phase: Phase, cost: PhaseCost) -> PassRoute:
         """Return the route of one run of a phase: its visits to servers, in order.
 
         Consecutive visits to the same server without latency between them are merged. If a stage
@@ -174,7 +174,7 @@ class RouteReader:
             self._routes[cost] = self._route(phase, cost)
         return self._routes[cost]
 
-    def _route(self, phase: Phase, cost: PhaseCost) -> Route:
+    def _route(self, phase: Phase, cost: PhaseCost) -> PassRoute:
         """Return the route of a phase that is not cached.
 
         1. Divide the steps into segments: each stream is a segment, and a change of server starts a
@@ -253,7 +253,7 @@ class RouteReader:
         return self._numbers[key]
 
 
-def pass_time(reader: RouteReader, wafer: WaferSpec, route: Route) -> PassTime:
+def pass_time(reader: RouteReader, wafer: WaferSpec, route: PassRoute) -> PassTime:
     """Return the latency of a pass without the host's round trip, and its busiest server's work.
 
     The round trip is left out because it does not delay other requests.
@@ -264,7 +264,7 @@ def pass_time(reader: RouteReader, wafer: WaferSpec, route: Route) -> PassTime:
         route: Route of the pass.
     """
     trips = sum(visit.latency_cycles for visit in route if reader.servers[visit.server].kind == HOST_LINK)
-    return PassTime((alone_cycles(route) - trips) / wafer.clock_hz, slowest(route)[1] / wafer.clock_hz)
+    return PassTime((alone_cycles(route) - trips) / wafer.clock_hz, busiest_server(route)[1] / wafer.clock_hz)
 
 
 def _add(visits: list[Visit], *new_visits: Visit) -> None:

@@ -124,8 +124,8 @@ class CheckpointedEngine:
             yield self._done - 1
         while self._done < chunks:
             self._begin_pass()
-            last = self._done + self._engine.passes_at_once
-            for index in self._engine.prefill(*prompts, first=self._done, last=last):
+            end_phase = self._done + self._engine.passes_at_once
+            for index in self._engine.prefill(*prompts, first_phase=self._done, end_phase=end_phase):
                 phase = self._engine.program.prefill[index]
                 self._end_pass(phase, self._engine.streams.host_tokens[: self._engine.program.batch].tolist())
                 if index == chunks - 1:

@@ -31,13 +31,13 @@ class Draft:
         cycles: Cycles to make the draft and to send it to the model.
         probabilities: For each token, the float64 ``[vocabulary]`` distribution it was drawn from.
             None if the tokens were not drawn at random.
-        beside_cycles: Cycles of work that continues while the model verifies the draft.
+        overlapped_cycles: Cycles of work that continues while the model verifies the draft.
     """
 
     tokens: tuple[int, ...]
     cycles: float
     probabilities: tuple[Scores, ...] | None = None
-    beside_cycles: float = 0.0
+    overlapped_cycles: float = 0.0
 
 
 NO_DRAFT: Final = Draft(tokens=(), cycles=0.0)
@@ -168,7 +168,7 @@ class DraftModel:
         return Draft(
             tokens=tuple(draft_ids),
             cycles=cycles,
-            beside_cycles=self._cycles_since(passes, start_cycles),
+            overlapped_cycles=self._cycles_since(passes, start_cycles),
             probabilities=tuple(distributions) if distributions else None,
         )
 

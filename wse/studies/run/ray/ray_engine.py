@@ -152,7 +152,7 @@ class RayEngine:
         reasons = self._actors.values("precompile", (0,)) + self._actors.values("precompile", other_wafers)
         return next(filter(None, reasons), "")
 
-    def prefill(self, *prompts: Sequence[int], first: int = 0, last: int | None = None) -> Iterator[int]:
+    def prefill(self, *prompts: Sequence[int], first_phase: int = 0, end_phase: int | None = None) -> Iterator[int]:
         """Run the prefill phases of all prompts, keeping several of them in flight.
 
         The compiled Program has one prefill phase per chunk of a prompt. Up to ``passes_at_once``
@@ -161,13 +161,13 @@ class RayEngine:
 
         Args:
             prompts: Token ids of each user's prompt.
-            first: Index of the first prefill phase to run.
-            last: Index after the last prefill phase to run. None runs all remaining phases.
+            first_phase: Index of the first prefill phase to run.
+            end_phase: Index after the last prefill phase to run. None runs all remaining phases.
 
         Yields:
             The index of each phase when it has finished, in order.
         """
-        phases = deque(list(enumerate(self.program.prefill))[first:last])
+        phases = deque(list(enumerate(self.program.prefill))[first_phase:end_phase])
         passes: deque[_Pass] = deque()
         while phases or passes:
             while phases and len(passes) < self.passes_at_once:

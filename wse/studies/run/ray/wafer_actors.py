@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wse.backends.execute.segments import Segment
+from wse.backends.execute.segments import StepSegment
 from wse.errors import WorkerLost, WseBug, WseError
 from wse.program.program import Program
 from wse.studies.run.ray.wafer_actor import WaferJob
@@ -67,7 +67,7 @@ class WaferActors:
                 self.value(ActorCall(wafers[load], load))
             on_stored(sum(sizes) - sum(sizes[wafers[load]] for load in loads), sum(sizes), "")
 
-    def run(self, segment: Segment, *arguments: Any) -> tuple[ActorCall, Sequence[Any]]:
+    def run(self, segment: StepSegment, *arguments: Any) -> tuple[ActorCall, Sequence[Any]]:
         """Submit a segment of a pass, which is a run of consecutive steps on one wafer.
 
         Args:

@@ -12,12 +12,12 @@ from wse.studies.estimate.gpus.drafting import GpuDrafter, gpu_draft_place
 from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
 from wse.studies.results.placement import ModelResult
 from wse.studies.serve.machines.drafts import drafts_result
-from wse.studies.serve.machines.machine import Machine, MachineResult, times
+from wse.studies.serve.machines.machine import MachineResult, ServingMachine, times
 
 
 def gpu_machine(
     prepared_estimate: PreparedGpuEstimate, context: int, mean_tokens: int, draft_tokens: int | None
-) -> Machine:
+) -> ServingMachine:
     """Return GPUs as a machine that serves requests.
 
     Args:
@@ -42,7 +42,7 @@ def gpu_machine(
         serving_server = server if drafts.draft_tokens else replace(server, draft=None)
         costs = replace(costs, server=serving_server, draft_tokens=drafts.draft_tokens)
     economics, gpus = prepared_estimate.economics, server.parallelism.gpus
-    return Machine(
+    return ServingMachine(
         costs=costs,
         deployment=prepared_estimate.deployment,
         drafts=drafts,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from wse.reports.result import Doc, Result
-from wse.studies.serve.machines.machine import Machine
+from wse.studies.serve.machines.machine import ServingMachine
 from wse.studies.serve.prepare import PreparedServe
 
 GIGA: Final = 1e9
@@ -23,7 +23,7 @@ class KvTransferResult(Result):
     prompt_s: Annotated[float, Doc("time to move the KV cache of a mean prompt", "s")]
 
 
-def kv_transfer(prepared_serve: PreparedServe, decode: Machine, prefill: Machine) -> KvTransferResult:
+def kv_transfer(prepared_serve: PreparedServe, decode: ServingMachine, prefill: ServingMachine) -> KvTransferResult:
     """Return the link that moves KV caches from the prefill machine to the decoding one.
 
     The link is chosen as follows. ``--kv-bandwidth`` and ``--kv-latency`` replace its numbers.

@@ -48,7 +48,7 @@ class MachineResult(Result):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class ServingMachine:
     """A machine that serves requests: one replica.
 
     Attributes:

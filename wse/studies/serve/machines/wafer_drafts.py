@@ -81,7 +81,7 @@ def _with_draft_caches(costs: StagedCosts, draft: PlacedDraft) -> StagedCosts:
     if draft.compilation is None:
         return costs
     room = min(costs.kv_capacity_tokens, kv_capacity_tokens(draft.compilation.program))
-    return replace(costs, kv_capacity_tokens=room, most_users=max(1, room // costs.kv_block_tokens))
+    return replace(costs, kv_capacity_tokens=room, max_users=max(1, room // costs.kv_block_tokens))
 
 
 def _verify_passes(drafter: WaferDrafter, contexts: tuple[int, ...], result: DraftsResult) -> tuple[PassTime, ...]:

@@ -11,7 +11,7 @@ from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.study import inputs
 from wse.studies.results.placement import model_result
-from wse.studies.serve.machines.machine import Machine, MachineResult, times
+from wse.studies.serve.machines.machine import MachineResult, ServingMachine, times
 from wse.studies.serve.machines.wafer_drafts import drafted_costs
 
 WORD_BYTES: Final = 4
@@ -19,7 +19,7 @@ NO_INPUTS: Final = ("capacity", "verify_tokens")
 """Options of estimates that do not apply to serving."""
 
 
-def wafer_machine(prepared_estimate: PreparedEstimate, mean_tokens: int, draft_tokens: int | None) -> Machine:
+def wafer_machine(prepared_estimate: PreparedEstimate, mean_tokens: int, draft_tokens: int | None) -> ServingMachine:
     """Return wafers as a machine that serves requests, with all passes compiled.
 
     Over the edge between two parts of a wafer, one stream per PE of the shorter side moves at a
@@ -41,7 +41,7 @@ def wafer_machine(prepared_estimate: PreparedEstimate, mean_tokens: int, draft_t
     wafer, spec, economics = prepared_estimate.wafer, prepared_estimate.spec, prepared_estimate.economics
     kv_bytes = spec.cache_features * spec.layer_count * ELEMENT_BYTES[prepared_estimate.options.activation_type]
     edge_pes = min(wafer.mesh_rows, wafer.mesh_cols)
-    return Machine(
+    return ServingMachine(
         costs=costs,
         deployment=middle_deployment(prepared_estimate, layout.compilation.program),
         drafts=drafts,

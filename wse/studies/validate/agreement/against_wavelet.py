@@ -20,7 +20,7 @@ from wse.backends.fabric.line.line_time import LineTime
 from wse.backends.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.backends.fabric.links.loads import line_loads
 from wse.backends.wavelet.lines import Lines
-from wse.backends.wavelet.machine import STEP, Machine
+from wse.backends.wavelet.machine import STEP, WaveletMachine
 from wse.backends.wavelet.run import MachineRun, run
 from wse.errors import UnknownName
 from wse.hardware.generations import GENERATIONS
@@ -110,7 +110,7 @@ def _wavelet(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Machine
     The patterns of a group start together; groups run in order.
     """
     words_per_pe = sum(2 * placed_pattern.words for group in case.groups for placed_pattern in group)
-    machine = Machine(wafer, case.rows, case.cols, words_per_pe)
+    machine = WaveletMachine(wafer, case.rows, case.cols, words_per_pe)
     gap, relay = software.reduce_gap_cycles, software.relay_cycles
     one_by_one = Lines(machine=machine, gap_cycles=gap, relay_cycles=relay)
     colour, address = 0, 0

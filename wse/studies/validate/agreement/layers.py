@@ -29,7 +29,7 @@ from wse.compiler.options import (
 )
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import search
-from wse.compiler.search.trees import FEWER_GROUPS, in_groups
+from wse.compiler.search.trees import FEWER_GROUPS, with_group_count
 from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.configs.rope import plain_rope
@@ -217,7 +217,7 @@ def compile_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfil
     found = search(layers.spec, machine, software, options)
     choice = replace(found.choice, attention_cols=layers.attention_cols)
     if layers.groups:
-        choice = in_groups(layers.spec, machine, software, found.options, choice, layers.groups)
+        choice = with_group_count(layers.spec, machine, software, found.options, choice, layers.groups)
     if choice == found.choice:
         return found.program, machine
     return compile_choice(layers.spec, machine, software, found.options, choice), machine

@@ -54,14 +54,14 @@ class AgreementErrors(Result):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pattern(Result):
+class ComparedPattern(Result):
     """A communication pattern."""
 
     pattern: Annotated[str, Doc("The pattern, or whole layers.")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PatternErrors(AgreementErrors, Pattern):
+class PatternErrors(AgreementErrors, ComparedPattern):
     """Errors over the configurations of one pattern."""
 
 

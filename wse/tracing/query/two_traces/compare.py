@@ -79,7 +79,7 @@ def check_traces(names: list[str]) -> tuple[Path, Path]:
     for name, other_name in (names, names[::-1]):
         if is_trace(other_name) and not is_trace(name):
             message = (
-                f"{name!r} is no trace, and {other_name!r} is one: give one model, or two files that wse run wrote"
+                f"{name!r} is not a trace, and {other_name!r} is one: give one model, or two files that wse run wrote"
             )
             raise BadInput(message)
     if not any(map(is_trace, names)):
