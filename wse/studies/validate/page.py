@@ -49,7 +49,7 @@ def _page(validation: Validation, plot: str) -> str:
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
     return environment.from_string(text).render(
         plot=plot,
-        counted=f"{plural(summary.rows, 'row')}, {count(summary.predicted)} predicted{_errors_of_all(summary)}",
+        counted=f"{plural(summary.rows, 'row')}, {count(summary.predicted)} predicted. {_errors_of_all(summary)}",
         kinds=_table(
             ("what", "measured on", "rows", "median", "worst", "fitted on"),
             [(kind.kind, kind.where, count(kind.predicted), *_errors(kind), kind.fitted) for kind in summary.by_kind],
@@ -119,12 +119,9 @@ def _errors(group: Errors) -> tuple[str, str]:
 
 
 def _errors_of_all(summary: Errors) -> str:
-    """Return two sentences on the errors over all measurements."""
+    """Return a sentence on the errors over all measurements."""
     median, max_error = _errors(summary)
-    return (
-        f". The median error is {median} and the maximum {max_error}. Rows that state a formula or a constant of the "
-        "models are not included in the errors."
-    )
+    return f"The median error is {median} and the maximum {max_error}."
 
 
 def _rows(rows: Sequence[ValidationRow]) -> list[str]:
