@@ -34,7 +34,7 @@ def test_rows_with_predictions_then_reasons_then_errors(wse: Wse, data: Path) ->
     assert "2 1x512, 4 B, chain cycles 3,128 3,128 +0.0 %" in words
     assert "3 1x512, 4 B, chain cycles 3,476 3,128 -10.0 %" in words
     assert "Not predicted 1 row" in words
-    assert "1 no model of this kernel: sort \\x1b[31m" in words
+    assert "1 this kernel is not modelled: sort \\x1b[31m" in words
     assert "a log reduce 2 5.0 % 10.0 %" in words
     assert "measurements 2 5.0 % 10.0 %" in words
     assert "1,234,567" not in outcome.out
@@ -108,7 +108,7 @@ def test_rows_as_a_csv_file(wse: Wse, data: Path, tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert [row["predicted"] for row in rows] == ["3128.0", "3128.0", ""]
     assert float(rows[1]["error_pct"]) == pytest.approx(-10.0, abs=0.01)
-    assert rows[2]["reason"].startswith("no model of this kernel")
+    assert rows[2]["reason"].startswith("this kernel is not modelled")
     assert [row["predicted_plain"] for row in rows] == ["", "", ""]
 
 

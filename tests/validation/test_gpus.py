@@ -92,7 +92,7 @@ def test_gpus_and_layouts_by_their_names() -> None:
     ("cells", "reason"),
     [
         ({"model": "GPT-J-6B"}, "no configuration"),
-        ({"system": "TPU v5"}, "does not name a GPU"),
+        ({"system": "TPU v5"}, "does not state a known GPU"),
         ({"framework": "gpt-fast"}, "no constants"),
         ({"precision": ""}, "element type"),
         ({"context": "short prompts"}, "tokens of prompts"),

@@ -179,7 +179,7 @@ def test_a_report_has_both_values_and_both_errors_where_there_are_drafts() -> No
         ({"system": "Groq LPU"}, "not measured on a wafer"),
         ({"system": "Cerebras CS-9"}, "not measured on a wafer"),
         ({"context": "200000 in / 1 out"}, "131072"),
-        ({"system": "Cerebras WSE-2 (WaferLLM)", "metric": "ttft_s"}, "tokens a second"),
+        ({"system": "Cerebras WSE-2 (WaferLLM)", "metric": "ttft_s"}, "tokens per second"),
         ({"system": "Cerebras WSE-2 (WaferLLM)", "model": "gpt2"}, "shape"),
     ],
 )

@@ -100,7 +100,7 @@ def serving_row(m: Measurement) -> ServingRow | Prediction | None:
     if name is None:
         return decline(f"no configuration is known for the model {m.text('model')[:40] or '(none named)'}")
     if gpu is None or parallelism is None:
-        return decline("the row does not name a GPU that is known, and how many")
+        return decline("the row does not state a known GPU and the number of GPUs")
     if stack is None:
         return decline("no constants were fitted for the software that served the model")
     weights = format_of(m, _spec(name))
@@ -109,12 +109,12 @@ def serving_row(m: Measurement) -> ServingRow | Prediction | None:
     prompt, new, _ = lengths(m)
     users = users_of(m)
     if prompt is None or new is None:
-        return decline("the row does not give the tokens of prompts and answers")
+        return decline("the row does not state the tokens of prompts and answers")
     if users is None:
-        return decline("the row does not give one number of users")
+        return decline("the row does not state a single number of users")
     drafts_text = m.text("spec_decode").strip().lower()
     if drafts(m) != NO_DRAFT and drafts_text not in ("", "not recorded"):
-        return decline("drafts were verified, whose acceptance the row does not give")
+        return decline("drafts were used, and the row does not state their acceptance")
     if metric == "ttft_ms" and users > 1:
         return decline("includes the time that prompts wait for each other, which depends on how the benchmark starts")
     return ServingRow(

@@ -43,11 +43,11 @@ class Prediction:
     sram_fits: bool | None = None
 
 
-NO_GENERATION: Final = Prediction(reason="the row does not name the one wafer generation that it was measured on")
-NO_GRID: Final = Prediction(reason="the row does not give the grid of PEs")
+NO_GENERATION: Final = Prediction(reason="the row does not state a single wafer generation")
+NO_GRID: Final = Prediction(reason="the row does not state the grid of PEs")
 NO_DTYPE: Final = Prediction(reason="the element type of the row is not one that the released kernels have")
-OWN_CONSTANT: Final = Prediction(reason="a constant that the model takes from this source: no prediction of it")
-NO_SIZE: Final = Prediction(reason="the row does not give the grid and the bytes of the vector on each PE")
+OWN_CONSTANT: Final = Prediction(reason="the model uses this value as a constant, so it is not a prediction")
+NO_SIZE: Final = Prediction(reason="the row does not state the grid and the bytes of the vector on each PE")
 
 Predictor = Callable[[Measurement], Prediction | None]
 """Function that predicts or declines the measurements of its kind and returns None for all

@@ -104,9 +104,9 @@ def service_request(m: Measurement) -> ServiceRequest | Prediction | None:
     if m.table != "public" or wafer is None or m.text("system").lower().endswith("(waferllm)"):
         return None
     if _MODELLED.match(metric):
-        return decline("what somebody's model gives, not a measurement")
+        return decline("a result of another model, not a measurement")
     if _PRICE.search(metric):
-        return decline("a price, which follows from no model of the machine")
+        return decline("a price, which does not follow from a model of the machine")
     if metric not in METRICS:
         return decline(
             "a property of a machine or a model, or a count for a number of users that the row does not state"
@@ -117,15 +117,15 @@ def service_request(m: Measurement) -> ServiceRequest | Prediction | None:
         return decline(f"no configuration is known for the model {model[:40] or '(none named)'}")
     dtype = element_type(m, name)
     if dtype is None:
-        return decline("the element type of the weights is none that wafers are known to use")
+        return decline("the element type of the weights is not one that wafers use")
     users = m.text("batch_or_concurrency")
     batch = count(users or "1")
     if batch is None:
-        return decline("the row does not give one number of users")
+        return decline("the row does not state a single number of users")
     chips = m.text("chips")
     wafers = count(chips)
     if chips.strip() and wafers is None:
-        return decline("the row does not give one number of wafers")
+        return decline("the row does not state a single number of wafers")
     request = _with_lengths(
         m, _spec(name).context_limit, make_request(EstimateRequest, model=name, wafer=wafer.name, wafers=wafers)
     )

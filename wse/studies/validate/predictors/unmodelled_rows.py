@@ -37,7 +37,7 @@ def decline_other_systems(m: Measurement) -> Prediction | None:
     if "simulated hardware" in m.platform.lower():
         return decline("measures another simulated machine, which is not modelled")
     if m.evidence == "third-party-model":
-        return decline("a constant of somebody's model, not a measurement")
+        return decline("a constant of another model, not a measurement")
     return None
 
 
@@ -60,4 +60,4 @@ def decline_sparse(m: Measurement) -> Prediction | None:
 
 def decline_rest(m: Measurement) -> Prediction:
     """Decline any measurement, naming its kernel. The last predictor."""
-    return decline(f"no model of this kernel: {m.kernel[:60] or 'the row names none'}")
+    return decline(f"this kernel is not modelled: {m.kernel[:60] or 'the row names none'}")
