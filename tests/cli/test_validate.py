@@ -96,7 +96,7 @@ def test_a_page_and_its_plot(wse: Wse, data: Path, tmp_path: Path) -> None:
     assert "![Errors of every row, a line for each kernel](page.png)" in text
     assert "| reduces and broadcasts | WSE-2 simulator | 2 | 5.0 % | 10.0 % | a part |" in text
     assert "Of 3 rows, 2 are predicted. The median error is 5.0 % and the worst 10.0 %," in text
-    assert "| 1 | no model of this kernel: sort \\x1b\\[31m |" in text
+    assert "| 1 | this kernel is not modelled: sort \\x1b\\[31m |" in text
     assert "\x1b" not in text
     assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
 

@@ -169,7 +169,7 @@ def test_a_report_has_both_values_and_both_errors_where_there_are_drafts() -> No
     ("columns", "reason"),
     [
         ({"metric": "price_out_usd_per_Mtok"}, "a price"),
-        ({"metric": "modelled_tok_s_per_user"}, "somebody's model"),
+        ({"metric": "modelled_tok_s_per_user"}, "a result of another model, not a measurement"),
         ({"metric": "wafers_for_one_copy"}, "users that the row does not state"),
         ({"metric": "sram_GB"}, "a property of a machine"),
         ({"model": "GPT-5.3-Codex-Spark"}, "GPT-5.3-Codex-Spark"),

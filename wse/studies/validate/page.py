@@ -58,10 +58,7 @@ def _page(validation: Validation, plot: str) -> str:
             [(kind.kind, kind.where, count(kind.predicted), *_errors(kind), kind.fitted) for kind in summary.by_kind],
         ),
         other_schedule=[(errors.rows, errors.method, *_errors(errors)) for errors in summary.by_other_schedule],
-        wse2=load_software("academic", "wse2"),
-        wse3=load_software("academic", "wse3"),
-        tuned=load_software("tuned", "wse3"),
-        production=load_software("production", "wse3"),
+        load_software=load_software,
         reasons=_reasons(summary.reasons),
         columns={name: ", ".join(f"`{column}`" for column in columns) for name, columns in TABLES.items()},
     )

@@ -100,7 +100,7 @@ class _Run:
         # 1. Sizes, groups and rings.
         collective, longest_side = self.collective, max(self.rows, self.cols)
         if collective.algorithm == "snake" and self.rows * self.cols > MAX_PES:
-            return f"a snake through more than {MAX_PES:,} PEs is more than is timed message by message"
+            return f"a snake through more than {MAX_PES:,} PEs has too many messages to be timed one by one"
         if collective.algorithm == "ring":
             return self._ring(longest_side)
         shortest_side = min((n for n in (self.rows, self.cols) if n > 1), default=1)

@@ -163,7 +163,7 @@ def _request(
     rows = decode_grid.rows
     min_slots, max_slots = -(-prompt // rows), -(-(prompt + new_tokens - 1) // rows)
     if max_slots - min_slots > MAX_CACHE_SIZES:
-        return decline("the answer is longer than is timed, one number of cache slots after another")
+        return decline("the answer has too many numbers of cache slots to be timed one by one")
     # 2. Prefill.
     cycles = prefill_layer_cycles(prefill_grid, shape, prompt, dtype, costs)
     # 3. Decode. The cache of each token contains the prompt and all tokens before it.
