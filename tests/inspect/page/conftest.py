@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.inspect.runs import TWO_WAFERS
 from tests.traces.conftest import steps
 from wse.tracing.page.page import view_page
 from wse_traces import RunHeader, Token, TraceWriter
 
 SCRIPT = "<script>window.owned=1</script>"
 IMAGE = '"><img src=x onerror="window.owned=1">'
-GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1"
-TWO = GOLDEN / "story-two-wafers.h5"
 OPTIONS = (
     "--headless=new",
     "--no-sandbox",
@@ -70,7 +69,7 @@ def opened(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[.
 @pytest.fixture
 def story(opened: Callable[..., Any]) -> Any:
     """The page of a run on two wafers; tests leave it as they please, and read what they compare with anew."""
-    return opened(TWO, again=False)
+    return opened(TWO_WAFERS, again=False)
 
 
 def wait_for(browser: Any, script: str, limit_s: float = 20) -> Any:

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import wse
-from tests.inspect.page.conftest import GOLDEN, IMAGE, SCRIPT
+from tests.inspect.page.conftest import IMAGE, SCRIPT
+from tests.inspect.runs import STORY
 from tests.traces.conftest import HEADER, write
 from wse.tracing.page.pack import Packer
 from wse.tracing.page.page import SCRIPTS, view_page
@@ -101,7 +102,7 @@ def test_nothing_from_a_trace_is_markup(hostile: Path) -> None:
 
 
 def test_a_page_allows_its_own_script_and_style_only() -> None:
-    page = view_page([GOLDEN / "story.h5"]).decode()
+    page = view_page([STORY]).decode()
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
     assert policy is not None
     assert policy[1].startswith("default-src 'none'; ")
