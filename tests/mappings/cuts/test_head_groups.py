@@ -104,6 +104,8 @@ def test_the_columns_of_a_segment_hold_the_same_heads_and_segments_cover_the_lin
     groups = head_groups(*size)
     covered = [col for first, count in groups.segments for col in range(first, first + count)]
     assert covered == list(range(cols))
+    counts = [count for _, count in groups.segments]
+    assert max(counts) - min(counts) <= 1
     if cols >= kv_heads:
         sharing = groups.kv_heads_per_col
         assert len(groups.segments) * sharing == kv_heads
@@ -112,12 +114,6 @@ def test_the_columns_of_a_segment_hold_the_same_heads_and_segments_cover_the_lin
             assert heads_of(groups, first, count) == [heads] * count
     else:
         assert all(count == 1 for _, count in groups.segments)
-
-
-@given(size=sizes())
-def test_segments_differ_by_at_most_one_column(size: tuple[int, int, int, int]) -> None:
-    counts = [count for _, count in head_groups(*size).segments]
-    assert max(counts) - min(counts) <= 1
 
 
 @given(size=sizes())
