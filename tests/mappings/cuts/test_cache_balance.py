@@ -53,7 +53,15 @@ class Rows:
                 self.slots[row][slot] = words[POSITION] + words[APPEND_FROM] + i * stride
 
     def chunk(self, tokens: int, *, replicated: bool) -> None:
+        """Append a chunk, of which every row works on its part or, if replicated, on all."""
+        cached = self.cache.length
         self.cache.append_chunk(tokens, replicated=replicated)
+        columns = [POSITION, TOKENS, APPEND_FROM, APPEND_COUNT]
+        rows = self.cache.control[:, columns].tolist()
+        stored = [begin + first + i for begin, _, first, count in rows for i in range(count)]
+        assert stored == list(range(cached, cached + tokens))
+        for begin, worked_on, first, count in rows:
+            assert (begin, worked_on) == (cached, tokens) if replicated else (first, worked_on) == (0, count)
         assert self.shift() == 0
         self.append()
 
@@ -143,29 +151,6 @@ def test_a_prompt_in_chunks_stays_balanced_and_loses_nothing(
         assert replayed.one() == CacheBalance.passing_rows(length, rows)
         length += 1
         check(replayed, length)
-
-
-@given(rows=st.integers(1, 13), tokens=st.integers(1, 60), cached=st.integers(0, 20))
-def test_a_chunk_on_the_mesh_gives_every_row_its_share_of_tokens(rows: int, tokens: int, cached: int) -> None:
-    cache = CacheBalance(rows, tokens + cached)
-    if cached:
-        cache.append_chunk(cached, replicated=False)
-    cache.append_chunk(tokens, replicated=False)
-    worked_on = [p + i for p, count in cache.control[:, [POSITION, TOKENS]].tolist() for i in range(count)]
-    assert worked_on == list(range(cached, cached + tokens))
-    np.testing.assert_array_equal(cache.control[:, APPEND_COUNT], cache.control[:, TOKENS])
-    assert not cache.control[:, APPEND_FROM].any()
-
-
-@given(rows=st.integers(1, 13), tokens=st.integers(1, 60), cached=st.integers(0, 20))
-def test_a_replicated_chunk_is_worked_on_by_every_row_and_stored_once(rows: int, tokens: int, cached: int) -> None:
-    cache = CacheBalance(rows, tokens + cached)
-    if cached:
-        cache.append_chunk(cached, replicated=True)
-    cache.append_chunk(tokens, replicated=True)
-    assert cache.control[:, [POSITION, TOKENS]].tolist() == [[cached, tokens]] * rows
-    stored = [f + i for f, count in cache.control[:, [APPEND_FROM, APPEND_COUNT]].tolist() for i in range(count)]
-    assert stored == list(range(tokens))
 
 
 @settings(max_examples=25, deadline=None)
