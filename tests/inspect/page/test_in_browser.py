@@ -51,6 +51,8 @@ def test_names_from_a_trace_are_text(opened: Opened, hostile: Path) -> None:
     assert browser.execute_script("return document.querySelectorAll('img').length") == 0
     assert browser.execute_script("return document.querySelectorAll('script').length") == 2
     assert SCRIPT in found(browser, "#title").text
+    over(browser, found(browser, "#map-A"), 0.5, 0.5).click().perform()
+    wait_for(browser, "return document.querySelector('#pe .buffer')")
     for section, names in {"steps": (SCRIPT, IMAGE), "about": (SCRIPT, IMAGE), "pe": (SCRIPT, IMAGE)}.items():
         told = browser.execute_script("return document.getElementById(arguments[0]).textContent", section)
         assert all(name in told for name in names), section
