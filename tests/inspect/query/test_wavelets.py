@@ -25,10 +25,11 @@ from wse_traces.schema import MOVES
 
 COLUMNS = ("cycle", "wafer", "row", "col", "direction", "colour", "step")
 Move = tuple[int, ...]
+Logged = tuple[TracedRun, list[Move]]
 
 
 @pytest.fixture(scope="module")
-def logged(tmp_path_factory: pytest.TempPathFactory) -> tuple[TracedRun, list[Move]]:
+def logged(tmp_path_factory: pytest.TempPathFactory) -> Logged:
     """A run on two wafers with its last pass logged, and the moves as they are stored in the file."""
     placed = ONE_REGION | {"wafers": 2, "mesh": "3x3"}
     folder = tmp_path_factory.mktemp("logged")
@@ -50,7 +51,7 @@ def values(replayed: list[dict[str, Any]]) -> list[Move]:
     return [tuple({**move, "direction": MOVES.index(move["direction"])}[name] for name in COLUMNS) for move in replayed]
 
 
-def test_the_summary_is_that_of_the_moves(logged: tuple[TracedRun, list[Move]]) -> None:
+def test_the_summary_is_that_of_the_moves(logged: Logged) -> None:
     (_, report, path), moves = logged
     found = inspect(path)["wavelets"]
     assert "replayed" not in found
@@ -73,7 +74,7 @@ def test_the_summary_is_that_of_the_moves(logged: tuple[TracedRun, list[Move]]) 
 @pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(cuts=st.lists(st.integers(0, 10**4), max_size=3))
-def test_ranges_that_follow_each_other_replay_the_log(logged: tuple[TracedRun, list[Move]], cuts: list[int]) -> None:
+def test_ranges_that_follow_each_other_replay_the_log(logged: Logged, cuts: list[int]) -> None:
     (_, _, path), moves = logged
     first, last = min(moves)[0], max(moves)[0]
     ends = sorted({min(max(first, cut), last) for cut in cuts} | {last})
@@ -123,10 +124,7 @@ def test_of_several_passes_the_last_is_told(tmp_path: Path, capsys: pytest.Captu
 
 @pytest.mark.parametrize("options", [[], ["--cycles", "0-999999"]], ids=str)
 def test_what_is_printed_is_short_and_fits_80_columns(
-    logged: tuple[TracedRun, list[Move]],
-    options: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    logged: Logged, options: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (_, _, path), moves = logged
     monkeypatch.setenv("COLUMNS", "80")
@@ -144,7 +142,7 @@ def test_what_is_printed_is_short_and_fits_80_columns(
     assert rows[MOST_LINES].split()[:3] == ["and", f"{len(moves) - MOST_LINES:,}", "more"]
 
 
-def test_cycles_beside_the_log_are_refused(logged: tuple[TracedRun, list[Move]]) -> None:
+def test_cycles_beside_the_log_are_refused(logged: Logged) -> None:
     (_, _, path), moves = logged
     first, last = min(moves)[0], max(moves)[0]
     for cycles in (f"0-{first - 1}", f"{last + 1}-{10**17}"):
@@ -154,9 +152,7 @@ def test_cycles_beside_the_log_are_refused(logged: tuple[TracedRun, list[Move]])
         assert inspect(path, cycles=f"{cycle}-{cycle}")["wavelets"]["replayed"]
 
 
-def test_more_than_can_be_replayed_at_once_is_refused(
-    logged: tuple[TracedRun, list[Move]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_than_can_be_replayed_at_once_is_refused(logged: Logged, monkeypatch: pytest.MonkeyPatch) -> None:
     (_, _, path), moves = logged
     monkeypatch.setattr(wavelets, "MOST_MOVES", len(moves))
     assert len(inspect(path, cycles="0-999999")["wavelets"]["replayed"]) == len(moves)

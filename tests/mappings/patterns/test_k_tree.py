@@ -15,17 +15,19 @@ from wse_mappings.patterns.k_tree import group_count, k_tree, relays_of, root_of
 from wse_mappings.schedule import Arrival, LineSchedule
 
 LENGTHS = st.integers(1, 64)
+Segmented = tuple[int, tuple[tuple[int, int], ...]]
+Levelled = tuple[int, tuple[int, ...]]
 
 
 @st.composite
-def segmented(draw: st.DrawFn) -> tuple[int, tuple[tuple[int, int], ...]]:
+def segmented(draw: st.DrawFn) -> Segmented:
     """A line length and the segments that it is cut into."""
     length = draw(LENGTHS)
     return length, tuple(balanced_segments(length, draw(st.integers(1, length))))
 
 
 @st.composite
-def levelled(draw: st.DrawFn) -> tuple[int, tuple[int, ...]]:
+def levelled(draw: st.DrawFn) -> Levelled:
     """A line length and group counts for one to four levels, each at most that before."""
     length = draw(LENGTHS)
     groups: list[int] = []
@@ -52,7 +54,7 @@ def stages(schedule: LineSchedule) -> int:
     line=segmented(), groups=st.none() | st.lists(st.integers(1, 64), max_size=3).map(tuple), broadcast=st.booleans()
 )
 def test_every_input_of_a_segment_is_summed_once(
-    line: tuple[int, tuple[tuple[int, int], ...]], groups: tuple[int, ...] | None, *, broadcast: bool
+    line: Segmented, groups: tuple[int, ...] | None, *, broadcast: bool
 ) -> None:
     """The sum is on the root, or on all PEs. A segment has no more groups than it has places for."""
     length, segments = line
@@ -67,7 +69,7 @@ def test_every_input_of_a_segment_is_summed_once(
 
 
 @given(line=segmented(), broadcast=st.booleans())
-def test_messages_stay_in_their_segment(line: tuple[int, tuple[tuple[int, int], ...]], *, broadcast: bool) -> None:
+def test_messages_stay_in_their_segment(line: Segmented, *, broadcast: bool) -> None:
     length, segments = line
     segment_of = {pe: i for i, (start, count) in enumerate(segments) for pe in range(start, start + count)}
     tree = k_tree(length, 1, Arrival.ADD, broadcast=broadcast, segments=segments)
@@ -75,7 +77,7 @@ def test_messages_stay_in_their_segment(line: tuple[int, tuple[tuple[int, int], 
 
 
 @given(line=levelled())
-def test_without_segments_the_whole_line_is_one(line: tuple[int, tuple[int, ...]]) -> None:
+def test_without_segments_the_whole_line_is_one(line: Levelled) -> None:
     length, groups = line
     whole = k_tree(length, 3, Arrival.ADD, broadcast=True, segments=((0, length),), groups=groups)
     plain = k_tree(length, 3, Arrival.ADD, broadcast=True, groups=groups)
@@ -100,14 +102,14 @@ def test_the_number_of_groups_is_the_best_of_all(length: int) -> None:
 
 
 @given(line=levelled())
-def test_relays_of_any_levels_are_those_on_the_longest_way(line: tuple[int, tuple[int, ...]]) -> None:
+def test_relays_of_any_levels_are_those_on_the_longest_way(line: Levelled) -> None:
     length, groups = line
     for chosen in (groups, None):
         assert stages(k_tree(length, 1, Arrival.ADD, broadcast=False, groups=chosen)) == relays_of(length, chosen)
 
 
 @given(line=levelled())
-def test_every_pe_but_the_root_sends_to_the_next_place_of_its_level(line: tuple[int, tuple[int, ...]]) -> None:
+def test_every_pe_but_the_root_sends_to_the_next_place_of_its_level(line: Levelled) -> None:
     length, groups = line
     tree = k_tree(length, 1, Arrival.ADD, broadcast=False, groups=groups)
     assert sorted(tree.messages[:, 0].tolist()) == [pe for pe in range(length) if pe != root_of(length, groups)]
