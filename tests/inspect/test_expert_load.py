@@ -13,6 +13,7 @@ import pytest
 from plain_router import MIXTURES, mixture_spec
 from tiny_model import tensors
 
+from tests.inspect.runs import inspect
 from wse.compiler.options import Options
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
@@ -71,14 +72,8 @@ def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     return execute(prepared, compile_program(prepared), trace=path), path
 
 
-@pytest.fixture(scope="module")
-def traced(ran: tuple[RunResult, Path]) -> tuple[dict[str, Any], Path]:
-    """Its report, and its trace."""
-    return ran[0].to_dict(), ran[1]
-
-
-def test_every_token_is_routed_to_as_many_experts_as_it_uses(traced: tuple[dict[str, Any], Path]) -> None:
-    report, _ = traced
+def test_every_token_is_routed_to_as_many_experts_as_it_uses(ran: tuple[RunResult, Path]) -> None:
+    report = ran[0].to_dict()
     tokens = report["tokens"]
     load = report["experts"]["load"]
     assert [each["layer"] for each in load] == EXPERT_LAYERS
@@ -88,10 +83,9 @@ def test_every_token_is_routed_to_as_many_experts_as_it_uses(traced: tuple[dict[
         assert sum(each["generated"]) == (len(tokens) - 1) * EXPERTS.active
 
 
-def test_the_trace_holds_the_load(traced: tuple[dict[str, Any], Path]) -> None:
-    report, path = traced
-    load = report["experts"]["load"]
-    assert inspect_trace(InspectRequest(trace=path)).to_dict()["experts"]["load"] == load
+def test_the_trace_holds_the_load(ran: tuple[RunResult, Path]) -> None:
+    path, load = ran[1], ran[0].to_dict()["experts"]["load"]
+    assert inspect(path)["experts"]["load"] == load
     with open_trace(path) as trace:
         totals = trace.column("experts/tokens").reshape(len(EXPERT_LAYERS), EXPERTS.count)
         rows = trace.table("routed")
@@ -101,8 +95,8 @@ def test_the_trace_holds_the_load(traced: tuple[dict[str, Any], Path]) -> None:
     assert np.array_equal(totals, expected)
 
 
-def test_words_by_layer_add_up_to_those_of_all_links(traced: tuple[dict[str, Any], Path]) -> None:
-    with open_trace(traced[1]) as trace:
+def test_words_by_layer_add_up_to_those_of_all_links(ran: tuple[RunResult, Path]) -> None:
+    with open_trace(ran[1]) as trace:
         links = trace.column("links/words")[0]
         placed, patterns = trace.table("placed_layer"), trace.column("links/patterns/words")
         assert set(EXPERT_LAYERS) <= set(placed["layer"].tolist())

@@ -7,7 +7,7 @@ arena.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,13 +102,8 @@ def to_lanes(memory: Array, stretches: list[ByteRange], spare: int = 0, dead: in
     rows, cols, size = memory.shape
     per_row, lanes = lanes_of(cols, spare)
     out = np.full((rows * per_row, size * lanes), dead, np.uint8)
-    for stretch in _cover(stretches, size):
-        width = NUMPY_TYPE[stretch.element].itemsize
-        for row in range(rows):
-            for col in range(cols):
-                block = out[row * per_row + col // lanes, stretch.start * lanes : stretch.end * lanes]
-                elements = memory[row, col, stretch.start : stretch.end].reshape(-1, width)
-                block.reshape(-1, lanes, width)[:, col % lanes] = elements
+    for of_pe, of_lane in _elements(memory, out, stretches, spare):
+        of_lane[:] = of_pe
     return out
 
 
@@ -117,14 +112,21 @@ def from_lanes(blocked: Array, stretches: list[ByteRange], cols: int, spare: int
     per_row, lanes = lanes_of(cols, spare)
     rows, size = len(blocked) // per_row, blocked.shape[1] // lanes
     memory = np.zeros((rows, cols, size), np.uint8)
+    for of_pe, of_lane in _elements(memory, blocked, stretches, spare):
+        of_pe[:] = of_lane
+    return memory
+
+
+def _elements(memory: Array, blocked: Array, stretches: list[ByteRange], spare: int) -> Iterator[tuple[Array, Array]]:
+    """Yield the elements of each stretch of each PE twice: as a view of its memory, and as a view of its lane."""
+    rows, cols, size = memory.shape
+    per_row, lanes = lanes_of(cols, spare)
     for stretch in _cover(stretches, size):
         width = NUMPY_TYPE[stretch.element].itemsize
-        for row in range(rows):
-            for col in range(cols):
-                block = blocked[row * per_row + col // lanes, stretch.start * lanes : stretch.end * lanes]
-                elements = block.reshape(-1, lanes, width)[:, col % lanes]
-                memory[row, col, stretch.start : stretch.end] = elements.reshape(-1)
-    return memory
+        for row, col in np.ndindex(rows, cols):
+            block = blocked[row * per_row + col // lanes, stretch.start * lanes : stretch.end * lanes]
+            of_pe = memory[row, col, stretch.start : stretch.end].reshape(-1, width)
+            yield of_pe, block.reshape(-1, lanes, width)[:, col % lanes]
 
 
 def _cover(stretches: list[ByteRange], size: int) -> list[ByteRange]:

@@ -103,17 +103,6 @@ def test_float32_is_stored_as_it_is() -> None:
     assert got.tobytes() == wide.tobytes() == values.tobytes() == oracle.narrow(values, "float32").tobytes()
 
 
-@pytest.mark.parametrize("element", NARROW)
-def test_narrowing_undoes_widening(element: str) -> None:
-    stored = every_pattern()
-    with np.errstate(invalid="ignore"):
-        wide = stored.view(NARROW[element][1]).astype(np.float32)
-    kept = ~np.isnan(wide)
-    got = np.zeros(len(stored), NARROW[element][0])
-    narrow_all(wide, got)
-    np.testing.assert_array_equal(got.view(np.uint16)[kept], stored[kept])
-
-
 @intrinsic
 def _rounded_product(typing_context: Any, code: Any, factor: Any) -> Any:
     """Return the product of a code and an element, as `wse_kernels._weights` computes it."""

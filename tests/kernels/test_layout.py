@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored_values import store_values
 
-from tests.kernels.helpers import MAX_LANES, NUMPY_TYPE, ByteRange, from_lanes, lanes_of, lay_out, numbers, to_lanes
+from tests.kernels.helpers import MAX_LANES, NUMPY_TYPE, ByteRange, lanes_of, lay_out, numbers, to_lanes
 from wse.backends.execute.arena import Arena
 
 COLS = st.sampled_from([1, 2, 7, 127, 128, 129, 250, 257])
@@ -27,16 +27,6 @@ def random_memory(rows: int, cols: int, stretches: list[ByteRange], size: int, s
 def spare_lanes(arena: Arena) -> int:
     """Return the number of lanes of a block beyond those that the columns need."""
     return arena.lanes - lanes_of(arena.cols)[1]
-
-
-@settings(max_examples=15, deadline=None)
-@given(rows=st.integers(1, 3), cols=COLS, sizes=SIZES, seed=st.integers(0, 2**32 - 1))
-def test_lanes_and_back_is_the_identity(rows: int, cols: int, sizes: list[tuple[int, str]], seed: int) -> None:
-    stretches, size = lay_out(sizes)
-    memory = random_memory(rows, cols, stretches, size, seed)
-    spare = seed % 3
-    blocked = to_lanes(memory, stretches, spare)
-    np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, spare), memory)
 
 
 @settings(max_examples=15, deadline=None)

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernels.helpers import EXAMPLES, JIT
-from wse_kernels import random_numbers
 from wse_kernels.library import compiled_kernel
 from wse_kernels.oracle import random_numbers as oracle
 
@@ -48,11 +47,6 @@ def test_kernel_and_oracle_agree(key: int, first: int, count: int, mean: float, 
     np.testing.assert_array_equal(drawn(key, first, count, mean, factor), wanted)
 
 
-def test_a_number_follows_from_its_place_alone() -> None:
-    whole = drawn(5, 10, 300)
-    np.testing.assert_array_equal(np.concatenate([drawn(5, 10 + at, 75) for at in range(0, 300, 75)]), whole)
-
-
 @pytest.mark.skipif(not JIT, reason="interpreted, so many numbers take long")
 def test_numbers_are_near_to_a_normal_distribution() -> None:
     """Mean, deviation and quantiles are compared.
@@ -66,8 +60,3 @@ def test_numbers_are_near_to_a_normal_distribution() -> None:
         assert abs(np.quantile(values, share) - NormalDist().inv_cdf(share)) < 0.1, share
     assert 3 < np.abs(values).max() <= 2 * 0xFFFF / DEVIATION
     assert abs(np.corrcoef(values[1:], values[:-1])[0, 1]) < 4 / 1024
-
-
-def test_streams_of_neighbouring_keys_differ() -> None:
-    assert random_numbers.MIDDLE == 2 * 0xFFFF
-    assert not np.array_equal(drawn(1, 0, 64), drawn(2, 0, 64))

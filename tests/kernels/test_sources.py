@@ -15,7 +15,7 @@ from wse.number_formats import CODINGS, fp8_blocks
 from wse.program.isa.activation import ACTIVATIONS
 from wse.program.isa.instructions import CODES, kernel_named
 from wse.program.isa.operands import FIRST_OPERAND, VIEWS
-from wse_kernels import _arrivals, _blocks, _codes, activation, attention, oracle, transfers
+from wse_kernels import _arrivals, _blocks, _codes, activation, attention, transfers
 from wse_kernels.library import COMPUTE, STORING, TIMING, TRANSFER
 from wse_kernels.oracle import elementwise as elementwise_oracle
 from wse_kernels.oracle import memory, products
@@ -60,17 +60,6 @@ They are compared with the oracles of those.
 
 FUNCTIONS = {name: node for path in KERNEL_FILES for name, node in functions(path).items()}
 KERNELS = {name: node for name, node in FUNCTIONS.items() if not name.startswith("_")}
-
-
-def subscripts(name: str, array: str) -> list[ast.expr]:
-    """Return the index expressions of every ``array[...]`` in a kernel and in its helpers."""
-    nodes = list(ast.walk(FUNCTIONS[name]))
-    calls = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
-    return [
-        node.slice
-        for node in nodes
-        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == array
-    ] + [subscript for helper in calls & set(FUNCTIONS) for subscript in subscripts(helper, array)]
 
 
 def test_numba_is_imported_in_two_files() -> None:
@@ -153,32 +142,6 @@ def test_control_words_agree_between_kernels_and_cache_balance() -> None:
     assert shift in " ".join((transfers.cache_shift.__doc__ or "").split())
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("kv_append", {cache_balance.APPEND_FROM, cache_balance.APPEND_COUNT, cache_balance.APPEND_SLOT}),
-        ("cache_shift", {cache_balance.PASSED_SLOT, cache_balance.RECEIVED_SLOT}),
-        ("rope", {cache_balance.POSITION}),
-        ("rotate", {cache_balance.POSITION}),
-        ("rotary_turns", {cache_balance.POSITION}),
-        ("scale_queries", {cache_balance.POSITION}),
-        ("add_positions", {cache_balance.POSITION}),
-        ("attention_max", {cache_balance.POSITION}),
-        ("attention_exp", {cache_balance.POSITION}),
-        ("attention_max_by_column", {cache_balance.POSITION}),
-        ("attention_exp_by_column", {cache_balance.POSITION}),
-        ("attention_online", {cache_balance.POSITION, cache_balance.TOKENS}),
-    ],
-)
-def test_a_kernel_reads_the_control_words_of_its_purpose(name: str, words: set[int]) -> None:
-    """Only words that a kernel writes as numbers are checked.
-
-    ``OLDEST`` and ``SLOTS`` are checked above.
-    """
-    read = [s.elts[1] for s in subscripts(name, "ctl") if isinstance(s, ast.Tuple)]
-    assert {word.value for word in read if isinstance(word, ast.Constant)} == words
-
-
 def test_arrivals_have_one_numbering() -> None:
     assert {arrival.name: arrival.value for arrival in Arrival} == {
         arrival.name: getattr(_arrivals, arrival.name) for arrival in Arrival
@@ -200,7 +163,3 @@ def test_codings_have_one_numbering() -> None:
     for coding in (*CODINGS.values(), fp8_blocks(128, 128)):
         name = coding.name.upper()
         assert coding.number == getattr(_codes, name) == getattr(products, name)
-
-
-def test_the_rounding_rules_are_written_down() -> None:
-    assert "Rounding." in (oracle.__doc__ or "")

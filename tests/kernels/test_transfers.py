@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -83,11 +84,39 @@ def random_stretches(rng: np.random.Generator, messages: Array, n: int) -> Array
     return stretches.astype(np.int32)
 
 
+def whole_words(messages: Array, n: int) -> Array:
+    """Messages that each send all ``n`` elements."""
+    return np.concatenate([messages, np.tile([0, n], (len(messages), 1))], axis=1).astype(np.int32)
+
+
+def check_messages(
+    line: str,
+    function: Callable[..., None],
+    memory: tuple[Array, list[ByteRange]],
+    element: str,
+    messages: tuple[Array, ...],
+    a: Array,
+    spare: int,
+    tables: tuple[Array, ...] | None = None,
+) -> None:
+    """Compare a kernel, which gets the messages or ``tables``, with the oracle that executes messages one by one.
+
+    The oracle gets nonsense for the blocks of a row.
+    """
+    pes, stretches = memory
+    want, cols = pes.copy(), pes.shape[1]
+    getattr(oracle, line)(want, element, *messages, np.where(np.arange(len(a)) == 2, -1, a))
+    blocked = to_lanes(pes, stretches, spare)
+    function(view(blocked, element, cols, spare), *(messages if tables is None else tables), a)
+    np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, spare), want)
+
+
 def check_lines(
     name: str, build: str, element: str, rows: int, cols: int, n: int, options: dict[str, Any], seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    memory, stretches = filled(rng, rows, cols, [n, n], element)
+    memory = filled(rng, rows, cols, [n, n], element)
+    stretches = memory[1]
     length, lines = (cols, rows) if name == "along_rows" else (rows, cols)
     messages, first = random_messages(rng, length, n)
     messages = np.concatenate([messages, random_stretches(rng, messages, n)], axis=1)
@@ -96,13 +125,8 @@ def check_lines(
     per_row = lanes_of(cols)[0]
     first_row, rows_used = options.get("used", (0, rows))
     a = np.array([first_row, rows_used, per_row, source, target, n, options["by_column"], cols, 0], np.int64)
-    want = memory.copy()
-    getattr(oracle, name)(want, element, messages, first, variant, np.where(np.arange(9) == 2, -1, a))
     function = getattr(compiled_kernel(name), build)
-    spare = seed % 3
-    blocked = to_lanes(memory, stretches, spare)
-    function(view(blocked, element, cols, spare), messages, first, variant, a)
-    np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, spare), want)
+    check_messages(name, function, memory, element, (messages, first, variant), a, seed % 3)
 
 
 @pytest.mark.parametrize("build", BUILDS)
@@ -136,14 +160,11 @@ def test_sums_along_rows_that_are_turned(build: str, element: str, arrival: int)
     others = [*messages[5:9], (7, 2, REPLACE, 0, n), *messages[2:40]]
     first = np.array([0, len(messages), len(messages) + len(others)], np.int32)
     variant = (np.arange(rows) // 3 == 4).astype(np.int32)
-    memory, stretches = filled(rng, rows, cols, [n], element)
-    address = stretches[0].address
+    memory = filled(rng, rows, cols, [n], element)
+    address = memory[1][0].address
     a = np.array([1, rows - 2, lanes_of(cols)[0], address, address, n, 0, cols, 0], np.int64)
-    array, want = np.array([*messages, *others], np.int32), memory.copy()
-    oracle.along_rows(want, element, array, first, variant, a)
-    blocked = to_lanes(memory, stretches, 1)
-    getattr(compiled_kernel("along_rows"), build)(view(blocked, element, cols, 1), array, first, variant, a)
-    np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, 1), want)
+    sent = np.array([*messages, *others], np.int32), first, variant
+    check_messages("along_rows", getattr(compiled_kernel("along_rows"), build), memory, element, sent, a, spare=1)
 
 
 @pytest.mark.parametrize(("element", "build"), IN_VECTORS)
@@ -170,15 +191,11 @@ def test_sums_along_rows_that_multicasts_fill(build: str, element: str, arrival:
     variants = (np.arange(rows, dtype=np.int32) // 5 % 3)[None]
     schedule = varied_schedule("sums", cols, groups, variants, colours=1)
     assert multicasts_cover(schedule)
-    memory, stretches = filled(rng, rows, cols, [n], element)
-    address, want = stretches[0].address, memory.copy()
+    memory = filled(rng, rows, cols, [n], element)
+    address = memory[1][0].address
     a = np.array([1, rows - 2, lanes_of(cols)[0], address, address, n, 0, cols, 1], np.int64)
-    array = np.concatenate([schedule.messages, np.tile([0, n], (len(schedule.messages), 1))], axis=1).astype(np.int32)
-    oracle.along_rows(want, element, array, schedule.first, variants[0], a)
-    blocked = to_lanes(memory, stretches, 1)
-    function = getattr(compiled_kernel("along_rows"), build)
-    function(view(blocked, element, cols, 1), array, schedule.first, variants[0], a)
-    np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, 1), want)
+    sent = whole_words(schedule.messages, n), schedule.first, variants[0]
+    check_messages("along_rows", getattr(compiled_kernel("along_rows"), build), memory, element, sent, a, spare=1)
 
 
 @pytest.mark.parametrize(
@@ -252,22 +269,17 @@ def test_an_exchange_among_several_blocks(axis: str) -> None:
 
 def check_exchange(build: str, element: str, axis: str, rows: int, cols: int, n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    memory, stretches = filled(rng, rows, cols, [n, n], element)
+    memory = filled(rng, rows, cols, [n, n], element)
     schedule = random_exchange(rng, *((cols, rows) if axis == "rows" else (rows, cols)))
-    variant, (source, target) = schedule.variants[1], (stretch.address for stretch in stretches)
+    variant, (source, target) = schedule.variants[1], (stretch.address for stretch in memory[1])
     first_row, used = (seed % rows, rows - seed % rows) if axis == "rows" else (0, rows)
     a = np.array([first_row, used, lanes_of(cols)[0], source, target, n, 1, cols], np.int64)
-    want, count = memory.copy(), len(schedule.messages)
-    messages = np.concatenate([schedule.messages, np.tile([0, n], (count, 1))], axis=1)
-    by_messages = getattr(oracle, f"along_{axis}")
-    by_messages(want, element, messages, schedule.first, variant, np.where(np.arange(8) == 2, -1, a))
     tables: tuple[Array, ...] = columns_of(schedule, 1)
     if axis == "rows":
         tables = (*runs_of(schedule), variant)
     function = getattr(compiled_kernel(f"exchange_along_{axis}"), build)
-    blocked = to_lanes(memory, stretches, seed % 3)
-    function(view(blocked, element, cols, seed % 3), *tables, a)
-    np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, seed % 3), want)
+    sent = whole_words(schedule.messages, n), schedule.first, variant
+    check_messages(f"along_{axis}", function, memory, element, sent, a, seed % 3, tables)
 
 
 @pytest.mark.parametrize(("element", "build"), IN_VECTORS)
@@ -275,7 +287,7 @@ def check_exchange(build: str, element: str, axis: str, rows: int, cols: int, n:
 @pytest.mark.parametrize("n", [1, 16, 21, 50, 100])
 def test_sums_in_place_are_their_messages(build: str, element: str, cols: int, n: int) -> None:
     rows, rng = 3, np.random.default_rng(cols + n)
-    memory, stretches = filled(rng, rows, cols, [n], element)
+    memory = filled(rng, rows, cols, [n], element)
     arrivals = rng.choice([Arrival.REPLACE, ADD, ADD, MULTICAST, COPY, Arrival.DROP], (2, 3 * cols))
     ends = rng.integers(0, cols, (2, 3 * cols, 2))
     ends[arrivals == COPY, 1] = ends[arrivals == COPY, 0]
@@ -283,16 +295,12 @@ def test_sums_in_place_are_their_messages(build: str, element: str, cols: int, n
         [(*end, Arrival(arrival)) for end, arrival in zip(*of, strict=True)] for of in zip(ends, arrivals, strict=True)
     ]
     schedule = varied_schedule("sums", cols, groups, rng.integers(0, 2, (1, rows)).astype(np.int32), colours=1)
-    address, want = stretches[0].address, memory.copy()
+    address = memory[1][0].address
     a = np.array([1, rows - 1, lanes_of(cols)[0], address, address, n, 0, cols], np.int64)
-    messages = np.concatenate([schedule.messages, np.tile([0, n], (len(schedule.messages), 1))], axis=1)
-    of_messages = np.where(np.arange(8) == 2, -1, a)
-    oracle.along_rows(want, element, messages, schedule.first, schedule.variants[0], of_messages)
+    lines = schedule.first, schedule.variants[0]
     function = getattr(compiled_kernel("along_rows_in_place"), build)
-    blocked = to_lanes(memory, stretches, cols % 3)
-    tables = schedule.messages, schedule.first, schedule.variants[0]
-    function(view(blocked, element, cols, cols % 3), *tables, a)
-    np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, cols % 3), want)
+    sent, tables = (whole_words(schedule.messages, n), *lines), (schedule.messages, *lines)
+    check_messages("along_rows", function, memory, element, sent, a, cols % 3, tables)
 
 
 @pytest.mark.parametrize(("element", "build"), IN_VECTORS)
@@ -309,19 +317,17 @@ def test_messages_along_columns_in_place(build: str, element: str, rows: int, co
     Examples are words that were sent before, and words that are sent to several PEs.
     """
     rng = np.random.default_rng(seed)
-    memory, stretches = filled(rng, rows, cols, [n], element)
+    memory = filled(rng, rows, cols, [n], element)
     ends, kinds = rng.integers(0, rows, (2 * rows, 2)).tolist(), list(set(Arrival) - {Arrival.ARGMAX})
     drawn = [(*end, kinds[i]) for end, i in zip(ends, rng.integers(0, len(kinds), 2 * rows), strict=True)]
     messages = [(a, a if kind == COPY else b, kind) for a, b, kind in drawn if a != b or kind != ADD]
     schedule = uniform_schedule("any", rows, cols, messages, colours=1)
-    a = np.array([0, rows, lanes_of(cols)[0], *[stretches[0].address] * 2, n, 0, cols], np.int64)
-    want, array = memory.copy(), np.concatenate([schedule.messages, np.tile([0, n], (len(messages), 1))], axis=1)
-    oracle.along_columns(want, element, array, schedule.first, schedule.variants[0], np.where(np.arange(8) == 2, -1, a))
+    a = np.array([0, rows, lanes_of(cols)[0], *[memory[1][0].address] * 2, n, 0, cols], np.int64)
     program = accumulation_of(schedule)
     assert program is not None
-    blocked = to_lanes(memory, stretches, seed % 3)
-    getattr(compiled_kernel("along_columns_in_place"), build)(view(blocked, element, cols, seed % 3), program, a)
-    np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, seed % 3), want)
+    sent = whole_words(schedule.messages, n), schedule.first, schedule.variants[0]
+    function = getattr(compiled_kernel("along_columns_in_place"), build)
+    check_messages("along_columns", function, memory, element, sent, a, seed % 3, (program,))
 
 
 def test_sums_that_a_multicast_overwrites_are_stored_once() -> None:

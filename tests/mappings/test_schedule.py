@@ -10,12 +10,6 @@ STEP = (0, 1, Arrival.ADD)
 BACK = (1, 0, Arrival.REPLACE)
 
 
-def test_uniform_lines_all_carry_out_the_same_messages_in_order() -> None:
-    schedule = uniform_schedule("pair", 2, 3, [STEP, BACK], colours=2)
-    for line in range(3):
-        assert schedule.of_line(line).tolist() == [list(STEP), list(BACK)]
-
-
 def test_a_schedule_without_messages_is_still_a_table_of_three_columns() -> None:
     assert uniform_schedule("nothing", 1, 2, [], colours=0).of_line(1).shape == (0, 3)
 

@@ -108,26 +108,16 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
         f"'{missing}': no such file or folder; "
         "give a model folder, a GGUF file, a config.json, or a name of `wse models`"
     )
-    assert refusal(BadModel, load_model, "") == (
-        "'': no such file or folder; give a model folder, a GGUF file, a config.json, or a name of `wse models`"
-    )
+    assert refusal(BadModel, load_model, "").startswith("'': no such file or folder; ")
     assert refusal(BadModel, load_model, str(tmp_path)) == (
         f"{tmp_path}: has no config.json; give the folder of a Hugging Face model, or a config file"
     )
     assert refusal(BadModel, load_model, "x" * 400).endswith("; check the path and its permissions")
-
-
-@pytest.mark.parametrize(
-    ("name", "tail"),
-    [
-        ("m.gguf", "is empty; fetch the file again"),
-        ("m.txt", "is neither a folder, a config.json nor a GGUF file; give one of them, or a name of `wse models`"),
-    ],
-)
-def test_other_files_are_refused(tmp_path: Path, name: str, tail: str) -> None:
-    path = tmp_path / name
-    path.touch()
-    assert refusal(BadModel, load_model, str(path)) == f"{path}: {tail}"
+    (tmp_path / "m.txt").touch()
+    assert refusal(BadModel, load_model, str(tmp_path / "m.txt")) == (
+        f"{tmp_path / 'm.txt'}: is neither a folder, a config.json nor a GGUF file; "
+        "give one of them, or a name of `wse models`"
+    )
 
 
 def test_weights_alone_point_to_their_folder(tmp_path: Path) -> None:

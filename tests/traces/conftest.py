@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -93,7 +93,7 @@ def write_placement(trace: TraceWriter) -> None:
     trace.append("route", {**route, "stage": [0], "colour": [3], "pattern": [1], "axis": [0]})
 
 
-def write(path: Path, header: RunHeader = HEADER, *, generated: int = GENERATED) -> Path:
+def write(path: Path, header: RunHeader = HEADER, *, generated: int = GENERATED, texts: Sequence[str] = TEXTS) -> Path:
     """Write the trace of a prompt and some generated tokens, with every table filled."""
     with TraceWriter(path, header) as trace:
         write_placement(trace)
@@ -102,7 +102,7 @@ def write(path: Path, header: RunHeader = HEADER, *, generated: int = GENERATED)
         run = trace.append_pass(schedule=last, start_cycle=clock, wall_s=0.5)
         clock += 360
         for position in range(PROMPT + generated):
-            text = TEXTS[position % len(TEXTS)].encode()
+            text = texts[position % len(texts)].encode()
             prompt = position < PROMPT
             if position > PROMPT:
                 if (position - PROMPT) % SLOTS == 1:

@@ -11,24 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wse_traces import RunHeader, Token, TraceWriter, open_trace, problems
+from tests.traces.conftest import HEADER
+from wse_traces import Token, TraceWriter, open_trace, problems
 
 INT64 = st.integers(0, 2**63 - 1)
 WAY = st.sampled_from([(-1, 0), (0, -1)])
 CROSSINGS = st.lists(st.builds(lambda way, *sizes: (*way, *sizes), WAY, INT64, INT64), max_size=40)
 TEXT = st.binary(max_size=12)
-HEADER = RunHeader(
-    created_by="wse 0.0",
-    model="m",
-    wafer="w",
-    mapping="p",
-    seed=0,
-    program_digest="00000000",
-    wafers=1,
-    rows=1,
-    cols=1,
-    clock_hz=1.0,
-)
 
 
 @settings(max_examples=10, deadline=None)

@@ -35,18 +35,6 @@ def test_a_run_that_ends_early_says_why(error: BaseException, ending: str, tmp_p
         assert (trace.complete, trace.ending) == (False, ending)
 
 
-def test_a_complete_run_says_nothing(sample: Path) -> None:
-    with open_trace(sample) as trace:
-        assert (trace.complete, trace.ending) == (True, "")
-
-
-def test_a_run_that_goes_on_says_nothing(tmp_path: Path, header: RunHeader) -> None:
-    with TraceWriter(tmp_path / "t.h5", header) as writer:
-        writer.flush()
-        with open_trace(tmp_path / "t.h5.partial") as trace:
-            assert (trace.complete, trace.ending) == (False, "")
-
-
 def test_the_first_flushes_come_soon(tmp_path: Path, header: RunHeader, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a second after the first rows all except the last quarter of a second of them can be read."""
     now = 100.0

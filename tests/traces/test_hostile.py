@@ -214,6 +214,7 @@ CASES = {
     # sizes
     "scalar": (instead(lambda file, path, rows: np.int32(3)), "steps/op: shape (), needed: (any) for ('step',)"),
     "few_rows": (lambda f: replace(f, shape=(3,)), "steps/op: 3 rows, table 'step' has 18"),
+    "more_rows": (lambda f: f["steps/op"].resize((20,)), "steps/op: 20 rows, table 'step' has 18"),
     "outside": (
         lambda f: replace(f, chunks=None, maxshape=None, external=[("/etc/hostname", 0, 72)]),
         "steps/op: its data is in other files",

@@ -25,12 +25,6 @@ def test_words_on_links_are_the_moves_over_them(sample):
         assert not wavelet_words(trace, pass_index=0)[:, :4].any()
 
 
-def test_cycles_are_stepped_through_in_order(sample):
-    with open_trace(sample) as trace:
-        steps = [(cycle, rows["direction"].tolist()) for cycle, rows in wavelet_cycles(trace, pass_index=1)]
-    assert steps == [(0, [1]), (1, [4, 2]), (4, [1]), (5, [4, 2])]
-
-
 @settings(max_examples=12, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5), st.integers(0, 4), st.integers(0, 4)), max_size=40))
 def test_a_replay_is_what_was_appended(tmp_path_factory, moves):

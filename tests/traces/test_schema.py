@@ -27,11 +27,6 @@ def test_every_dataset_is_described_once():
         assert not field.refers or field.refers in {*schema.TABLES, "wafer"}, field.path
 
 
-def test_columns_of_a_table_have_names_of_their_own():
-    for table, fields in schema.TABLES.items():
-        assert len({f.name for f in fields}) == len(fields), table
-
-
 def test_format_page_is_the_generated_one():
     stale = "python -m wse_traces.format_page > traces/FORMAT.md"
     assert (TRACES / "FORMAT.md").read_text(encoding="utf-8") == page(), f"stale, run: {stale}"

@@ -9,15 +9,14 @@ import pytest
 from wse_traces import TraceError, TraceWriter
 
 
-def test_target_folder_missing(tmp_path, header):
-    with pytest.raises(TraceError, match="No such file or directory; give another path with --trace"):
-        TraceWriter(tmp_path / "no" / "t.h5", header)
-
-
-def test_target_below_a_file(tmp_path, header):
+def test_the_folder_of_a_target_is_missing_or_a_file(tmp_path, header):
     (tmp_path / "file").touch()
-    with pytest.raises(TraceError, match="cannot write a trace here"):
-        TraceWriter(tmp_path / "file" / "t.h5", header)
+    for name, message in (
+        ("no", "No such file or directory; give another path"),
+        ("file", "cannot write a trace"),
+    ):
+        with pytest.raises(TraceError, match=message):
+            TraceWriter(tmp_path / name / "t.h5", header)
 
 
 def test_target_is_a_folder_or_a_device(tmp_path, header):

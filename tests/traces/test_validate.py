@@ -12,6 +12,23 @@ from wse_traces import TraceWriter, open_trace, problems
 @pytest.mark.parametrize(
     ("path", "at", "value", "message"),
     [
+        # single values
+        ("steps/op", 2, 99, "steps/op[2]: 99, needed: an index into 3 rows of 'op' (1 such)"),
+        ("steps/kind", 2, 3, "steps/kind[2]: 3, needed: a code of compute, transfer, cross"),
+        ("steps/row", 2, 5, "steps/row[2]: 6 rows from 5 leave the mesh of 6"),
+        ("steps/cycles", 2, 1, "steps/cycles_by[2]: the causes add up to 30, cycles are 1"),
+        ("steps/words", 2, -2, "steps/words[2]: -2, needed: at least 0"),
+        ("passes/wall_s", 2, np.nan, "passes/wall_s[2]: nan, needed: a number of at least 0"),
+        ("passes/schedule", 2, 70, "passes/schedule[2]: 70, needed: an index"),
+        ("schedules/first_step", 2, 70, "schedules/first_step[2]: 5 steps from 70 of 18"),
+        ("tokens/text_end", 2, 10**6, "tokens/text_end[3]: before the end of the row above"),
+        ("crossings/src_wafer", 2, 2, "crossings/src_wafer[2]: 2, needed: an index into 2 rows of 'wafer'"),
+        ("wavelets/direction", 2, 5, "wavelets/direction[2]: 5, needed: a code of north, east, south, west, ramp"),
+        ("wavelets/row", 2, 6, "wavelets/row[2]: it leaves the mesh of 6 from 6"),
+        ("wavelets/col", 2, 5, "wavelets/col[2]: it leaves the mesh of 5 from 5"),
+        ("wavelets/direction", 2, 4, "wavelets/cycle[1]: 2 wavelets on one link in cycle 1"),
+        ("links/words", (0, 1, 2, 3), -5, "links/words[0]: a negative value, -5"),
+        ("graph/edges/dst", 1, 50, "graph/edges/dst[1]: 50"),
         # time
         ("schedules/first_step", 1, 9, "schedules/first_step[1]: 9, needed: 8, where the one above ends"),
         ("schedules/steps", 0, 7, "schedules/first_step[1]: 8, needed: 7, where the one above ends"),
@@ -44,6 +61,18 @@ from wse_traces import TraceWriter, open_trace, problems
             "tensors/end[1]: 8 B of 'float16' in shape (1099511627776, 1, 1, 4), needed: ",
         ),
         ("tokens/text_end", -1, 3, "tokens/text_end[11]: before the end of the row above"),
+        # words on links by layer
+        ("links/patterns/rows", 0, 7, "links/patterns/rows[0]: 7, needed: 0 to the 6 of the mesh"),
+        ("links/patterns/cols", 0, 2, "links/patterns/words[0]: words beyond its 2x2 PEs, needed: 0 there"),
+        ("links/patterns/rows", 1, 5, "links/patterns/words[1]: words beyond its 5x5 PEs, needed: 0 there"),
+        ("links/layers/pattern", 1, 3, "links/layers/pattern[1]: 3, needed: an index into 3 rows of 'pattern'"),
+        ("links/layers/pattern", 1, -1, "links/layers/pattern[1]: -1, needed: an index into 3 rows of 'pattern'"),
+        ("links/layers/wafer", 2, -1, "links/layers/wafer[2]: -1, needed: an index into 2 rows of 'wafer'"),
+        ("links/layers/layer", 1, 0, "links/layers/layer[0]: layer 0 is on wafer 0 2 times, needed: once"),
+        ("links/layers/row", 1, 5, "links/layers/row[1]: 2 rows from 5 leave the mesh of 6"),
+        ("links/layers/col", 1, 3, "links/layers/col[1]: 3 cols from 3 leave the mesh of 5"),
+        ("links/layers/row", 1, 3, "links/words[0]: not the sum of the layers' words on 24 links"),
+        ("links/layers/wafer", 1, 1, "links/words[1]: not the sum of the layers' words on 24 links"),
         # what moves
         ("crossings/dst_wafer", 2, -1, "crossings/dst_wafer[2]: -1, the one that sends"),
         ("steps/hops", 0, 0, "links/words: 15,615 words on all links, the steps that were executed have 15,415 hops"),

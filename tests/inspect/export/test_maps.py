@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +11,16 @@ import numpy as np
 import pytest
 from matplotlib import image
 
+from tests.inspect.runs import export
 from tests.traces.conftest import HEADER
 from wse.tracing.export import maps
-from wse.tracing.export.files import write_export
-from wse.tracing.export.request import export_request
-from wse_traces import RunHeader, TraceWriter
+from wse_traces import TraceWriter
 
 ROWS, COLS = 7, 5
 
 
 def trace_of(path: Path, rows: int, cols: int, **options: Any) -> Path:
-    fields = {name: getattr(HEADER, name) for name in HEADER.__dataclass_fields__}
-    header = RunHeader(**{**fields, "rows": rows, "cols": cols, "wafers": 1, "options": options, "model": "$x_$ <b>\n"})
+    header = replace(HEADER, rows=rows, cols=cols, wafers=1, options=options, model="$x_$ <b>\n")
     at = np.arange(rows * cols).reshape(rows, cols)
     with TraceWriter(path, header) as trace:
         place = {"wafer": [0], "row": [1], "col": [1], "rows": [2], "cols": [2], "first_layer": [0], "last_layer": [0]}
@@ -35,7 +34,7 @@ def trace_of(path: Path, rows: int, cols: int, **options: Any) -> Path:
 
 
 def draw(trace: Path, out: Path, what: str | None = None) -> dict[str, Any]:
-    write_export(export_request(str(trace), "png", str(out), what=what), lambda *_: None)
+    export(trace, "png", out, what=what)
     return {path.stem: image.imread(path) for path in sorted(out.iterdir())}
 
 

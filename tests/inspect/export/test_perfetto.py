@@ -13,20 +13,18 @@ import numpy as np
 import pytest
 from trace_events import names_of, read_trace_events
 
+from tests.inspect import runs
+from tests.inspect.runs import GOLDEN, STORY, TWO_WAFERS
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput, BadTrace
 from wse.tracing.export import chosen_passes
-from wse.tracing.export import files as export_files
-from wse.tracing.export.request import export_request
 from wse_traces import TraceWriter
 from wse_traces.read import open_trace
 from wse_traces.schema import CAUSES
 
-GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1"
-
 
 def export(trace: Path, out: Path, tokens: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-    facts = export_files.write_export(export_request(str(trace), "perfetto", str(out), tokens=tokens), lambda *_: None)
+    facts = runs.export(trace, "perfetto", out, tokens=tokens)
     data = out.read_bytes()
     return facts, read_trace_events(gzip.decompress(data) if out.suffix == ".gz" else data)
 
@@ -58,10 +56,10 @@ def test_every_step_of_a_run_is_a_slice_with_its_cycles(name: str, tmp_path: Pat
 
 
 def test_regions_are_threads_of_their_wafers_and_the_host_is_a_process(tmp_path: Path) -> None:
-    _, whole = export(GOLDEN / "story-two-wafers.h5", tmp_path / "t.json")
+    _, whole = export(TWO_WAFERS, tmp_path / "t.json")
     processes, threads = names_of(whole, "process_name"), names_of(whole, "thread_name")
     assert set(processes.values()) == {"run", "host", "wafer 0", "wafer 1"}
-    with open_trace(GOLDEN / "story-two-wafers.h5") as trace:
+    with open_trace(TWO_WAFERS) as trace:
         wafer_of_stage = trace.column("placement/stages/wafer").tolist()
     for (pid, _), name in threads.items():
         if name.startswith("stage"):
@@ -70,7 +68,7 @@ def test_regions_are_threads_of_their_wafers_and_the_host_is_a_process(tmp_path:
 
 
 def test_words_on_links_add_up_to_the_hops_and_bytes_of_crossings_are_those_of_each_pass(tmp_path: Path) -> None:
-    path = GOLDEN / "story-two-wafers.h5"
+    path = TWO_WAFERS
     _, whole = export(path, tmp_path / "t.json")
     processes = names_of(whole, "process_name")
     counts = [e for e in whole["traceEvents"] if e["ph"] == "C"]
@@ -117,7 +115,7 @@ def test_tokens_end_with_their_pass_and_some_can_be_chosen(tmp_path: Path) -> No
 
 def test_a_few_tokens_do_not_show_the_run_before_them(tmp_path: Path) -> None:
     """The first generated token took all cycles since the run began, but its prompt was read in two passes."""
-    path = GOLDEN / "story.h5"
+    path = STORY
     whole = export(path, tmp_path / "t.json", tokens="12-12")[1]
     with open_trace(path) as trace:
         one, start = trace.column("tokens/pass").tolist()[12], trace.column("passes/start_cycle").tolist()
@@ -188,9 +186,9 @@ def test_a_run_that_was_stopped_shows_what_it_had_done(tmp_path: Path, monkeypat
 
 
 def test_what_passes_read_of_prompts_is_a_slice_for_each_user(tmp_path: Path) -> None:
-    whole = export(GOLDEN / "story.h5", tmp_path / "t.json")[1]
+    whole = export(STORY, tmp_path / "t.json")[1]
     read = [e for e in whole["traceEvents"] if e.get("cat") == "prompt"]
-    with open_trace(GOLDEN / "story.h5") as trace:
+    with open_trace(STORY) as trace:
         tokens, texts, passes = trace.table("token"), trace.token_bytes(), trace.table("pass")
         cycles = trace.column("schedules/cycles")
     assert sum(e["args"]["last_token"] - e["args"]["first_token"] + 1 for e in read) == tokens["is_prompt"].sum()

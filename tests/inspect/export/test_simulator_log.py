@@ -10,17 +10,10 @@ import h5py
 import pytest
 from simulator_trace import OPPOSITE, STEP, Event, read_simulator_trace
 
-from tests.models.helpers import write_model
+from tests.inspect import runs
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput, BadTrace
-from wse.studies.compile.choose import compile_program
-from wse.studies.options.option import make_request
-from wse.studies.run.execute import execute
-from wse.studies.run.prepare import prepare
-from wse.studies.run.request import RunRequest
 from wse.tracing.export import simulator_log
-from wse.tracing.export.files import write_export
-from wse.tracing.export.request import export_request
 from wse_traces import TraceWriter
 
 
@@ -28,23 +21,12 @@ from wse_traces import TraceWriter
 def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on two wafers with its last pass logged."""
     folder = tmp_path_factory.mktemp("logged")
-    request = make_request(
-        RunRequest,
-        model=str(write_model(folder)),
-        prompt_ids=(1, 2, 3),
-        wafers=2,
-        mesh="3x3",
-        new_tokens=2,
-        schedule="baseline",
-    )
-    prepared = prepare(request)
-    execute(prepared, compile_program(prepared), trace=folder / "run.h5", wavelets=True)
-    return folder / "run.h5"
+    placed = {"wafers": 2, "mesh": "3x3", "schedule": "baseline"}
+    return runs.traced_run(folder, wavelets=True, prompt_ids=(1, 2, 3), new_tokens=2, **placed).path
 
 
 def export(trace: Path, out: Path, wafer: int = 0, cycles: str | None = None) -> tuple[tuple[int, int], list[Event]]:
-    request = export_request(str(trace), "simulator-log", str(out), wafer_index=wafer, cycles=cycles)
-    facts = write_export(request, lambda *_: None)
+    facts = runs.export(trace, "simulator-log", out, wafer_index=wafer, cycles=cycles)
     size, events = read_simulator_trace(out.read_text())
     assert facts.events == len(events)
     assert facts.wavelets == len({event.ident for event in events})

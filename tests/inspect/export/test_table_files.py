@@ -11,9 +11,8 @@ import h5py
 import pytest
 from tiers import slow_but
 
+from tests.inspect.runs import export
 from tests.traces.conftest import HEADER, write
-from wse.tracing.export.files import write_export
-from wse.tracing.export.request import export_request
 from wse_traces import Token, TraceWriter
 from wse_traces.schema import BY_PATH, CAUSES, DIRECTIONS, KINDS
 
@@ -23,10 +22,6 @@ FORMULA = '=cmd|"/c calc"!A0'
 @pytest.fixture
 def sample(tmp_path: Path) -> Path:
     return write(tmp_path / "sample.h5")
-
-
-def export(trace: Path, to: str, out: Path, **options: Any) -> dict[str, Any]:
-    return write_export(export_request(str(trace), to, str(out), **options), lambda *_: None)
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:

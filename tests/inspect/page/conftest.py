@@ -6,20 +6,19 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import h5py
 import pytest
 
-from tests.traces.conftest import steps
+from tests.inspect.runs import TWO_WAFERS
+from tests.traces.conftest import HEADER, write
 from wse.tracing.page.page import view_page
-from wse_traces import RunHeader, Token, TraceWriter
 
 SCRIPT = "<script>window.owned=1</script>"
 IMAGE = '"><img src=x onerror="window.owned=1">'
-GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1"
-TWO = GOLDEN / "story-two-wafers.h5"
 OPTIONS = (
     "--headless=new",
     "--no-sandbox",
@@ -70,7 +69,7 @@ def opened(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[.
 @pytest.fixture
 def story(opened: Callable[..., Any]) -> Any:
     """The page of a run on two wafers; tests leave it as they please, and read what they compare with anew."""
-    return opened(TWO, again=False)
+    return opened(TWO_WAFERS, again=False)
 
 
 def wait_for(browser: Any, script: str, limit_s: float = 20) -> Any:
@@ -94,44 +93,17 @@ def requested(browser: Any) -> list[str]:
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A trace whose model, ops, kernels, buffers, types and texts are markup."""
-    header = RunHeader(
-        created_by=SCRIPT,
-        model=SCRIPT,
-        wafer=IMAGE,
-        mapping=IMAGE,
-        seed=0,
-        program_digest=SCRIPT,
-        wafers=1,
-        rows=6,
-        cols=5,
-        clock_hz=1e9,
-        options={SCRIPT: IMAGE},
-    )
-    path = tmp_path_factory.mktemp("hostile") / "a&lt;<b>.h5"
-    with TraceWriter(path, header) as trace:
-        stage = {"wafer": [0], "row": [0], "col": [0], "rows": [6], "cols": [5], "first_layer": [0], "last_layer": [0]}
-        trace.append_sram({**stage, "stage_bytes": [[100, 200, 300, 0, 50, 350]]}, pe_bytes=1000)
-        trace.append(
-            "op",
-            {"name": [SCRIPT, IMAGE, "</script>"], "kind": [IMAGE, SCRIPT, "c"], "layer": [0] * 3, "stage": [0] * 3},
-        )
-        trace.append_names([SCRIPT, IMAGE])
-        buffer = {"stage": [0], "name": [IMAGE], "use": [1], "address": [0], "bytes": [200], "dtype": [SCRIPT]}
-        trace.append("buffer", {**buffer, "live_from": [0], "live_to": [1]})
-        rest = {"wafer": [0], "row": [0], "col": [0], "rows": [6], "cols": [5]}
-        trace.append("route", {**rest, "stage": [0], "colour": [1], "pattern": [1], "axis": [0]})
-        schedule = trace.append_schedule({**steps(6, scale=10), "col": np.zeros(6, int)}, phase="decode", kv_slots=1)
-        for position in range(3):
-            run = trace.append_pass(schedule=schedule, start_cycle=210 * position, wall_s=0)
-            trace.append_tokens(
-                Token(
-                    token_id=position,
-                    text=IMAGE.encode(),
-                    is_prompt=False,
-                    pass_index=run,
-                    position=position,
-                    cycles=210,
-                )
-            )
-        trace.append_plane("links/words", np.arange(120).reshape(4, 6, 5))
+    markup = {"created_by": SCRIPT, "model": SCRIPT, "wafer": IMAGE, "mapping": IMAGE, "program_digest": SCRIPT}
+    header = replace(HEADER, options={SCRIPT: IMAGE}, **markup)
+    path = write(tmp_path_factory.mktemp("hostile") / "a&lt;<b>.h5", header, texts=[IMAGE])
+    names = {
+        "graph/ops/name": [SCRIPT, IMAGE, "</script>"],
+        "graph/ops/kind": [IMAGE, SCRIPT, "c"],
+        "strings/names": [SCRIPT, IMAGE],
+        "sram/buffers/name": [IMAGE],
+        "sram/buffers/dtype": [SCRIPT],
+    }
+    with h5py.File(path, "r+") as file:
+        for column, texts in names.items():
+            file[column][...] = [text.encode() for text in texts]
     return path

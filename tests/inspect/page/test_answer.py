@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
-from tests.inspect.page.conftest import GOLDEN, TWO
+from tests.inspect.runs import GOLDEN, TWO_WAFERS
 from tests.traces.conftest import moves, write
 from wse.errors import BadTrace
 from wse.tracing.page import moves as page_moves
@@ -43,7 +43,7 @@ def test_the_answer_of_an_estimate_is_its_reports_with_grades() -> None:
 
 
 def test_a_run_has_its_rates_alone() -> None:
-    answer = answer_of(TWO)
+    answer = answer_of(TWO_WAFERS)
     assert set(answer["numbers"]) == {"user_rate", "prompt_rate"}
     assert (answer["grades"], answer["bound"], answer["gap"]) == ({}, None, [])
 
@@ -72,7 +72,7 @@ def test_a_report_that_is_none_has_no_answer(tmp_path: Path, report: dict[str, A
     assert answer == {"numbers": {}, "grades": {}, "bound": None, "gap": []}
 
 
-@pytest.mark.parametrize("path", [TWO, ESTIMATE], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [TWO_WAFERS, ESTIMATE], ids=lambda path: path.stem)
 def test_the_median_token_and_every_sequence_have_their_cycles_by_kind(path: Path) -> None:
     facts = view_trace(path, lambda values: values)
     decoded = [at for at, token in enumerate(facts["tokens"]) if token["phase"] == 1]
@@ -105,7 +105,7 @@ def test_moves_of_the_last_logged_pass_are_those_of_the_trace(tmp_path: Path, mo
     facts = view_trace(path, lambda values: values)
     assert facts["moves"]["columns"]["cycle"].tolist() == [0, 1, 1, 4]
     assert "Of 6 moves of wavelets the page plays the first 4." in facts["notes"]
-    assert view_trace(TWO, lambda values: values)["moves"] is None
+    assert view_trace(TWO_WAFERS, lambda values: values)["moves"] is None
 
 
 def test_moves_that_leave_the_mesh_are_one_line(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.inspect.page.conftest import TWO, wait_for
+from tests.inspect.page.conftest import wait_for
+from tests.inspect.runs import TWO_WAFERS
 from wse.reports.tile_name import tile_name
 from wse_traces import open_trace
 
@@ -39,7 +40,7 @@ def test_hovering_a_pe_names_its_op_tile_and_bytes(story: Any) -> None:
     canvas = found(story, "#map-A")
     over(story, canvas, 0.5, 0.02).perform()
     told = tip(story)
-    with open_trace(TWO) as trace:
+    with open_trace(TWO_WAFERS) as trace:
         held = trace.column("sram/bytes_per_pe", 1, 2)[0, 1]
         names = trace.texts("sram/buffers/name")
     col = next(c for c in range(6) if f"PE 0, {c}\n" in told)
@@ -56,7 +57,7 @@ def test_a_clicked_pe_shows_its_sram_map(story: Any) -> None:
     settled(story)
     over(story, found(story, "#map-A"), 0.55, 0.75).click().perform()
     wait_for(story, "return document.querySelector('#pe h3')?.textContent.startsWith('PE 4, 3 of wafer 0')")
-    with open_trace(TWO) as trace:
+    with open_trace(TWO_WAFERS) as trace:
         table = trace.table("buffer")
         mine = table["stage"] == 1
         names = [bytes(name).decode() for name in table["name"][mine]]
@@ -90,7 +91,7 @@ def test_the_table_sorts_and_searches(story: Any) -> None:
     def column(number: int) -> list[str]:
         return texts(story, f"#steps-table tbody td:nth-child({number})")
 
-    with open_trace(TWO) as trace:
+    with open_trace(TWO_WAFERS) as trace:
         places = trace.top_steps(n=1 << 40)
         names = trace.texts("strings/names")
     choose(story, "rows", "apart")
@@ -134,7 +135,7 @@ def test_a_brush_zooms_the_timeline_and_a_step_is_named(story: Any) -> None:
     strip.send_keys(Keys.SHIFT, Keys.ARROW_RIGHT)
     lanes.send_keys(Keys.ARROW_RIGHT)
     detail = story.find_element(By.CSS_SELECTOR, ".detail").text
-    with open_trace(TWO) as trace:
+    with open_trace(TWO_WAFERS) as trace:
         token = next(t for t in range(trace.rows("token")) if trace.steps(t)["phase"][0] == 1)
         steps = trace.steps(token)
         ops = trace.texts("graph/ops/name")
@@ -144,7 +145,7 @@ def test_a_brush_zooms_the_timeline_and_a_step_is_named(story: Any) -> None:
 
 def test_tokens_that_share_their_steps_send_what_their_own_cache_shifts_do(story: Any) -> None:
     lanes, number = found(story, "#lanes-A"), story.find_element(By.ID, "token-A")
-    with open_trace(TWO) as trace:
+    with open_trace(TWO_WAFERS) as trace:
         first, second = (trace.steps(token) for token in (13, 14))
     assert (first["schedule"] == second["schedule"]).all()
     (shifting,) = np.flatnonzero(first["words"] != second["words"])[:1].tolist()
@@ -183,7 +184,7 @@ def test_lanes_by_anything_are_drawn(story: Any, by: str) -> None:
 
 
 def test_areas_go_from_kinds_to_equal_layers_to_steps_and_back_by_key(story: Any) -> None:
-    with open_trace(TWO) as trace:
+    with open_trace(TWO_WAFERS) as trace:
         places = trace.top_steps(n=1 << 40)
         passes = int((trace.column("schedules/phase")[trace.column("passes/schedule")] == 1).sum())
         kinds, names = np.array(trace.texts("graph/ops/kind")), trace.texts("strings/names")
@@ -217,7 +218,7 @@ def test_areas_go_from_kinds_to_equal_layers_to_steps_and_back_by_key(story: Any
 
 def test_layers_together_are_one_row_of_the_table(story: Any) -> None:
     choose(story, "rows", "together")
-    with open_trace(TWO) as trace:
+    with open_trace(TWO_WAFERS) as trace:
         steps, names, kinds = trace.steps(), trace.texts("strings/names"), trace.texts("graph/ops/kind")
     mine = (steps["name"] == names.index("activate")) & (steps["phase"] == 1)
     (row,) = [

@@ -10,14 +10,14 @@ import h5py
 import numpy as np
 import pytest
 
+from tests.inspect.runs import STORY, TWO_WAFERS
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput, BadTrace
 from wse.tracing.page import memory, timeline, work
 from wse.tracing.page.gather import check_names, view_trace
 from wse_traces import open_trace
 
-GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1"
-TRACES = [GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5"]
+TRACES = [STORY, TWO_WAFERS]
 
 
 @pytest.fixture(scope="module")

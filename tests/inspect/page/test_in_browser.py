@@ -11,7 +11,8 @@ import h5py
 import numpy as np
 import pytest
 
-from tests.inspect.page.conftest import GOLDEN, IMAGE, SCRIPT, TWO, requested, wait_for
+from tests.inspect.page.conftest import IMAGE, SCRIPT, requested, wait_for
+from tests.inspect.runs import STORY, TWO_WAFERS
 from tests.traces.conftest import HEADER, write
 from wse_traces import TraceWriter, open_trace
 
@@ -34,11 +35,10 @@ from tests.inspect.page.driving import (
 )
 
 Opened = Callable[..., Any]
-STORY = GOLDEN / "story.h5"
 
 
 def test_it_loads_without_a_complaint_and_without_a_request(opened: Opened) -> None:
-    browser = opened(TWO)
+    browser = opened(TWO_WAFERS)
     assert browser.get_log("browser") == []
     assert [url for url in requested(browser) if not url.startswith("data:")] == []
     assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0
@@ -51,6 +51,8 @@ def test_names_from_a_trace_are_text(opened: Opened, hostile: Path) -> None:
     assert browser.execute_script("return document.querySelectorAll('img').length") == 0
     assert browser.execute_script("return document.querySelectorAll('script').length") == 2
     assert SCRIPT in found(browser, "#title").text
+    over(browser, found(browser, "#map-A"), 0.5, 0.5).click().perform()
+    wait_for(browser, "return document.querySelector('#pe .buffer')")
     for section, names in {"steps": (SCRIPT, IMAGE), "about": (SCRIPT, IMAGE), "pe": (SCRIPT, IMAGE)}.items():
         told = browser.execute_script("return document.getElementById(arguments[0]).textContent", section)
         assert all(name in told for name in names), section
@@ -167,7 +169,7 @@ def test_sizes_that_cannot_be_break_no_picture(opened: Opened, tmp_path: Path) -
 
 @pytest.mark.slow
 def test_two_traces_are_beside_each_other(opened: Opened) -> None:
-    browser = opened(STORY, TWO)
+    browser = opened(STORY, TWO_WAFERS)
     assert browser.get_log("browser") == []
     left, right = browser.find_element(By.ID, "map-A").location, browser.find_element(By.ID, "map-B").location
     assert left["y"] == right["y"]
@@ -175,7 +177,7 @@ def test_two_traces_are_beside_each_other(opened: Opened) -> None:
     over(browser, found(browser, "#map-A"), 0.5, 0.5).click().perform()
     wait_for(browser, "return document.querySelectorAll('#pe h3').length === 2")
     rows = {row.text.split()[0]: row.text for row in browser.find_elements(By.CSS_SELECTOR, "#summary tbody tr")}
-    for path, name in ((STORY, "A"), (TWO, "B")):
+    for path, name in ((STORY, "A"), (TWO_WAFERS, "B")):
         with open_trace(path) as trace:
             places = trace.top_steps(n=1 << 40)
             passes = int((trace.column("schedules/phase")[trace.column("passes/schedule")] == 1).sum())

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.inspect.page.conftest import TWO, wait_for
+from tests.inspect.page.conftest import wait_for
+from tests.inspect.runs import TWO_WAFERS
 from wse.tracing.page.page import view_page
 
 pytestmark = pytest.mark.slow
@@ -32,7 +33,7 @@ window.fail = () => waiting.splice(0).forEach(({ refuse }) => refuse(new Error("
 def held(browser: Any, tmp_path: Path) -> Iterator[Any]:
     """The page of a run on two wafers in the browser, none of whose arrays is decoded."""
     page = tmp_path / "page.html"
-    page.write_bytes(view_page([TWO]))
+    page.write_bytes(view_page([TWO_WAFERS]))
     script = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": HOLD})
     browser.get(page.as_uri())
     wait_for(browser, "return document.getElementById('summary').ariaBusy === 'false'")

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import zlib
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import wse
-from tests.inspect.page.conftest import GOLDEN, IMAGE, SCRIPT
+from tests.inspect.page.conftest import IMAGE, SCRIPT
+from tests.inspect.runs import STORY
 from tests.traces.conftest import HEADER, write
 from wse.tracing.page.pack import Packer
 from wse.tracing.page.page import SCRIPTS, view_page
-from wse_traces import RunHeader, TraceWriter
+from wse_traces import TraceWriter
 
 LIMIT_BYTES = 8_000_000
 
@@ -101,7 +103,7 @@ def test_nothing_from_a_trace_is_markup(hostile: Path) -> None:
 
 
 def test_a_page_allows_its_own_script_and_style_only() -> None:
-    page = view_page([GOLDEN / "story.h5"]).decode()
+    page = view_page([STORY]).decode()
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
     assert policy is not None
     assert policy[1].startswith("default-src 'none'; ")
@@ -126,21 +128,11 @@ def test_scripts_of_pages_make_text_nodes_alone(path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_page_of_a_full_wafer_is_small_even_where_every_link_differs(tmp_path: Path) -> None:
-    size = {"wafers": 1, "rows": 994, "cols": 750}
-    header = RunHeader(
-        created_by="w", model="m", wafer="w", mapping="p", seed=0, program_digest="0", clock_hz=1e9, **size
-    )
+    header = replace(HEADER, wafers=1, rows=994, cols=750)
     random = np.random.default_rng(0)
     with TraceWriter(tmp_path / "full.h5", header) as trace:
-        stage = {
-            "wafer": [0],
-            "row": [0],
-            "col": [0],
-            "rows": [994],
-            "cols": [750],
-            "first_layer": [0],
-            "last_layer": [1],
-        }
+        origin = {name: [0] for name in ("wafer", "row", "col", "first_layer")}
+        stage = {**origin, "rows": [994], "cols": [750], "last_layer": [1]}
         trace.append_sram({**stage, "stage_bytes": [[100, 200, 300, 0, 50, 350]]}, pe_bytes=1000)
         trace.append_plane("links/words", random.integers(0, 1 << 20, (4, 994, 750)))
         trace.append_plane("pe/busy_cycles", np.full((994, 750), 1 << 33))

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.inspect.page.conftest import GOLDEN, TWO, wait_for
+from tests.inspect.page.conftest import wait_for
+from tests.inspect.runs import GOLDEN, STORY, TWO_WAFERS
 from tests.traces.conftest import write
 from wse_traces import open_trace
 
@@ -23,7 +24,7 @@ from selenium.webdriver.common.keys import Keys
 from tests.inspect.page.driving import choose, found, over, scroll_origin, settled, shot, texts, tip, tip_at, window
 
 Opened = Callable[..., Any]
-ESTIMATE, STORY = GOLDEN / "story-estimate.h5", GOLDEN / "story.h5"
+ESTIMATE = GOLDEN / "story-estimate.h5"
 HIDDEN = "return document.getElementById('tip').hidden"
 
 
@@ -104,14 +105,14 @@ def test_a_token_opens_at_the_slowest_and_is_set_beside_the_median(opened: Opene
 @pytest.mark.slow
 def test_a_click_pins_a_step_on_the_map_and_in_the_table(story: Any) -> None:
     visit(story, "")
-    with open_trace(TWO) as trace:
+    with open_trace(TWO_WAFERS) as trace:
         token = int(story.find_element(By.ID, "token-A").get_attribute("value"))
         steps, ops, names = trace.steps(token), trace.texts("graph/ops/name"), trace.texts("strings/names")
     at = next(i for i in np.argsort(-steps["cycles"]).tolist() if steps["wafer"][i] == 1 and steps["layer"][i] >= 0)
     story.find_element(By.ID, "lanes-A").send_keys("0")
     before = shot(found(story, "#map-A"))
     lanes = found(story, "#lanes-A")
-    lane = list(dict.fromkeys(texts_of_kinds(TWO, steps))).index(texts_of_kinds(TWO, steps)[at])
+    lane = list(dict.fromkeys(texts_of_kinds(TWO_WAFERS, steps))).index(texts_of_kinds(TWO_WAFERS, steps)[at])
     start = steps["start_cycle"] - steps["start_cycle"].min()
     _, _, end = window(story)
     x = (132 + (start[at] + steps["cycles"][at] / 2) / end * (lanes.size["width"] - 132)) / lanes.size["width"]
@@ -258,7 +259,7 @@ def test_a_place_that_is_sent_is_found_again_and_nonsense_is_not_taken(story: An
 @pytest.mark.slow
 def test_the_map_has_rulers_its_ends_and_the_cursor_on_the_busiest_pe(story: Any) -> None:
     visit(story, "#wafer?map=links.south&wafer=1")
-    with open_trace(TWO) as trace:
+    with open_trace(TWO_WAFERS) as trace:
         words = trace.column("links/words", 1, 2)[0, 2]
     row, col = np.unravel_index(words.argmax(), words.shape)
     assert texts(story, "#pe h3") == [f"PE {row}, {col} of wafer 1"]
@@ -364,7 +365,7 @@ def test_two_traces_have_a_map_of_what_differs(opened: Opened, sample: Path, tmp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("traces", [(ESTIMATE,), (STORY, TWO)], ids=["one", "two"])
+@pytest.mark.parametrize("traces", [(ESTIMATE,), (STORY, TWO_WAFERS)], ids=["one", "two"])
 def test_a_phone_has_all_of_it_without_scrolling_sideways(opened: Opened, traces: tuple[Path, ...]) -> None:
     browser = opened(*traces)
     browser.execute_cdp_cmd(
@@ -397,7 +398,7 @@ def test_what_a_buffer_is_needed_by_is_read_whole(story: Any) -> None:
         table = found(story, "#pe .scroll")
         assert story.execute_script("return arguments[0].scrollWidth <= arguments[0].clientWidth", table)
     story.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    with open_trace(TWO) as trace:
+    with open_trace(TWO_WAFERS) as trace:
         ops, buffers = trace.texts("graph/ops/name"), trace.table("buffer")
     shown = texts(story, "#pe td.wraps:nth-child(2)")
     stage = 0 if "stage 0" in found(story, "#pe dl").text else 1

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from tests.inspect.page.conftest import GOLDEN, TWO
+from tests.inspect.runs import STORY, TWO_WAFERS
 from wse.reports.terminal import percent
 from wse.tracing.page.gather import view_trace
 from wse.tracing.print.tree import print_tree
@@ -20,7 +20,7 @@ from wse.tracing.query.two_traces.compare import compare_traces
 from wse.tracing.query.view import source_of
 from wse_traces import open_trace
 
-TRACES = [GOLDEN / "story.h5", TWO]
+TRACES = [STORY, TWO_WAFERS]
 
 
 def test_cycles_of_no_phase_have_no_share() -> None:
@@ -48,7 +48,7 @@ def test_data_of_the_page_have_the_shares_of_inspect(path: Any) -> None:
 
 
 def test_the_tree_counts_cycles_of_no_op_too() -> None:
-    with open_trace(TWO) as trace:
+    with open_trace(TWO_WAFERS) as trace:
         sums = StepSums(trace)
         sums.steps["op"][0] = -1  # the costliest step is of no op
         view = TreeView(**source_of(trace, "tree"), phases=sums.phases(), tree=tuple(read_tree(sums)))

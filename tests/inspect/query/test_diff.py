@@ -10,16 +10,15 @@ import pytest
 from full_wafer_trace import write_full_wafer
 
 from tests.inspect.query.plain import executed_steps, totals
+from tests.inspect.runs import STORY as ONE
+from tests.inspect.runs import TWO_WAFERS as TWO
+from tests.inspect.runs import inspect
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadTrace
-from wse.tracing.query.request import InspectRequest, inspect_trace
-
-GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1"
-ONE, TWO = GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5"
 
 
 def diff(first: Path, second: Path, *, each_layer: bool = False) -> dict[str, Any]:
-    return inspect_trace(InspectRequest(trace=first, diff=second, each_layer=each_layer)).to_dict()
+    return inspect(first, diff=second, each_layer=each_layer)
 
 
 def test_changes_are_those_of_a_plain_count() -> None:

@@ -9,24 +9,14 @@ from typing import Any
 
 import h5py
 import pytest
-from tiers import slow_but
 
 from tests.inspect.query.plain import executed_steps
-from tests.traces.conftest import write
+from tests.inspect.runs import STORY
 from wse.tracing.query.costs.folds import CAUSE_COLUMNS, fold_steps
 from wse.tracing.query.costs.kinds import EqualOps, read_kinds
 from wse.tracing.query.costs.step_sums import StepSums
 from wse_traces.read import Trace, open_trace
 from wse_traces.schema import CAUSES
-
-GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1"
-
-
-@pytest.fixture(
-    scope="module", params=slow_but(["story.h5", "story-two-wafers.h5", "written"], "story-two-wafers.h5", "written")
-)
-def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write(tmp_path_factory.mktemp("t") / "t.h5") if request.param == "written" else GOLDEN / request.param
 
 
 @pytest.fixture
@@ -112,7 +102,7 @@ def test_equal_steps_are_told_once(trace: Trace) -> None:
 
 def test_one_cycle_in_another_cause_is_another_row(tmp_path: Path) -> None:
     path = tmp_path / "t.h5"
-    path.write_bytes((GOLDEN / "story.h5").read_bytes())
+    path.write_bytes(STORY.read_bytes())
     assert [told(fold) for fold in ops_named(path, "gate_up")] == [[0, 1, 2, 3, 4]]
     with h5py.File(path, "r+") as file:
         op = file["graph/ops/name"][()].tolist().index(b"layers.3.gate_up")

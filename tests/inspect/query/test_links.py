@@ -13,16 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.models.helpers import write_model
+from tests.inspect.runs import inspect, traced_run
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput
-from wse.studies.compile.choose import compile_program
-from wse.studies.options.option import make_request
-from wse.studies.run.execute import execute
-from wse.studies.run.prepare import prepare
-from wse.studies.run.request import RunRequest
 from wse.tracing.query.places.links import MAX_LINKS
-from wse.tracing.query.request import InspectRequest, inspect_trace
 from wse_traces import TraceWriter
 from wse_traces.schema import DIRECTIONS
 
@@ -43,7 +37,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
 @given(top=st.integers(0, 700))
 def test_they_are_those_with_the_most_words(large: tuple[Path, np.ndarray], top: int) -> None:
     path, planes = large
-    links = inspect_trace(InspectRequest(trace=path, links=True, top=top, each_layer=True)).to_dict()["links"]
+    links = inspect(path, links=True, top=top, each_layer=True)["links"]
     words = [link["words"] for link in links]
     assert words == np.sort(planes.ravel())[::-1][:top].tolist()
     places = [(link["wafer"], DIRECTIONS.index(link["direction"]), link["row"], link["col"]) for link in links]
@@ -57,7 +51,7 @@ def test_they_are_those_with_the_most_words(large: tuple[Path, np.ndarray], top:
 def test_equal_ones_are_told_once(large: tuple[Path, np.ndarray], top: int) -> None:
     path, planes = large
     ties = [(-words, *place) for place in np.ndindex(2, 4) for words in np.unique(planes[place]).tolist() if words]
-    links = inspect_trace(InspectRequest(trace=path, links=True, top=top)).to_dict()["links"]
+    links = inspect(path, links=True, top=top)["links"]
     assert len(links) == min(top, len(ties))
     for link, (words, wafer, direction) in zip(links, sorted(ties), strict=False):
         rows, cols = np.nonzero(planes[wafer, direction] == -words)
@@ -68,22 +62,10 @@ def test_equal_ones_are_told_once(large: tuple[Path, np.ndarray], top: int) -> N
 
 @pytest.mark.parametrize("mapping", ["region", "pipeline", "tensor"])
 def test_their_layers_have_all_their_words(tmp_path: Path, mapping: str) -> None:
-    request = make_request(
-        RunRequest,
-        model=str(write_model(tmp_path)),
-        prompt_ids=(1, 2),
-        wafers=2,
-        mesh="4x4",
-        mapping=mapping,
-        new_tokens=3,
-    )
-    prepared = prepare(request)
-    execute(prepared, compile_program(prepared), trace=tmp_path / "t.h5")
-    ask = InspectRequest(trace=tmp_path / "t.h5", links=True, top=1000, each_layer=True)
-    links = inspect_trace(ask).to_dict()["links"]
+    path = traced_run(tmp_path, prompt_ids=(1, 2), wafers=2, mesh="4x4", mapping=mapping, new_tokens=3).path
+    links, folded = (inspect(path, links=True, top=1000, each_layer=each)["links"] for each in (True, False))
     assert len(links) > 20
     counts = Counter(equal_key(link) for link in links)
-    folded = inspect_trace(replace(ask, each_layer=False)).to_dict()["links"]
     assert {equal_key(link): link["count"] for link in folded} == dict(counts)
     assert len(folded) == len(counts) < len(links)
     for link in links:
@@ -102,14 +84,14 @@ def test_links_without_words_are_none(tmp_path: Path) -> None:
     with TraceWriter(tmp_path / "t.h5", HEADER) as writer:
         for _ in range(2):
             writer.append_plane("links/words", np.zeros((4, 6, 5), int))
-    assert inspect_trace(InspectRequest(trace=tmp_path / "t.h5", links=True)).to_dict()["links"] == []
+    assert inspect(tmp_path / "t.h5", links=True)["links"] == []
 
 
 def test_more_than_can_be_reported() -> None:
     with pytest.raises(
         BadInput, match=rf"--top {MAX_LINKS + 1}: at most 1,000 links are reported; give a smaller number"
     ):
-        inspect_trace(InspectRequest(trace=Path("none.h5"), links=True, top=MAX_LINKS + 1)).to_dict()
+        inspect(Path("none.h5"), links=True, top=MAX_LINKS + 1)
 
 
 @pytest.mark.parametrize(("column", "value"), [("pattern", 10**6), ("pattern", -5), ("row", 2**31 - 1), ("col", -9)])
@@ -117,6 +99,6 @@ def test_layers_that_lie_nowhere_are_not_told(tmp_path: Path, column: str, value
     path = write(tmp_path / "t.h5")
     with h5py.File(path, "r+") as file:
         file[f"links/layers/{column}"][...] = value
-    links = inspect_trace(InspectRequest(trace=path, links=True)).to_dict()["links"]
+    links = inspect(path, links=True)["links"]
     assert len(links) == 20
     assert all(each["words"] > 0 for link in links for each in link["layers"])

@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
+from tests.inspect.runs import inspect
 from tests.traces.conftest import write
 from wse.errors import BadTrace
 from wse.tracing.print.views import print_view
@@ -78,5 +79,5 @@ def test_a_schedule_of_steps_that_are_not_there_is_a_problem(good: Path, tmp_pat
     shutil.copy(good, tmp_path / "t.h5")
     with h5py.File(tmp_path / "t.h5", "r+") as file:
         file[path][1] = 2**63 - 1
-    problems = inspect_trace(InspectRequest(trace=tmp_path / "t.h5", check=True)).to_dict()["problems"]
+    problems = inspect(tmp_path / "t.h5", check=True)["problems"]
     assert any(problem.startswith("schedules/first_step[1]: ") for problem in problems)

@@ -10,21 +10,13 @@ import h5py
 import numpy as np
 import pytest
 
-from tests.models.helpers import write_model
+from tests.inspect.runs import TWO_WAFERS, traced_run
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput
-from wse.studies.compile.choose import compile_program
-from wse.studies.options.option import make_request
-from wse.studies.run.execute import execute
-from wse.studies.run.prepare import prepare
-from wse.studies.run.request import RunRequest
 from wse.tracing.query.places.pe import pe_place, read_pe
 from wse.tracing.query.view import trace_at
 from wse_traces import TraceWriter
-from wse_traces.planes import plane_chunks
 from wse_traces.schema import DIRECTIONS, USES
-
-GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1" / "story-two-wafers.h5"
 
 
 def facts_of(path: Path, wafer: int, row: int, col: int) -> dict[str, Any]:
@@ -34,8 +26,8 @@ def facts_of(path: Path, wafer: int, row: int, col: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("wafer", "row", "col"), [(0, 0, 0), (0, 5, 3), (0, 4, 4), (1, 3, 5)])
 def test_bytes_busy_time_and_links_are_those_of_the_file(wafer: int, row: int, col: int) -> None:
-    facts = facts_of(GOLDEN, wafer, row, col)
-    with h5py.File(GOLDEN) as file:
+    facts = facts_of(TWO_WAFERS, wafer, row, col)
+    with h5py.File(TWO_WAFERS) as file:
         used, words, busy = (file[path][wafer] for path in ("sram/bytes_per_pe", "links/words", "pe/busy_cycles"))
         ends = file["passes/start_cycle"][()] + file["schedules/cycles"][()][file["passes/schedule"][()]]
     assert facts["sram"]["bytes"] == dict(zip(USES, used[:, row, col].tolist(), strict=True))
@@ -51,7 +43,7 @@ def test_bytes_busy_time_and_links_are_those_of_the_file(wafer: int, row: int, c
 
 def test_the_map_of_the_stage_fills_its_bytes_use_by_use() -> None:
     """Buffers that live at different times may share addresses; those that live always do not."""
-    facts = facts_of(GOLDEN, 1, 3, 1)
+    facts = facts_of(TWO_WAFERS, 1, 3, 1)
     buffers, used = facts["sram"]["buffers"], facts["sram"]["bytes"]
     assert facts["stage"] == {
         "index": 2, "row": 0, "col": 0, "rows": 4, "cols": 6, "layers": [2, 3], "first_layer": 2, "last_layer": 3
@@ -70,8 +62,8 @@ def test_the_map_of_the_stage_fills_its_bytes_use_by_use() -> None:
 
 
 def test_routes_are_those_that_cover_the_pe() -> None:
-    facts = facts_of(GOLDEN, 0, 2, 5)
-    with h5py.File(GOLDEN) as file:
+    facts = facts_of(TWO_WAFERS, 0, 2, 5)
+    with h5py.File(TWO_WAFERS) as file:
         routes = {name: column[()] for name, column in file["routes"].items()}
         names = file["strings/names"][()]
     want = sorted(
@@ -100,36 +92,15 @@ def test_what_was_not_recorded_is_left_out(tmp_path: Path) -> None:
 
 
 def test_a_region_on_two_wafers_has_its_map_on_both(tmp_path: Path) -> None:
-    request = make_request(
-        RunRequest,
-        model=str(write_model(tmp_path)),
-        prompt_ids=(1, 2),
-        wafers=2,
-        mesh="4x4",
-        mapping="tensor",
-        new_tokens=2,
-    )
-    prepared = prepare(request)
-    execute(prepared, compile_program(prepared), trace=tmp_path / "t.h5")
-    first, second = (facts_of(tmp_path / "t.h5", wafer, 0, 0) for wafer in range(2))
+    path = traced_run(tmp_path, prompt_ids=(1, 2), wafers=2, mesh="4x4", mapping="tensor", new_tokens=2).path
+    first, second = (facts_of(path, wafer, 0, 0) for wafer in range(2))
     assert first["sram"] == second["sram"]
     assert len(first["sram"]["buffers"]) > 5
     assert second["stage"]["index"] > first["stage"]["index"]
 
 
 def test_where_pes_are_dead_links_are_not_told_and_the_mesh_is_that_of_programs(tmp_path: Path) -> None:
-    request = make_request(
-        RunRequest,
-        model=str(write_model(tmp_path)),
-        prompt_ids=(1, 2),
-        mesh="8x8",
-        defects="0.04",
-        defects_seed=3,
-        new_tokens=2,
-    )
-    prepared = prepare(request)
-    path = tmp_path / "t.h5"
-    execute(prepared, compile_program(prepared), trace=path)
+    path = traced_run(tmp_path, prompt_ids=(1, 2), mesh="8x8", defects="0.04", defects_seed=3, new_tokens=2).path
     facts = facts_of(path, 0, 0, 0)
     assert "links" not in facts
     assert facts["busy_cycles"] > 0
@@ -154,25 +125,9 @@ def test_what_is_no_place(text: str) -> None:
 
 
 def test_pes_that_are_not_there() -> None:
-    with trace_at(GOLDEN) as trace:
+    with trace_at(TWO_WAFERS) as trace:
         with pytest.raises(BadInput, match=r"--pe: .* has no wafer 2; it has the wafers 0 to 1"):
             read_pe(trace, 2, 0, 0)
         for row, col in ((6, 0), (0, 6)):
             with pytest.raises(BadInput, match=rf"--pe {row},{col}: the mesh of .* is 6x6, with rows 0 to 5 and"):
                 read_pe(trace, 0, row, col)
-
-
-def test_pieces_put_together_are_the_plane(tmp_path: Path) -> None:
-    header = type(HEADER)(**{**{n: getattr(HEADER, n) for n in HEADER.__dataclass_fields__}, "rows": 300, "cols": 270})
-    planes = np.random.default_rng(5).integers(0, 9, (2, 4, 300, 270))
-    with TraceWriter(tmp_path / "t.h5", header) as writer:
-        for plane in planes:
-            writer.append_plane("links/words", plane)
-    with trace_at(tmp_path / "t.h5") as trace:
-        for wafer in range(2):
-            found = np.full((4, 300, 270), -1)
-            for direction, row, col, values in plane_chunks(trace, "links/words", wafer):
-                part = found[direction, row : row + values.shape[0], col : col + values.shape[1]]
-                assert (part == -1).all()
-                part[...] = values
-            assert (found == planes[wafer]).all()

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import h5py
 import pytest
 
-from tests.models.helpers import write_model
-from wse.program.program import Program
-from wse.studies.compile.choose import compile_program
-from wse.studies.options.option import make_request
-from wse.studies.run.execute import execute
-from wse.studies.run.prepare import prepare
-from wse.studies.run.request import RunRequest
+from tests.inspect.runs import TracedRun, traced_run
 from wse.tracing.export.sram_png import sram_png_of
 from wse.tracing.query.places.sram_lives import read_sram_lives
 from wse.tracing.query.request import InspectRequest
@@ -22,20 +14,14 @@ from wse_traces.schema import KINDS
 
 
 @pytest.fixture(scope="module")
-def traced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Program, Path]:
+def traced(tmp_path_factory: pytest.TempPathFactory) -> TracedRun:
     folder = tmp_path_factory.mktemp("traced")
-    request = make_request(
-        RunRequest, model=str(write_model(folder)), prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", new_tokens=3
-    )
-    prepared = prepare(request)
-    program = compile_program(prepared)
-    execute(prepared, program, trace=folder / "t.h5")
-    return program, folder / "t.h5"
+    return traced_run(folder, prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", new_tokens=3)
 
 
 @pytest.mark.parametrize("wafer", [0, 1])
-def test_bands_are_the_buffers_of_the_program(traced: tuple[Program, Path], wafer: int) -> None:
-    program, path = traced
+def test_bands_are_the_buffers_of_the_program(traced: TracedRun, wafer: int) -> None:
+    program, _, path = traced
     with open_trace(path) as trace:
         lives = read_sram_lives(trace, wafer, 1, 2)
     with h5py.File(path) as file:
@@ -62,7 +48,7 @@ def test_bands_are_the_buffers_of_the_program(traced: tuple[Program, Path], wafe
     assert lives.last_cycle == max(end[step] for step in own if not crosses[step])
 
 
-def test_a_picture_is_drawn(traced: tuple[Program, Path]) -> None:
-    image = sram_png_of(InspectRequest(trace=traced[1], pe="1:1,2", sram_png="x.png"))
+def test_a_picture_is_drawn(traced: TracedRun) -> None:
+    image = sram_png_of(InspectRequest(trace=traced.path, pe="1:1,2", sram_png="x.png"))
     assert image.startswith(b"\x89PNG\r\n")
-    assert image != sram_png_of(InspectRequest(trace=traced[1], pe="0:1,2", sram_png="x.png"))
+    assert image != sram_png_of(InspectRequest(trace=traced.path, pe="0:1,2", sram_png="x.png"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +13,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiers import slow_but
 
 from tests.inspect.query.plain import executed_steps, totals
+from tests.inspect.runs import inspect
 from tests.traces.conftest import write
 from wse.errors import BadTrace, UnknownName
 from wse.tracing.query.costs.steps import ORDERS
@@ -22,17 +23,7 @@ from wse.tracing.query.request import InspectRequest, inspect_trace
 from wse_traces.groups import distinct_rows
 from wse_traces.schema import CAUSES, TABLES
 
-GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1"
 SUMS = ("cycles", "words", "hops")
-
-
-@pytest.fixture(
-    scope="module", params=slow_but(["story.h5", "story-two-wafers.h5", "written"], "story-two-wafers.h5", "written")
-)
-def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if request.param == "written":
-        return write(tmp_path_factory.mktemp("written") / "t.h5")
-    return GOLDEN / request.param
 
 
 @pytest.fixture(scope="module")
@@ -66,18 +57,21 @@ def test_groups_of_steps(path: Path, plain: list[dict[str, Any]], by: str) -> No
         assert cycles == sorted(cycles, reverse=True)
 
 
-def test_groups_of_causes(path: Path, plain: list[dict[str, Any]]) -> None:
-    rows = groups(path, "cause")
-    for at, cause in enumerate(CAUSES):
-        for phase in ("prefill", "decode"):
-            mine = [(step["op"], step["cycles_by"][at]) for step in plain if step["phase"] == phase]
-            total = sum(cycles for _, cycles in mine)
-            found = [row for row in rows if (row["phase"], row["cause"]) == (phase, cause)]
-            assert [row["cycles"] for row in found] == ([total] if total else [])
-            for row in found:
-                most = sum(cycles for op, cycles in mine if op == row["most_in"])
-                assert row["most_fraction"] == pytest.approx(most / total)
-                assert all(sum(c for o, c in mine if o == op) <= most for op, _ in mine)
+@pytest.mark.parametrize("each_layer", [True, False])
+def test_groups_of_causes(path: Path, plain: list[dict[str, Any]], each_layer: bool) -> None:  # noqa: FBT001
+    rows = {(row["phase"], row["cause"]): row for row in inspect(path, by="cause", each_layer=each_layer)["groups"]}
+    totals_of = {}
+    for phase, (at, cause) in itertools.product(("prefill", "decode"), enumerate(CAUSES)):
+        of_op: Counter[str] = Counter()
+        for step in plain:
+            if step["phase"] == phase:
+                of_op[step["op"] if each_layer else step["op"].split(".")[-1]] += step["cycles_by"][at]
+        if total := of_op.total():
+            totals_of[phase, cause] = total
+            row = rows[phase, cause]
+            assert of_op[row["most_in"]] == max(of_op.values())
+            assert row["most_fraction"] == pytest.approx(max(of_op.values()) / total)
+    assert {key: row["cycles"] for key, row in rows.items()} == totals_of
 
 
 def test_groups_of_tokens(path: Path, plain: list[dict[str, Any]]) -> None:
@@ -152,7 +146,7 @@ def told(group: dict[str, Any]) -> list[int]:
 @pytest.mark.parametrize("by", ["op", "layer"])
 def test_equal_groups_are_one(path: Path, by: str) -> None:
     each = groups(path, by)
-    folded = inspect_trace(InspectRequest(trace=path, by=by)).to_dict()["groups"]
+    folded = inspect(path, by=by)["groups"]
     assert sum(group["count"] for group in folded) == len(each)
     for phase in ("prefill", "decode"):
         of_phase = [group for group in folded if group["phase"] == phase]
@@ -173,7 +167,7 @@ def test_equal_groups_are_one(path: Path, by: str) -> None:
 
 def test_groups_of_kinds(path: Path) -> None:
     each = groups(path, "op")
-    for group in inspect_trace(InspectRequest(trace=path, by="kind")).to_dict()["groups"]:
+    for group in inspect(path, by="kind")["groups"]:
         members = [one for one in each if (one["phase"], one.get("kind", "")) == (group["phase"], group["kind"])]
         assert group["count"] == len(members)
         assert told(group) == sorted({one["layer"] for one in members if one["layer"] >= 0})
@@ -181,24 +175,13 @@ def test_groups_of_kinds(path: Path) -> None:
             assert group[name] == pytest.approx(sum(one[name] for one in members))
 
 
-def test_a_cause_is_mostly_in_the_op_of_all_layers(path: Path, plain: list[dict[str, Any]]) -> None:
-    rows = inspect_trace(InspectRequest(trace=path, by="cause")).to_dict()["groups"]
-    for row in rows:
-        of_op: Counter[str] = Counter()
-        for step in plain:
-            if step["phase"] == row["phase"]:
-                of_op[step["op"].split(".")[-1]] += step["cycles_by"][CAUSES.index(row["cause"])]
-        assert of_op[row["most_in"]] == max(of_op.values())
-        assert row["most_fraction"] == pytest.approx(max(of_op.values()) / row["cycles"])
-
-
 def test_what_there_is_no_column_or_group_of() -> None:
     with pytest.raises(UnknownName, match=r"--sort: unknown column 'cycle': did you mean 'cycles'\? known: compute, "):
-        inspect_trace(InspectRequest(trace=Path("none.h5"), steps=True, sort="cycle")).to_dict()
+        inspect(Path("none.h5"), steps=True, sort="cycle")
     with pytest.raises(
         UnknownName, match=r"--by: unknown group 'ops': did you mean 'op'\? known: cause, kind, layer, "
     ):
-        inspect_trace(InspectRequest(trace=Path("none.h5"), by="ops")).to_dict()
+        inspect(Path("none.h5"), by="ops")
 
 
 @given(

@@ -14,38 +14,29 @@ from hypothesis import strategies as st
 from placements import ONE_REGION
 from tiers import slow_but
 
-from tests.models.helpers import write_model
+from tests.inspect.runs import STORY, TracedRun, inspect, traced_run
 from tests.traces.conftest import HEADER, write
 from wse.cli import main
 from wse.errors import BadInput, BadTrace
-from wse.studies.compile.choose import compile_program
-from wse.studies.options.option import make_request
-from wse.studies.run.execute import execute
-from wse.studies.run.prepare import prepare
-from wse.studies.run.request import RunRequest
 from wse.tracing.print.wavelets import MAX_LINES
 from wse.tracing.query.places import wavelets
-from wse.tracing.query.request import InspectRequest, inspect_trace
 from wse_traces import TraceWriter
 from wse_traces.schema import MOVES
 
 COLUMNS = ("cycle", "wafer", "row", "col", "direction", "colour", "step")
-GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1"
 Move = tuple[int, ...]
+Logged = tuple[TracedRun, list[Move]]
 
 
 @pytest.fixture(scope="module")
-def logged(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path, list[Move]]:
-    """A run on two wafers with its last pass logged: its report, its trace, and the moves as they lie in the file."""
-    folder = tmp_path_factory.mktemp("logged")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> Logged:
+    """A run on two wafers with its last pass logged, and the moves as they are stored in the file."""
     placed = ONE_REGION | {"wafers": 2, "mesh": "3x3"}
-    request = make_request(RunRequest, model=str(write_model(folder)), prompt_ids=(1, 2, 3), new_tokens=3, **placed)
-    prepared = prepare(request)
-    path = folder / "run.h5"
-    report = execute(prepared, compile_program(prepared), trace=path, wavelets=True).to_dict()
-    with h5py.File(path) as file:
+    folder = tmp_path_factory.mktemp("logged")
+    run = traced_run(folder, wavelets=True, prompt_ids=(1, 2, 3), new_tokens=3, **placed)
+    with h5py.File(run.path) as file:
         columns = [file[f"wavelets/{name}"][()].tolist() for name in COLUMNS]
-    return report, path, list(zip(*columns, strict=True))
+    return run, list(zip(*columns, strict=True))
 
 
 def append(path: Path, moves: list[Move], *, pass_index: int = 0) -> None:
@@ -60,9 +51,9 @@ def values(replayed: list[dict[str, Any]]) -> list[Move]:
     return [tuple({**move, "direction": MOVES.index(move["direction"])}[name] for name in COLUMNS) for move in replayed]
 
 
-def test_the_summary_is_that_of_the_moves(logged: tuple[dict[str, Any], Path, list[Move]]) -> None:
-    report, path, moves = logged
-    found = inspect_trace(InspectRequest(trace=path)).to_dict()["wavelets"]
+def test_the_summary_is_that_of_the_moves(logged: Logged) -> None:
+    (_, report, path), moves = logged
+    found = inspect(path)["wavelets"]
     assert "replayed" not in found
     assert (found["pass"], found["phase"], found["passes"]) == (2, "decode", [2])
     assert found["moves"] == report["wavelets"]["moves"] == len(moves)
@@ -83,16 +74,14 @@ def test_the_summary_is_that_of_the_moves(logged: tuple[dict[str, Any], Path, li
 @pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(cuts=st.lists(st.integers(0, 10**4), max_size=3))
-def test_ranges_that_follow_each_other_replay_the_log(
-    logged: tuple[dict[str, Any], Path, list[Move]], cuts: list[int]
-) -> None:
-    _, path, moves = logged
+def test_ranges_that_follow_each_other_replay_the_log(logged: Logged, cuts: list[int]) -> None:
+    (_, _, path), moves = logged
     first, last = min(moves)[0], max(moves)[0]
     ends = sorted({min(max(first, cut), last) for cut in cuts} | {last})
     starts = [0, *(end + 1 for end in ends)]
     again: list[Move] = []
     for start, end in zip(starts, ends, strict=False):
-        found = inspect_trace(InspectRequest(trace=path, cycles=f"{start}-{end}")).to_dict()["wavelets"]
+        found = inspect(path, cycles=f"{start}-{end}")["wavelets"]
         assert found["replayed_cycles"] == [start, end]
         again += values(found["replayed"])
     assert again == sorted(moves)
@@ -101,7 +90,7 @@ def test_ranges_that_follow_each_other_replay_the_log(
 def test_cycles_in_which_nothing_moves_are_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "t.h5"
     append(path, [(3, 0, 0, 0, 1, 0, 0), (9, 0, 0, 1, 4, 0, 0)])
-    assert inspect_trace(InspectRequest(trace=path, cycles="4-8")).to_dict()["wavelets"]["replayed"] == []
+    assert inspect(path, cycles="4-8")["wavelets"]["replayed"] == []
     assert main(["inspect", str(path), "--cycles", "4-8"]) == 0
     assert "nothing moves" in capsys.readouterr().out
 
@@ -109,7 +98,7 @@ def test_cycles_in_which_nothing_moves_are_empty(tmp_path: Path, capsys: pytest.
 def test_words_that_only_enter_their_pe_load_no_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "t.h5"
     append(path, [(7, 1, 2, 3, 4, 0, 0)])
-    found = inspect_trace(InspectRequest(trace=path)).to_dict()["wavelets"]
+    found = inspect(path)["wavelets"]
     assert "busiest_link" not in found
     assert found["wavelet_hops"] == 0
     assert found["busiest_pe"] == {"wafer": 1, "row": 2, "col": 3, "words": 1}
@@ -126,7 +115,7 @@ def test_of_several_passes_the_last_is_told(tmp_path: Path, capsys: pytest.Captu
         for index, cycle in ((4, 11), (2, 5)):
             rest = {name: [0] for name in COLUMNS if name != "cycle"}
             writer.append("wavelet", {**rest, "cycle": [cycle], "pass": [index]})
-    found = inspect_trace(InspectRequest(trace=path, cycles="0-20")).to_dict()["wavelets"]
+    found = inspect(path, cycles="0-20")["wavelets"]
     assert (found["pass"], found["passes"]) == (4, [2, 4])
     assert [move["cycle"] for move in found["replayed"]] == [11]
     assert main(["inspect", str(path)]) == 0
@@ -135,12 +124,9 @@ def test_of_several_passes_the_last_is_told(tmp_path: Path, capsys: pytest.Captu
 
 @pytest.mark.parametrize("options", [[], ["--cycles", "0-999999"]], ids=str)
 def test_what_is_printed_is_short_and_fits_80_columns(
-    logged: tuple[dict[str, Any], Path, list[Move]],
-    options: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    logged: Logged, options: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _, path, moves = logged
+    (_, _, path), moves = logged
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["inspect", str(path), *options]) == 0
     told = capsys.readouterr().out.split("Wavelets" if not options else "Moves")[1]
@@ -156,34 +142,30 @@ def test_what_is_printed_is_short_and_fits_80_columns(
     assert rows[MAX_LINES].split()[:3] == ["and", f"{len(moves) - MAX_LINES:,}", "more"]
 
 
-def test_cycles_beside_the_log_are_refused(logged: tuple[dict[str, Any], Path, list[Move]]) -> None:
-    _, path, moves = logged
+def test_cycles_beside_the_log_are_refused(logged: Logged) -> None:
+    (_, _, path), moves = logged
     first, last = min(moves)[0], max(moves)[0]
     for cycles in (f"0-{first - 1}", f"{last + 1}-{10**17}"):
         with pytest.raises(BadInput, match=rf"--cycles {cycles}: the log .* has cycles {first} to {last}; give some"):
-            inspect_trace(InspectRequest(trace=path, cycles=cycles)).to_dict()
+            inspect(path, cycles=cycles)
     for cycle in (first, last):
-        assert inspect_trace(InspectRequest(trace=path, cycles=f"{cycle}-{cycle}")).to_dict()["wavelets"]["replayed"]
+        assert inspect(path, cycles=f"{cycle}-{cycle}")["wavelets"]["replayed"]
 
 
-def test_more_than_can_be_replayed_at_once_is_refused(
-    logged: tuple[dict[str, Any], Path, list[Move]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, path, moves = logged
+def test_more_than_can_be_replayed_at_once_is_refused(logged: Logged, monkeypatch: pytest.MonkeyPatch) -> None:
+    (_, _, path), moves = logged
     monkeypatch.setattr(wavelets, "MAX_MOVES", len(moves))
-    assert len(inspect_trace(InspectRequest(trace=path, cycles="0-999999")).to_dict()["wavelets"]["replayed"]) == len(
-        moves
-    )
+    assert len(inspect(path, cycles="0-999999")["wavelets"]["replayed"]) == len(moves)
     monkeypatch.setattr(wavelets, "MAX_MOVES", len(moves) - 1)
     says = rf"--cycles 0-999999: {len(moves):,} moves, at most {len(moves) - 1:,} are replayed at once; give fewer"
     with pytest.raises(BadInput, match=says):
-        inspect_trace(InspectRequest(trace=path, cycles="0-999999")).to_dict()
+        inspect(path, cycles="0-999999")
 
 
 def test_a_trace_without_a_log_says_how_to_get_one() -> None:
-    assert "wavelets" not in inspect_trace(InspectRequest(trace=GOLDEN / "story.h5")).to_dict()
+    assert "wavelets" not in inspect(STORY)
     with pytest.raises(BadTrace, match=r"story\.h5: has no log of wavelets .* wse run --wavelets --trace FILE"):
-        inspect_trace(InspectRequest(trace=GOLDEN / "story.h5", cycles="1-2")).to_dict()
+        inspect(STORY, cycles="1-2")
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ class Rows:
         """Move the entries that rows pass up, all at once, and return their number."""
         control = self.cache.control
         passing = [row for row in range(self.cache.rows) if control[row, PASSED_SLOT] >= 0]
+        assert [row + 1 for row in np.flatnonzero(control[:, RECEIVED_SLOT] >= 0)] == passing
         entries = []
         for row in passing:
             slot = control[row, PASSED_SLOT]
@@ -52,7 +53,15 @@ class Rows:
                 self.slots[row][slot] = words[POSITION] + words[APPEND_FROM] + i * stride
 
     def chunk(self, tokens: int, *, replicated: bool) -> None:
+        """Append a chunk, of which every row works on its part or, if replicated, on all."""
+        cached = self.cache.length
         self.cache.append_chunk(tokens, replicated=replicated)
+        columns = [POSITION, TOKENS, APPEND_FROM, APPEND_COUNT]
+        rows = self.cache.control[:, columns].tolist()
+        stored = [begin + first + i for begin, _, first, count in rows for i in range(count)]
+        assert stored == list(range(cached, cached + tokens))
+        for begin, worked_on, first, count in rows:
+            assert (begin, worked_on) == (cached, tokens) if replicated else (first, worked_on) == (0, count)
         assert self.shift() == 0
         self.append()
 
@@ -67,6 +76,7 @@ class Rows:
 
     def one(self) -> int:
         self.cache.append_one()
+        assert (self.cache.control[:, POSITION] == self.cache.length - 1).all()
         passed = self.shift()
         self.append()
         return passed
@@ -147,55 +157,6 @@ def test_a_prompt_in_chunks_stays_balanced_and_loses_nothing(
         assert replayed.one() == CacheBalance.passing_rows(length, rows)
         length += 1
         check(replayed, length)
-
-
-@given(rows=st.integers(1, 13), tokens=st.integers(1, 60), cached=st.integers(0, 20))
-def test_a_chunk_on_the_mesh_gives_every_row_its_share_of_tokens(rows: int, tokens: int, cached: int) -> None:
-    cache = CacheBalance(rows, tokens + cached)
-    if cached:
-        cache.append_chunk(cached, replicated=False)
-    cache.append_chunk(tokens, replicated=False)
-    worked_on = [p + i for p, count in cache.control[:, [POSITION, TOKENS]].tolist() for i in range(count)]
-    assert worked_on == list(range(cached, cached + tokens))
-    np.testing.assert_array_equal(cache.control[:, APPEND_COUNT], cache.control[:, TOKENS])
-    assert not cache.control[:, APPEND_FROM].any()
-
-
-@given(rows=st.integers(1, 13), tokens=st.integers(1, 60), cached=st.integers(0, 20))
-def test_a_replicated_chunk_is_worked_on_by_every_row_and_stored_once(rows: int, tokens: int, cached: int) -> None:
-    cache = CacheBalance(rows, tokens + cached)
-    if cached:
-        cache.append_chunk(cached, replicated=True)
-    cache.append_chunk(tokens, replicated=True)
-    assert cache.control[:, [POSITION, TOKENS]].tolist() == [[cached, tokens]] * rows
-    stored = [f + i for f, count in cache.control[:, [APPEND_FROM, APPEND_COUNT]].tolist() for i in range(count)]
-    assert stored == list(range(tokens))
-
-
-@given(rows=st.integers(1, 13), length=st.integers(0, 60))
-def test_a_decoded_token_is_stored_at_the_last_row_once_every_row_holds_one(rows: int, length: int) -> None:
-    cache = CacheBalance(rows, length + 1)
-    if length:
-        cache.append_chunk(length, replicated=True)
-    cache.append_one()
-    stored_at = np.flatnonzero(cache.control[:, APPEND_COUNT]).tolist()
-    last = rows - 1 if CacheBalance.passing_rows(length, rows) else length % rows
-    assert stored_at == [last]
-    if length >= rows:
-        assert last == rows - 1
-    assert (cache.control[:, POSITION] == length).all()
-
-
-@given(rows=st.integers(1, 13), length=st.integers(0, 60))
-def test_entries_move_one_row_up_and_the_first_row_passes_none(rows: int, length: int) -> None:
-    cache = CacheBalance(rows, length + 1)
-    if length:
-        cache.append_chunk(length, replicated=True)
-    cache.append_one()
-    passing = cache.control[:, PASSED_SLOT] >= 0
-    assert not passing[0]
-    np.testing.assert_array_equal(cache.control[:-1, RECEIVED_SLOT] >= 0, passing[1:])
-    assert cache.control[-1, RECEIVED_SLOT] == -1
 
 
 @settings(max_examples=25, deadline=None)

@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from wse_mappings.cuts.head_groups import HeadGroups, head_groups, head_places
 from wse_mappings.cuts.split import ceil_div
 
+Sizes = tuple[int, int, int, int]
+
 
 @st.composite
-def sizes(draw: st.DrawFn) -> tuple[int, int, int, int]:
-    """Return random numbers of columns, KV heads, features of a head, and rotating features."""
+def sizes(draw: st.DrawFn) -> Sizes:
+    """Columns, kv heads, head size, and how many features of a head rotate (even)."""
     head_size = draw(st.integers(1, 128))
     rotary_size = 2 * draw(st.integers(0, head_size // 2))
     return draw(st.integers(1, 80)), draw(st.integers(1, 20)), head_size, rotary_size
@@ -23,7 +25,7 @@ def held_once(rows: np.ndarray) -> list[int]:
 
 
 @given(size=sizes(), share=st.integers(1, 6))
-def test_every_feature_of_every_head_is_held_by_exactly_one_column(size: tuple[int, int, int, int], share: int) -> None:
+def test_every_feature_of_every_head_is_held_by_exactly_one_column(size: Sizes, share: int) -> None:
     cols, kv_heads, head_size, _ = size
     groups = head_groups(*size)
     assert held_once(groups.rows(head_size, 1)) == list(range(kv_heads * head_size))
@@ -32,14 +34,14 @@ def test_every_feature_of_every_head_is_held_by_exactly_one_column(size: tuple[i
 
 
 @given(size=sizes())
-def test_the_places_of_a_column_are_known_without_an_assignment(size: tuple[int, int, int, int]) -> None:
+def test_the_places_of_a_column_are_known_without_an_assignment(size: Sizes) -> None:
     groups = head_groups(*size)
     assert head_places(*size) == (groups.kv_heads_per_col, groups.features_per_head)
 
 
 @given(size=sizes(), mixed=st.booleans())
 def test_rotary_partners_stand_in_one_column_half_of_the_rotated_ones_apart(
-    size: tuple[int, int, int, int],
+    size: Sizes,
     mixed: bool,  # noqa: FBT001
 ) -> None:
     """Their places may have pairs of other features, but only where that is allowed."""
@@ -67,7 +69,7 @@ def test_features_that_do_not_rotate_take_places_of_pairs_where_that_leaves_fewe
 
 
 @given(size=sizes())
-def test_pairs_and_what_does_not_rotate_are_each_spread_evenly_over_a_group(size: tuple[int, int, int, int]) -> None:
+def test_pairs_and_what_does_not_rotate_are_each_spread_evenly_over_a_group(size: Sizes) -> None:
     groups = head_groups(*size)
     for kind in np.split(groups.features >= 0, [groups.rotated // 2, groups.rotated], axis=1):
         held = kind.sum(axis=1)
@@ -76,10 +78,8 @@ def test_pairs_and_what_does_not_rotate_are_each_spread_evenly_over_a_group(size
 
 
 @given(size=sizes(), share=st.integers(1, 6))
-def test_a_column_holds_the_same_features_of_a_key_and_of_all_its_queries(
-    size: tuple[int, int, int, int], share: int
-) -> None:
-    """Query head q belongs to KV head q // queries_per_kv."""
+def test_a_column_holds_the_same_features_of_a_key_and_of_all_its_queries(size: Sizes, share: int) -> None:
+    """Query head q belongs to kv head q // share."""
     cols, _, head_size, _ = size
     groups = head_groups(*size)
     shape = (cols, groups.kv_heads_per_col, -1, groups.features_per_head)
@@ -97,13 +97,13 @@ def heads_of(groups: HeadGroups, first: int, count: int) -> list[set[int]]:
 
 
 @given(size=sizes())
-def test_the_columns_of_a_segment_hold_the_same_heads_and_segments_cover_the_line(
-    size: tuple[int, int, int, int],
-) -> None:
+def test_the_columns_of_a_segment_hold_the_same_heads_and_segments_cover_the_line(size: Sizes) -> None:
     cols, kv_heads, _, _ = size
     groups = head_groups(*size)
     covered = [col for first, count in groups.segments for col in range(first, first + count)]
     assert covered == list(range(cols))
+    counts = [count for _, count in groups.segments]
+    assert max(counts) - min(counts) <= 1
     if cols >= kv_heads:
         sharing = groups.kv_heads_per_col
         assert len(groups.segments) * sharing == kv_heads
@@ -115,18 +115,9 @@ def test_the_columns_of_a_segment_hold_the_same_heads_and_segments_cover_the_lin
 
 
 @given(size=sizes())
-def test_segments_differ_by_at_most_one_column(size: tuple[int, int, int, int]) -> None:
-    counts = [count for _, count in head_groups(*size).segments]
-    assert max(counts) - min(counts) <= 1
-
-
-@given(size=sizes())
-def test_a_column_holds_no_more_than_its_share_rounded_up(size: tuple[int, int, int, int]) -> None:
-    """A column has whole heads if there are few columns.
-
-    With many columns it has whole pairs and single features. The heads are those of the smallest
-    group, shared by the number of heads that leaves the fewest places.
-    """
+def test_a_column_holds_no_more_than_its_share_rounded_up(size: Sizes) -> None:
+    """Whole heads with few columns; with many, whole pairs and single features of the heads whose group is smallest,
+    shared by as many heads as leaves the fewest places."""
     cols, kv_heads, head_size, rotary_size = size
     groups = head_groups(*size)
     if cols < kv_heads:
@@ -152,9 +143,7 @@ def test_nothing_is_padded_when_everything_divides(kv_heads: int, many: int, pai
 
 
 @given(size=sizes())
-def test_cut_evenly_no_column_holds_more_features_than_the_smallest_group_needs(
-    size: tuple[int, int, int, int],
-) -> None:
+def test_cut_evenly_no_column_holds_more_features_than_the_smallest_group_needs(size: Sizes) -> None:
     cols, kv_heads, head_size, _ = size
     even, pairs = head_groups(*size, whole_pairs=False), head_groups(*size)
     assert held_once(even.rows(head_size, 1)) == list(range(kv_heads * head_size))
@@ -164,7 +153,7 @@ def test_cut_evenly_no_column_holds_more_features_than_the_smallest_group_needs(
 
 
 @given(size=sizes(), share=st.integers(1, 6))
-def test_the_query_heads_of_a_column_are_those_of_its_rows(size: tuple[int, int, int, int], share: int) -> None:
+def test_the_query_heads_of_a_column_are_those_of_its_rows(size: Sizes, share: int) -> None:
     cols, _, head_size, _ = size
     groups = head_groups(*size)
     heads = groups.query_heads(share)

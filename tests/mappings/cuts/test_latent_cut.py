@@ -11,10 +11,11 @@ from wse_mappings.cuts.split import blocks
 from wse_mappings.result_cache import ResultCache
 
 SIZES = st.integers(1, 9)
+Cut = tuple[LatentCut, dict[str, int]]
 
 
 @st.composite
-def cuts(draw: st.DrawFn) -> tuple[LatentCut, dict[str, int]]:
+def cuts(draw: st.DrawFn) -> Cut:
     sizes = {name: draw(SIZES) for name in ("source", "latent", "hidden", "heads", "nope", "rope", "value")}
     others = {name: size for name, size in sizes.items() if name != "hidden"}
     hidden = blocks(sizes["hidden"], draw(st.integers(1, 12)), draw(st.integers(0, 4)))
@@ -22,7 +23,7 @@ def cuts(draw: st.DrawFn) -> tuple[LatentCut, dict[str, int]]:
 
 
 @given(cuts())
-def test_everything_is_held_once(made: tuple[LatentCut, dict[str, int]]) -> None:
+def test_everything_is_held_once(made: Cut) -> None:
     cut, sizes = made
     for name in ("source", "latent", "hidden"):
         index = getattr(cut, name)
@@ -52,7 +53,7 @@ def test_columns_have_the_hidden_features_in_the_places_that_rows_have_them_in(
 
 
 @given(cuts())
-def test_a_row_has_features_of_its_own_heads_alone_head_after_head(made: tuple[LatentCut, dict[str, int]]) -> None:
+def test_a_row_has_features_of_its_own_heads_alone_head_after_head(made: Cut) -> None:
     cut, sizes = made
     for name in ("nope", "rope", "value"):
         index = getattr(cut, name).reshape(*cut.heads.shape, -1)

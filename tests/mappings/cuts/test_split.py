@@ -53,8 +53,3 @@ def test_balanced_counts_differ_by_at_most_one_the_larger_first(total: int, part
 def test_balanced_segments_follow_each_other_without_gaps(total: int, parts: int) -> None:
     covered = [index for start, count in balanced_segments(total, parts) for index in range(start, start + count)]
     assert covered == list(range(total))
-
-
-@given(total=TOTALS, more=st.integers(0, 50), parts=PARTS)
-def test_balanced_counts_never_shrink_when_the_total_grows(total: int, more: int, parts: int) -> None:
-    assert (balanced_counts(total + more, parts) >= balanced_counts(total, parts)).all()

@@ -68,16 +68,6 @@ def test_no_fixed_pattern_costs_less(operation: Operation, length: int, words: i
     assert chosen.cost <= min(costs.values()), f"{chosen.label}: {chosen.cost:.0f}; {costs}"
 
 
-@pytest.mark.parametrize("operation", ["reduce", "all_reduce"])
-@pytest.mark.parametrize(("length", "words"), [(4, 40), (24, 100)])
-def test_nor_wavelet_by_wavelet(operation: Operation, length: int, words: int) -> None:
-    def cost(schedule: LineSchedule) -> float:
-        return cycles(schedule, words)
-
-    chosen = cheapest_pattern(operation, length, 1, ADD, words=words, level_cycles=LEVEL, cost=cost)
-    assert chosen.cost <= min(cost(schedule) for schedule in fixed(operation, length, words)), chosen.label
-
-
 @given(
     operation=st.sampled_from(["reduce", "all_reduce"]),
     length=st.integers(1, 40),

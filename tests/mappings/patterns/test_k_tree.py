@@ -15,18 +15,20 @@ from wse_mappings.patterns.k_tree import group_count, k_tree, relays_of, root_of
 from wse_mappings.schedule import Arrival, LineSchedule
 
 LENGTHS = st.integers(1, 64)
+Segmented = tuple[int, tuple[tuple[int, int], ...]]
+Levelled = tuple[int, tuple[int, ...]]
 
 
 @st.composite
-def segmented(draw: st.DrawFn) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """Return a random line length, and the segments that the line is divided into."""
+def segmented(draw: st.DrawFn) -> Segmented:
+    """A line length and the segments that it is cut into."""
     length = draw(LENGTHS)
     return length, tuple(balanced_segments(length, draw(st.integers(1, length))))
 
 
 @st.composite
-def levelled(draw: st.DrawFn) -> tuple[int, tuple[int, ...]]:
-    """Return a random line length, and descending numbers of groups for one to four levels."""
+def levelled(draw: st.DrawFn) -> Levelled:
+    """A line length and group counts for one to four levels, each at most that before."""
     length = draw(LENGTHS)
     groups: list[int] = []
     for _ in range(draw(st.integers(0, 3))):
@@ -48,40 +50,37 @@ def stages(schedule: LineSchedule) -> int:
     return max(done.values(), default=0)
 
 
-@given(line=segmented())
-def test_reduce_brings_every_input_of_a_segment_to_its_root_once(line: tuple[int, tuple[tuple[int, int], ...]]) -> None:
+@given(
+    line=segmented(), groups=st.none() | st.lists(st.integers(1, 64), max_size=3).map(tuple), broadcast=st.booleans()
+)
+def test_every_input_of_a_segment_is_summed_once(
+    line: Segmented, groups: tuple[int, ...] | None, *, broadcast: bool
+) -> None:
+    """The sum is on the root, or on all PEs. A segment has no more groups than it has places for."""
     length, segments = line
-    held = contributions(k_tree(length, 1, Arrival.ADD, broadcast=False, segments=segments), length)
+    tree = k_tree(length, 1, Arrival.ADD, broadcast=broadcast, segments=segments, groups=groups)
+    held = contributions(tree, length)
     for start, count in segments:
         want = np.zeros(length, np.int64)
         want[start : start + count] = 1
-        np.testing.assert_array_equal(held[start + root_of(count)], want)
-
-
-@given(line=segmented())
-def test_all_reduce_brings_every_input_of_a_segment_to_all_its_pes_once(
-    line: tuple[int, tuple[tuple[int, int], ...]],
-) -> None:
-    length, segments = line
-    held = contributions(k_tree(length, 1, Arrival.ADD, broadcast=True, segments=segments), length)
-    for start, count in segments:
-        want = np.zeros((count, length), np.int64)
-        want[:, start : start + count] = 1
-        np.testing.assert_array_equal(held[start : start + count], want)
+        assert 0 <= root_of(count, groups) < count
+        of_segment = held[start : start + count] if broadcast else held[start + root_of(count, groups)]
+        assert (of_segment == want).all()
 
 
 @given(line=segmented(), broadcast=st.booleans())
-def test_messages_stay_in_their_segment(line: tuple[int, tuple[tuple[int, int], ...]], *, broadcast: bool) -> None:
+def test_messages_stay_in_their_segment(line: Segmented, *, broadcast: bool) -> None:
     length, segments = line
     segment_of = {pe: i for i, (start, count) in enumerate(segments) for pe in range(start, start + count)}
     tree = k_tree(length, 1, Arrival.ADD, broadcast=broadcast, segments=segments)
     assert all(segment_of[start] == segment_of[end] for start, end, _ in tree.messages.tolist())
 
 
-@given(length=LENGTHS)
-def test_without_segments_the_whole_line_is_one(length: int) -> None:
-    whole = k_tree(length, 3, Arrival.ADD, broadcast=True, segments=((0, length),))
-    plain = k_tree(length, 3, Arrival.ADD, broadcast=True)
+@given(line=levelled())
+def test_without_segments_the_whole_line_is_one(line: Levelled) -> None:
+    length, groups = line
+    whole = k_tree(length, 3, Arrival.ADD, broadcast=True, segments=((0, length),), groups=groups)
+    plain = k_tree(length, 3, Arrival.ADD, broadcast=True, groups=groups)
     np.testing.assert_array_equal(whole.messages, plain.messages)
     assert plain.variants.tolist() == [[0, 0, 0]]
 
@@ -102,28 +101,15 @@ def test_the_number_of_groups_is_the_best_of_all(length: int) -> None:
     assert chosen <= math.isqrt(length) + 1
 
 
-@given(length=st.integers(1, 300))
-def test_software_stages_are_those_of_the_formula(length: int) -> None:
-    groups = group_count(length)
-    assert stages(k_tree(length, 1, Arrival.ADD, broadcast=False)) == -(-length // groups) // 2 + groups // 2
-
-
 @given(line=levelled())
-def test_any_levels_bring_every_input_to_the_root_once_and_to_all_pes(line: tuple[int, tuple[int, ...]]) -> None:
+def test_relays_of_any_levels_are_those_on_the_longest_way(line: Levelled) -> None:
     length, groups = line
-    alone = contributions(k_tree(length, 1, Arrival.ADD, broadcast=False, groups=groups), length)
-    assert (alone[root_of(length, groups)] == 1).all()
-    assert (contributions(k_tree(length, 1, Arrival.ADD, broadcast=True, groups=groups), length) == 1).all()
+    for chosen in (groups, None):
+        assert stages(k_tree(length, 1, Arrival.ADD, broadcast=False, groups=chosen)) == relays_of(length, chosen)
 
 
 @given(line=levelled())
-def test_relays_of_any_levels_are_those_on_the_longest_way(line: tuple[int, tuple[int, ...]]) -> None:
-    length, groups = line
-    assert stages(k_tree(length, 1, Arrival.ADD, broadcast=False, groups=groups)) == relays_of(length, groups)
-
-
-@given(line=levelled())
-def test_every_pe_but_the_root_sends_to_the_next_place_of_its_level(line: tuple[int, tuple[int, ...]]) -> None:
+def test_every_pe_but_the_root_sends_to_the_next_place_of_its_level(line: Levelled) -> None:
     length, groups = line
     tree = k_tree(length, 1, Arrival.ADD, broadcast=False, groups=groups)
     assert sorted(tree.messages[:, 0].tolist()) == [pe for pe in range(length) if pe != root_of(length, groups)]
@@ -176,32 +162,6 @@ def test_each_level_takes_four_colours_and_the_broadcast_two() -> None:
 def test_a_line_without_places_for_the_groups_is_refused(groups: tuple[int, ...], told: str) -> None:
     with pytest.raises(ValueError, match=f"^{told}$"):
         k_tree(8, 1, Arrival.ADD, broadcast=True, groups=groups)
-
-
-@given(line=segmented(), groups=st.lists(st.integers(1, 9), max_size=3))
-def test_a_segment_takes_the_groups_that_it_has_places_for(
-    line: tuple[int, tuple[tuple[int, int], ...]], groups: list[int]
-) -> None:
-    length, segments = line
-    held = contributions(
-        k_tree(length, 1, Arrival.ADD, broadcast=True, segments=segments, groups=tuple(groups)), length
-    )
-    for start, count in segments:
-        want = np.zeros((count, length), np.int64)
-        want[:, start : start + count] = 1
-        np.testing.assert_array_equal(held[start : start + count], want)
-        assert 0 <= root_of(count, tuple(groups)) < count
-    with pytest.raises(ValueError, match="0 groups in level 1"):
-        k_tree(length, 1, Arrival.ADD, broadcast=True, segments=segments, groups=(0,))
-
-
-@given(length=LENGTHS)
-def test_every_pe_but_the_root_sends_its_sum_once(length: int) -> None:
-    senders = k_tree(length, 1, Arrival.ADD, broadcast=False).messages[:, 0].tolist()
-    inner = {start + count // 2 for start, count in balanced_segments(length, group_count(length))}
-    assert sorted(senders) == [pe for pe in range(length) if pe != root_of(length)]
-    assert all(
-        hop == 1
-        for hop, pe in zip(hops(k_tree(length, 1, Arrival.ADD, broadcast=False)), senders, strict=True)
-        if pe not in inner
-    )
+    if 0 in groups:
+        with pytest.raises(ValueError, match="0 groups in level 1"):
+            k_tree(8, 1, Arrival.ADD, broadcast=True, segments=((0, 3), (3, 5)), groups=groups)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from tests.mappings.replay import hops, replay
-from wse_mappings.mesh.ring import ring_place
 from wse_mappings.patterns.ring_reduce import ring_keep, ring_reduce
 from wse_mappings.patterns.ring_shift import ring_align, ring_shift
 from wse_mappings.schedule import LineSchedule
@@ -36,35 +35,6 @@ def aligned(a: Grid, b: Grid) -> tuple[Grid, Grid]:
     for turn in range(side // 2):
         a, b = along_rows(ring_align(side), a, turn), along_columns(ring_align(side), b, turn)
     return a, b
-
-
-def labels(side: int) -> Grid:
-    return [[(row, col) for col in range(side)] for row in range(side)]
-
-
-@pytest.mark.parametrize("side", SIDES)
-def test_alignment_brings_together_tiles_that_share_their_inner_index(side: int) -> None:
-    """PE (i, j) gets A(i, k) and B(k, j) with ring_place(k) = ring_place(i) + ring_place(j)."""
-    a, b = aligned(labels(side), labels(side))
-    for i in range(side):
-        for j in range(side):
-            (row, k), (k_of_b, col) = a[i][j], b[i][j]
-            assert (row, col, k) == (i, j, k_of_b)
-            assert ring_place(k, side) == (ring_place(i, side) + ring_place(j, side)) % side
-
-
-@pytest.mark.parametrize("side", SIDES)
-def test_every_inner_index_passes_every_pe_exactly_once(side: int) -> None:
-    a, b = aligned(labels(side), labels(side))
-    seen: Grid = [[[] for _ in range(side)] for _ in range(side)]
-    for _ in range(side):
-        for i in range(side):
-            for j in range(side):
-                assert (a[i][j][0], b[i][j][1]) == (i, j)
-                assert a[i][j][1] == b[i][j][0]
-                seen[i][j].append(a[i][j][1])
-        a, b = along_rows(ring_shift(side, side), a), along_columns(ring_shift(side, side), b)
-    assert all(sorted(seen[i][j]) == list(range(side)) for i in range(side) for j in range(side))
 
 
 @pytest.mark.parametrize("side", SIDES)

@@ -30,17 +30,6 @@ def test_diagonal_multicast_gives_line_i_the_words_of_its_pe_i(length: int) -> N
 
 
 @given(length=st.integers(1, 15))
-def test_diagonal_multicast_turns_a_split_over_columns_into_a_split_over_rows(length: int) -> None:
-    """First every row stores the whole vector, divided over columns.
-
-    Afterwards every column does, divided over rows.
-    """
-    grid = [replay(diagonal_multicast(length), list(range(length)), [None] * length, row) for row in range(length)]
-    for col in range(length):
-        assert [grid[row][col] for row in range(length)] == list(range(length))
-
-
-@given(length=st.integers(1, 15))
 def test_diagonal_stream_sends_from_the_diagonal_to_the_pe_of_the_round(length: int) -> None:
     schedule = diagonal_stream(length)
     for line in range(length):

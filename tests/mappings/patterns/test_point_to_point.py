@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from tests.mappings.replay import hops, replay
 from wse_mappings.patterns.point_to_point import Stream, corner_path, point_to_point
 
+Line = tuple[int, tuple[Stream, ...]]
+
 
 @st.composite
-def several(draw: st.DrawFn) -> tuple[int, tuple[Stream, ...]]:
-    """Return a random line length and streams on the line."""
+def several(draw: st.DrawFn) -> Line:
+    """A line length and streams on it."""
     length = draw(st.integers(2, 30))
     targets = draw(st.lists(st.integers(0, length - 1), unique=True, max_size=8))
     sources = [draw(st.integers(0, length - 1).filter(lambda pe, t=target: pe != t)) for target in targets]
@@ -22,7 +24,7 @@ def several(draw: st.DrawFn) -> tuple[int, tuple[Stream, ...]]:
 
 
 @given(line=several())
-def test_targets_hold_what_sources_held_and_nobody_else_changes(line: tuple[int, tuple[Stream, ...]]) -> None:
+def test_targets_hold_what_sources_held_and_nobody_else_changes(line: Line) -> None:
     length, streams = line
     schedule = point_to_point(length, 3, streams)
     after = replay(schedule, [("old", pe) for pe in range(length)], [("new", pe) for pe in range(length)], 2)
@@ -32,9 +34,7 @@ def test_targets_hold_what_sources_held_and_nobody_else_changes(line: tuple[int,
 
 
 @given(line=several())
-def test_streams_that_share_a_pe_have_different_colours_and_no_more_are_used(
-    line: tuple[int, tuple[Stream, ...]],
-) -> None:
+def test_streams_that_share_a_pe_have_different_colours_and_no_more_are_used(line: Line) -> None:
     length, streams = line
     schedule = point_to_point(length, 1, streams)
     assert schedule.message_colours is not None

@@ -1,0 +1,20 @@
+"""The traces over which the tables of steps, groups and folds are compared with a plain loop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tiers import slow_but
+
+from tests.inspect.runs import GOLDEN
+from tests.traces.conftest import write
+
+TRACES = slow_but(["story.h5", "story-two-wafers.h5", "written"], "story-two-wafers.h5", "written")
+
+
+@pytest.fixture(scope="module", params=TRACES)
+def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if request.param == "written":
+        return write(tmp_path_factory.mktemp("written") / "t.h5")
+    return GOLDEN / request.param

@@ -1,0 +1,45 @@
+"""Traces that the tests of inspect, export and page read, and short ways to ask about them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.models.helpers import write_model
+from wse.program.program import Program
+from wse.studies.compile.choose import compile_program
+from wse.studies.options.option import make_request
+from wse.studies.run.execute import execute
+from wse.studies.run.prepare import prepare
+from wse.studies.run.request import RunRequest
+from wse.tracing.export.files import write_export
+from wse.tracing.export.request import export_request
+from wse.tracing.query.request import InspectRequest, inspect_trace
+
+GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
+STORY, TWO_WAFERS = GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5"
+
+
+class TracedRun(NamedTuple):
+    """A run of the tiny model: its Program, its report and its trace."""
+
+    program: Program
+    report: dict[str, Any]
+    path: Path
+
+
+def traced_run(folder: Path, *, wavelets: bool = False, **options: Any) -> TracedRun:
+    """Run the tiny model with these options and write its trace."""
+    prepared = prepare(make_request(RunRequest, model=str(write_model(folder)), **options))
+    program, path = compile_program(prepared), folder / "run.h5"
+    return TracedRun(program, execute(prepared, program, trace=path, wavelets=wavelets).to_dict(), path)
+
+
+def inspect(trace: Path, **options: Any) -> dict[str, Any]:
+    """Return what ``wse inspect --json`` prints for a trace."""
+    return inspect_trace(InspectRequest(trace=trace, **options)).to_dict()
+
+
+def export(trace: Path, to: str, out: Path, **options: Any) -> Any:
+    """Write a trace in another format."""
+    return write_export(export_request(str(trace), to, str(out), **options), lambda *_: None)
