@@ -65,7 +65,7 @@ def test_answers_are_printed_one_after_another(wse: Wse, tiny: Path) -> None:
     out = wse("run", "--prompt", "Tim had a", "--prompt", "The dog", *FEW).out
     assert out.index("Prompt 1") < out.index("Tim had a") < out.index("Prompt 2") < out.index("The dog")
     assert "2 users" in out
-    assert "for each of 2 users" in " ".join(out.split())
+    assert "in each of 2 batch slots" in " ".join(out.split())
     out = wse("run", tiny, *each("--prompt-ids", IDS), "--logits", *FEW).out
     assert "5 tokens, and" in out
     assert "Logits after the prompt 3" in out

@@ -96,7 +96,7 @@ def test_all_machines_are_the_cheapest_first_and_of_the_fewest_replicas(of_many:
         assert row.tokens_per_s_per_user == pytest.approx(1 / (row.tpot_s or math.inf))
     best = of_many.rows[0]
     assert of_many.verdict[0].startswith(
-        f"8 + 8 tokens: 4 of 4 machines serve 400 users; the cheapest is {best.machine} ("
+        f"8 + 8 tokens: 4 of 4 machines serve 400 users; the cheapest per token is {best.machine} ("
     )
     assert f"{best.usd_per_million_tokens:.2f} USD (" in of_many.verdict[0]
 
@@ -279,7 +279,7 @@ def test_the_verdict_says_of_wafers_and_gpus_which_keep_the_limits() -> None:
     rows = [made_row(GPU, 0.02, goal), made_row(WAFER, 0.04, goal)]
     cost = usd(0.02, 0.0, 1)
     assert plan_verdict(rows, goal, [(8, 100)]) == (
-        "8 + 100 tokens: 1 of 2 machines serves 1 user within TPOT 30 ms; the cheapest is 1 gpu, s (50 tokens/s per "
+        "8 + 100 tokens: 1 of 2 machines serves 1 user within TPOT 30 ms; the cheapest per token is 1 gpu, s (50 tokens/s per "
         f"user, TTFT 20 ms, {cost:.2f} USD per million tokens, 1.00 USD/h).",
         "No wafers do so; the nearest is 1 wafer, s with TPOT 40 ms, 1.33 times the limit, for 1 user.",
     )
@@ -295,7 +295,7 @@ def test_the_verdict_says_whether_prices_decide(high: float, how: str) -> None:
     gpu = made_row(GPU, 0.01, goal, usd_per_hour=4, ends=(3, 5))
     _, sentence = plan_verdict([wafer, gpu], goal, [(8, 100)])
     assert sentence.startswith(
-        f"On GPUs a token costs 2.00 times as much as on wafers, {how}; the cheapest of them is 1 gpu, s ("
+        f"On GPUs a token costs 2.00 times as much as on wafers, {how}; the cheapest per token of them is 1 gpu, s ("
     )
 
 

@@ -37,7 +37,8 @@ class AssumptionResult(Result):
     def text(self) -> str:
         """The number with its unit, range, grade and source."""
         low, _, high = self.low_value_high
-        return f"{self.value:,g} {self.unit}, from {low:,g} to {high:,g}, grade {self.grade}: {self.source}"
+        span = "" if low == high else f", from {low:,g} to {high:,g}"
+        return f"{self.value:,g} {self.unit}{span}, grade {self.grade}: {self.source}"
 
     @property
     def low_value_high(self) -> tuple[float, float, float]:

@@ -87,7 +87,7 @@ def speed_sentence(serving: ServingResult) -> str:
         return f"One user gets {speed}."
     machines = "" if serving.replicas == 1 else f" on {serving.replicas:,} replicas"
     total = f"{count(serving.tokens_per_s)} tokens/s in total"
-    return f"{serving.users:,} concurrent users{machines} get {speed} each, {total}."
+    return f"{serving.users:,} concurrent users{machines} get {speed} each while they decode, {total}."
 
 
 def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:

@@ -56,7 +56,7 @@ def fullest_table(sram: SramResult, batch: int, *, width: int = WIDEST) -> Table
         batch: Users of a pass.
         width: Width of the terminal in characters.
     """
-    users = f" for each of {batch} users" if batch > 1 else ""
+    users = f" in each of {batch} batch slots" if batch > 1 else ""
     tokens = count(sram.kv_capacity_tokens)
     note = f"{percent(sram.fullest_pe_fraction)} in use; room for {tokens} tokens of KV cache{users}"
     return sram_table(sram.bytes_per_pe, title="SRAM of the fullest PE", note=note, width=width)

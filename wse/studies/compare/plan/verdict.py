@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -11,7 +12,7 @@ from wse.studies.compare.curve.tables import price
 from wse.studies.compare.machine import GPU, WAFER
 from wse.studies.compare.plan.result import PlannedRow
 
-BEST: Final = {LATENCY: "fastest", THROUGHPUT: "one with the most throughput", COST: "cheapest"}
+BEST: Final = {LATENCY: "fastest", THROUGHPUT: "one with the most throughput", COST: "cheapest per token"}
 """Description of the machine that comes first for each objective."""
 
 
@@ -48,7 +49,12 @@ def _sentences(lengths: tuple[int, int], rows: Sequence[PlannedRow], goal: Goal)
     wafers, gpus = ([row for row in rows if row.kind == kind] for kind in (WAFER, GPU))
     if wafers and gpus:
         yield from _wafers_or_gpus(wafers[0], gpus[0], goal)
-    elif not keeping:
+    if keeping and goal.users is not None and goal.objective == COST:
+        cheapest = min(keeping, key=_usd_per_hour)
+        if _usd_per_hour(cheapest) < _usd_per_hour(keeping[0]):
+            yield f"Per hour, {cheapest.machine} costs least for these users: {price(_usd_per_hour(cheapest))} USD/h."
+        yield from _cheapest_wafers_per_hour(cheapest, [row for row in wafers if row.keeps])
+    if not keeping and not (wafers and gpus):
         yield f"The nearest is {_near(rows[0], goal)}."
 
 
@@ -67,13 +73,31 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal) -> Iterato
         yield f"The {BEST[goal.objective]} of wafers is {_text(wafers)}, that of GPUs {_text(gpus)}."
         return
     low, high = sorted((wafers, gpus), key=_usd)
-    certain = (low.usd_per_million_tokens_high or 0.0) < (high.usd_per_million_tokens_low or 0.0)
-    remark = "at every price within the ranges" if certain else "at central prices; other prices may reverse the order"
+    if all(row.usd_per_million_tokens_low == row.usd_per_million_tokens_high for row in (low, high)):
+        remark = "at the given prices"
+    elif (low.usd_per_million_tokens_high or 0.0) < (high.usd_per_million_tokens_low or 0.0):
+        remark = "at every price within the ranges"
+    else:
+        remark = "at central prices; other prices may reverse the order"
     ratio = _ratio(_usd(high) / _usd(low))
     yield (
         f"On {names[high.kind]} a token costs {ratio} times as much as on {names[low.kind]}, {remark}; "
         f"the {BEST[COST]} of them is {_text(high)}."
     )
+
+
+def _cheapest_wafers_per_hour(cheapest: PlannedRow, wafers: Sequence[PlannedRow]) -> Iterator[str]:
+    """Yield a sentence on the wafers with the lowest price per hour, if other wafers are cheaper per token.
+
+    Args:
+        cheapest: Machine of any kind with the lowest price per hour.
+        wafers: Rows of wafers that meet the limits, cheapest per token first.
+    """
+    if not wafers:
+        return
+    lowest = min(wafers, key=_usd_per_hour)
+    if lowest is not cheapest and _usd_per_hour(lowest) < _usd_per_hour(wafers[0]):
+        yield f"Of the wafers, {lowest.machine} has the lowest price per hour: {price(_usd_per_hour(lowest))} USD/h."
 
 
 def _near(row: PlannedRow, goal: Goal) -> str:
@@ -115,6 +139,11 @@ def _text(row: PlannedRow) -> str:
     low, high = row.usd_per_million_tokens_low or 0.0, row.usd_per_million_tokens_high or 0.0
     cost = f"{ranged(_usd(row), low, high, price, ' USD')} per million tokens, {price(row.usd_per_hour or 0.0)} USD/h"
     return f"{row.machine} ({speed}TTFT {seconds(row.ttft_s)}, {cost})"
+
+
+def _usd_per_hour(row: PlannedRow) -> float:
+    """Return the price of a machine per hour; infinity if no price is known."""
+    return math.inf if row.usd_per_hour is None else row.usd_per_hour
 
 
 def _usd(row: PlannedRow) -> float:
