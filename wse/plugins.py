@@ -89,15 +89,15 @@ def with_plugins(group: str, bundled: Mapping[str, Thing], names: Callable[[Any]
     return objects
 
 
-def wrong_type(plugin: object, expected: str) -> TypeError:
+def wrong_type(plugin: object, expected_type: str) -> TypeError:
     """Return the error for an entry point's object that is not of the expected type.
 
     Args:
         plugin: The object.
-        expected: Full name of the type, such as ``wse.models.family.Family``, with more details if
-            they help.
+        expected_type: Full name of the type, such as ``wse.models.family.Family``, with more
+            details if they help.
     """
-    return TypeError(f"an object of type {type(plugin).__name__} is not a {expected}")
+    return TypeError(f"an object of type {type(plugin).__name__} is not a {expected_type}")
 
 
 def _load(point: EntryPoint) -> Any:

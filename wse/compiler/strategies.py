@@ -88,8 +88,8 @@ def _plugin_names(candidate: Any) -> tuple[str]:
     try:
         return _names(candidate)
     except AttributeError as error:
-        expected = f"wse_mappings.strategies.strategy.Strategy: it has no attribute {error.name!r}"
-        raise wrong_type(candidate, expected) from error
+        expected_type = f"wse_mappings.strategies.strategy.Strategy: it has no attribute {error.name!r}"
+        raise wrong_type(candidate, expected_type) from error
 
 
 def _names(candidate: Any) -> tuple[str]:

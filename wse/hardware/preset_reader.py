@@ -110,7 +110,7 @@ class PresetKind:
                 self.word,
                 name_or_path,
                 self.names(),
-                meant=self.aliases.get(name_or_path.casefold().replace("-", ""), ""),
+                suggested_name=self.aliases.get(name_or_path.casefold().replace("-", ""), ""),
             )
         texts, numbers = _read_preset(self, name)
         return PresetContent(dict(texts), dict(numbers))

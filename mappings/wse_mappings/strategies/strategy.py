@@ -240,14 +240,14 @@ class Strategy(Protocol):
             return False
         return demand.wafers > 1 or not (self.spans_wafers or self.experts_apart)
 
-    def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
+    def layouts(self, demand: Demand, other_strategies: Sequence[Strategy]) -> Iterable[Layout]:
         """Return the possible layouts for a demand, those with the fewest regions first.
 
         By default this is one region of the whole mesh.
 
         Args:
             demand: What must be placed.
-            others: All other strategies if the strategy ``tries_others``, else none.
+            other_strategies: All other strategies if the strategy ``tries_others``, else none.
         """
         return [Layout(self.name, 1, 1)]
 

@@ -99,10 +99,10 @@ def load_mapping(name_or_path: str | Path) -> Mapping:
             layer, or contain a layer twice.
         BadInput: A package or file defines a strategy that cannot be used.
     """
-    where = str(name_or_path)
-    if names_file_object(where) or not names_toml_file(where) or where in strategies():
-        return Mapping(strategy(where, where="--mapping").name)
-    path = Path(where)
+    place = str(name_or_path)
+    if names_file_object(place) or not names_toml_file(place) or place in strategies():
+        return Mapping(strategy(place, where="--mapping").name)
+    path = Path(place)
     if not path.name.isprintable():
         message = f"{path}: a trace keeps the name of its mapping file: give the file one of printable characters"
         raise BadMapping(message)

@@ -172,15 +172,15 @@ def read_settings(
     return _numbers(settings, WAFER, wafer), _numbers(settings, SOFTWARE, software)
 
 
-def replaced(values: Values, others: Mapping[str, float]) -> Values:
+def replaced(values: Values, other_values: Mapping[str, float]) -> Values:
     """Return a list of named numbers in which numbers are replaced by, or extended with, others.
 
     Args:
         values: (name, number) pairs.
-        others: New numbers by name. They replace numbers of the same name and follow the remaining
-            ones.
+        other_values: New numbers by name. They replace numbers of the same name and follow the
+            remaining ones.
     """
-    return (*((name, number) for name, number in values if name not in others), *others.items())
+    return (*((name, number) for name, number in values if name not in other_values), *other_values.items())
 
 
 def replaced_numbers(request: PlacementRequest) -> dict[str, float]:

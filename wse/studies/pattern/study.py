@@ -112,8 +112,8 @@ def compare_patterns(request: PatternRequest, on_progress: OnProgress = ignore) 
     patterns, setup = [named_pattern(name) for name in dict.fromkeys(names)], pattern_setup(request)
     grid = list(product(sorted(set(pes)), sorted(set(words)), patterns))
     cases: list[PatternCase] = []
-    for done, (length, count, pattern) in enumerate(grid):
-        on_progress(done, len(grid), f"{pattern.name} on {length} PEs")
+    for done_count, (length, count, pattern) in enumerate(grid):
+        on_progress(done_count, len(grid), f"{pattern.name} on {length} PEs")
         cases.append(evaluate_case(pattern, length, count, setup, wavelet=request.wavelet))
     on_progress(len(grid), len(grid), "")
     done_collectives = dict.fromkeys(case.collective for case in cases if case.collective is not None)

@@ -217,23 +217,23 @@ class ServeResult(Result):
             detail: Has no effect on this result.
             width: Columns of the terminal.
         """
-        served = self.served
+        served_result = self.served
         tables = [pair_table([("", self.verdict)], self.title)]
-        if served is not None:
-            tables += [waits_table(served), _served_table(self, served)]
+        if served_result is not None:
+            tables += [waits_table(served_result), _served_table(self, served_result)]
         return (*tables, _machine_table(self))
 
 
-def waits_table(served: ServedResult) -> Table:
+def waits_table(served_result: ServedResult) -> Table:
     """Return a table of waiting times, with a row for each type of time and for each tier."""
-    all_waits = served.all
+    all_waits = served_result.all
     rows: list[tuple[str, DistributionResult | None]] = [
         ("queue", all_waits.queueing),
         ("first token", all_waits.ttft),
         ("per token after it", all_waits.tpot),
-        ("gap between tokens", served.gaps),
+        ("gap between tokens", served_result.gaps),
     ]
-    for tier, waits in served.tiers.items():
+    for tier, waits in served_result.tiers.items():
         rows += [(f"{tier} tier: queue", waits.queueing), (f"{tier} tier: first token", waits.ttft)]
     columns = [Column(key="name"), *(number(key, key, seconds) for key in ("mean", "p50", "p90", "p99", "most"))]
     cells = [{"name": name} | waits.to_dict() for name, waits in rows if waits is not None]
@@ -242,28 +242,33 @@ def waits_table(served: ServedResult) -> Table:
     )
 
 
-def _served_table(result: ServeResult, served: ServedResult) -> Table:
+def _served_table(result: ServeResult, served_result: ServedResult) -> Table:
     """Return a table of throughput, use of the machine, energy and cost."""
-    use, slots = served.use, plural(served.use.most_users, "batch slot")
+    use, slots = served_result.use, plural(served_result.use.most_users, "batch slot")
     busy = f"{percent(use.busy)} of the time, the slowest stage {percent(use.slowest_stage)}"
     if use.prefill_busy is not None:
         busy += f"; the one that reads prompts {percent(use.prefill_busy)}"
     rows = [
-        ("tokens", f"{count(served.tokens_per_s)} a second, over {seconds(served.makespan_s)}"),
+        ("tokens", f"{count(served_result.tokens_per_s)} a second, over {seconds(served_result.makespan_s)}"),
         ("busy", busy),
         ("users", f"{count(use.users)} on average in {slots}; {percent(use.kv)} of the cache"),
     ]
     for name, amount, unit in (
-        ("energy", served.joules_per_token, "J a token"),
-        ("cost", served.usd_per_million_tokens, "USD per million tokens"),
+        ("energy", served_result.joules_per_token, "J a token"),
+        ("cost", served_result.usd_per_million_tokens, "USD per million tokens"),
     ):
         if amount is not None:
             rows.append((name, f"{_amount(amount)} {unit}"))
-    if served.usd_per_hour is not None:
-        rows.append(("price", f"{_amount(served.usd_per_hour)} USD/h in all: {printable(served.usd_per_hour.source)}"))
-    if served.tokens_per_pass is not None:
-        rows.insert(1, ("drafts", f"a pass brings a user {served.tokens_per_pass:.2f} tokens on average"))
-    goodput = served.goodput
+    if served_result.usd_per_hour is not None:
+        rows.append(
+            (
+                "price",
+                f"{_amount(served_result.usd_per_hour)} USD/h in all: {printable(served_result.usd_per_hour.source)}",
+            )
+        )
+    if served_result.tokens_per_pass is not None:
+        rows.insert(1, ("drafts", f"a pass brings a user {served_result.tokens_per_pass:.2f} tokens on average"))
+    goodput = served_result.goodput
     if goodput is not None:
         promised = [
             f"{name} within {seconds(limit)}"
@@ -272,11 +277,11 @@ def _served_table(result: ServeResult, served: ServedResult) -> Table:
         ]
         text = f"{percent(goodput.share)} of requests have their {' and '.join(promised)}"
         rows.insert(1, ("goodput", f"{text}: {count(goodput.requests_per_s)} requests/s"))
-    prefixes = served.prefix_cache
+    prefixes = served_result.prefix_cache
     if prefixes is not None:
         found = f"{count(prefixes.hits)} of {count(result.requests.count)} prompts found theirs"
         rows.append(("prefixes", f"{found}: {count(prefixes.saved_tokens)} tokens were not read again"))
-    little = served.little
+    little = served_result.little
     rows.append(
         ("Little's law", f"{count(little.in_system)} requests in the system; rate × time {count(little.by_law)}")
     )

@@ -44,8 +44,8 @@ class MeasurementKind:
 
 _SERVICES: Final = dict(zip(SERVICE_METHODS.values(), (("at launch", "2 rows"), ("later", FITTED_NONE)), strict=True))
 _KERNELS: Final = tuple(
-    (re.compile(pattern), name, fitted)
-    for pattern, name, fitted in (
+    (re.compile(pattern), name, fitted_rows)
+    for pattern, name, fitted_rows in (
         (r"^(all)?reduce$|^broadcast$", "reduces and broadcasts", FITTED_PART),
         (r"^MeshGEMV", "MeshGEMV", FITTED_PART),
         (r"^MeshGEMM \(column", "MeshGEMM by columns", FITTED_NONE),
@@ -74,14 +74,14 @@ def kind_of(m: Measurement, method: str) -> MeasurementKind:
         name = "mixtures of experts" if name is not None and _is_mixture(name) else "dense models"
         return MeasurementKind(name=name, where=GPUS, fitted=FITTED_PART)
     if method in _SERVICES:
-        when, fitted = _SERVICES[method]
-        return MeasurementKind(name=SERVICES, where=f"{generation} {when}", fitted=fitted)
+        when, fitted_rows = _SERVICES[method]
+        return MeasurementKind(name=SERVICES, where=f"{generation} {when}", fitted=fitted_rows)
     if m.table == "public":  # rates of the research decode, as its users report them
         return MeasurementKind(name="decode of 8B and 72B", where=f"{generation} silicon", fitted="6 rows")
     place = "simulator" if re.search("simulat", m.platform, re.IGNORECASE) else "silicon"
-    for pattern, name, fitted in _KERNELS:
+    for pattern, name, fitted_rows in _KERNELS:
         if pattern.search(m.kernel):
-            return MeasurementKind(name=name, where=f"{generation} {place}".strip(), fitted=fitted)
+            return MeasurementKind(name=name, where=f"{generation} {place}".strip(), fitted=fitted_rows)
     return MeasurementKind(name=m.kernel)
 
 

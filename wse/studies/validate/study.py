@@ -72,23 +72,23 @@ def check_listed(choice: str) -> Listed:
     Raises:
         UnknownName: It is not one of LISTED.
     """
-    listed: Listed | None = next((listing for listing in LISTED if listing == choice), None)
-    if listed is None:
+    listed_rows: Listed | None = next((listing for listing in LISTED if listing == choice), None)
+    if listed_rows is None:
         raise UnknownName("choice", choice, LISTED, where="--rows")
-    return listed
+    return listed_rows
 
 
-def print_validation(validation: Validation, stream: TextIO, listed: Listed) -> None:
+def print_validation(validation: Validation, stream: TextIO, listed_rows: Listed) -> None:
     """Print the tables of a validation.
 
     Args:
         validation: The result.
         stream: Where to print.
-        listed: Which rows to list one by one: ``predicted``, ``all`` or ``none``.
+        listed_rows: Which rows to list one by one: ``predicted``, ``all`` or ``none``.
     """
     console = console_on(stream)
     rows, summary, capacity = validation.rows, validation.summary, validation.capacity
-    print_tables(console, validation_tables(rows, summary, capacity, listed, console.width))
+    print_tables(console, validation_tables(rows, summary, capacity, listed_rows, console.width))
 
 
 def validation_of(rows: Sequence[ComparedRow]) -> Validation:

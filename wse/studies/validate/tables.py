@@ -35,7 +35,7 @@ def validation_tables(
     rows: Sequence[ValidationRow],
     summary: ValidationSummary,
     capacity: Sequence[ModelCapacity] | None,
-    listed: Listed,
+    listed_rows: Listed,
     width: int,
 ) -> tuple[Table, ...]:
     """Return the tables of files, errors by kind, listed rows, reasons, GPUs and capacity.
@@ -46,12 +46,12 @@ def validation_tables(
         rows: All measurements with their predictions.
         summary: Summary of the errors.
         capacity: Number of wafers of each model, or None.
-        listed: Which rows to list one by one.
+        listed_rows: Which rows to list one by one.
         width: Width of the output in characters.
     """
     groups: dict[tuple[str, str], list[ValidationRow]] = {}
     for row in rows:
-        if listed == "all" or (listed == "predicted" and row.reason is None):
+        if listed_rows == "all" or (listed_rows == "predicted" and row.reason is None):
             source = row.input.get("source") or row.input.get("source_url") or ""
             groups.setdefault((row.file, source), []).append(row)
     tables = [_files_table(rows), _kinds_table(summary)]
@@ -59,15 +59,17 @@ def validation_tables(
         tables += _group_tables(group, source, Path(file).name, width)
     if summary.reasons:
         tables.append(_reasons_table(summary.reasons))
-    if listed != "none":
+    if listed_rows != "none":
         tables.append(_errors_table(summary, width))
     if summary.gpus:
-        by_stack = summary.gpus if listed != "none" else [group for group in summary.gpus if " on " not in group.group]
+        by_stack = (
+            summary.gpus if listed_rows != "none" else [group for group in summary.gpus if " on " not in group.group]
+        )
         tables.append(_gpus_table(by_stack))
     if capacity:
         tables.append(_capacity_table(capacity))
     rows_hint = ["--rows all: the others too"] if summary.reasons else []
-    hints = ["--rows predicted: row by row, and errors by source"] if listed != "predicted" else rows_hint
+    hints = ["--rows predicted: row by row, and errors by source"] if listed_rows != "predicted" else rows_hint
     return (*tables, pair_table([("", ""), ("more", "; ".join([*hints, "--json: everything"]))]))
 
 
