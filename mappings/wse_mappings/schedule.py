@@ -114,11 +114,11 @@ class LineSchedule:
         cuts = np.arange(self.parts + 1) * words // self.parts
         return np.stack([cuts[part], cuts[part + 1]])
 
-    def of_line(self, line: int, round_: int = 0) -> I32:
+    def line_messages(self, line: int, round_: int = 0) -> I32:
         """Return the messages ``[m, 3]`` that one line executes in one round."""
-        return self.of_variant(int(self.variants[round_ % len(self.variants), line]))[0]
+        return self.variant_messages(int(self.variants[round_ % len(self.variants), line]))[0]
 
-    def of_variant(self, variant: int) -> tuple[I32, I32 | None, I32 | None]:
+    def variant_messages(self, variant: int) -> tuple[I32, I32 | None, I32 | None]:
         """Return the messages ``[m, 3]`` of a variant, with their colours and parts, if any."""
         span = slice(int(self.first[variant]), int(self.first[variant + 1]))
         return (

@@ -51,12 +51,12 @@ def strategy(name: str, *, where: str = "") -> Strategy:
 def _file_strategy(strategy_name: str) -> Strategy:
     """Return the strategy of a user's file, the same object as long as the file does not change."""
     definition = object_of_file(strategy_name)
-    if _own.get(strategy_name, (None, None))[0] is not definition:
-        _own[strategy_name] = definition, own_strategy(strategy_name, definition, _names)
-    return _own[strategy_name][1]
+    if _strategies_of_files.get(strategy_name, (None, None))[0] is not definition:
+        _strategies_of_files[strategy_name] = definition, own_strategy(strategy_name, definition, _names)
+    return _strategies_of_files[strategy_name][1]
 
 
-_own: Final[dict[str, tuple[Any, Strategy]]] = {}
+_strategies_of_files: Final[dict[str, tuple[Any, Strategy]]] = {}
 """For each ``FILE.py:NAME``, the object in the user's file and the strategy created from it."""
 
 

@@ -145,7 +145,7 @@ class Layout(NamedTuple):
     block_parts: int = 0
 
     @property
-    def of_bands(self) -> Layout:
+    def without_sizes(self) -> Layout:
         """The layout without the sizes of its regions."""
         return Layout(self.mapping, self.bands, self.per_band, block_parts=self.block_parts)
 

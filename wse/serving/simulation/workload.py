@@ -54,7 +54,7 @@ class Workload:
         return len(self.arrival_s)
 
     @staticmethod
-    def joined(parts: Sequence[Workload]) -> Workload:
+    def concatenated(parts: Sequence[Workload]) -> Workload:
         """Return one workload with the requests of several workloads, one after another."""
         columns: dict[str, Any] = {n: np.concatenate([getattr(part, n) for part in parts]) for n in _PER_REQUEST}
         return Workload(**columns)

@@ -188,7 +188,7 @@ def check_pattern(pattern: NamedPattern, length: int, words: int, wafer: WaferSp
         raise BadInput(message) from error
     outcome = outcome_of(schedule)
     if outcome.collective is not None and len(schedule.messages) <= MAX_MESSAGES:
-        messages, colours, part = schedule.of_variant(int(schedule.variants[0, 0]))
+        messages, colours, part = schedule.variant_messages(int(schedule.variants[0, 0]))
         plan = plan_line(messages, colours, part, store_and_forward=schedule.store_and_forward)
         fault = _colour_fault(schedule, plan, wafer) or find_stall(plan)
         outcome = PatternOutcome(fault=fault) if fault else outcome

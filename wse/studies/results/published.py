@@ -94,7 +94,7 @@ class EstimatedSpeed:
             and point.weight_bits in (None, weight_bits(self.dtype))
         )
 
-    def beside(self, point: PublicPoint) -> PublishedSpeed:
+    def compared_with(self, point: PublicPoint) -> PublishedSpeed:
         """Return the published speed with the ratio of the estimate to it.
 
         The estimate with drafts is used unless the published speed is without drafts.
@@ -125,7 +125,7 @@ def published_speeds(spec: ModelSpec, estimated: EstimatedSpeed) -> tuple[Publis
     groups = {word: [p for p in comparable if p.drafts == word] for word in ("no", "yes", "unknown")}
     reported_groups = [group for group in (groups["no"], groups["yes"] or groups["unknown"]) if group]
     fastest_points = (max(group, key=lambda point: point.tokens_per_s_per_user) for group in reported_groups)
-    return tuple(estimated.beside(point) for point in fastest_points) or None
+    return tuple(estimated.compared_with(point) for point in fastest_points) or None
 
 
 def published_table(speeds: Sequence[PublishedSpeed]) -> Table:

@@ -36,7 +36,7 @@ class BlockArrays:
     at: I64
     alternating: I64
 
-    def of_run(self, run: BlockRun, elements: I64) -> dict[str, Any]:
+    def arrays_of_run(self, run: BlockRun, elements: I64) -> dict[str, Any]:
         """Return the arrays of one run of the block.
 
         Args:
