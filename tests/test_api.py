@@ -195,7 +195,7 @@ def test_a_trace_is_read() -> None:
             marks=pytest.mark.slow,
         ),
         pytest.param(
-            "import wse; wse.run(mesh='14x14', dtype='float32', schedule='released', new_tokens=2, trace=None)",
+            "import wse; wse.run(mesh='14x14', dtype='float32', schedule='baseline', new_tokens=2, trace=None)",
             ("matplotlib", "wse.backends.wavelet", "ray"),
             marks=pytest.mark.slow,
         ),

@@ -67,7 +67,7 @@ def forms() -> list[str]:
             sums = [f"{form(grouping=grouping):,.0f}" for grouping in Grouping]
             off = f"{100 * (published - fast) / fast:+.1f} %"
             rows.append([name, str(length), str(words), f"{published:,.0f}", *sums, f"{fast:,.0f}", off])
-    head = ("algorithm", "PEs", "words", "published", "additive", "overlapped", "fast model", "published against it")
+    head = ("algorithm", "PEs", "words", "published", "additive", "overlapped", "fast model", "error of published")
     return markdown_table(head, rows)
 
 
@@ -86,7 +86,7 @@ def distances() -> list[str]:
         rows.append(
             [str(length), str(words), *(f"{value:.2f}" for value in row), f"{best.label}: {best.cost:,.0f} cycles"]
         )
-    return markdown_table(("PEs", "words", *INTO_THE_END, "k_tree, 2 levels", "auto", "which is"), rows)
+    return markdown_table(("PEs", "words", *INTO_THE_END, "k_tree, 2 levels", "auto", "pattern of auto"), rows)
 
 
 def tables() -> str:

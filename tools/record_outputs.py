@@ -41,7 +41,7 @@ def commands() -> Iterator[str]:
     for dtype in ("float16", "fp8", "int4"):
         for name in ("llama-3-8b", "gpt-oss-120b", "deepseek-v3"):
             yield f"estimate {name} --dtype {dtype}"
-    yield "estimate llama-3.1-70b --schedule released"
+    yield "estimate llama-3.1-70b --schedule baseline"
     yield "estimate llama-3.1-70b --wafers 4 --draft typical"
     yield f"estimate llama-3.1-70b --wafers 8 --users 4 {LONG}"
     yield "estimate llama-3-8b --objective throughput"
@@ -51,7 +51,7 @@ def commands() -> Iterator[str]:
     yield "estimate llama-3.1-70b --gpu h200 --gpus 8 --draft typical"
     for mapping in MAPPINGS:
         wafers = "--wafers 2" if mapping == "tensor" else "--wafers 1"
-        for schedule in ("fused", "released"):
+        for schedule in ("optimized", "baseline"):
             yield f"run story --mesh 24x24 --new-tokens 4 --mapping {mapping} {wafers} --schedule {schedule}"
     yield "run story"
     yield "run story --mesh 16x16 --wafers 2 --new-tokens 4"

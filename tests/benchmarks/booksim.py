@@ -140,11 +140,11 @@ def pairs(program: Path, sides: Sequence[int], repeats: int) -> Iterator[Pair]:
 
 def section(found: Sequence[Pair]) -> Iterator[str]:
     """The lines of a section for docs/performance.md."""
-    yield from ("## The wavelet reference and BookSim2", "")
-    yield "The table shows the hops of words over links that are simulated per second on one core, for the same"
-    yield "traffic (`python tests/benchmarks/booksim.py`). BookSim2 allocates virtual channels during the"
-    yield "simulation. The wavelet reference has static colours, which is an easier problem. The ratio therefore"
-    yield "compares tools and not algorithms."
+    yield from ("## Wavelets beside BookSim2", "")
+    yield "`python tests/benchmarks/booksim.py` simulates the same traffic with the cycle-by-cycle wavelet reference"
+    yield "and with BookSim2, a simulator of networks on chips. Rates are hops of words over links per second on one"
+    yield "core. BookSim2 allocates virtual channels during the simulation, while the colours of the wavelet reference"
+    yield "are fixed before. This is an easier problem, so the ratio compares tools and not algorithms."
     yield from ("", "| traffic | mesh | wavelet reference | BookSim2 | ratio |", "|---|---|---:|---:|---:|")
     for one in found:
         ours, theirs = f"{one.wavelets / 1e6:.1f} M", f"{one.booksim / 1e6:.2f} M"

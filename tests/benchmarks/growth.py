@@ -50,11 +50,11 @@ SERIES: Final[dict[str, tuple[int, ...]]] = {
     "wafers": (1, 2, 4),
 }
 MEANINGS: Final = {
-    "side": ("PEs on a side", "with 2, the time is proportional to the number of PEs"),
-    "layers": ("layers", "with 1, the time is proportional to the layers"),
-    "context": ("tokens in the cache", "with 0, the time does not depend on the cache"),
-    "users": ("users", "for one token of each user; with 1, the time is proportional to the users"),
-    "wafers": ("wafers", "a token passes through one wafer after another; with 0, the time does not depend on them"),
+    "side": ("PEs on a side", "2 would be time in proportion to the number of PEs, which is the square of the side"),
+    "layers": ("layers", "1 would be time in proportion to the layers"),
+    "context": ("tokens in the cache", "0 would be time that does not depend on the cache"),
+    "users": ("users", "1 would be time in proportion to the users; a pass decodes one token of each user"),
+    "wafers": ("wafers", "0 would be time that does not depend on the number of wafers, which work one after another"),
 }
 
 
@@ -112,7 +112,7 @@ def _engine(numbers: dict[str, int], folder: Path) -> Any:
         software="tuned",
         dtype="float16",
         new_tokens=64,
-        schedule="released",
+        schedule="baseline",
         trace=None,
     )
     return prefilled_engine(request)[0]
@@ -120,23 +120,25 @@ def _engine(numbers: dict[str, int], folder: Path) -> Any:
 
 def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
     """The lines of the page."""
-    sizes = f"{MODEL['hidden_size']} hidden features and {MODEL['intermediate_size']} of a feed-forward block"
-    base = ", ".join(f"{MEANINGS[name][0]} {value}" for name, value in BASE.items())
+    hidden, inner = MODEL["hidden_size"], MODEL["intermediate_size"]
+    base = ", ".join(f"{MEANINGS[name][0]}: {value}" for name, value in BASE.items())
     yield from ("# How the emulation's time grows", "")
-    yield "Read this page to estimate how long a larger emulation takes: more PEs, layers, users or wafers."
-    yield "`python tests/benchmarks/growth.py --output docs/performance.md` writes it. All times were measured on"
-    yield "one machine:"
+    yield "Read this page to estimate how long `wse run` takes for a larger mesh, model or machine. All times are"
+    yield "those of the computer that emulates the wafer, not of the wafer itself."
+    yield from ("", "`python tests/benchmarks/growth.py --output docs/performance.md` measured them on:")
     yield from ("", *(f"- {line}" for line in machine(read_bytes_per_s)), "")
-    yield f"The model is a Llama with {sizes}, and random weights in float16."
-    yield f"One number at a time is changed. The others have these values: {base}."
-    yield f"Each time is that of one token: the median of {len(series[0].s)} rounds with its middle half. In a round"
-    yield "every engine generates one token. The exponent is the slope of the logarithm of the time over the"
-    yield "logarithm of the number, also as a median with its middle half."
+    yield f"Each table changes one number of a small Llama ({hidden} hidden features, {inner} features in the"
+    yield "feed-forward block, random weights in float16). The other numbers stay as here:"
+    yield from ("", base + ".", "")
+    yield f"- The time is that of one generated token: the median of {len(series[0].s)} rounds. The middle half is the"
+    yield "  range from the first to the third quartile of the rounds."
+    yield "- The exponent is the slope of time over the number that changes, both as logarithms. The range after it"
+    yield "  is again the middle half of the rounds."
     for growth in series:
         title, meaning = MEANINGS[growth.name]
         low, exponent, high = np.percentile(growth.exponents, (25, 50, 75))
         yield from ("", f"## {title}", "", f"Exponent **{exponent:.2f}** ({low:.2f} to {high:.2f}): {meaning}.", "")
-        yield from (f"| {title} | ms per token | middle half | relative to the first |", "|---:|---:|---:|---:|")
+        yield from (f"| {title} | ms per token | middle half | relative to the first row |", "|---:|---:|---:|---:|")
         first = float(np.median(growth.s[:, 0]))
         for column, value in enumerate(growth.values):
             few, median, many = 1e3 * np.percentile(growth.s[:, column], (25, 50, 75))

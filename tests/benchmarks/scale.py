@@ -46,7 +46,7 @@ SMALL: Final = {
     "mapping": "region",
     "wafer": "wse2",
     "software": "tuned",
-    "schedule": "released",
+    "schedule": "baseline",
     "wafers": 2,
     "prompt_ids": tuple(tuple(range(5, 13)) for _ in range(STREAMS)),
     "verify_tokens": 1,
@@ -138,7 +138,7 @@ def _decoded(config: dict[str, Any], rounds: int) -> Figures:
             weights="random:1",
             prompt_ids=PROMPT[:4],
             new_tokens=rounds + 2,
-            schedule="released",
+            schedule="baseline",
             trace=None,
         )
         prepared = prepare(request, to_run=True)

@@ -31,7 +31,7 @@ OTHERS = (
     "wafer.wafer_link_bytes_per_s=8e9,16e9,32e9,50e9,64e9,75e9,100e9,125e9,140e9,150e9",
 )
 FEWER = ("batch=1,2,4,8,16", "wafer.wafer_link_latency_s=5e-7,2e-5")
-FEWEST = ["mesh=16x16,18x18", "prompt_len=16", "new_tokens=16", "schedule=released"]
+FEWEST = ["mesh=16x16,18x18", "prompt_len=16", "new_tokens=16", "schedule=baseline"]
 
 
 @dataclass(frozen=True)

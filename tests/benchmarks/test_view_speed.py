@@ -37,7 +37,7 @@ def test_a_page_of_full_wafers_can_be_used_soon(
     say: Say,
 ) -> None:
     trace = tmp_path / "estimate.h5"
-    options += by_size(small=["--schedule", "released"], full=[])
+    options += by_size(small=["--schedule", "baseline"], full=[])
     assert main(["estimate", model, *options, "--trace", str(trace)]) == 0
     times = []
     for _ in range(by_size(small=1, full=5)):

@@ -66,10 +66,12 @@ def links_per_s(side: int) -> float:
 def section(found: Sequence[Rates]) -> Iterator[str]:
     """The lines of a section for docs/performance.md."""
     yield from ("## How the timing models grow", "")
-    yield "For the wavelet reference, the rate is the number of words over links per second; for the fast model, the"
-    yield "number of links (including ramps) whose words it counts per second. Both are for one core, as the median"
-    yield "with its middle half (`python -m tests.benchmarks.timing_growth`). The exponent describes how the rate"
-    yield "depends on the number of PEs: 0 means that a link takes the same time on every mesh."
+    yield "`python -m tests.benchmarks.timing_growth` measures the speed of both timing models on one core. The rate is"
+    yield "the median of several rounds, with the middle half of them:"
+    yield from ("", "- wavelet reference: hops of words over links per second")
+    yield "- fast model: links and ramps per second whose words are counted"
+    yield from ("", "The exponent says how the rate changes with the number of PEs. It is 0 if a link costs the same")
+    yield "time on every mesh, and negative if larger meshes are slower."
     yield from ("", "| model | mesh | rate | middle half | exponent |", "|---|---|---:|---:|---:|")
     for rates in found:
         slopes = np.quantile(rates.exponents(), (0.25, 0.5, 0.75))

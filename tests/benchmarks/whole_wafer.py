@@ -188,18 +188,22 @@ def pes_of(system: dict[str, Any]) -> int:
 
 def section(found: WholeWafer) -> Iterator[str]:
     """The lines of a section for docs/performance.md."""
-    yield from ("## A whole wafer", "", f"`{found.command}`", "")
+    yield from ("## A whole wafer", "")
+    yield "This command emulates a model with random weights on every PE of a whole wafer. Its values are compared"
+    yield "with those of plain numpy in float64. Errors are root mean squares, relative to those of what the layer"
+    yield "adds to its input, or of the logits."
+    yield from ("", f"`{found.command}`", "")
     yield from ("| | |", "|---|---:|")
-    yield f"| PEs, each with its tiles, cache and buffers | {found.pes:,} |"
+    yield f"| number of PEs, each with its own SRAM | {found.pes:,} |"
     yield f"| peak memory of the process | {found.peak_bytes / 1e9:.1f} GB |"
-    yield f"| the whole command, of {found.passes} passes over all weights | {found.wall_s:.0f} s |"
-    yield f"| a pass, which is a token of the prompt or one that is generated | {found.pass_s:.2f} s |"
-    yield f"| memory read by all cores, measured after the run | {found.read_bytes_per_s / 1e9:.1f} GB/s |"
-    yield f"| time to read all weights at that rate, divided by the time of a pass | {found.bound_fraction:.2f} |"
-    yield f"| load of the {os.cpu_count()} cores meanwhile, including this program | {found.load:.1f} |"
+    yield f"| time of the command, which makes {found.passes} passes over all weights | {found.wall_s:.0f} s |"
+    yield f"| time of a pass (one prompt token or one generated token) | {found.pass_s:.2f} s |"
+    yield f"| memory bandwidth of all cores, measured after the run | {found.read_bytes_per_s / 1e9:.1f} GB/s |"
+    yield f"| time to read all weights at this bandwidth, relative to a pass | {found.bound_fraction:.2f} |"
+    yield f"| load of the {os.cpu_count()} cores during the run, this command included | {found.load:.1f} |"
     for name, error in found.errors.items():
-        yield f"| error of {name} against plain numpy in float64 (root mean square, relative) | {error:.1e} |"
-    yield f"| every token is the most likely one by plain numpy | {'yes' if found.likeliest else 'no'} |"
+        yield f"| error of {name} | {error:.1e} |"
+    yield f"| each generated token is the most likely one by numpy | {'yes' if found.likeliest else 'no'} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -36,11 +36,14 @@ OPTIONS: list[tuple[list[str], list[str]]] = [
     (["--wafer", "none.toml"], ["none.toml", "does not exist"]),
     (["--mapping", "regin"], ["'regin'", "did you mean 'region'?"]),
     (["--mapping", "none.toml"], ["none.toml", "does not exist", "TOML file"]),
-    (["--experts", "spred"], ["'spred'", "did you mean 'spread'?"]),
-    (["--experts", "0"], ["unknown placement of experts '0'", "known: a number of groups, auto, few, own, spread"]),
-    (["--experts", "own"], ["--experts own", "has no experts; leave it out"]),
+    (["--experts", "distribted"], ["'distribted'", "did you mean 'distributed'?"]),
+    (
+        ["--experts", "0"],
+        ["unknown placement of experts '0'", "known: a number of groups, auto, dedicated, distributed, grouped"],
+    ),
+    (["--experts", "dedicated"], ["--experts dedicated", "has no experts; leave it out"]),
     (["--wafer", "cs-3"], ["'cs-3'", "did you mean 'wse3'?"]),
-    (["--schedule", "released,early-shift"], ["released cannot be combined with rewrites", "give it alone"]),
+    (["--schedule", "baseline,early-shift"], ["baseline cannot be combined with rewrites", "give it alone"]),
     (
         ["--set", "clock=x2"],
         ["unknown setting 'clock'", "did you mean 'wafer.clock_hz'?", "software.… (12)"],

@@ -86,7 +86,7 @@ def test_a_run_stops_at_any_of_them(wse: Wse, talker: Path) -> None:
         "--mesh",
         "3x3",
         "--schedule",
-        "released",
+        "baseline",
     )
     told = json.loads(wse(*options).out)
     assert told["prompt_tokens"] == 10

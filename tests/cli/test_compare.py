@@ -18,7 +18,7 @@ from tests.models.helpers import write_config, write_model
 from wse.studies.compare.plan.result import COLUMNS as PLANNED_COLUMNS
 from wse.tracing.query.two_traces.comparison_row import COLUMNS
 
-SMALL = ("--mesh", "6x5", "--prompt-len", "5", "--new-tokens", "9", "--schedule", "released")
+SMALL = ("--mesh", "6x5", "--prompt-len", "5", "--new-tokens", "9", "--schedule", "baseline")
 HOSTILE = "<script>alert(1)<&script> $\\frac{"
 """A name that would be a tag in a page and mathematics in a plot."""
 GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
@@ -117,7 +117,7 @@ def test_what_is_printed_fits_the_terminal_and_says_what_limits(wse: Wse, tiny: 
     assert {int(row) for row in re.findall(r"^ +(\d+) +(?:region|pipeline) ", outcome.out, re.MULTILINE)} == {1, 2}
     assert "region on 3, pipeline on 3" in outcome.out
     detail = wse("compare", tiny, *SMALL, "--wafers", "1,2,3", "--mapping", "region,pipeline", "--detail").out
-    tables, _, limits = detail.partition("\nSpeed")[2].partition("\nWhat limits")
+    tables, _, limits = detail.partition("\nSpeed")[2].partition("\nLimits")
     assert len(re.findall(r"^ +[12] +.*(?:region|pipeline) ", tables, re.MULTILINE)) == 3 * 12
     assert " of a token's cycles are " in " ".join(limits.split())
 
@@ -126,7 +126,7 @@ def test_a_question_with_its_verdict(wse: Wse, tiny: Path, empty: Path) -> None:
     outcome = wse("compare", tiny, *SMALL, "--question", "sram-or-streaming", "--html", "c.html")
     assert outcome.code == 0, outcome.err
     verdict = " ".join(outcome.out.partition("\n  ")[2].partition(" streamed")[0].split())
-    assert verdict.startswith("Weights held in SRAM on 1 wafer (region) give one user ")
+    assert verdict.startswith("Weights in SRAM on 1 wafer (region) give one user ")
     assert verdict in " ".join(Page((empty / "c.html").read_text(encoding="utf-8")).text.split())
 
 
@@ -144,8 +144,8 @@ def test_two_traces(wse: Wse, empty: Path) -> None:
 
 REFUSED: list[tuple[list[str], list[str]]] = [
     (["MODEL", "--mapping", "region,regin"], ["--mapping", "'regin'", "did you mean 'region'?"]),
-    (["MODEL", "--mapping", "region,"], ["--mapping 'region,'", "commas between"]),
-    (["MODEL", "--wafers", "1,auto"], ["--wafers '1,auto'", "auto stands alone"]),
+    (["MODEL", "--mapping", "region,"], ["--mapping 'region,'", "separated by commas"]),
+    (["MODEL", "--wafers", "1,auto"], ["--wafers '1,auto'", "auto cannot be in a list"]),
     (["MODEL", "--wafers", "1,-2"], ["--wafers -2", "at least 1"]),
     (["MODEL", "--wafers", "1,2x"], ["--wafers '2x'", "whole number"]),
     (["MODEL", "--wafers", "1001"], ["--wafers 1001", "at most 1,000"]),
@@ -219,7 +219,7 @@ def test_rows_that_keep_targets_as_markdown(wse: Wse, empty: Path) -> None:
 
 
 def test_detail_of_machines_for_users_has_a_row_for_each_mapping_and_their_room(wse: Wse) -> None:
-    command = ("compare", "story", "--mesh", "16x16", "--wafers", "2", "--schedule", "released", "--users", "8")
+    command = ("compare", "story", "--mesh", "16x16", "--wafers", "2", "--schedule", "baseline", "--users", "8")
     command += ("--prompt-len", "8", "--new-tokens", "8")
     (best,) = json.loads(wse(*command, "--json").out)["rows"]
     rows = json.loads(wse(*command, "--detail", "--json").out)["rows"]

@@ -24,7 +24,7 @@ from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request, replace_options
 
 LENGTHS = ("--prompt-len", "64", "--new-tokens", "64")
-SMALL = ("story", "--mesh", "24x24", *LENGTHS, "--mapping", "bands", "--schedule", "released", "--wafers", "1")
+SMALL = ("story", "--mesh", "24x24", *LENGTHS, "--mapping", "bands", "--schedule", "baseline", "--wafers", "1")
 H100 = ("--gpu", "h100", "--gpus", "1", "--stack", "vllm")
 
 
@@ -117,7 +117,7 @@ def test_the_verdict_comes_first(wse: Wse) -> None:
         (("--gpu", "h10"), ("h10", "h100")),
         (("--gpu", "h100", "--gpus", "16"), ("--gpus 16", "8 h100 are linked")),
         (("--gpu", "h100", "--stack", "vlm"), ("vlm", "vllm")),
-        (("--gpu", "h100", "--question", "one-wafer-or-many"), ("--question", "leave out --gpu")),
+        (("--gpu", "h100", "--question", "one-wafer-or-many"), ("--question", "leave out --question or --gpu")),
         (("--gpu", "h100", "--parallelism", "experts"), ("--parallelism experts", "no experts")),
         (("--gpu", "h100", "--plain-speed", "0"), ("--plain-speed 0", "from 0.1 to 1,000,000")),
         (("--gpu", "h100", "--plain-speed", "nan"), ("--plain-speed", "nan")),
@@ -162,7 +162,7 @@ def test_a_number_of_gpus_without_room_for_a_user_is_passed_over() -> None:
 @pytest.mark.slow
 def test_from_python() -> None:
     lengths = {"mesh": "24x24", "prompt_len": 64, "new_tokens": 64, "wafers": [1]}
-    lengths |= {"mapping": ["bands"], "schedule": "released"}
+    lengths |= {"mapping": ["bands"], "schedule": "baseline"}
     result = api.compare("story", gpu=["h100"], gpus=1, stack="trtllm", **lengths)
     assert isinstance(result, CurveResult)
     assert result.rows[-1].software == "trtllm"

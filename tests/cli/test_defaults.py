@@ -38,7 +38,7 @@ def test_the_defaults_are_those_that_pages_state() -> None:
     request = PlacementRequest()
     assert (request.machine.wafer, request.machine.software, request.mapping) == ("wse3", "production", "auto")
     assert (request.wafers, request.machine.mesh) == (None, None)
-    assert (request.layout.schedule, request.types.dtype) == ("fused", None)
+    assert (request.layout.schedule, request.types.dtype) == ("optimized", None)
 
 
 def test_a_compilation_has_every_option_of_an_estimate_that_decides_the_placement() -> None:

@@ -19,7 +19,7 @@ NUMBERS = re.compile(
     r"needs ([0-9,]+) of ([0-9,]+) bytes, ([0-9,]+) too many: code [0-9,]+, weights [0-9,]+, "
     r"KV cache [0-9,]+, the rest [0-9,]+; the largest is (\S.*) \(([\w ]+)\) with"
 )
-ASKED = ["--wafer", "wse2", "--software", "tuned", "--schedule", "released", "--prompt-len", "1"]
+ASKED = ["--wafer", "wse2", "--software", "tuned", "--schedule", "baseline", "--prompt-len", "1"]
 ONE_WAFER = ["--wafers", "1", *ASKED]
 CASES = [
     ["--mesh", "5x5", "--wafers", "2", *ASKED],

@@ -74,7 +74,7 @@ def test_a_config_without_a_type_is_bfloat16_with_a_note(wse: Wse, tmp_path: Pat
 def test_a_single_token_is_no_decoding(wse: Wse, tmp_path: Path) -> None:
     """The prompt gives it; what concerns further tokens is absent, not zero."""
     config = write_config(tmp_path, num_hidden_layers=4)
-    placed = ("--mesh", "8x8", "--mapping", "pipeline", "--region", "4x4", "--schedule", "released")
+    placed = ("--mesh", "8x8", "--mapping", "pipeline", "--region", "4x4", "--schedule", "baseline")
     arguments = ("estimate", config, *placed, "--prompt-len", "9", "--new-tokens", "1")
     report = json.loads(wse(*arguments, "--json").out)
     assert not {"decode", "crossing", "bounds", "schedule", "energy", "published"} & report.keys()
@@ -85,7 +85,7 @@ def test_a_single_token_is_no_decoding(wse: Wse, tmp_path: Path) -> None:
 
 
 def test_users_of_single_tokens_share_the_machine(wse: Wse) -> None:
-    placed = ("estimate", "story", "--mesh", "24x24", "--mapping", "pipeline", "--schedule", "released")
+    placed = ("estimate", "story", "--mesh", "24x24", "--mapping", "pipeline", "--schedule", "baseline")
     placed += ("--prompt-len", "64", "--new-tokens", "1")
     one, eight, replicas = (
         json.loads(wse(*placed, *users, "--json").out)
@@ -103,7 +103,7 @@ def test_users_of_single_tokens_share_the_machine(wse: Wse) -> None:
 
 def test_the_answer_comes_first_and_its_numbers_have_grades_with_detail(wse: Wse, tmp_path: Path) -> None:
     config = write_config(tmp_path, num_hidden_layers=4)
-    placed = ("--mesh=8x8", "--mapping=region", "--schedule=released", "--prompt-len=9", "--new-tokens=8", "--batch=3")
+    placed = ("--mesh=8x8", "--mapping=region", "--schedule=baseline", "--prompt-len=9", "--new-tokens=8", "--batch=3")
     plain, detailed = (wse("estimate", config, *placed, *detail).out for detail in ((), ("--detail",)))
     answer = plain.partition("\n\nDecode cycles by cause")[0].lstrip()
     assert re.match(r"\S+, float32, on 1 wafer of wse3\n +3 concurrent users get ", answer)
@@ -156,7 +156,7 @@ def test_the_prompt_rate_is_its_tokens_over_the_time_to_first_token_whatever_is_
     wse: Wse, tmp_path: Path
 ) -> None:
     config = write_config(tmp_path, num_hidden_layers=4)
-    placed = ("--mesh=8x8", "--mapping=pipeline", "--region=4x4", "--schedule=released", "--prompt-len=9", "--batch=2")
+    placed = ("--mesh=8x8", "--mapping=pipeline", "--region=4x4", "--schedule=baseline", "--prompt-len=9", "--batch=2")
     one, many = (
         json.loads(wse("estimate", config, *placed, "--context=20", f"--new-tokens={new}", "--json").out)
         for new in (1, 8)
@@ -174,7 +174,7 @@ def test_a_trace_is_named_in_the_report_and_can_be_looked_into(wse: Wse, tmp_pat
         config,
         "--mesh=8x8",
         "--mapping=region",
-        "--schedule=released",
+        "--schedule=baseline",
         "--prompt-len",
         "9",
         "--new-tokens",
@@ -212,7 +212,7 @@ def test_lengths_that_nobody_asked_for_are_those_that_the_model_was_made_for(
     wse: Wse, tmp_path: Path, options: list[str], lengths: tuple[int, int], says: str
 ) -> None:
     config = write_config(tmp_path, max_position_embeddings=40)
-    on_one_region = ("--mesh", "8x8", "--mapping", "region", "--schedule", "released")
+    on_one_region = ("--mesh", "8x8", "--mapping", "region", "--schedule", "baseline")
     report = json.loads(wse("estimate", config, *on_one_region, *options, "--json").out)
     assert (report["inputs"]["prompt_len"], report["inputs"]["new_tokens"]) == lengths
     assert says.replace("tiny", report["model"]["name"]) in report["note"]

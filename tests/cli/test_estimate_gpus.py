@@ -99,16 +99,16 @@ def test_from_python_it_is_the_same(wse: Wse) -> None:
         ((*H100, "--trace", "x.h5"), "--trace is of wafers"),
         ((*H100, "--gpus", "0"), "--gpus 0: give a number of at least 1"),
         ((*H100, "--gpus", "16"), "8 h100 are linked"),
-        ((*H100, "--gpus", "3"), "--gpus 3: the 32 heads of llama-3-8b are not divided by it; give one of 1, 2, 4, 8"),
+        ((*H100, "--gpus", "3"), "--gpus 3: does not divide the 32 heads of llama-3-8b; give one of 1, 2, 4, 8"),
         ((*H100, "--batch", "0"), "--batch 0: give a number of at least 1"),
         ((*H100, "--batch", "2000"), "; give --batch "),
         ((*H100, "--users", "0"), "--users 0: give a number of at least 1"),
         (
             ("--gpu", "h200", "--prompt-len", "1024", "--new-tokens", "311", "--users", "4000"),
-            "--users 4000: beside llama-3-8b as bfloat16 the KV cache of 1 h200 holds 668 users of 1,335 tokens; give "
-            "--users 668, or more --gpus or --replicas",
+            "--users 4000: with llama-3-8b as bfloat16, 1 h200 has room for KV caches of 668 users of 1,335 tokens; "
+            "give --users 668, or more --gpus or --replicas",
         ),
-        ((*H100, "--users", "5000"), "--users 5000: beside llama-3-8b as bfloat16 the KV cache of 1 h100 holds"),
+        ((*H100, "--users", "5000"), "--users 5000: with llama-3-8b as bfloat16, 1 h100 has room for KV caches of"),
         ((*H100, "--users", "8", "--batch", "4"), "--users 8 and --batch 4: GPUs decode for all users at once; leave"),
         ((*H100, "--objective", "speed"), "--objective: unknown objective 'speed'"),
         ((*H100, "--dtype", "fp9"), "unknown element type 'fp9': did you mean 'fp8'?"),

@@ -90,7 +90,7 @@ def test_a_wafer_that_cannot_be(wse: Wse, config: Path, tmp_path: Path, key: str
 
 def test_too_few_wafers_say_how_many_and_how_many_bytes(wse: Wse, tmp_path: Path) -> None:
     big = write_config(tmp_path, hidden_size=64, intermediate_size=256, num_hidden_layers=16, vocab_size=64)
-    options = ("--mesh", "5x5", "--prompt-len", "8", "--new-tokens", "8", "--schedule", "released")
+    options = ("--mesh", "5x5", "--prompt-len", "8", "--new-tokens", "8", "--schedule", "baseline")
     few = wse("estimate", big, *options, "--wafers", "1").refusal()
     assert "too many: code" in few
     needed = int(few.split("--wafers ")[1].split(",")[0])

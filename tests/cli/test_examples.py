@@ -13,12 +13,12 @@ from tests.cli.conftest import Wse
 
 STORY = Path(__file__).parents[2] / "traces" / "golden" / "v1" / "story.h5"
 
-RELEASED = ["--schedule", "released"]
+BASELINE = ["--schedule", "baseline"]
 MORE = {
-    "run": ["--new-tokens", "3", *RELEASED],
-    "compile": RELEASED,
-    "estimate": RELEASED,
-    "serve-sim": ["--requests", "500", *RELEASED],
+    "run": ["--new-tokens", "3", *BASELINE],
+    "compile": BASELINE,
+    "estimate": BASELINE,
+    "serve-sim": ["--requests", "500", *BASELINE],
 }
 
 

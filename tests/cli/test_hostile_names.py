@@ -73,7 +73,7 @@ def test_a_model_of_any_name_runs_and_is_inspected(wse: Wse, tmp_path: Path, nam
     line = wse("run", folder, "--prompt-ids", "99").refusal()
     assert "outside the vocabulary" in line
     ran = wse(
-        "run", folder, "--prompt-ids", "1", "--new-tokens", "2", "--schedule", "released", "--trace", f"{file}.h5"
+        "run", folder, "--prompt-ids", "1", "--new-tokens", "2", "--schedule", "baseline", "--trace", f"{file}.h5"
     )
     assert ran.code == 0, ran.err
     seen = wse("inspect", f"./{file}.h5")

@@ -13,7 +13,7 @@ from tests.cli.conftest import Wse
 from wse.errors import BadInput, UnknownName
 
 LENGTHS = ("--prompt-len", "64", "--new-tokens", "64")
-WAFER = ("story", "--mesh", "24x24", *LENGTHS, "--mapping", "bands", "--schedule", "released", "--wafers", "1")
+WAFER = ("story", "--mesh", "24x24", *LENGTHS, "--mapping", "bands", "--schedule", "baseline", "--wafers", "1")
 GPU = ("story", "--gpu", "h100", "--gpus", "1", *LENGTHS)
 TRACE = Path(__file__).parents[2] / "traces" / "golden" / "v1" / "story-two-wafers.h5"
 KEYS = ("usd_per_million_tokens_low", "usd_per_million_tokens", "usd_per_million_tokens_high")

@@ -61,8 +61,8 @@ READ = {*LISTED, "h5py"}
         pytest.param(["export {trace} --to csv --what token -o tables"], READ, marks=pytest.mark.slow),
         (
             [
-                "compile {model} --mesh 2x2 --schedule released --dtype float32",
-                "estimate {model} --mesh 2x2 --schedule released --dtype float32 --prompt-len 4 --new-tokens 4",
+                "compile {model} --mesh 2x2 --schedule baseline --dtype float32",
+                "estimate {model} --mesh 2x2 --schedule baseline --dtype float32 --prompt-len 4 --new-tokens 4",
             ],
             PLACED,
         ),
@@ -90,7 +90,7 @@ def test_a_command_loads_the_libraries_that_it_needs(
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a child")
 def test_ctrl_c_is_quiet_and_leaves_a_readable_trace(tmp_path: Path) -> None:
     process = start(
-        tmp_path, "run", "--mesh", "14x14", "--schedule", "released", "--dtype", "float32", "--new-tokens", "200"
+        tmp_path, "run", "--mesh", "14x14", "--schedule", "baseline", "--dtype", "float32", "--new-tokens", "200"
     )
     assert process.stdout is not None
     process.stdout.read(100)  # beyond the prompt: it generates
@@ -118,7 +118,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="no pipes of this kind")
 def test_a_run_whose_reader_goes_away_goes_on_to_the_end_of_its_trace(tmp_path: Path) -> None:
     """As of ``wse run | head -1``."""
-    process = start(tmp_path, "run", "--mesh", "14x14", "--schedule", "released", "--dtype", "float32")
+    process = start(tmp_path, "run", "--mesh", "14x14", "--schedule", "baseline", "--dtype", "float32")
     assert process.stdout is not None
     process.stdout.read(1)
     process.stdout.close()

@@ -14,8 +14,8 @@ from wse.studies.run import prompts
 from wse_traces.read import open_trace
 
 IDS = ("1,2,3", "4", "9,8,7,6,5")
-FEW = ("--new-tokens", "4", "--schedule", "released", "--trace", "none")
-MESH = ("--mesh", "3x3", "--new-tokens", "7", "--schedule", "released", "--json")
+FEW = ("--new-tokens", "4", "--schedule", "baseline", "--trace", "none")
+MESH = ("--mesh", "3x3", "--new-tokens", "7", "--schedule", "baseline", "--json")
 
 
 def report_of(wse: Wse, *arguments: object) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def test_a_file_holds_lines_or_a_list(wse: Wse, empty: Path) -> None:
     texts = ["Once upon a time", "Tim had a", "A dog, é"]
     (empty / "texts").write_bytes("\r\n".join(texts).encode() + b"\n")
     (empty / "texts.json").write_text(json.dumps(texts))
-    options = ("--new-tokens", "3", "--schedule", "released", "--json", "--trace", "none")
+    options = ("--new-tokens", "3", "--schedule", "baseline", "--json", "--trace", "none")
     from_lines, from_list = (report_of(wse, "--prompts", name, *options)["users"] for name in ("texts", "texts.json"))
     assert from_lines == from_list == report_of(wse, *each("--prompt", tuple(texts)), *options)["users"]
     assert [user["text"].startswith(text) for user, text in zip(from_list, texts, strict=True)] == [True] * 3

@@ -11,7 +11,7 @@ import wse as api
 from tests.cli.conftest import Wse
 from tests.models.helpers import CONFIG, write_config, write_model
 
-SMALL = ("--new-tokens", "4", "--mesh", "2x2", "--schedule", "released", "--trace", "none")
+SMALL = ("--new-tokens", "4", "--mesh", "2x2", "--schedule", "baseline", "--trace", "none")
 
 
 def test_a_configuration_runs_from_its_begin_token_and_says_so(wse: Wse, empty: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.conftest import Wse
 from wse_traces import open_trace, problems
 
-ASKED = ("--prompt-ids", "3,5,7,9,11,13,15", "--mesh", "4x4", "--new-tokens", "4", "--schedule", "released")
+ASKED = ("--prompt-ids", "3,5,7,9,11,13,15", "--mesh", "4x4", "--new-tokens", "4", "--schedule", "baseline")
 
 
 def test_every_pass_has_the_tensors_that_were_asked_for(wse: Wse, tiny: Path) -> None:

@@ -17,7 +17,7 @@ from tests.cli.conftest import Wse
 from wse.tracing.query.places.contents import read_content
 from wse_traces import open_trace, problems
 
-ASKED = ("--prompt-ids", "3,5,7,9,11,13,15", "--mesh", "4x4", "--new-tokens", "4", "--schedule", "released")
+ASKED = ("--prompt-ids", "3,5,7,9,11,13,15", "--mesh", "4x4", "--new-tokens", "4", "--schedule", "baseline")
 PES = "0,0+0,1+0,2+0,3+1,0+2,0+3,0"
 GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1" / "story.h5"
 
@@ -68,7 +68,7 @@ def test_a_row_is_there_where_bytes_changed(recorded: Path) -> None:
 
 def test_a_buffer_that_another_is_written_over_is_read_before(wse: Wse, empty: Path) -> None:
     """Gates and their activations begin at one address of the story model, and are needed by one step."""
-    asked = ("run", "--new-tokens", "2", "--schedule", "released", "--dtype", "float32", "--mesh", "16x16")
+    asked = ("run", "--new-tokens", "2", "--schedule", "baseline", "--dtype", "float32", "--mesh", "16x16")
     assert wse(*asked, "--record-pe", "2,3", "--trace", "t.h5").code == 0
     with open_trace(empty / "t.h5") as trace:
         places = {record["name"]: (record["address"], record["bytes"]) for record in trace.records("buffer")}

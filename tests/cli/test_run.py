@@ -25,8 +25,8 @@ PROMISED = {
     "crossing": ["bytes_per_token", "s_per_token"],
     "emulation": ["wall_s", "tokens_per_s"],
 }
-SMALL = ("--prompt-ids", "1,2,3", "--new-tokens", "6", "--schedule", "released")
-"""A short run for which no rewrites are tried; those of ``fused`` are where a schedule is given again."""
+SMALL = ("--prompt-ids", "1,2,3", "--new-tokens", "6", "--schedule", "baseline")
+"""A short run for which no rewrites are tried; those of ``optimized`` are where a schedule is given again."""
 
 
 def at(report: dict[str, Any], path: str) -> Any:
@@ -38,7 +38,7 @@ def at(report: dict[str, Any], path: str) -> Any:
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param(["--schedule", "fused"], marks=pytest.mark.smoke),
+        pytest.param(["--schedule", "optimized"], marks=pytest.mark.smoke),
         ["--mapping", "pipeline", "--mesh", "2x2"],
         ["--wafers", "2"],
         ["--mapping", "tensor", "--wafers", "3"],
@@ -146,7 +146,7 @@ def test_kernels_that_cannot_be_kept_are_no_reason_to_stop(
 
 def test_text_is_streamed_before_the_summary(wse: Wse) -> None:
     outcome = wse(
-        "run", "--prompt", "Once upon a time", "--new-tokens", "12", "--schedule", "released", "--trace", "none"
+        "run", "--prompt", "Once upon a time", "--new-tokens", "12", "--schedule", "baseline", "--trace", "none"
     )
     assert outcome.out.startswith("Once upon a time")
     assert outcome.out.index("Once upon") < outcome.out.index("Placement")
@@ -158,7 +158,7 @@ def test_text_is_streamed_before_the_summary(wse: Wse) -> None:
             "--new-tokens",
             "12",
             "--schedule",
-            "released",
+            "baseline",
             "--trace",
             "none",
             "--json",

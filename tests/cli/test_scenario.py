@@ -26,7 +26,7 @@ model = "story"
 wafer = "wse3"
 mesh = "24x24"
 mapping = "bands"
-schedule = "released"
+schedule = "baseline"
 
 [[drafts]]
 

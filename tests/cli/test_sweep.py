@@ -25,7 +25,7 @@ from wse.studies.sweep.journal import Journal
 from wse.studies.sweep.progress import sweep_progress
 from wse.studies.sweep.request import read_grid
 
-LENGTHS = ("--set", "prompt_len=5", "--set", "new_tokens=4", "--set", "mapping=region", "--set", "schedule=released")
+LENGTHS = ("--set", "prompt_len=5", "--set", "new_tokens=4", "--set", "mapping=region", "--set", "schedule=baseline")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "COLUMNS": "80"}
 
 
@@ -33,7 +33,7 @@ def test_a_table_and_json(wse: Wse, empty: Path) -> None:
     write_config(empty)
     (empty / "grid.toml").write_text(
         'model = "config.json"\nprompt_len = 5\nnew_tokens = 4\nwafer.hop_cycles = [1, 2]\nwafers = [1, 3]\n'
-        'schedule = "released"\n'
+        'schedule = "baseline"\n'
     )
     with Journal(empty / "t.csv", "another sweep's", 4):
         pass

@@ -34,7 +34,7 @@ def test_rows_with_predictions_then_reasons_then_errors(wse: Wse, data: Path) ->
     assert "2 1x512, 4 B, chain cycles 3,128 3,128 +0.0 %" in words
     assert "3 1x512, 4 B, chain cycles 3,476 3,128 -10.0 %" in words
     assert "Not predicted 1 row" in words
-    assert "1 no model of this kernel: sort \\x1b[31m" in words
+    assert "1 this kernel is not modelled: sort \\x1b[31m" in words
     assert "a log reduce 2 5.0 % 10.0 %" in words
     assert "measurements 2 5.0 % 10.0 %" in words
     assert "1,234,567" not in outcome.out
@@ -95,8 +95,7 @@ def test_a_page_and_its_plot(wse: Wse, data: Path, tmp_path: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert "![Errors of every row, a line for each kernel](page.png)" in text
     assert "| reduces and broadcasts | WSE-2 simulator | 2 | 5.0 % | 10.0 % | a part |" in text
-    assert "3 rows, 2 predicted. Median error 5.0 %, worst 10.0 %," in text
-    assert "| 3 | 1x512, 4 B, chain | cycles | 3,476 | 3,128 | -10.0 % | fast model, tuned |" in text
+    assert "Of 3 rows, 2 are predicted. The median error is 5.0 % and the worst 10.0 %," in text
     assert "| 1 | no model of this kernel: sort \\x1b\\[31m |" in text
     assert "\x1b" not in text
     assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
@@ -109,7 +108,7 @@ def test_rows_as_a_csv_file(wse: Wse, data: Path, tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert [row["predicted"] for row in rows] == ["3128.0", "3128.0", ""]
     assert float(rows[1]["error_pct"]) == pytest.approx(-10.0, abs=0.01)
-    assert rows[2]["reason"].startswith("no model of this kernel")
+    assert rows[2]["reason"].startswith("this kernel is not modelled")
     assert [row["predicted_plain"] for row in rows] == ["", "", ""]
 
 
@@ -117,7 +116,7 @@ def test_a_page_of_nothing_predicted(wse: Wse, tmp_path: Path) -> None:
     data, page = tmp_path / "none.csv", tmp_path / "page.md"
     data.write_text(file_of(UNKNOWN), newline="")
     assert wse("validate", "--data", data, "--page", page).code == 0
-    assert "1 row, 0 predicted" in page.read_text(encoding="utf-8")
+    assert "Of 1 row, 0 are predicted." in page.read_text(encoding="utf-8")
 
 
 REFUSED = [

@@ -13,7 +13,7 @@ from gguf_writer import write_arrays
 from tests.cli.conftest import Wse
 from tests.models.helpers import CONFIG, tiny_tensors, write_model
 
-SMALL = ("--prompt-ids", "1,2,3", "--new-tokens", "4", "--mesh", "2x2", "--schedule", "released", "--trace", "none")
+SMALL = ("--prompt-ids", "1,2,3", "--new-tokens", "4", "--mesh", "2x2", "--schedule", "baseline", "--trace", "none")
 
 
 def test_a_gguf_file_gives_the_tokens_of_its_checkpoint(wse: Wse, empty: Path) -> None:

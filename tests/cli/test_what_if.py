@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import Wse
 
-QUICK = ("--mapping", "region", "--schedule", "released")
+QUICK = ("--mapping", "region", "--schedule", "baseline")
 FLAGS = ("--mesh", "24x24", *QUICK, "--prompt-len", 16, "--new-tokens", 16)
 
 

@@ -10,7 +10,7 @@ from tiers import slow_but
 
 from tests.cli.conftest import Wse
 
-LENGTHS = ("--prompt-len", "8", "--new-tokens", "8", "--schedule", "released")
+LENGTHS = ("--prompt-len", "8", "--new-tokens", "8", "--schedule", "baseline")
 COMMANDS = [("compile", *LENGTHS), ("estimate", *LENGTHS)]
 
 

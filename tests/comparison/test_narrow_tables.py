@@ -15,7 +15,7 @@ from wse.reports.terminal import console_on
 from wse.reports.terminal_table import print_table, shown_columns
 
 WIDTHS = (40, 60, 80, 120)
-SMALL = {"mesh": "16x16", "prompt_len": 8, "new_tokens": 8, "mapping": "region", "schedule": "released"}
+SMALL = {"mesh": "16x16", "prompt_len": 8, "new_tokens": 8, "mapping": "region", "schedule": "baseline"}
 
 
 @cache
@@ -25,7 +25,7 @@ def results() -> dict[str, Result]:
         "estimate": wse.estimate("story", **SMALL, wafers=2, sensitivity=True, set=sets),
         "estimate --gpu": wse.estimate("story", gpu="h100", gpus=1, prompt_len=64, new_tokens=64),
         "what-if": wse.what_if("story", **SMALL, batch=2, changes="clock=x2,hop=x0.3,sram=64KiB", jobs=1),
-        "compile": wse.compile("story", mesh="16x16", set=sets, mapping="region", schedule="released"),
+        "compile": wse.compile("story", mesh="16x16", set=sets, mapping="region", schedule="baseline"),
         "compare": wse.compare("story", **SMALL, wafers=[1, 2], set=sets, jobs=1),
         "compare --ttft": wse.compare("story", **SMALL, wafers=[1, 2], ttft="1ms", tpot="30us", jobs=1),
         "compare --users": wse.compare("story", **SMALL, wafers=[1, 2], users=3000, gpu=["h100"], tpot="1ms", jobs=1),

@@ -17,7 +17,7 @@ from wse_mappings.patterns.{0} import {0} as mine
 
 
 def estimate(**more: Any) -> Any:
-    return wse.estimate("story", **OPTIONS, **{"schedule": "released"} | more)
+    return wse.estimate("story", **OPTIONS, **{"schedule": "baseline"} | more)
 
 
 def test_the_tree_by_its_name_is_the_tree_of_the_compiler() -> None:
@@ -33,7 +33,7 @@ def test_another_pattern_takes_other_cycles_on_its_way() -> None:
     assert named.fabric.wavelet_hops_per_token < own.fabric.wavelet_hops_per_token
 
 
-@pytest.mark.parametrize("schedule", ["released", pytest.param("fused", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("schedule", ["baseline", pytest.param("optimized", marks=pytest.mark.slow)])
 def test_tokens_are_the_same_by_a_pattern_of_a_file(
     schedule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

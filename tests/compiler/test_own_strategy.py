@@ -11,7 +11,7 @@ from wse.compiler.strategies import strategy
 from wse.errors import BadInput
 
 HALVES = Path(__file__).parents[2] / "docs" / "examples" / "package" / "wse_example" / "halves.py"
-SIZES = {"mesh": "24x24", "wafers": 1, "prompt_len": 8, "new_tokens": 8, "schedule": "released"}
+SIZES = {"mesh": "24x24", "wafers": 1, "prompt_len": 8, "new_tokens": 8, "schedule": "baseline"}
 WRONG = """
 class Lost(Halves):
     def partition(self, demand, layout):
@@ -61,7 +61,7 @@ def test_a_strategy_is_made_once_and_anew_when_its_file_was_changed(mine: Path) 
 
 
 def test_compare_takes_one_beside_others(mine: Path) -> None:
-    sizes = {"mesh": "24x24", "prompt_len": 8, "new_tokens": 8, "schedule": "released"}
+    sizes = {"mesh": "24x24", "prompt_len": 8, "new_tokens": 8, "schedule": "baseline"}
     result = wse.compare("story", mapping=["region", "mine.py:STRATEGY"], wafers=[1], jobs=1, **sizes)
     assert {row.mapping for row in result.possible} == {"region", "mine.py:STRATEGY"}
 

@@ -32,7 +32,7 @@ from wse.studies import catalogue
 from wse.studies.validate.agreement.against_wavelet import compare
 from wse.studies.validate.agreement.against_wavelet import cases
 
-short = {"prompt_len": 8, "new_tokens": 8, "schedule": "released"}
+short = {"prompt_len": 8, "new_tokens": 8, "schedule": "baseline"}
 wafer = load_wafer("wse2")
 software = load_software("tuned", wafer.generation)
 rows = [compare(case, wafer, software) for case in cases("pairs", 3, 1)]
@@ -90,7 +90,7 @@ def test_the_kernel_gives_what_numpy_gives_and_has_a_cost(capsys: pytest.Capture
 @pytest.mark.slow
 def test_the_wafer_is_used_where_a_file_is_named() -> None:
     result = wse.estimate(
-        "story", wafer=str(EXAMPLES / "small-wafer.toml"), prompt_len=8, new_tokens=8, schedule="released"
+        "story", wafer=str(EXAMPLES / "small-wafer.toml"), prompt_len=8, new_tokens=8, schedule="baseline"
     )
     used = result.to_dict()["wafer"]
     assert (used["rows"], used["cols"], used["clock_hz"]) == (48, 48, 500_000_000)
@@ -103,7 +103,7 @@ def test_the_regions_are_those_of_the_file_and_give_the_tokens_of_one_region() -
         "new_tokens": 12,
         "mesh": "24x24",
         "dtype": "float32",
-        "schedule": "released",
+        "schedule": "baseline",
         "trace": None,
     }
     listed, whole = (wse.run(mapping=name, **options) for name in (EXAMPLES / "regions.toml", "region"))

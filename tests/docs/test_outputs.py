@@ -30,8 +30,6 @@ CUT = re.compile(r"^\.\.\.$\n?", re.MULTILINE)
 LONG = ("estimate llama", "serve-sim", "sweep", "scenario", "run --draft")
 """What commands begin with that take a second and more."""
 LONGEST = (
-    "scenario coding",
-    "scenario glm",
     "estimate llama-3.1-70b --what-if",
     "estimate llama-3.1-70b --trace",
     "compare llama",

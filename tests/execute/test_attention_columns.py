@@ -17,7 +17,7 @@ from tiny_run import tiny_session, worst_logit_error
 from trait_specs import POSITIONS, TRAITS, norms_spec
 
 from wse.backends.wavelet.phase import phase_run
-from wse.compiler.options import FUSED, RELEASED, THIN_GEMM
+from wse.compiler.options import BASELINE, OPTIMIZED, THIN_GEMM
 from wse.models.spec import ModelSpec
 from wse.program.steps import ROWS, StepKind
 from wse.program.transfers.patterns import AlongLine
@@ -37,7 +37,7 @@ SPECS: dict[str, ModelSpec] = {
 
 
 @pytest.mark.parametrize("columns", slow_but([1, 3, COLUMNS, 8], COLUMNS))
-@pytest.mark.parametrize("schedule", [RELEASED, FUSED])
+@pytest.mark.parametrize("schedule", [BASELINE, OPTIMIZED])
 @pytest.mark.parametrize("kind", SPECS)
 def test_logits_are_those_of_a_plain_decoder(kind: str, schedule: str, columns: int) -> None:
     """The prompt comes in chunks of 4, 4 and 3 tokens."""

@@ -22,7 +22,7 @@ from wse.backends.execute.sampling import Sampler, Sampling
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.wavelet.phase import phase_run
-from wse.compiler.options import FUSED, Choice, Options
+from wse.compiler.options import OPTIMIZED, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.remedies import remedies
@@ -33,7 +33,7 @@ from wse.program.program import Program
 from wse.program.steps import StepKind
 from wse.program.transfers.patterns import AlongLine, CacheShift
 from wse.program.transfers.transfer_types import is_of_type
-from wse_mappings.cuts.expert_groups import OWN, SPREAD
+from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED
 
 PROMPTS = ((5, 9, 31, 7, 12, 40, 2), (3,), (60, 1, 1, 8, 22, 13, 35, 18, 50, 4, 6), (11, 12, 13, 14))
 CONTEXT = 24
@@ -63,7 +63,7 @@ CASES: dict[str, tuple[tuple[int, int], dict[str, Any], Choice]] = {
 SECOND_LOOKS = {"1x1", "untied", "positions", "norms", "biased experts", "over wafers"}
 """Cases of which each part is in another as well."""
 
-OWN_EXPERTS = ((4, 5), {"spec": mixture_spec(MIXTURES["shared"]), "experts": OWN}, THIN)
+OWN_EXPERTS = ((4, 5), {"spec": mixture_spec(MIXTURES["shared"]), "experts": DEDICATED}, THIN)
 
 
 def compiled(
@@ -84,8 +84,8 @@ def compiled(
         prompt_tokens=tuple(map(len, prompts)),
         sampling=wanted.get("sampling", "wafer"),
         logits_out="all",
-        experts=wanted.get("experts", SPREAD),
-        schedule=FUSED,
+        experts=wanted.get("experts", DISTRIBUTED),
+        schedule=OPTIMIZED,
     )
     machine = wafer(*mesh, 1 << 20)
     of_one_user = {"local-maxima", "query-scales"}  # which round otherwise

@@ -60,10 +60,10 @@ def unpacked(loaded: LoadedModel) -> npt.NDArray[np.float32]:
 @pytest.mark.parametrize(
     ("block", "experts", "mesh"),
     [
-        ((16, 16), "spread", (3, 3)),
-        ((16, 16), "own", (5, 4)),
-        ((6, 32), "spread", (5, 4)),
-        ((6, 32), "own", (3, 3)),
+        ((16, 16), "distributed", (3, 3)),
+        ((16, 16), "dedicated", (5, 4)),
+        ((6, 32), "distributed", (5, 4)),
+        ((6, 32), "dedicated", (3, 3)),
     ],
     ids=str,
 )

@@ -13,7 +13,7 @@ from plain_router import MIXTURES, mixture_spec
 from tiny_model import tensors, tiny_spec
 from wafer_runs import OPTIONS, wafer_run
 
-from wse.compiler.options import FUSED, MESH_GEMM, MESH_GEMM_OWN
+from wse.compiler.options import MESH_GEMM, MESH_GEMM_OWN, OPTIMIZED
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.errors import WseBug
 from wse.program.isa.instructions import KERNELS
@@ -25,7 +25,7 @@ from wse_mappings.cuts.layer_parts import LAYER_PARTS
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.strategies.strategy import ListedRegion
 
-FUSED_OPTIONS = replace(OPTIONS, schedule=FUSED)
+OPTIMIZED_OPTIONS = replace(OPTIONS, schedule=OPTIMIZED)
 PROMPT = (5, 9, 31, 7, 12, 40, 2)
 UPPER, LOWER = Rect(0, 0, 4, 7), Rect(4, 1, 3, 5)
 """Regions of a wafer that touch, of other rows and columns."""
@@ -67,11 +67,11 @@ def check(
     return run.program
 
 
-@pytest.mark.parametrize("rewritten", [False, True], ids=["released", "fused"])
+@pytest.mark.parametrize("rewritten", [False, True], ids=["baseline", "optimized"])
 @pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
 def test_a_dense_layer_may_be_cut_anywhere(cut: Cut, *, rewritten: bool) -> None:
     spec = tiny_spec(tied=False)
-    check(spec, cut, choice={"rewrites": rewrites_of(spec, FUSED_OPTIONS)} if rewritten else None)
+    check(spec, cut, choice={"rewrites": rewrites_of(spec, OPTIMIZED_OPTIONS)} if rewritten else None)
 
 
 @pytest.mark.parametrize(
@@ -95,14 +95,14 @@ def test_squares_of_two_sizes_are_refused_for_mesh_gemm(prefill: str) -> None:
 @pytest.mark.parametrize("mixture", MIXTURES)
 def test_parts_of_experts_add_up_to_the_experts(mixture: str) -> None:
     spec = mixture_spec(MIXTURES[mixture], layers=2)
-    check(spec, CUTS["in a block"], choice={"rewrites": rewrites_of(spec, FUSED_OPTIONS)})
+    check(spec, CUTS["in a block"], choice={"rewrites": rewrites_of(spec, OPTIMIZED_OPTIONS)})
 
 
 @pytest.mark.parametrize("mixture", MIXTURES)
 @pytest.mark.parametrize("begins", [((1, 4),), ((1, 3), (1, 6)), ((1, 1), (1, 5))], ids=str)
 def test_what_the_first_part_chose_is_sent_where_regions_have_as_many_rows(begins: Cut, mixture: str) -> None:
     spec = mixture_spec(MIXTURES[mixture], layers=2)  # the second layer has experts
-    program = check(spec, begins, rects=SAME_ROWS, choice={"rewrites": rewrites_of(spec, FUSED_OPTIONS)})
+    program = check(spec, begins, rects=SAME_ROWS, choice={"rewrites": rewrites_of(spec, OPTIMIZED_OPTIONS)})
     kernels = Counter(
         KERNELS[code].name for code in program.decode.steps.code[program.decode.steps.kind == StepKind.COMPUTE]
     )
@@ -122,7 +122,7 @@ def test_sums_of_experts_and_of_the_block_beside_them_travel_together_in_all_par
     assert (patterns[0] - patterns[1]).tolist() == [2, 2]  # inward and outward; the first layer has no experts
 
 
-@pytest.mark.parametrize("experts", ["spread", "2", "own"])
+@pytest.mark.parametrize("experts", ["distributed", "2", "dedicated"])
 def test_parts_may_be_placed_as_experts_are(experts: str) -> None:
     check(mixture_spec(MIXTURES["shared"], layers=2), CUTS["a block in three"], experts=experts)
 

@@ -14,13 +14,13 @@ from wse.backends.fabric.expert_costs import EVEN
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.wavelet.phase import phase_run
 from wse.backends.wavelet.size import check_size
-from wse.compiler.options import FUSED, RELEASED, THIN_GEMM, Choice, Options
+from wse.compiler.options import BASELINE, OPTIMIZED, THIN_GEMM, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.remedies import remedies
 from wse.errors import BadInput
 from wse.program.isa.instructions import KERNELS
 from wse.program.steps import StepKind
-from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS, OWN, SPREAD
+from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED, EXPERT_PLACEMENTS
 
 PROMPT, FOLLOWING = [5, 17, 40, 9, 33, 21, 8], [60, 4, 29]
 
@@ -48,7 +48,7 @@ def test_logits_are_those_of_a_plain_decoder(experts: str, mixture: str, mesh: t
     assert worst_logit_error(spec, mesh, prompt=7, new_tokens=3, chunk=4, experts=experts) < 1e-5
 
 
-@pytest.mark.parametrize("experts", ["3", "few"])
+@pytest.mark.parametrize("experts", ["3", "grouped"])
 def test_logits_are_those_of_a_plain_decoder_with_five_experts_in_groups(experts: str) -> None:
     spec = mixture_spec(MIXTURES["shared"])
     assert worst_logit_error(spec, (4, 5), prompt=7, new_tokens=3, chunk=4, experts=experts) < 1e-5
@@ -71,9 +71,9 @@ def test_words_on_links_are_those_of_the_experts_chosen(mesh: tuple[int, int], w
 def test_the_choice_is_noted_once_all_columns_have_it(cols: int) -> None:
     """In two, three and four stretches of columns, of which the middle one alone chooses."""
     noted = []
-    for schedule in (RELEASED, FUSED):
+    for schedule in (BASELINE, OPTIMIZED):
         spec = mixture_spec(MIXTURES["shared"], layers=3)
-        run = tiny_session(spec, (4, cols), THIN_GEMM, PROMPT, 3, chunk=4, experts=OWN, schedule=schedule)
+        run = tiny_session(spec, (4, cols), THIN_GEMM, PROMPT, 3, chunk=4, experts=DEDICATED, schedule=schedule)
         run.read()
         for token in FOLLOWING:
             run.engine.decode([token])
@@ -84,7 +84,7 @@ def test_the_choice_is_noted_once_all_columns_have_it(cols: int) -> None:
 
 def test_only_columns_of_chosen_experts_carry_words() -> None:
     """Five experts on five columns: what is sent for those chosen is on their columns alone, as much for each."""
-    fabric = executed((4, 5), OWN).fabric()
+    fabric = executed((4, 5), DEDICATED).fabric()
     chosen = np.array([[0, 1, 0, 0, 1], [1, 1, 0, 0, 0]])
     sent = fabric.decode_cost(7, pairs={1: chosen[0], 2: chosen[1]}).links
     without = fabric.decode_cost(7, pairs=dict.fromkeys((1, 2), np.zeros(5, np.int64))).links
@@ -94,7 +94,7 @@ def test_only_columns_of_chosen_experts_carry_words() -> None:
 
 
 def test_a_column_with_more_pairs_takes_longer_and_carries_as_many_words() -> None:
-    run = executed((3, 3), OWN)  # experts 0 and 1 on the first column, 2 and 3 on the second, 4 on the third
+    run = executed((3, 3), DEDICATED)  # experts 0 and 1 on the first column, 2 and 3 on the second, 4 on the third
     fabric, layers = run.fabric(), [1, 2]
     apart, together = (
         fabric.decode_cost(7, pairs=dict.fromkeys(layers, np.array(pairs)))
@@ -106,14 +106,14 @@ def test_a_column_with_more_pairs_takes_longer_and_carries_as_many_words() -> No
 
 
 def test_gate_and_up_of_an_expert_are_one_product() -> None:
-    run = executed((4, 5), OWN)
+    run = executed((4, 5), DEDICATED)
     steps, spec = run.program.decode.steps, mixture_spec(MIXTURES["shared"], layers=3)
     codes = [KERNELS[code].name for code in steps.code[steps.kind == StepKind.COMPUTE]]
     assert codes.count("expert_in") == sum(layer.experts for layer in spec.layers)
 
 
 def test_what_spread_experts_cost_does_not_depend_on_the_choice() -> None:
-    run = executed((3, 3), SPREAD)
+    run = executed((3, 3), DISTRIBUTED)
     fabric = run.fabric()
     skewed = fabric.decode_cost(7, pairs={1: np.array([0, 0, 0, 1, 1]), 2: np.array([1, 1, 0, 0, 0])})
     assert skewed.cycles == fabric.decode_cost(7).cycles
@@ -122,7 +122,7 @@ def test_what_spread_experts_cost_does_not_depend_on_the_choice() -> None:
 
 def test_the_routers_tiles_say_what_a_pe_multiplies() -> None:
     """Their sign changed in SRAM, other experts are chosen, and the logits follow."""
-    clean, turned = executed((3, 3), SPREAD), executed((3, 3), SPREAD)
+    clean, turned = executed((3, 3), DISTRIBUTED), executed((3, 3), DISTRIBUTED)
     tile = next(tile for tile in turned.program.tiles if tile.name == "layers.1.router")
     for arena in turned.engine.arenas.values():
         arena.view("float32")[:, tile.address : tile.address + tile.outer * tile.inner, :] *= np.float32(-1.0)
@@ -133,15 +133,15 @@ def test_the_routers_tiles_say_what_a_pe_multiplies() -> None:
 
 
 def test_by_wavelets_spread_experts_send_the_same_words_and_others_are_refused() -> None:
-    run = executed((3, 4), SPREAD)
+    run = executed((3, 4), DISTRIBUTED)
     decode = run.program.decode
     walked = phase_run(run.program, decode, [7], run.machine, SOFTWARE)
     cost = run.fabric().decode_cost(7)
     assert np.array_equal(walked.links, cost.links)
-    own = executed((3, 4), OWN)
-    with pytest.raises(BadInput, match=r"does not support experts on columns of their own.*use --experts spread"):
+    own = executed((3, 4), DEDICATED)
+    with pytest.raises(BadInput, match=r"does not support experts on columns of their own.*use --experts distributed"):
         phase_run(own.program, own.program.decode, [7], own.machine, SOFTWARE)
-    with pytest.raises(BadInput, match=r"use --experts spread"):
+    with pytest.raises(BadInput, match=r"use --experts distributed"):
         check_size(own.program, own.machine)
 
 
@@ -155,7 +155,7 @@ def test_experts_that_fit_spread_alone_are_told_to_be() -> None:
         accumulate="float32",
         context=8,
         prompt_tokens=(4,),
-        experts=OWN,
+        experts=DEDICATED,
     )
 
     def bytes_of(placement: str) -> int:
@@ -163,6 +163,8 @@ def test_experts_that_fit_spread_alone_are_told_to_be() -> None:
         chosen = replace(options, experts=placement, prompt_tokens=(1,))
         return compile_choice(spec, wafer(2, 4, 1 << 20), SOFTWARE, chosen, choice).stages[0].sram_top_byte
 
-    machine = wafer(2, 4, (bytes_of(SPREAD) + bytes_of(OWN)) // 2)
-    assert "--experts spread" in remedies(spec, machine, machine, SOFTWARE, options)
-    assert "--experts spread" not in remedies(spec, machine, machine, SOFTWARE, replace(options, experts=SPREAD))
+    machine = wafer(2, 4, (bytes_of(DISTRIBUTED) + bytes_of(DEDICATED)) // 2)
+    assert "--experts distributed" in remedies(spec, machine, machine, SOFTWARE, options)
+    assert "--experts distributed" not in remedies(
+        spec, machine, machine, SOFTWARE, replace(options, experts=DISTRIBUTED)
+    )

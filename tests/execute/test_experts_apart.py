@@ -26,7 +26,7 @@ from wse.program.transfers.patterns import BetweenWafers
 from wse.program.transfers.transfer_types import is_of_type
 from wse.studies.estimate.timing.stage_times import REGION, stage_times
 from wse.studies.results.sram import sram_result
-from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS, OWN, SPREAD, expert_groups
+from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED, EXPERT_PLACEMENTS, expert_groups
 
 PROMPT = (5, 9, 31, 7, 12, 40, 2)
 SPEC = mixture_spec(MIXTURES["shared"], layers=3)
@@ -34,7 +34,7 @@ APART = replace(OPTIONS, mapping="expert", logits_out="none")
 LAYER = 1
 
 
-def compiled(machine: WaferSpec, wafers: int = 2, experts: str = SPREAD) -> Program:
+def compiled(machine: WaferSpec, wafers: int = 2, experts: str = DISTRIBUTED) -> Program:
     return compile_choice(SPEC, machine, SOFTWARE, replace(APART, wafers=wafers, experts=experts), CHOICE)
 
 
@@ -48,7 +48,7 @@ def test_logits_are_those_of_a_plain_decoder_and_every_word_is_counted(mixture: 
 
 @pytest.mark.parametrize("prompts", [[PROMPT], [PROMPT, (3, 8)]], ids=["one user", "two users"])
 def test_three_wafers_agree_as_well(prompts: list[tuple[int, ...]]) -> None:
-    run = wafer_run(SPEC, (4, 3), 3, prompts, mapping="expert", experts=OWN)
+    run = wafer_run(SPEC, (4, 3), 3, prompts, mapping="expert", experts=DEDICATED)
     assert run.worst < 1e-5
     assert run.links_agree
 

@@ -13,7 +13,7 @@ import pytest
 from goldens import check
 from random_checkpoint import write_checkpoint
 
-from wse_mappings.cuts.expert_groups import OWN
+from wse_mappings.cuts.expert_groups import DEDICATED
 
 GOLDENS = Path(__file__).parents[1] / "data" / "families"
 NAMES = sorted(path.stem for path in GOLDENS.glob("*.json"))
@@ -60,4 +60,4 @@ def test_experts_may_be_spread_over_wafers(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("mesh", [(3, 3), pytest.param((4, 7), marks=pytest.mark.slow)], ids=["3x3", "4x7"])
 def test_experts_may_stand_on_columns_of_their_own(name: str, mesh: tuple[int, int], tmp_path: Path) -> None:
     golden = json.loads((GOLDENS / f"{name}.json").read_text(encoding="utf-8"))
-    check(golden["cases"][0], write_checkpoint(tmp_path, golden), mesh=mesh, experts=OWN)
+    check(golden["cases"][0], write_checkpoint(tmp_path, golden), mesh=mesh, experts=DEDICATED)

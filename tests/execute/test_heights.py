@@ -14,7 +14,7 @@ from wafer_runs import CHOICE, OPTIONS, wafer_run
 
 from wse.backends.fabric.model import Fabric
 from wse.backends.wavelet.phase import phase_run
-from wse.compiler.options import FUSED
+from wse.compiler.options import OPTIMIZED
 from wse.compiler.pipeline import compile_choice
 from wse.hardware.spec import WaferSpec
 from wse.program.program import Program
@@ -24,7 +24,7 @@ PROMPTS = [(3, 7, 1, 5, 2), (4, 9)]
 
 def compiled_on(mesh: tuple[int, int], wafers: int, per_band: int) -> tuple[Program, WaferSpec]:
     machine = wafer(*mesh, 1 << 20)
-    options = replace(OPTIONS, mapping="pipeline", wafers=wafers, context=40, schedule=FUSED)
+    options = replace(OPTIONS, mapping="pipeline", wafers=wafers, context=40, schedule=OPTIMIZED)
     return compile_choice(
         tiny_spec(layers=5), machine, SOFTWARE, options, replace(CHOICE, bands=2, per_band=per_band)
     ), machine
@@ -37,7 +37,7 @@ def compiled_on(mesh: tuple[int, int], wafers: int, per_band: int) -> tuple[Prog
 def test_tokens_and_words_are_right_on_regions_of_different_rows(
     mesh: tuple[int, int], wafers: int, per_band: int, users: int
 ) -> None:
-    held: dict[str, Any] = {"choice": {"bands": 2, "per_band": per_band}, "mapping": "pipeline", "schedule": FUSED}
+    held: dict[str, Any] = {"choice": {"bands": 2, "per_band": per_band}, "mapping": "pipeline", "schedule": OPTIMIZED}
     run = wafer_run(tiny_spec(layers=5), mesh, wafers, PROMPTS[:users], 9, **held)
     assert len({stage.rect.rows for stage in run.program.stages}) > 1
     assert run.worst < 1e-5
@@ -50,7 +50,7 @@ def test_vectors_that_rows_cut_at_groups_are_cut_anew(mesh: tuple[int, int], lay
     spec = tiny_spec(hidden=64, layers=layers)
     made = tensors(spec)
     whole = Dequantised(made, made.__getitem__, "int4", np.dtype(np.float32))
-    held: dict[str, Any] = {"dtype": "int4", "activations": "float32", "mapping": "pipeline", "schedule": FUSED}
+    held: dict[str, Any] = {"dtype": "int4", "activations": "float32", "mapping": "pipeline", "schedule": OPTIMIZED}
     run = wafer_run(spec, mesh, 1, PROMPTS[:1], 5, whole.tensor, choice={"bands": 2}, **held)
     assert len({stage.rect.rows for stage in run.program.stages}) == 2
     gains = [part.inner for tile in run.program.tiles for part in tile.parts if part.tensor.endswith("norm")]

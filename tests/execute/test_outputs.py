@@ -63,7 +63,7 @@ CASES = {
     "experts": Case(spec=lambda: mixture_spec(MIXTURES["softmax"])),
     "experts apart": Case(
         spec=lambda: mixture_spec(MIXTURES["shared"], layers=3),
-        options={"wafers": 2, "mapping": "expert", "experts": "own"},
+        options={"wafers": 2, "mapping": "expert", "experts": "dedicated"},
     ),
 }
 

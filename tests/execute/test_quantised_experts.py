@@ -20,7 +20,7 @@ from wse.models.tensors.model_tensors import tensor_shapes
 from wse.number_formats import CODINGS, ELEMENT_BYTES
 from wse.program.program import Program
 from wse.studies.results.placement import model_result
-from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS, OWN, SPREAD
+from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED, EXPERT_PLACEMENTS
 from wse_mappings.cuts.split import ceil_div
 
 Logits = npt.NDArray[np.float32]
@@ -131,12 +131,14 @@ def test_users_of_one_run_have_the_logits_of_runs_of_their_own(coding: str, expe
 def test_a_pe_holds_the_codes_and_scales_of_its_experts_and_nothing_else(coding: str, experts: str) -> None:
     """Five experts of 70 features on 3 x 5 PEs, hidden 40: 14 rows a mesh row, 14 or 70 features a column."""
     spec = mixture_spec(MIXTURES["groups cut by columns"])
-    held, features = {SPREAD: (5, 14), OWN: (1, 70)}[experts]
+    held, features = {DISTRIBUTED: (5, 14), DEDICATED: (1, 70)}[experts]
     program = compiled(spec, (3, 5), coding, experts, activations="float16")
     got = {b.name: b.bytes for b in program.buffers if b.use == "weights" and ".experts." in b.name}
     bits, each = CODINGS[coding].bits, CODINGS[coding].scale_bytes(2)
     up, down = "layers.1.experts.gate+layers.1.experts.up", "layers.1.experts.down"
-    groups = {SPREAD: (2, 2), OWN: (2, 3)}[experts] if CODINGS[coding].group else (1, 1)  # rows 28 to 39; 28 to 41
+    groups = (
+        {DISTRIBUTED: (2, 2), DEDICATED: (2, 3)}[experts] if CODINGS[coding].group else (1, 1)
+    )  # rows 28 to 39; 28 to 41
     want = {
         up: ceil_div(14 * bits, 8) * 2 * held * features,
         f"{up}.scales": each * groups[0] * 2 * held * features,
@@ -152,7 +154,7 @@ def test_a_pe_holds_the_codes_and_scales_of_its_experts_and_nothing_else(coding:
 def test_model_bytes_count_experts_as_they_are_held(coding: str) -> None:
     spec = mixture_spec(MIXTURES["groups cut by columns"])
     half, codes = (
-        model_result(spec, compiled(spec, (3, 4), kind, SPREAD, activations="float16")).bytes
+        model_result(spec, compiled(spec, (3, 4), kind, DISTRIBUTED, activations="float16")).bytes
         for kind in ("float16", coding)
     )
     saved = 0

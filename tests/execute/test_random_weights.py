@@ -21,7 +21,7 @@ from wse.compiler.search.search import compile_model
 from wse.models.load import load_model
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import tensor_shapes
-from wse_mappings.cuts.expert_groups import SPREAD
+from wse_mappings.cuts.expert_groups import DISTRIBUTED
 
 SPEC = tiny_spec(tied=False)
 PROMPT = (3, 1, 4, 1, 5)
@@ -50,7 +50,7 @@ def engine(
         accumulate="float32",
         context=len(PROMPT) + STEPS,
         prompt_tokens=(len(PROMPT),),
-        experts=SPREAD,
+        experts=DISTRIBUTED,
         logits_out="all",
     )
     program = compile_model(spec, wafer(*mesh, 1 << 20), SOFTWARE, options)

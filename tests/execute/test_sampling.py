@@ -137,7 +137,7 @@ def on_meshes(shared: Path) -> list[tuple[PreparedRun, Program]]:
     """The same request on three meshes and on two wafers, ready for logits that leave the wafer."""
     folder = str(shared / "models" / "stories260k")
     prompt = "One day, a small dog and a big cat went to the park"
-    asked = {"new_tokens": 24, "dtype": "float32", "temperature": 1.0, "schedule": "released"}
+    asked = {"new_tokens": 24, "dtype": "float32", "temperature": 1.0, "schedule": "baseline"}
     request = make_request(RunRequest, model=folder, prompt=prompt, **asked)
     found = []
     for mesh, wafers in (("9x9", 1), ("16x12", 1), ("8x8", 2)):

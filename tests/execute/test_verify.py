@@ -24,14 +24,14 @@ from wse.backends.fabric.causes import CAUSES
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.wavelet.phase import phase_run
-from wse.compiler.options import FUSED, RELEASED, Choice, Options
+from wse.compiler.options import BASELINE, OPTIMIZED, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.errors import BadInput
 from wse.hardware.spec import WaferSpec
 from wse.models.catalogue import BUNDLED
 from wse.program.program import Program
-from wse_mappings.cuts.expert_groups import OWN, SPREAD
+from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED
 
 PROMPTS = ((5, 9, 31, 7, 12, 40, 2), (3, 11))
 TOKENS = 5
@@ -45,7 +45,7 @@ NORMS = norms_spec()
 MIXTURE = mixture_spec(MIXTURES["shared"])
 CASES: dict[str, tuple[tuple[int, int], dict[str, Any], Choice]] = {
     "4x5": ((4, 5), {}, THIN),
-    "released": ((4, 5), {"schedule": RELEASED}, THIN),
+    "baseline": ((4, 5), {"schedule": BASELINE}, THIN),
     "more rows": ((9, 4), {}, THIN),
     "one row": ((1, 4), {}, THIN),
     "square": ((3, 3), {}, SQUARE),
@@ -56,7 +56,7 @@ CASES: dict[str, tuple[tuple[int, int], dict[str, Any], Choice]] = {
     "int8": ((4, 5), {"dtype": "int8"}, THIN),
     "latent": ((4, 5), {"spec": latent_spec(layers=2)}, THIN),
     "experts": ((3, 4), {"spec": MIXTURE, "wafers": 2}, THIN),
-    "own experts": ((4, 5), {"spec": MIXTURE, "experts": OWN}, THIN),
+    "own experts": ((4, 5), {"spec": MIXTURE, "experts": DEDICATED}, THIN),
     "experts apart": ((3, 4), {"spec": MIXTURE, "mapping": "expert", "wafers": 2}, THIN),
     "positions": ((4, 5), {"spec": POSITIONS}, THIN),
     "norms": ((3, 4), {"spec": NORMS}, THIN),
@@ -85,8 +85,8 @@ def compiled(
         sampling=wanted.get("sampling", "wafer"),
         verify_ids=wanted.get("verify_ids", "wafer"),
         logits_out="all",
-        experts=wanted.get("experts", SPREAD),
-        schedule=wanted.get("schedule", FUSED),
+        experts=wanted.get("experts", DISTRIBUTED),
+        schedule=wanted.get("schedule", OPTIMIZED),
         verify_tokens=TOKENS,
     )
     machine = wafer(*mesh, 1 << 20)
@@ -176,7 +176,7 @@ def test_wavelets_of_a_pass_are_those_words(name: str) -> None:
 
 def test_a_pass_costs_less_than_as_many_users_who_cost_less_than_tokens_one_by_one() -> None:
     """Users have caches of their own, which are read and shifted one after another."""
-    mesh, wanted, choice = CASES["released"]
+    mesh, wanted, choice = CASES["baseline"]
     one, several = (compiled([(3, 11)] * users, mesh, wanted, choice)[1] for users in (1, TOKENS))
     machine = wafer(*mesh, 1 << 20)
     fabric = Fabric(one, machine, SOFTWARE)
@@ -268,7 +268,7 @@ def test_a_pass_over_all_that_follows_has_the_logits_of_transformers(name: str, 
         new_tokens=len(ids),
         wafers=1 + index % 2,
         sram_bytes=1 << 20,
-        schedule=(FUSED, RELEASED)[index % 3 == 0],
+        schedule=(OPTIMIZED, BASELINE)[index % 3 == 0],
         logits=True,
         verify_tokens=len(ids) - 1,
     )

@@ -19,7 +19,7 @@ ROWS, COLS = 5, 4
 MACHINE = wafer(ROWS, COLS, 1 << 20)
 
 
-def program_of(spec: ModelSpec, *, batch: int = 1, experts: str = "spread") -> Program:
+def program_of(spec: ModelSpec, *, batch: int = 1, experts: str = "distributed") -> Program:
     options = Options(
         mapping="region",
         wafers=1,
@@ -72,6 +72,6 @@ def test_experts_do_as_much_wherever_they_are() -> None:
     spec = mixture_spec(MIXTURES["softmax"], layers=3)
     found = [
         phase_counts(program, MACHINE, SOFTWARE, program.decode, [(2,)], step_classes(program.decode.steps))[0].macs
-        for program in (program_of(spec, experts=experts) for experts in ("spread", "own"))
+        for program in (program_of(spec, experts=experts) for experts in ("distributed", "dedicated"))
     ]
     assert found[1] == pytest.approx(found[0], rel=0.3)

@@ -25,7 +25,7 @@ def compile_and_time() -> None:
         accumulate="float32",
         context=40,
         prompt_tokens=(6,),
-        experts="own",
+        experts="dedicated",
     )
     rewrites = rewrites_of(spec, options)
     choice = Choice(prefill="thin-gemm", prefill_chunk=6, head_chunk=67, rewrites=rewrites)

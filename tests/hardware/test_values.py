@@ -31,8 +31,8 @@ def test_they_count_as_the_users_own() -> None:
         assert (after[key].value, after[key].grade) == (3, "U")
         assert {k: v for k, v in before.items() if k.partition(".")[0] != key}.items() <= after.items()
         assert not [k for k in after if k.startswith(f"{key}.")]
-    assert Grades("wse2", "tuned", "wse2").of_bound("hops") != "U"
-    assert Grades("wse2", "tuned", "wse2", wafer_values=(("hop_cycles", 3),)).of_bound("hops") == "U"
+    assert Grades("wse2", "tuned", "wse2").bound_grade("hops") != "U"
+    assert Grades("wse2", "tuned", "wse2", wafer_values=(("hop_cycles", 3),)).bound_grade("hops") == "U"
 
 
 def test_what_cannot_be_is_one_line() -> None:

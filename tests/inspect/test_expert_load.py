@@ -113,7 +113,7 @@ def test_words_by_layer_add_up_to_those_of_all_links(traced: tuple[dict[str, Any
     assert np.array_equal(total, links)
 
 
-@pytest.mark.parametrize(("experts", "held"), [("spread", EXPERTS.count), ("own", 2)])
+@pytest.mark.parametrize(("experts", "held"), [("distributed", EXPERTS.count), ("dedicated", 2)])
 def test_a_compilation_says_where_experts_are_and_how_they_are_taken_to_be_chosen(
     experts: str, held: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

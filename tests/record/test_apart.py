@@ -13,14 +13,14 @@ from wse.hardware.mesh import mesh_on
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
 from wse.tracing.query.request import InspectRequest, inspect_trace
-from wse_mappings.cuts.expert_groups import OWN
+from wse_mappings.cuts.expert_groups import DEDICATED
 from wse_traces import open_trace, problems
 from wse_traces.planes import layer_link_words
 
 
 def test_words_and_bytes_in_the_trace_are_those_that_moved(tmp_path: Path) -> None:
     """The reader of links adds up layers; the report counts bytes pass by pass."""
-    plain = prepared_for(OWN)
+    plain = prepared_for(DEDICATED)
     options = replace(plain.options, mapping="expert", wafers=3)
     prepared = replace(plain, options=options, wafer=mesh_on(plain.whole, 6, 6))
     path = tmp_path / "run.h5"

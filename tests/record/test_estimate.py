@@ -127,7 +127,7 @@ def test_a_mixture_whose_tokens_choose_evenly(tmp_path: Path) -> None:
         whole=whole,
         wafer=mesh_on(whole, 3, 4),
         software=load_software("tuned", "wse2"),
-        options=mixture_options("expert", "own", PROMPT, 6),
+        options=mixture_options("expert", "dedicated", PROMPT, 6),
         new_tokens=6,
         economics=load_economics(whole),
         network=load_network(),

@@ -37,7 +37,7 @@ def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """The trace of a run of the bundled model, with cache shifts."""
     prepared = prepare(
         make_request(
-            RunRequest, prompt="Once upon a time", new_tokens=30, schedule="released", **REQUESTS[request.param]
+            RunRequest, prompt="Once upon a time", new_tokens=30, schedule="baseline", **REQUESTS[request.param]
         )
     )
     path = tmp_path_factory.mktemp("traced") / "run.h5"
@@ -89,7 +89,7 @@ def test_inspect_tells_the_busiest_link_of_each_layer(path: Path, capsys: pytest
 
 
 def test_a_run_that_was_stopped_has_no_words_on_links_yet(tmp_path: Path) -> None:
-    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=30, schedule="released"))
+    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=30, schedule="baseline"))
     partial = interrupted_run(prepared, tmp_path / "run.h5", heard=5)
     assert problems(partial) == []
     assert inspect_trace(InspectRequest(trace=partial, links=True)).to_dict()["layer_links"] == []

@@ -67,7 +67,7 @@ def test_passes_together_are_those_written_alone(
 
 def test_what_waits_is_written_when_a_run_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording, "MAX_S", 60.0)
-    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=40, schedule="released"))
+    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=40, schedule="baseline"))
     partial = interrupted_run(prepared, tmp_path / "run.h5", heard=20)
     assert problems(partial) == []
     with open_trace(partial) as trace:
@@ -79,7 +79,7 @@ def test_what_waits_is_written_when_a_run_is_interrupted(tmp_path: Path, monkeyp
 
 def test_the_placement_can_be_read_before_anything_has_run_and_an_error_is_told(tmp_path: Path) -> None:
     """A run that is killed in its first second, or that ends in an error."""
-    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=4, schedule="released"))
+    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=4, schedule="baseline"))
     program = compile_program(prepared)
     seen: list[tuple[int, int]] = []
 
@@ -113,7 +113,7 @@ def test_at_every_flush_passes_are_there_with_all_they_send(tmp_path: Path, monk
         left[-1].write_bytes(writer.path.read_bytes())
 
     monkeypatch.setattr(TraceWriter, "flush", flush)
-    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=24, wafers=2, schedule="released"))
+    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=24, wafers=2, schedule="baseline"))
     execute(prepared, compile_program(prepared), trace=tmp_path / "run.h5")
     with open_trace(tmp_path / "run.h5") as whole:
         assert whole.rows("shift") > 0
@@ -132,7 +132,7 @@ def test_at_every_flush_passes_are_there_with_all_they_send(tmp_path: Path, monk
 def test_passes_whose_writing_is_interrupted_are_left_out_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=40, schedule="released"))
+    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=40, schedule="baseline"))
     monkeypatch.setattr(recording, "MAX_PASSES", 8)
     monkeypatch.setattr(recording, "MAX_S", 60.0)
     wrote = recording.RunRecorder.write_shifts

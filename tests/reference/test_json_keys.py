@@ -26,25 +26,25 @@ VIEWED = {
     "inspect --diff": ["--diff", TRACE.replace("story.h5", "story-two-wafers.h5")],
     "inspect --check": ["--check"],
 }
-RELEASED = ["--schedule", "released"]
+BASELINE = ["--schedule", "baseline"]
 STORY = ["--mesh", "24x24", "--mapping", "region", "--prompt-len", "16", "--new-tokens", "8"]
 PRINTED = {
     "run": ["run", "--new-tokens", "4", "--logits", "--profile", "--trace", "none"],
     "run of two users, by wavelets": ["run", "--new-tokens", "3", "--prompt", "One", "--prompt", "Two", "--wavelets"],
-    "run of drafts": ["run", "--new-tokens", "40", "--verify-tokens", "2", "--trace", "none", *RELEASED],
+    "run of drafts": ["run", "--new-tokens", "40", "--verify-tokens", "2", "--trace", "none", *BASELINE],
     "run among defects": ["run", "--mesh", "12x12", "--defects", "0.01", "--new-tokens", "3", "--trace", "none"],
     "compile": ["compile", "story", "--mapping", "pipeline", "--mesh", "12x12"],
     "compile among defects": ["compile", "story", "--mesh", "16x16", "--defects", "0.01"],
     "estimate": ["estimate", "story", *STORY, "--mapping", "auto", "--batch", "2"],
-    "estimate of what moves it": ["estimate", "story", *STORY, *RELEASED, "--sensitivity"],
-    "estimate of wafers, traced": ["estimate", "story", *STORY, *RELEASED, "--wafers", "2", "--trace", "t.h5"],
+    "estimate of what moves it": ["estimate", "story", *STORY, *BASELINE, "--sensitivity"],
+    "estimate of wafers, traced": ["estimate", "story", *STORY, *BASELINE, "--wafers", "2", "--trace", "t.h5"],
     "estimate of a pass": ["estimate", "story", *STORY, "--verify-tokens", "4"],
     "estimate of one token": ["estimate", "story", "--mesh", "24x24", "--prompt-len", "16", "--new-tokens", "1"],
-    "compare": ["compare", "story", *STORY, *RELEASED, "--wafers", "1,2", "--mapping", "pipeline"],
-    "serve-sim": ["serve-sim", "story", *STORY, *RELEASED, "--requests", "99", "--ttft", "1s", "--fast-share", "0.5"],
-    "serve-sim of prefixes": ["serve-sim", "story", *STORY, *RELEASED, "--prefix-tokens", "8", "--prefix-cache"],
+    "compare": ["compare", "story", *STORY, *BASELINE, "--wafers", "1,2", "--mapping", "pipeline"],
+    "serve-sim": ["serve-sim", "story", *STORY, *BASELINE, "--requests", "99", "--ttft", "1s", "--fast-share", "0.5"],
+    "serve-sim of prefixes": ["serve-sim", "story", *STORY, *BASELINE, "--prefix-tokens", "8", "--prefix-cache"],
     "serve-sim with its files": [
-        *("serve-sim", "story", *STORY, *RELEASED, "--requests", "99", "--prefill", "own"),
+        *("serve-sim", "story", *STORY, *BASELINE, "--requests", "99", "--prefill", "own"),
         *("--timeline", "t.json", "--html", "p.html"),
     ],
     "sweep": ["sweep", "story", "--set", "mesh=24x24", "--set", "prompt_len=16", "--set", "new_tokens=8"],
@@ -64,7 +64,7 @@ PRINTED = {
         "16",
         "--new-tokens",
         "4",
-        *RELEASED,
+        *BASELINE,
     ],
 }
 

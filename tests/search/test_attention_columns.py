@@ -10,7 +10,7 @@ from timed_search import AFTER, CONTEXT, OPTIONS, machine_of, timing_of
 from tiny_model import latent_spec, tiny_spec
 
 from wse.backends.fabric.model import Fabric
-from wse.compiler.options import DECODE, RELEASED
+from wse.compiler.options import BASELINE, DECODE
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.fitting.attention_widths import column_counts
 from wse.compiler.search.reduced.reduced_model import ReducedModel
@@ -92,7 +92,7 @@ def test_a_pass_is_tried_on_layers_that_are_cut_as_those_of_a_token(monkeypatch:
     assert {layout.block_parts for layout in tried} == {2}
 
 
-@pytest.mark.parametrize("options", [{"schedule": RELEASED}, {"schedule": "norm-scales,joined-tasks"}])
+@pytest.mark.parametrize("options", [{"schedule": BASELINE}, {"schedule": "norm-scales,joined-tasks"}])
 def test_attention_stays_on_all_columns_where_nothing_is_to_be_chosen(options: dict[str, Any]) -> None:
     assert compilation(WIDE, **options).choice.attention_cols == 0
 

@@ -11,7 +11,7 @@ from session import SOFTWARE, wafer
 from tiny_model import latent_spec, tiny_spec
 
 from wse.backends.fabric.model import Fabric
-from wse.compiler.options import FUSED, REPORT, Choice, Options
+from wse.compiler.options import OPTIMIZED, REPORT, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.reduced import least_bytes
@@ -46,7 +46,7 @@ def test_the_fullest_pe_of_each_kind_of_stage_needs_as_many_bytes(name: str, dty
     assert small.least_bytes() <= max(needed)
 
 
-@pytest.mark.parametrize("experts", ["spread", "own"])
+@pytest.mark.parametrize("experts", ["distributed", "dedicated"])
 @pytest.mark.parametrize("dtype", ["float16", "int4"])
 def test_experts_on_several_wafers_count_no_more_than_all_tiles(
     dtype: str, experts: str, monkeypatch: pytest.MonkeyPatch
@@ -66,7 +66,7 @@ def test_experts_on_several_wafers_count_no_more_than_all_tiles(
 @pytest.mark.parametrize("name", ["mixture", "latent"])
 def test_layers_that_follow_each_other_on_a_stage_share_what_passes_whatever_the_rewrites(name: str) -> None:
     """Values that rewrites write into the middle of a buffer belong to no earlier layer."""
-    spec, machine, options = SPECS[name], wafer(12, 13), replace(OPTIONS, schedule=FUSED)
+    spec, machine, options = SPECS[name], wafer(12, 13), replace(OPTIONS, schedule=OPTIMIZED)
     choice = replace(CHOICE, rewrites=rewrites_of(spec, options))
     whole = compile_choice(spec, machine, SOFTWARE, options, choice)
     needed = reduced_model(spec, machine, SOFTWARE, options, choice).allocate().needed_bytes()

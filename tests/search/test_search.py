@@ -18,7 +18,7 @@ from wse.arrays import F64
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.pattern_times import pattern_times
 from wse.backends.fabric.model import Fabric
-from wse.compiler.options import FUSED, RELEASED, Options
+from wse.compiler.options import BASELINE, OPTIMIZED, Options
 from wse.compiler.search.reduced.misfits import Misfits
 from wse.compiler.search.remedies import remedies, smallest_square
 from wse.compiler.search.search import compile_model, fits, search
@@ -31,7 +31,7 @@ from wse.hardware.mesh import mesh_on, parse_mesh
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
-from wse_mappings.cuts.expert_groups import AUTO, FEW, SPREAD
+from wse_mappings.cuts.expert_groups import AUTO, DISTRIBUTED, GROUPED
 from wse_mappings.schedule import LineSchedule
 from wse_mappings.strategies.catalogue import bundled_strategies
 from wse_mappings.strategies.strategy import Layout
@@ -179,7 +179,7 @@ def test_a_pipeline_uses_its_regions_and_a_region_can_be_given() -> None:
 
 @pytest.mark.parametrize("wafers", slow_but([1, 2], 2))
 def test_auto_is_never_worse_than_a_mapping_and_says_what_it_tried(wafers: int) -> None:
-    machine, options = wafer(24, 17), replace(OPTIONS, wafers=wafers, schedule=FUSED)
+    machine, options = wafer(24, 17), replace(OPTIONS, wafers=wafers, schedule=OPTIMIZED)
 
     def cycles(program: Program) -> float:
         fabric = Fabric(program, machine, SOFTWARE)
@@ -199,8 +199,8 @@ def test_auto_is_never_worse_than_a_mapping_and_says_what_it_tried(wafers: int) 
     assert {trial.layout.mapping for trial in best.trials} == {"bands", *(["tensor"] if wafers > 1 else [])}
     assert any(trial.layout.mesh is not None for trial in best.trials)
     assert not any(trial.layout.groups for trial in best.trials)  # each all-reduce has groups of its own
-    released = search(SPEC, machine, SOFTWARE, replace(options, mapping="auto", schedule=RELEASED), cycles, timing)
-    assert any(trial.layout.groups for trial in released.trials)
+    baseline = search(SPEC, machine, SOFTWARE, replace(options, mapping="auto", schedule=BASELINE), cycles, timing)
+    assert any(trial.layout.groups for trial in baseline.trials)
 
 
 @pytest.mark.slow
@@ -208,7 +208,7 @@ def test_the_fastest_layout_is_tried_with_experts_in_groups_even_where_there_is_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spec, machine = mixture_spec(MIXTURES["shared"], layers=4), wafer(24, 17)
-    options = replace(OPTIONS, mapping="auto", schedule=FUSED, experts=AUTO)
+    options = replace(OPTIONS, mapping="auto", schedule=OPTIMIZED, experts=AUTO)
 
     def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
         fabric = Fabric(program, machine, SOFTWARE)
@@ -229,14 +229,14 @@ def test_the_fastest_layout_is_tried_with_experts_in_groups_even_where_there_is_
     with monkeypatch.context() as patch:  # one that cannot be does not end the search
         patch.setattr("wse.compiler.search.exploring.explore.try_layout", refuse_groups)
         without = search(spec, machine, SOFTWARE, options, timing=Timer(by_step, 500, line_cycles(machine)))
-    assert FEW in tried
+    assert GROUPED in tried
     assert {trial.layout.experts for trial in without.trials} == {None}
     trials = search(spec, machine, SOFTWARE, options, timing=Timer(by_step, 500, line_cycles(machine))).trials
     spread = [trial for trial in trials if trial.layout.experts is None and trial.dominant_cycles is not None]
     spread = [trial for trial in spread if trial.layout.groups is None]  # other groups of all-reduces come after
     fastest = min(spread, key=lambda trial: trial.dominant_cycles or 0.0)
-    assert [trial.layout.experts for trial in trials if trial.layout.experts] == [FEW]
-    assert fastest.layout._replace(experts=FEW) in [trial.layout for trial in trials]
+    assert [trial.layout.experts for trial in trials if trial.layout.experts] == [GROUPED]
+    assert fastest.layout._replace(experts=GROUPED) in [trial.layout for trial in trials]
 
 
 @pytest.mark.slow
@@ -247,16 +247,16 @@ def test_experts_are_placed_in_groups_where_a_model_has_no_room_without() -> Non
     quarter of the experts.
     """
     spec = mixture_spec(replace(MIXTURES["shared"], count=8, ffn_size=9))
-    options = replace(OPTIONS, mapping="auto", schedule=FUSED, experts=AUTO)
+    options = replace(OPTIONS, mapping="auto", schedule=OPTIMIZED, experts=AUTO)
 
     def least_sram(**changes: str) -> int:
         """Return the smallest SRAM in which the model fits, in steps of 64 bytes."""
         changed = replace(options, **changes)
         return next(n for n in range(23552, 32768, 64) if fits(spec, wafer(4, 8, n), SOFTWARE, changed))
 
-    room = least_sram(experts=SPREAD)
-    assert least_sram(mapping="region") == least_sram(mapping="region", experts=SPREAD)
-    assert least_sram(schedule=RELEASED) == least_sram(schedule=RELEASED, experts=SPREAD)
+    room = least_sram(experts=DISTRIBUTED)
+    assert least_sram(mapping="region") == least_sram(mapping="region", experts=DISTRIBUTED)
+    assert least_sram(schedule=BASELINE) == least_sram(schedule=BASELINE, experts=DISTRIBUTED)
     for sram_bytes, all_on_a_column in ((room, True), (room - 64, False)):
         program = compile_model(spec, wafer(4, 8, sram_bytes), SOFTWARE, options)
         assert {mixture.by_column.shape[1] == 8 for mixture in program.mixtures if mixture} == {all_on_a_column}
@@ -271,7 +271,7 @@ def test_unknown_mapping_too_large_region_and_too_many_wafers_are_refused() -> N
         compile_model(SPEC, wafer(9, 9), SOFTWARE, replace(OPTIONS, wafers=4))
 
 
-@pytest.mark.parametrize("schedule", [RELEASED, FUSED])
+@pytest.mark.parametrize("schedule", [BASELINE, OPTIMIZED])
 def test_no_size_is_looked_for_where_colours_are_too_few(schedule: str) -> None:
     few, options = replace(wafer(30, 30), colours=7), replace(OPTIONS, schedule=schedule)
     with pytest.raises(
@@ -292,7 +292,7 @@ WIDE = replace(MIXTURES["shared"], ffn_size=120)
 )
 def test_layers_are_cut_where_whole_ones_have_no_room(spec: ModelSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     """A layer is split between two wafers if and only if the whole layers do not fit."""
-    options, bands = replace(OPTIONS, mapping="bands", wafers=2, schedule=FUSED), bundled_strategies()["bands"]
+    options, bands = replace(OPTIONS, mapping="bands", wafers=2, schedule=OPTIMIZED), bundled_strategies()["bands"]
 
     def least() -> int:
         low, high = 5_000, 200_000
@@ -308,11 +308,11 @@ def test_layers_are_cut_where_whole_ones_have_no_room(spec: ModelSpec, monkeypat
     program = compile_model(spec, wafer(4, 4, cut), SOFTWARE, options)
     assert any(stage.first_part for stage in program.stages)
     assert all(not stage.first_part for stage in compile_model(spec, wafer(4, 4, whole), SOFTWARE, options).stages)
-    assert not fits(spec, wafer(4, 4, cut), SOFTWARE, replace(options, schedule=RELEASED))
+    assert not fits(spec, wafer(4, 4, cut), SOFTWARE, replace(options, schedule=BASELINE))
 
 
 def test_a_block_that_is_normalised_as_a_whole_is_never_cut() -> None:
-    options = replace(OPTIONS, mapping="auto", wafers=2, schedule=FUSED)
+    options = replace(OPTIONS, mapping="auto", wafers=2, schedule=OPTIMIZED)
     setup = TrialSetup(
         spec=replace(SPEC, post_norms=True), wafer=wafer(4, 4), software=SOFTWARE, options=options, rewrites=()
     )

@@ -10,7 +10,7 @@ from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, wafer
 from tiny_model import latent_spec, tiny_spec
 
-from wse.compiler.options import FUSED, REPORT, Choice, Options
+from wse.compiler.options import OPTIMIZED, REPORT, Choice, Options
 from wse.compiler.passes.partition import partition
 from wse.compiler.passes.shard import shard
 from wse.compiler.pipeline import compile_choice, first_state, with_tiles
@@ -31,7 +31,7 @@ SPECS = {
 
 def request_of(spec: ModelSpec, dtype: str) -> tuple[Options, Choice]:
     activations = "float16" if dtype == "int4" else None
-    options = replace(OPTIONS, dtype=dtype, activations=activations, schedule=FUSED)
+    options = replace(OPTIONS, dtype=dtype, activations=activations, schedule=OPTIMIZED)
     return options, replace(CHOICE, rewrites=rewrites_of(spec, options))
 
 
@@ -44,7 +44,7 @@ def test_sizes_are_those_of_the_tiles_in_their_order(name: str, dtype: str) -> N
     assert [[getattr(b, f.name) for f in fields(b)] for b in size_tiles(state).weights] == buffers
 
 
-@pytest.mark.parametrize("experts", ["spread", "3", "own"])
+@pytest.mark.parametrize("experts", ["distributed", "3", "dedicated"])
 @pytest.mark.parametrize("ffn_size", [24, 37])
 @pytest.mark.parametrize("mixture", ["biased", "shared"])
 def test_sizes_are_those_of_the_tiles_of_experts_that_share_scales_or_do_not(
@@ -53,7 +53,7 @@ def test_sizes_are_those_of_the_tiles_of_experts_that_share_scales_or_do_not(
     """Experts of 24 features are whole blocks that share scales; those of 37 features are not."""
     packing = Packing(method="fp8", block=(8, 8))
     spec = mixture_spec(replace(MIXTURES[mixture], ffn_size=ffn_size), layers=4, packing=packing)
-    options = replace(OPTIONS, dtype="fp8", activations="float16", schedule=FUSED, experts=experts)
+    options = replace(OPTIONS, dtype="fp8", activations="float16", schedule=OPTIMIZED, experts=experts)
     choice = replace(CHOICE, rewrites=rewrites_of(spec, options))
     state = partition(first_state(spec, wafer(12, 26), SOFTWARE, options, choice))
     buffers = [(b.stage, b.name, b.view, b.elements) for b in shard(state).weights]

@@ -11,7 +11,7 @@ from tiny_model import latent_spec, tiny_spec
 
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.pattern_times import pattern_times
-from wse.compiler.options import DECODE, FITTED_TREES, PREFILL, RELEASED, THIN_GEMM, VERIFY, Choice
+from wse.compiler.options import BASELINE, DECODE, FITTED_TREES, PREFILL, THIN_GEMM, VERIFY, Choice
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.fitted_trees import groups_of
 from wse.compiler.search.search import Compilation, search
@@ -111,7 +111,7 @@ def test_a_pass_over_several_tokens_has_trees_of_its_own() -> None:
     assert saved > 0
 
 
-@pytest.mark.parametrize("options", [{"schedule": RELEASED}, {"schedule": "joined-tasks"}, {"groups": EQUAL_GROUPS}])
+@pytest.mark.parametrize("options", [{"schedule": BASELINE}, {"schedule": "joined-tasks"}, {"groups": EQUAL_GROUPS}])
 def test_groups_stay_as_they_are_where_nothing_is_to_be_fitted(options: dict[str, Any]) -> None:
     compiled = compilation(**options)
     assert not compiled.choice.trees

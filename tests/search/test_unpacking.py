@@ -10,7 +10,7 @@ from timed_search import AFTER, OPTIONS, machine_of, timing_of
 from tiny_model import tiny_spec
 
 from wse.backends.fabric.model import Fabric
-from wse.compiler.options import RELEASED, WIDE_UNPACKING
+from wse.compiler.options import BASELINE, WIDE_UNPACKING
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import Compilation, search
 from wse.errors import BadInput
@@ -64,7 +64,7 @@ def test_no_more_codes_are_unpacked_than_there_is_room_for() -> None:
 
 
 def test_nothing_is_widened_where_nothing_is_rewritten_or_nothing_is_unpacked() -> None:
-    assert WIDE_UNPACKING not in dict(compilation(schedule=RELEASED).choice.rewrites)
+    assert WIDE_UNPACKING not in dict(compilation(schedule=BASELINE).choice.rewrites)
     assert WIDE_UNPACKING not in dict(compilation(schedule="joined-tasks").choice.rewrites)
     with pytest.raises(BadInput, match="wide-unpacking is not valid: weights are bfloat16 and need no unpacking"):
         compilation(dtype="bfloat16", activations=None, schedule=WIDE_UNPACKING)

@@ -10,7 +10,7 @@ from tiers import slow_but
 
 import wse
 
-SMALL: Final[dict[str, Any]] = {"mesh": "32x32", "wafers": 1, "mapping": "pipeline", "schedule": "released"}
+SMALL: Final[dict[str, Any]] = {"mesh": "32x32", "wafers": 1, "mapping": "pipeline", "schedule": "baseline"}
 """A wafer on which layouts are compiled fast."""
 ON_WAFERS: Final = [
     {"prompt_len": prompt, "new_tokens": new, "users": users}

@@ -89,7 +89,7 @@ def test_a_row_has_speed_ratio_conditions_and_source(spec: ModelSpec) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("schedule", "lowest", "highest"), [("fused", 1.9, 2.4), ("released", 0.95, 1.05)])
+@pytest.mark.parametrize(("schedule", "lowest", "highest"), [("optimized", 1.9, 2.4), ("baseline", 0.95, 1.05)])
 def test_estimates_of_70b_print_the_published_speed_with_the_ratio_of_their_schedule(
     schedule: str, lowest: float, highest: float
 ) -> None:

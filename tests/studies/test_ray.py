@@ -37,7 +37,7 @@ STORY: dict[str, Any] = {
     "wafer": "wse2",
     "software": "tuned",
     "mapping": "region",
-    "schedule": "released",
+    "schedule": "baseline",
 }
 REQUESTS: dict[str, dict[str, Any]] = {
     "a batch": {"prompt": PROMPTS, "logits": True},
@@ -51,7 +51,7 @@ GRID = {
     "new_tokens": [4, 8, 16],
     "mesh": ["12x12", "14x14"],
     "mapping": "region",
-    "schedule": "released",
+    "schedule": "baseline",
 }
 
 
@@ -125,7 +125,7 @@ def test_a_run_is_that_of_one_process_with_its_trace(name: str, tmp_path: Path) 
 def test_wafers_that_share_a_layer_send_what_they_would_on_one_machine(tmp_path: Path) -> None:
     regions = tmp_path / "regions.toml"
     regions.write_text(CUT)
-    more = {"mapping": str(regions), "schedule": "fused", "logits": True}
+    more = {"mapping": str(regions), "schedule": "optimized", "logits": True}
     here, there = (run(named_request("drawn", engine=engine, **more)) for engine in ("local", "ray"))
     assert facts(here) == facts(there)
     assert here.system.wafers == 2
@@ -192,7 +192,7 @@ def test_a_comparison_is_that_of_one_machine() -> None:
         "wafers": (1, 2),
         "prompt_len": 8,
         "new_tokens": 8,
-        "schedule": "released",
+        "schedule": "baseline",
     }
     assert wse.compare("story", **asked, engine="ray").to_dict() == wse.compare("story", **asked, jobs=1).to_dict()
 
@@ -269,7 +269,7 @@ def test_what_the_cluster_has_not_is_refused_in_one_line(tmp_path: Path) -> None
     ("choice", "message"),
     [
         ({"engine": "rax"}, "--engine: unknown engine 'rax': did you mean 'ray'? known: local, ray"),
-        ({"ray_address": "auto"}, "--ray-address auto: is of a Ray cluster; give --engine ray too"),
+        ({"ray_address": "auto"}, "--ray-address auto: only a Ray cluster has an address; give --engine ray too"),
         (
             {"engine": "ray", "ray_address": "ray://host"},
             "--ray-address 'ray://host': give HOST:PORT, such as 10.0.0.1:6379, or auto",

@@ -11,7 +11,7 @@ ONE_REGION: Final[dict[str, Any]] = {
     "wafer": "wse2",
     "wafers": 1,
     "mapping": "region",
-    "experts": "spread",
+    "experts": "distributed",
     "software": "tuned",
 }
 """Arguments of a request: one region on one WSE-2 with the costs of hand-written collectives."""

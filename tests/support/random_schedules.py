@@ -13,14 +13,14 @@ from tiny_model import tensors, tiny_spec
 from wse.backends.execute.engine import Engine
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
-from wse.compiler.options import FITTED_TREES, FUSED, RELEASED, THIN_GEMM, WIDE_UNPACKING, Choice, Options, Rewrites
+from wse.compiler.options import BASELINE, FITTED_TREES, OPTIMIZED, THIN_GEMM, WIDE_UNPACKING, Choice, Options, Rewrites
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.trees import with_group_count
 from wse.models.configs.rope import plain_rope
 from wse.models.spec import Experts, Latent, Layer, ModelSpec, PositionScale
-from wse_mappings.cuts.expert_groups import OWN, SPREAD
+from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED
 
 Random = np.random.Generator
 SRAM_BYTES = 1 << 20
@@ -71,8 +71,8 @@ def random_case(seed: int) -> RandomCase:
         context=24,
         prompt_tokens=tuple(map(len, prompts)),
         logits_out="all",
-        experts=str(draw.choice([SPREAD, OWN, "2", "few"])) if spec.experts is not None else SPREAD,
-        schedule=FUSED,
+        experts=str(draw.choice([DISTRIBUTED, DEDICATED, "2", "grouped"])) if spec.experts is not None else DISTRIBUTED,
+        schedule=OPTIMIZED,
         verify_tokens=int(draw.choice([0, 1, 2, 4])),
     )
     pieces = int(draw.integers(1, 3)) if options.mapping == "pipeline" else 1
@@ -192,10 +192,10 @@ def random_experts(draw: Random) -> Experts:
     )
 
 
-def released(case: RandomCase) -> RandomCase:
-    """The same request with the released schedule, attention on all columns."""
+def baseline(case: RandomCase) -> RandomCase:
+    """The same request with the baseline schedule, attention on all columns."""
     choice = replace(case.choice, rewrites=(), verify_rewrites=None, attention_cols=0)
-    return replace(case, options=replace(case.options, schedule=RELEASED), choice=choice, groups=0)
+    return replace(case, options=replace(case.options, schedule=BASELINE), choice=choice, groups=0)
 
 
 def run_case(case: RandomCase) -> CaseRun:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from wse.backends.execute.engine import Engine
 from wse.backends.fabric.model import Fabric
-from wse.compiler.options import FUSED, Choice, Options
+from wse.compiler.options import OPTIMIZED, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.search import compile_model
@@ -23,7 +23,7 @@ from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import WaferSpec
 from wse.models.load import LoadedModel, load_model
 from wse.program.program import Program
-from wse_mappings.cuts.expert_groups import SPREAD
+from wse_mappings.cuts.expert_groups import DISTRIBUTED
 
 SOFTWARE = load_software("tuned", "wse2")
 
@@ -97,8 +97,8 @@ def session(
     sram_bytes: int | None = None,
     choice: Choice | None = None,
     logits: bool = False,
-    experts: str = SPREAD,
-    schedule: str = FUSED,
+    experts: str = DISTRIBUTED,
+    schedule: str = OPTIMIZED,
     verify_tokens: int = 0,
 ) -> Session:
     """Compile and load. ``choice`` fixes what the compiler would choose except for the rewrites of the schedule."""

@@ -9,7 +9,7 @@ from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.pattern_times import pattern_times
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
-from wse.compiler.options import DECODE, FUSED, PREFILL, THIN_GEMM, Options
+from wse.compiler.options import DECODE, OPTIMIZED, PREFILL, THIN_GEMM, Options
 from wse.compiler.search.trial import Timer
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
@@ -26,7 +26,7 @@ OPTIONS = Options(
     accumulate="float32",
     context=CONTEXT,
     prompt_tokens=(TOKENS,),
-    schedule=FUSED,
+    schedule=OPTIMIZED,
     capacity="report",
     prefill=THIN_GEMM,
 )

@@ -13,12 +13,12 @@ from session import SOFTWARE, Session, wafer
 from tiny_model import tensors
 
 from wse.backends.execute.engine import Engine
-from wse.compiler.options import FUSED, THIN_GEMM, Choice, Options
+from wse.compiler.options import OPTIMIZED, THIN_GEMM, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.trees import with_group_count, without_fitted
 from wse.models.spec import ModelSpec
-from wse_mappings.cuts.expert_groups import SPREAD
+from wse_mappings.cuts.expert_groups import DISTRIBUTED
 
 
 def tiny_session(
@@ -31,9 +31,9 @@ def tiny_session(
     chunk: int | None = None,
     wafers: int = 1,
     dtype: str = "float32",
-    experts: str = SPREAD,
+    experts: str = DISTRIBUTED,
     activations: str | None = None,
-    schedule: str = FUSED,
+    schedule: str = OPTIMIZED,
     groups: int = 0,
     attention_cols: int = 0,
 ) -> Session:
@@ -81,8 +81,8 @@ def worst_logit_error(
     new_tokens: int = 4,
     chunk: int | None = None,
     wafers: int = 1,
-    experts: str = SPREAD,
-    schedule: str = FUSED,
+    experts: str = DISTRIBUTED,
+    schedule: str = OPTIMIZED,
     groups: int = 0,
     attention_cols: int = 0,
 ) -> float:

@@ -105,7 +105,7 @@ def test_every_row_has_one_answer() -> None:
 def test_only_the_last_predictor_answers_everything() -> None:
     unknown = row(kernel="something new", algorithm="", platform="")
     assert [bool(predictor(unknown)) for predictor in PREDICTORS] == [False] * (len(PREDICTORS) - 1) + [True]
-    assert predict(unknown).reason == "no model of this kernel: something new"
+    assert predict(unknown).reason == "this kernel is not modelled: something new"
 
 
 def test_the_json_of_a_row_that_is_predicted_and_of_one_that_is_not() -> None:
@@ -193,7 +193,7 @@ REASONS = [
     ({"kernel": "broadcast", "algorithm": "chain"}, "no pattern"),
     ({"metric": "cycles of the root alone"}, "whole collective"),
     ({"note": "contains launch skew"}, "launch"),
-    ({"algorithm": "snake", "grid_w": "750", "grid_h": "994"}, "message by message"),
+    ({"algorithm": "snake", "grid_w": "750", "grid_h": "994"}, "timed one by one"),
     ({"algorithm": "auto-gen", "grid_w": "4096"}, "larger than the mesh"),
     ({"algorithm": "two-phase S=0"}, "groups"),
     ({"algorithm": "ring"}, "all-reduce along one line"),
@@ -208,10 +208,10 @@ REASONS = [
     ({"kernel": "stencil", "metric": "cycles per iteration", "algorithm": "tile 0x3, radius 1"}, "empty"),
     ({"kernel": "GEMM local multiply"}, "M, N and K"),
     ({"kernel": "GEMM local multiply", "M,N,K": "8,8,8", "dtype": "f7"}, "element type"),
-    ({"kernel": "GEMM local multiply", "M,N,K": "8,8,8", "metric": "cycles per element"}, "neither"),
+    ({"kernel": "GEMM local multiply", "M,N,K": "8,8,8", "metric": "cycles per element"}, "not the cycles"),
     ({"kernel": "PE core", "metric": "cycles branch taken"}, "pipeline"),
     ({"kernel": "SpMM (COO) local multiply"}, "sparse"),
-    ({"metric": "speedup"}, "share"),
+    ({"metric": "speedup"}, "fraction"),
     ({"metric": "TFLOP/s"}, "rate"),
     ({**FORMULA, "platform": "model"}, "formula"),
     ({**FORMULA, "algorithm": "butterfly"}, "closed"),

@@ -123,9 +123,9 @@ def test_which_rows_have_drafts(columns: dict[str, str], drafts: bool) -> None: 
 @pytest.mark.parametrize(
     ("date", "schedule", "method"),
     [
-        ("2024-08-27", "released", "estimate"),
-        ("2024-10-24", "fused", "estimate, fused"),
-        ("n.d. (after 2025-12-30)", "fused", "estimate, fused"),
+        ("2024-08-27", "baseline", "estimate"),
+        ("2024-10-24", "optimized", "estimate, optimized"),
+        ("n.d. (after 2025-12-30)", "optimized", "estimate, optimized"),
     ],
 )
 def test_services_from_october_2024_on_have_the_fused_schedule(date: str, schedule: str, method: str) -> None:
@@ -133,14 +133,14 @@ def test_services_from_october_2024_on_have_the_fused_schedule(date: str, schedu
 
     def by_schedule(service: ServiceRequest) -> ServiceEstimate:
         schedules.append(service.request.layout.schedule)
-        value = {"released": 100.0, "fused": 180.0}[service.request.layout.schedule]
+        value = {"baseline": 100.0, "optimized": 180.0}[service.request.layout.schedule]
         return ServiceEstimate(
             values=(value,) * len(METRICS), fits=True, gain=1.0, tokens_per_pass=1.0, bound_ratio=2.0
         )
 
     found = answer(row(date=date, spec_decode="no"), asked(date=date, spec_decode="no"), by_schedule)
     assert schedules[0] == schedule
-    assert (found.value, found.other_schedule) == ((100.0, 180.0) if schedule == "released" else (180.0, 100.0))
+    assert (found.value, found.other_schedule) == ((100.0, 180.0) if schedule == "baseline" else (180.0, 100.0))
     assert found.method == method
 
 
@@ -170,16 +170,16 @@ def test_a_report_has_both_values_and_both_errors_where_there_are_drafts() -> No
     [
         ({"metric": "price_out_usd_per_Mtok"}, "a price"),
         ({"metric": "modelled_tok_s_per_user"}, "somebody's model"),
-        ({"metric": "wafers_for_one_copy"}, "users whom the row does not state"),
-        ({"metric": "sram_GB"}, "fact"),
+        ({"metric": "wafers_for_one_copy"}, "users that the row does not state"),
+        ({"metric": "sram_GB"}, "a property of a machine"),
         ({"model": "GPT-5.3-Codex-Spark"}, "GPT-5.3-Codex-Spark"),
         ({"precision": "3/6-bit"}, "element type"),
         ({"batch_or_concurrency": "48-64"}, "users"),
         ({"chips": "some"}, "wafers"),
-        ({"system": "Groq LPU"}, "no wafer"),
-        ({"system": "Cerebras CS-9"}, "no wafer"),
+        ({"system": "Groq LPU"}, "not measured on a wafer"),
+        ({"system": "Cerebras CS-9"}, "not measured on a wafer"),
         ({"context": "200000 in / 1 out"}, "131072"),
-        ({"system": "Cerebras WSE-2 (WaferLLM)", "metric": "ttft_s"}, "tokens a second"),
+        ({"system": "Cerebras WSE-2 (WaferLLM)", "metric": "ttft_s"}, "tokens per second"),
         ({"system": "Cerebras WSE-2 (WaferLLM)", "model": "gpt2"}, "shape"),
     ],
 )

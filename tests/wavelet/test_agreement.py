@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from tiers import slow_but
 
-from wse.compiler.options import FUSED
+from wse.compiler.options import OPTIMIZED
 from wse.hardware.generations import GENERATIONS
 from wse.hardware.load import load_software, load_wafer
 from wse.studies.validate.agreement.against_wavelet import (
@@ -117,7 +117,7 @@ def test_a_stream_finds_more_of_those_that_take_turns_before_it(
 
 @pytest.mark.parametrize(("wafer", "profile"), [*zip(GENERATIONS, PROFILES, strict=False)])
 def test_a_decode_layer_is_the_sum_of_such_steps(wafer: str, profile: str) -> None:
-    """One layer with the released schedule, and three with the fused one, one after another on two regions."""
+    """One layer with the baseline schedule, and three with the fused one, one after another on two regions."""
     machine = load_wafer(wafer)
     drawn = [*layers(4, 7 + PROFILES.index(profile))]
     for wanted in (drawn[0], drawn[3]):
@@ -128,7 +128,9 @@ def test_a_decode_layer_is_the_sum_of_such_steps(wafer: str, profile: str) -> No
 
 @pytest.mark.parametrize("kind", slow_but(KINDS, "latent attention", "experts and a block beside them"))
 def test_so_is_a_rewritten_one_of_each_kind_with_attention_on_some_columns(kind: str) -> None:
-    wanted = next(one for one in layers(1000, 5) if (one.kind, one.schedule) == (kind, FUSED) and one.attention_cols)
+    wanted = next(
+        one for one in layers(1000, 5) if (one.kind, one.schedule) == (kind, OPTIMIZED) and one.attention_cols
+    )
     machine = load_wafer("wse3")
     row = compare_layers("decode layers", wanted, machine, load_software("tuned", machine.generation))
     assert row.loads_equal, told(row)
@@ -148,7 +150,7 @@ def test_a_prefill_layer_has_rounds_that_overlap(wafer: str, profile: str) -> No
 
 @pytest.mark.parametrize(("wafer", "profile"), [*zip(GENERATIONS, PROFILES, strict=False)])
 def test_a_pass_over_several_tokens_is_the_sum_of_such_steps(wafer: str, profile: str) -> None:
-    """One layer with the released schedule, and three with the fused one, one after another on two regions."""
+    """One layer with the baseline schedule, and three with the fused one, one after another on two regions."""
     machine = load_wafer(wafer)
     drawn = [*verify_layers(4, 7 + PROFILES.index(profile))]
     for wanted in (drawn[0], drawn[3]):

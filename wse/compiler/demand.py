@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 from wse.compiler.column_bytes import block_bytes, column_bytes, score_bytes
-from wse.compiler.options import MODEL, PRODUCT, RELEASED, Options
+from wse.compiler.options import BASELINE, MODEL, PRODUCT, Options
 from wse.compiler.passes.tiling.contraction import WeightTypes
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import Layer, ModelSpec
@@ -19,7 +19,7 @@ from wse_mappings.strategies.strategy import Demand
 def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
     """Return what a mapping strategy has to place for a request.
 
-    ``Demand.as_released`` is set for the released schedule. Its regions are then placed as when the
+    ``Demand.as_released`` is set for the baseline schedule. Its regions are then placed as when the
     costs of that schedule were fitted to the two speeds published in August 2024.
 
     Args:
@@ -50,7 +50,7 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
         column_bytes=column_bytes(spec, options),
         block_bytes=block_bytes(spec, options),
         score_bytes=score_bytes(spec, options),
-        as_released=options.schedule == RELEASED,
+        as_released=options.schedule == BASELINE,
         cache=options.cache,
     )
 

@@ -9,7 +9,7 @@ from wse.compiler.strategies import strategy
 from wse.errors import BadInput, UnknownName
 from wse.models.spec import ModelSpec
 from wse.number_formats import CODINGS, DTYPES
-from wse_mappings.cuts.expert_groups import SPREAD
+from wse_mappings.cuts.expert_groups import DISTRIBUTED
 from wse_mappings.patterns.k_tree import FEWEST_RELAYS
 from wse_mappings.result_cache import ResultCache
 from wse_mappings.strategies.strategy import ListedRegion
@@ -23,8 +23,8 @@ second copy of the weights. ``thin-gemm`` multiplies a chunk of tokens like deco
 tiles as they are.
 """
 
-RELEASED, FUSED = "released", "fused"
-SCHEDULES = (RELEASED, FUSED)
+BASELINE, OPTIMIZED = "baseline", "optimized"
+SCHEDULES = (BASELINE, OPTIMIZED)
 """Schedules of layers: the published research decode, or one rewritten to take fewer cycles."""
 
 NORM_SCALES = "norm-scales"
@@ -102,9 +102,9 @@ class Options:
             that stores the weights once.
         activations: Element type of activations, KV cache, tables and gains; None for the type of
             the weights.
-        experts: Placement of experts: ``spread`` over all columns of a region, on ``own`` columns,
-            or a number of groups.
-        schedule: ``released`` or ``fused``.
+        experts: Placement of experts: ``distributed`` over all columns of a region, on
+            ``dedicated`` columns, or a number of groups.
+        schedule: ``baseline`` or ``optimized``.
         all_reduce: Name of the pattern that adds up over lines if all PEs need the sum; empty for
             K-trees.
         verify_tokens: Number of new tokens of one user per verification pass, such as draft tokens;
@@ -136,8 +136,8 @@ class Options:
     store_and_forward: bool = False
     prefill: str | None = None
     activations: str | None = None
-    experts: str = SPREAD
-    schedule: str = RELEASED
+    experts: str = DISTRIBUTED
+    schedule: str = BASELINE
     all_reduce: str = ""
     verify_tokens: int = 0
     verify_ids: str = "wafer"

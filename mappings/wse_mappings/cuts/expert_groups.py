@@ -21,12 +21,12 @@ import numpy as np
 
 from wse_mappings.cuts.split import I32, balanced_segments, blocks, ceil_div
 
-SPREAD, OWN, FEW, AUTO = "spread", "own", "few", "auto"
-EXPERT_PLACEMENTS = (SPREAD, OWN)
+DISTRIBUTED, DEDICATED, GROUPED, AUTO = "distributed", "dedicated", "grouped", "auto"
+EXPERT_PLACEMENTS = (DISTRIBUTED, DEDICATED)
 """Placements of experts that determine the number of groups: one group, or the maximum number.
 
-A number of groups, in decimal digits, is also a placement. A request may further use FEW, for which
-the compiler chooses a number of groups with little padding, and AUTO, which is SPREAD unless a
+A number of groups, in decimal digits, is also a placement. A request may further use GROUPED, for which
+the compiler chooses a number of groups with little padding, and AUTO, which is DISTRIBUTED unless a
 search finds that the model does not fit that way.
 """
 
@@ -37,7 +37,7 @@ def is_placement(text: str) -> bool:
     >>> is_placement("4"), is_placement("0"), is_placement("all")
     (True, False, False)
     """
-    return text in (AUTO, FEW, *EXPERT_PLACEMENTS) or (text.isascii() and text.isdigit() and int(text) > 0)
+    return text in (AUTO, GROUPED, *EXPERT_PLACEMENTS) or (text.isascii() and text.isdigit() and int(text) > 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -129,7 +129,7 @@ def expert_places(cols: int, count: int, size: int, placement: str) -> int:
         cols, count, size: Number of columns; number of experts; features of an expert.
         placement: Placement of experts, as in EXPERT_PLACEMENTS.
 
-    >>> expert_places(5, 4, 12, SPREAD), expert_places(5, 4, 12, "2"), expert_places(5, 4, 12, OWN)
+    >>> expert_places(5, 4, 12, DISTRIBUTED), expert_places(5, 4, 12, "2"), expert_places(5, 4, 12, DEDICATED)
     (12, 12, 12)
     """
     return experts_of_column(cols, count, placement) * ceil_div(size, columns_of_expert(cols, count, placement))
@@ -152,9 +152,9 @@ def _groups_of_segment(segment_cols: int, count: int, placement: str, segment_co
         segment_cols, segment_count: Columns of a segment; number of segments.
         count, placement: Number of experts; their placement, as in EXPERT_PLACEMENTS.
     """
-    if placement in (SPREAD, AUTO):
+    if placement in (DISTRIBUTED, AUTO):
         return 1
-    groups = count if placement == OWN else min(int(placement), count)
+    groups = count if placement == DEDICATED else min(int(placement), count)
     return min(ceil_div(groups, segment_count), segment_cols)
 
 

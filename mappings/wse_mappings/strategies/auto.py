@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from wse_mappings.cuts.expert_groups import FEW
+from wse_mappings.cuts.expert_groups import GROUPED
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS
 from wse_mappings.strategies.strategy import Demand, Layout, Strategy
 
@@ -18,7 +18,7 @@ class Auto(Strategy):
     regions = "searched"
     tries_others = True
     group_counts = (EQUAL_GROUPS,)
-    expert_placements = (FEW,)
+    expert_placements = (GROUPED,)
     block_parts = (2, 4, 8)
 
     def layouts(self, demand: Demand, other_strategies: Sequence[Strategy]) -> Iterable[Layout]:

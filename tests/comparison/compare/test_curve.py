@@ -246,7 +246,7 @@ def test_the_verdict_where_wafers_are_cheaper_at_every_speed_and_prices_overlap(
         [wafer(0.001, usd_per_hour=10, ends=(5, 20)), gpu(0.002, usd_per_hour=12, ends=(8, 12))]
     )
     assert cheapest.startswith("A token is cheapest on 1 wse3, bands, 2.78 USD")
-    assert cheapest.endswith(" (within the published range of prices it may be the other way round).")
+    assert cheapest.endswith(" (within the published range of prices, the order may be reversed).")
     assert crossover.startswith("At central prices wafers have the cheaper token at every speed; ")
     assert "the lowest of GPUs only where GPUs are too slow" in crossover
 

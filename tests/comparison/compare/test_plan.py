@@ -18,7 +18,7 @@ from wse.studies.compare.plan.result import PlannedRow, PlanResult
 from wse.studies.compare.plan.study import counts_near, planned_row, with_pareto
 from wse.studies.compare.plan.verdict import plan_verdict
 
-SMALL = {"mesh": "16x16", "wafers": [1, 2], "mapping": "region,bands", "schedule": "released", "jobs": 1}
+SMALL = {"mesh": "16x16", "wafers": [1, 2], "mapping": "region,bands", "schedule": "baseline", "jobs": 1}
 LENGTHS = {"prompt_len": 8, "new_tokens": 8}
 
 

@@ -32,7 +32,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> CompareRequest:
     write_model(folder)
     write_config(folder, num_hidden_layers=4)
     model = str(folder / "config.json")
-    base = make_request(EstimateRequest, model=model, mesh="6x5", prompt_len=5, new_tokens=9, schedule="released")
+    base = make_request(EstimateRequest, model=model, mesh="6x5", prompt_len=5, new_tokens=9, schedule="baseline")
     return CompareRequest(base=base, link_latency_us=(5.0, 20.0))
 
 

@@ -39,12 +39,12 @@ from wse.tracing.query.two_traces.limits import StreamLimits, limits_of
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
-    """A model of four layers on small wafers, whose schedule is the released one: no rewrites are tried."""
+    """A model of four layers on small wafers, whose schedule is the baseline one: no rewrites are tried."""
     folder = tmp_path_factory.mktemp("four")
     write_model(folder)
     write_config(folder, num_hidden_layers=4)
     model = str(folder / "config.json")
-    return make_request(EstimateRequest, model=model, mesh="6x5", prompt_len=5, new_tokens=20, schedule="released")
+    return make_request(EstimateRequest, model=model, mesh="6x5", prompt_len=5, new_tokens=20, schedule="baseline")
 
 
 @pytest.fixture(scope="module")
@@ -102,12 +102,12 @@ def test_a_link_is_timed_without_compiling_again(base: EstimateRequest, monkeypa
 def test_a_row_of_another_link_is_that_of_a_wafer_with_it(base: EstimateRequest, mapping: str, tmp_path: Path) -> None:
     file = tmp_path / "slow.toml"
     file.write_text('base = "wse3"\nwafer_link_bytes_per_s = 8e9\nwafer_link_latency_s = 2e-5\n')
-    fused = replace_options(base, schedule="fused")
+    optimized = replace_options(base, schedule="optimized")
     request = CompareRequest(
-        base=fused, wafers=(2,), candidates=(mapping,), link_gb_per_s=(8.0,), link_latency_us=(20.0,)
+        base=optimized, wafers=(2,), candidates=(mapping,), link_gb_per_s=(8.0,), link_latency_us=(20.0,)
     )
     row, *_ = here(request)["rows"]
-    own = estimate(replace_options(fused, wafer=str(file), wafers=2, mapping=mapping)).to_dict()
+    own = estimate(replace_options(optimized, wafer=str(file), wafers=2, mapping=mapping)).to_dict()
     assert row["tokens_per_s_per_user"] == pytest.approx(own["decode"]["tokens_per_s_per_user"], rel=1e-12)
     assert row["prefill_tokens_per_s"] == pytest.approx(own["prefill"]["tokens_per_s"], rel=1e-12)
 

@@ -98,7 +98,7 @@ def test_all_rows_and_inputs_in_detail(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_columns_are_explained_where_they_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     narrow, wide = (printed(monkeypatch, width, detail=True) for width in (80, 100))
-    for title, text in (("crossing", "crossing: of a token's time"), ("TTFT", "TTFT: alone")):
+    for title, text in (("crossing", "crossing: of a token's time"), ("TTFT", "TTFT: of a single user")):
         for lines in (narrow, wide):
             shown = title in next(line for line in lines if line.startswith("wafers")).split()
             assert (text in " ".join(lines)) == shown, title

@@ -33,7 +33,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     reports, paths = [], []
     for wafers in (1, 2):
         request = make_request(
-            RunRequest, model=model, prompt_ids=(1, 2, 3), wafers=wafers, mesh="3x3", new_tokens=9, schedule="released"
+            RunRequest, model=model, prompt_ids=(1, 2, 3), wafers=wafers, mesh="3x3", new_tokens=9, schedule="baseline"
         )
         prepared = prepare(request)
         paths.append(folder / f"on{wafers}.h5")
@@ -124,7 +124,7 @@ def test_a_trace_of_an_unknown_wafer_has_no_power(runs: Runs, tmp_path: Path) ->
             prompt_ids=(1, 2, 3),
             mesh="3x3",
             new_tokens=9,
-            schedule="released",
+            schedule="baseline",
         )
     )
     execute(prepared, compile_program(prepared), trace=tmp_path / "other.h5")
@@ -137,7 +137,7 @@ def test_a_trace_of_an_unknown_wafer_has_no_power(runs: Runs, tmp_path: Path) ->
 def test_a_run_without_a_decoded_token(runs: Runs, tmp_path: Path) -> None:
     _, (path, _), _ = runs
     request = make_request(
-        RunRequest, model=str(path.parent), prompt_ids=(1, 2, 3), mesh="3x3", new_tokens=1, schedule="released"
+        RunRequest, model=str(path.parent), prompt_ids=(1, 2, 3), mesh="3x3", new_tokens=1, schedule="baseline"
     )
     prepared = prepare(request)
     execute(prepared, compile_program(prepared), trace=tmp_path / "one.h5")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 LENGTHS: dict[str, Any] = {"prompt_len": 32, "new_tokens": 32}
-WAFER: dict[str, Any] = {"name": "small", "wafer": "wse3", "mesh": "24x24", "mapping": "bands", "schedule": "released"}
+WAFER: dict[str, Any] = {"name": "small", "wafer": "wse3", "mesh": "24x24", "mapping": "bands", "schedule": "baseline"}
 GPU: dict[str, Any] = {"name": "one H100", "gpu": "h100", "gpus": 1, "stack": "vllm"}
 FIGURE: dict[str, Any] = {
     "figure": "tokens_per_s_per_user",

@@ -28,7 +28,7 @@ REPORTS = [
     {"system_wafers": 4, "decode_tokens_per_s_per_user": 950.0, "latency_ttft_s": 0.2, "sram_fits": False},
 ]
 GRID = axes(batch=4, context=1)
-QUICK = {"mapping": "region", "schedule": "released", "prompt_len": 5, "new_tokens": 4}
+QUICK = {"mapping": "region", "schedule": "baseline", "prompt_len": 5, "new_tokens": 4}
 ENTRIES = [
     *(JournalEntry(setting=at, row=report) for at, report in enumerate(REPORTS)),
     JournalEntry(setting=3, error="too\nlarge"),

@@ -11,7 +11,7 @@ from wse.errors import BadInput, DoesNotFit, UnknownName
 from wse.studies.what_if.changes import DEFAULTS, SHORT_NAMES, read_changes
 from wse.studies.what_if.result import WhatIfResult
 
-SMALL = {"mesh": "24x24", "mapping": "region", "schedule": "released", "prompt_len": 16, "new_tokens": 16}
+SMALL = {"mesh": "24x24", "mapping": "region", "schedule": "baseline", "prompt_len": 16, "new_tokens": 16}
 
 
 @pytest.fixture(scope="module")

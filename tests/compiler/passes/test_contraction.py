@@ -16,7 +16,7 @@ from wse.compiler.passes.tiling.contraction import EXPERTS, FFN, HIDDEN, SHARED,
 from wse.compiler.pipeline import compile_choice
 from wse.models.spec import Experts, Layer, ModelSpec
 from wse.program.program import Program
-from wse_mappings.cuts.expert_groups import FEW, SPREAD
+from wse_mappings.cuts.expert_groups import DISTRIBUTED, GROUPED
 from wse_mappings.cuts.layer_parts import LayerRange
 from wse_mappings.cuts.split import grouped_blocks, padded_blocks
 from wse_mappings.result_cache import ResultCache
@@ -33,7 +33,7 @@ OPTIONS = Options(
 )
 
 
-def compiled(spec: ModelSpec, rows: int, cols: int, dtype: str, experts: str = SPREAD) -> Program:
+def compiled(spec: ModelSpec, rows: int, cols: int, dtype: str, experts: str = DISTRIBUTED) -> Program:
     options = replace(OPTIONS, dtype=dtype, experts=experts, cache=ResultCache())
     choice = Choice(prefill=THIN_GEMM, prefill_chunk=2, head_chunk=16)
     return compile_choice(spec, wafer(rows, cols, 1 << 22), SOFTWARE, options, choice)
@@ -109,8 +109,8 @@ def test_few_groups_of_experts_are_the_fewest_that_take_about_the_fewest_bytes(c
         return sum(buffer.bytes for buffer in program.buffers if ".experts." in buffer.name)
 
     sizes = {groups: bytes_of(str(groups)) for groups in range(2, 13)}
-    few = WeightTypes(dtype=dtype, float_bytes=2).expert_placement(mixture, FEW, cols)
-    assert bytes_of(FEW) == sizes[int(few)] <= 1.04 * min(sizes.values())
+    few = WeightTypes(dtype=dtype, float_bytes=2).expert_placement(mixture, GROUPED, cols)
+    assert bytes_of(GROUPED) == sizes[int(few)] <= 1.04 * min(sizes.values())
     assert all(sizes[groups] > sizes[int(few)] for groups in range(2, int(few)))
 
 

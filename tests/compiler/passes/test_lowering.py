@@ -9,7 +9,7 @@ from compiler_states import CHOICE, before, begin
 from tiny_model import tiny_spec
 
 from wse.compiler.check import check
-from wse.compiler.options import FUSED, RELEASED
+from wse.compiler.options import BASELINE, OPTIMIZED
 from wse.compiler.passes.lowering import LOWER, lower_ops
 from wse.compiler.state import State
 from wse.compiler.symbolic import SymPhase
@@ -100,12 +100,12 @@ def test_regions_hand_the_stream_over_and_wafers_cross_it() -> None:
     assert transfers_of(apart).count(Crossing) == 2
 
 
-@pytest.mark.parametrize(("tokens", "schedule"), [(2, FUSED), (15, FUSED), (2, RELEASED)])
+@pytest.mark.parametrize(("tokens", "schedule"), [(2, OPTIMIZED), (15, OPTIMIZED), (2, BASELINE)])
 def test_a_gemv_multiplies_each_of_few_tokens_but_those_of_a_chunk_as_released(tokens: int, schedule: str) -> None:
     """A few tokens are no more than the outputs of a tile; no tile has 15 outputs."""
     choice = replace(CHOICE, prefill_chunk=tokens)
     first, *_, token = lowered(begin((3, 8), choice=choice, schedule=schedule, prompt_tokens=(30,))).phases
     kernels = kernels_of(first)
-    assert ("matmul" in kernels) == (tokens == 15 or schedule == RELEASED)
-    assert ("gemv" in kernels) == (tokens == 2 and schedule == FUSED)
+    assert ("matmul" in kernels) == (tokens == 15 or schedule == BASELINE)
+    assert ("gemv" in kernels) == (tokens == 2 and schedule == OPTIMIZED)
     assert "matmul" not in kernels_of(token)

@@ -11,7 +11,7 @@ from session import wafer
 from tiny_model import tiny_spec
 
 from wse.compiler.demand import demand_of
-from wse.compiler.options import FUSED, RELEASED
+from wse.compiler.options import BASELINE, OPTIMIZED
 from wse.compiler.passes.partition import partition
 from wse.compiler.state import StagePlan
 from wse.compiler.strategies import strategy
@@ -86,13 +86,13 @@ def test_regions_that_the_mesh_has_no_room_for_are_refused(choice: object, regio
 def test_the_released_schedule_has_bands_of_equal_rows_and_whole_wafers() -> None:
     choice = replace(CHOICE, bands=2)
     spec = tiny_spec(layers=3, vocab=400)
-    released, fused = (
+    baseline, optimized = (
         partition(begin((15, 6), spec, choice=choice, mapping="bands", schedule=schedule)).plans
-        for schedule in (RELEASED, FUSED)
+        for schedule in (BASELINE, OPTIMIZED)
     )
-    assert [plan.rows for plan in released] == [7, 7]
-    assert len({plan.rows for plan in fused}) == 2
-    demand = demand_of(spec, wafer(16, 16, 1 << 14), replace(OPTIONS, schedule=RELEASED))
+    assert [plan.rows for plan in baseline] == [7, 7]
+    assert len({plan.rows for plan in optimized}) == 2
+    demand = demand_of(spec, wafer(16, 16, 1 << 14), replace(OPTIONS, schedule=BASELINE))
     auto = strategy("auto")
     assert not list(auto.smaller(demand, Layout("auto", 1, 1), 1))
     assert list(auto.smaller(replace(demand, as_released=False), Layout("auto", 1, 1), 1))

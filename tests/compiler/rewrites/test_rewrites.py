@@ -20,7 +20,7 @@ from wse.arrays import F64
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.pattern_times import pattern_times
 from wse.backends.fabric.model import Fabric
-from wse.compiler.options import FUSED, MESH_GEMM, RELEASED, THIN_GEMM, Options
+from wse.compiler.options import BASELINE, MESH_GEMM, OPTIMIZED, THIN_GEMM, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.search import fits, search
@@ -42,7 +42,7 @@ OPTIONS = Options(
     accumulate="float32",
     context=30,
     prompt_tokens=(9,),
-    schedule=FUSED,
+    schedule=OPTIMIZED,
 )
 
 
@@ -118,37 +118,37 @@ def test_logits_are_those_of_a_plain_decoder(schedule: str, spec: ModelSpec) -> 
 @pytest.mark.parametrize("groups", [1, 2, 5])
 @pytest.mark.parametrize("spec", [tiny_spec(), SHARED, latent_spec()], ids=["dense", "mixture", "latent"])
 def test_logits_are_those_of_a_plain_decoder_in_whatever_groups_words_are_summed(spec: ModelSpec, groups: int) -> None:
-    assert worst_logit_error(spec, (9, 11), chunk=4, schedule=FUSED, groups=groups) < 1e-5
+    assert worst_logit_error(spec, (9, 11), chunk=4, schedule=OPTIMIZED, groups=groups) < 1e-5
 
 
 def test_groups_of_all_reduces_move_as_many_words_to_the_same_places() -> None:
     plain, fitted = (
-        tiny_session(tiny_spec(), (9, 11), THIN_GEMM, PROMPT, 3, schedule=FUSED, groups=groups) for groups in (0, 1)
+        tiny_session(tiny_spec(), (9, 11), THIN_GEMM, PROMPT, 3, schedule=OPTIMIZED, groups=groups) for groups in (0, 1)
     )
     assert kernels_of(plain.program) == kernels_of(fitted.program)
     assert lines_of(plain.program, ROWS) == lines_of(fitted.program, ROWS)
     assert plain.program.used_bytes(0) == fitted.program.used_bytes(0)
     changed = plain.program.decode.steps.pattern != fitted.program.decode.steps.pattern
-    of_released = tiny_session(tiny_spec(), (9, 11), THIN_GEMM, PROMPT, 3, schedule=RELEASED).program.patterns
+    of_released = tiny_session(tiny_spec(), (9, 11), THIN_GEMM, PROMPT, 3, schedule=BASELINE).program.patterns
     assert changed.any()
     messages = plain.program.patterns[plain.program.decode.steps.pattern[changed][0]].messages
     assert any(np.array_equal(messages, pattern.messages) for pattern in of_released)
 
 
 def test_a_norm_takes_no_all_reduce_of_its_own() -> None:
-    released, fused = program_of(RELEASED), program_of("norm-scales")
-    assert lines_of(released, COLUMNS) - lines_of(fused, COLUMNS) == 2 * 2
-    assert kernels_of(fused)["gain_sum_squares"] == kernels_of(fused)["rms_scale_sums"] == 2 * 2
-    assert kernels_of(fused)["rms_scale"] == 1  # before the head, whose products are reduced to one row
+    baseline, optimized = program_of(BASELINE), program_of("norm-scales")
+    assert lines_of(baseline, COLUMNS) - lines_of(optimized, COLUMNS) == 2 * 2
+    assert kernels_of(optimized)["gain_sum_squares"] == kernels_of(optimized)["rms_scale_sums"] == 2 * 2
+    assert kernels_of(optimized)["rms_scale"] == 1  # before the head, whose products are reduced to one row
 
 
 def test_a_layer_norm_takes_no_all_reduce_of_its_own_but_where_its_vectors_are_read_later() -> None:
-    released, fused = program_of(RELEASED, LAYER_NORMS), program_of("norm-scales", LAYER_NORMS)
-    assert lines_of(released, COLUMNS) - lines_of(fused, COLUMNS) == 2 * 2
-    kernels = kernels_of(fused)
+    baseline, optimized = program_of(BASELINE, LAYER_NORMS), program_of("norm-scales", LAYER_NORMS)
+    assert lines_of(baseline, COLUMNS) - lines_of(optimized, COLUMNS) == 2 * 2
+    kernels = kernels_of(optimized)
     assert kernels["gain_moments"] == kernels["layer_scale_sums"] == 2 * 2
     assert kernels["moments"] == kernels["layer_scale"] == 1
-    held = {tile.name for tile in fused.tiles} - {tile.name for tile in released.tiles}
+    held = {tile.name for tile in optimized.tiles} - {tile.name for tile in baseline.tiles}
     assert held == {f"layers.{layer}.{norm}_norm_products" for layer in (0, 1) for norm in ("attention", "mlp")}
     mixture = kernels_of(program_of("norm-scales", replace(SHARED, norm="layer")))
     assert mixture["layer_scale_sums"] >= len(SHARED.layers)
@@ -158,7 +158,7 @@ def test_a_layer_norm_takes_no_all_reduce_of_its_own_but_where_its_vectors_are_r
 def test_a_norm_rides_along_while_one_that_is_summed_with_it_waits() -> None:
     """Products with the source of queries come before the latent vector is read."""
     spec = latent_spec()
-    released, fused = program_of(RELEASED, spec), program_of("norm-scales", spec)
+    released, fused = program_of(BASELINE, spec), program_of("norm-scales", spec)
     assert lines_of(released, ROWS) - lines_of(fused, ROWS) == spec.layer_count
     steps = fused.decode.steps
     names = [KERNELS[code].name for code in steps.code[steps.kind == StepKind.COMPUTE]]
@@ -179,19 +179,19 @@ def test_a_layer_norm_stays_apart_where_its_products_have_no_room() -> None:
 
 
 def test_sums_of_softmax_travel_with_the_values() -> None:
-    released, fused = program_of(RELEASED), program_of("merged-sums")
-    assert lines_of(released, COLUMNS) - lines_of(fused, COLUMNS) == 2
-    assert lines_of(released, ROWS) == lines_of(fused, ROWS)
+    baseline, optimized = program_of(BASELINE), program_of("merged-sums")
+    assert lines_of(baseline, COLUMNS) - lines_of(optimized, COLUMNS) == 2
+    assert lines_of(baseline, ROWS) == lines_of(optimized, ROWS)
 
 
 def test_a_shared_block_takes_no_all_reduce_of_its_own() -> None:
-    released, fused = program_of(RELEASED, SHARED), program_of("joint-blocks", SHARED)
+    baseline, optimized = program_of(BASELINE, SHARED), program_of("joint-blocks", SHARED)
     layers = sum(layer.experts for layer in SHARED.layers)
     for axis in (ROWS, COLUMNS):
-        assert lines_of(released, axis) - lines_of(fused, axis) == layers
-    assert kernels_of(released) == kernels_of(fused)
-    own = tiny_session(SHARED, MESH, THIN_GEMM, PROMPT, 3, schedule="joint-blocks", experts="own").program
-    assert lines_of(own, COLUMNS) == lines_of(fused, COLUMNS)  # pairs differ from column to column
+        assert lines_of(baseline, axis) - lines_of(optimized, axis) == layers
+    assert kernels_of(baseline) == kernels_of(optimized)
+    own = tiny_session(SHARED, MESH, THIN_GEMM, PROMPT, 3, schedule="joint-blocks", experts="dedicated").program
+    assert lines_of(own, COLUMNS) == lines_of(optimized, COLUMNS)  # pairs differ from column to column
 
 
 def test_few_features_of_several_pairs_are_shared_out_as_one_vector() -> None:
@@ -210,8 +210,8 @@ def test_few_features_of_several_pairs_are_shared_out_as_one_vector() -> None:
 
 def test_joint_and_shared_work_on_the_pairs_of_a_column_leaves_the_logits_as_they_are() -> None:
     schedule = "joint-blocks,shared-activation"
-    assert worst_logit_error(SHARED, MESH, chunk=4, schedule=schedule, experts="own") < 1e-5
-    own = tiny_session(SHARED, MESH, THIN_GEMM, PROMPT, 3, schedule=schedule, experts="own").program
+    assert worst_logit_error(SHARED, MESH, chunk=4, schedule=schedule, experts="dedicated") < 1e-5
+    own = tiny_session(SHARED, MESH, THIN_GEMM, PROMPT, 3, schedule=schedule, experts="dedicated").program
     mixtures = sum(layer.experts for layer in SHARED.layers)
     assert kernels_of(own)["activate_share"] == len(SHARED.layers) + mixtures  # dense and shared blocks, and experts
     assert not kernels_of(own)["activate"]
@@ -222,7 +222,7 @@ def test_shares_of_a_pair_that_ends_inside_of_a_word_have_zeros_to_its_end(size:
     """The words of all tokens are those of their pairs, so each pair has whole words."""
     assert SHARED.experts is not None
     spec = replace(SHARED, experts=replace(SHARED.experts, count=8, active=3, ffn_size=size, shared_size=0))
-    wanted: dict[str, Any] = {"mapping": "region", "experts": "own", "dtype": "float16"}
+    wanted: dict[str, Any] = {"mapping": "region", "experts": "dedicated", "dtype": "float16"}
     plain, shared = (
         wafer_run(spec, (9, 4), 1, [PROMPT], choice={"rewrites": rewrites}, **wanted)
         for rewrites in ((), (("shared-activation", 8),))
@@ -252,7 +252,7 @@ def test_maxima_are_found_beside_the_exponentials() -> None:
 
 def test_joined_tasks_save_their_dispatch_and_nothing_else() -> None:
     costs = []
-    for schedule in (RELEASED, "joined-tasks"):
+    for schedule in (BASELINE, "joined-tasks"):
         run = tiny_session(tiny_spec(), MESH, THIN_GEMM, PROMPT, 3, schedule=schedule)
         costs.append((run.fabric().decode_cost(len(PROMPT)), run.program.decode.steps))
     (released, _), (joined, steps) = costs
@@ -266,12 +266,12 @@ def test_joined_tasks_save_their_dispatch_and_nothing_else() -> None:
 
 def test_vectors_over_heads_save_work_of_kernels_that_have_heads_and_nothing_else() -> None:
     costs = []
-    for schedule in (RELEASED, "vectors-over-heads"):
+    for schedule in (BASELINE, "vectors-over-heads"):
         run = tiny_session(tiny_spec(heads=8), (9, 3), THIN_GEMM, PROMPT, 3, schedule=schedule)
         costs.append((run.fabric().decode_cost(len(PROMPT)), run.program.decode.steps))
-    (released, _), (over_heads, steps) = costs
-    assert np.array_equal(released.links, over_heads.links)
-    saved = released.by_step - over_heads.by_step
+    (baseline, _), (over_heads, steps) = costs
+    assert np.array_equal(baseline.links, over_heads.links)
+    saved = baseline.by_step - over_heads.by_step
     assert saved.min() == 0
     named = {KERNELS[steps.code[s]].name for s in np.flatnonzero(saved)}
     assert {"rope", "attention_finish"} <= named
@@ -281,22 +281,22 @@ def test_vectors_over_heads_save_work_of_kernels_that_have_heads_and_nothing_els
 def test_exponentials_are_shared_inside_a_head_group() -> None:
     program = program_of("shared-exp", tiny_spec(kv_heads=1), mesh=(3, 17))
     assert kernels_of(program)["attention_exp_share"] == kernels_of(program)["softmax_sums"] == 2
-    assert lines_of(program, ROWS) == lines_of(program_of(RELEASED, tiny_spec(kv_heads=1), mesh=(3, 17)), ROWS) + 2
+    assert lines_of(program, ROWS) == lines_of(program_of(BASELINE, tiny_spec(kv_heads=1), mesh=(3, 17)), ROWS) + 2
     assert not kernels_of(program_of("shared-exp", mesh=(9, 15)))["attention_exp_share"]  # groups of 7 and 8 columns
 
 
 def test_outputs_of_a_router_are_gathered_and_sent_to_all() -> None:
     """A gather moves fewer words than an all-reduce, as no word returns after a sum."""
-    (released, summed), (fused, gathered) = (
+    (baseline, summed), (optimized, gathered) = (
         (run.program, run.fabric().decode_cost(len(PROMPT)))
-        for run in (tiny_session(SHARED, (3, 24), THIN_GEMM, PROMPT, 3, schedule=s) for s in (RELEASED, "gathers"))
+        for run in (tiny_session(SHARED, (3, 24), THIN_GEMM, PROMPT, 3, schedule=s) for s in (BASELINE, "gathers"))
     )
     layers = sum(layer.experts for layer in SHARED.layers)
-    assert lines_of(fused, ROWS) - lines_of(released, ROWS) == layers
-    names = Counter(fused.patterns[pattern].name for pattern in fused.decode.steps.pattern if pattern >= 0)
+    assert lines_of(optimized, ROWS) - lines_of(baseline, ROWS) == layers
+    names = Counter(optimized.patterns[pattern].name for pattern in optimized.decode.steps.pattern if pattern >= 0)
     assert names["gather"] == layers
     assert gathered.links.sum() < summed.links.sum()
-    gather = next(pattern for pattern in fused.patterns if pattern.name == "gather")
+    gather = next(pattern for pattern in optimized.patterns if pattern.name == "gather")
     sent = sorted({*map(tuple, gather.messages[:, :2].tolist())})
     assert sent == [(9, 12), (10, 12), (11, 12), (13, 12)]  # five in the middle of 24, the one there among them
 
@@ -312,7 +312,7 @@ def test_what_is_chosen_is_sent_in_place_of_what_it_is_chosen_from() -> None:
     assert isinstance(SHARED.experts, Experts)
     layers, saved = sum(layer.experts for layer in SHARED.layers), SHARED.experts.count - 2 * SHARED.experts.active
     assert outputs.links.sum() - chosen.links.sum() == layers * 3 * 23 * saved
-    assert kernels_of(program_of("central-choice", SHARED)) == kernels_of(program_of(RELEASED, SHARED))
+    assert kernels_of(program_of("central-choice", SHARED)) == kernels_of(program_of(BASELINE, SHARED))
 
 
 def test_stretches_of_columns_gather_what_each_has_of_a_router() -> None:
@@ -348,27 +348,27 @@ def test_scores_are_scaled_in_place_of_queries(norm: str) -> None:
     Keys are scaled as before.
     """
     spec = replace(tiny_spec(), head_norm=norm)
-    released, fused = program_of(RELEASED, spec), program_of("early-shift,query-scales", spec)
-    kernels, steps = kernels_of(fused), fused.decode.steps
+    baseline, optimized = program_of(BASELINE, spec), program_of("early-shift,query-scales", spec)
+    kernels, steps = kernels_of(optimized), optimized.decode.steps
     assert kernels["scale_heads"] == kernels["rms_factors"] == spec.layer_count
-    assert kernels_of(released)[f"{norm[:3]}_scale"] - kernels[f"{norm[:3]}_scale"] == spec.layer_count
+    assert kernels_of(baseline)[f"{norm[:3]}_scale"] - kernels[f"{norm[:3]}_scale"] == spec.layer_count
     beside = [KERNELS[steps.code[s]].name for s in np.flatnonzero(steps.overlap >= 0) if steps.computes(s)]
     assert beside == ["rotate", "rms_factors"] * 2 if norm == "rms" else ["rms_factors"] * 2
-    assert [lines_of(program, axis) for program in (released, fused) for axis in (ROWS, COLUMNS)] == [
-        lines_of(released, ROWS),
-        lines_of(released, COLUMNS),
+    assert [lines_of(program, axis) for program in (baseline, optimized) for axis in (ROWS, COLUMNS)] == [
+        lines_of(baseline, ROWS),
+        lines_of(baseline, COLUMNS),
     ] * 2
 
 
 def test_both_directions_of_a_level_share_colours_and_routes_are_rewritten_less_often() -> None:
-    released, shared = (program_of(schedule, SHARED, (9, 15)) for schedule in (RELEASED, "shared-colours"))
-    patterns = [program.patterns[program.decode.steps.pattern.max()] for program in (released, shared)]
+    baseline, shared = (program_of(schedule, SHARED, (9, 15)) for schedule in (BASELINE, "shared-colours"))
+    patterns = [program.patterns[program.decode.steps.pattern.max()] for program in (baseline, shared)]
     assert np.array_equal(patterns[0].messages, patterns[1].messages)
     colours = {(p.name, p.colours) for p in shared.patterns if p.name in ("all_reduce", "multicast")}
     assert colours >= {("all_reduce", 5), ("all_reduce", 10)}  # those that the rewrite replaced are there, unused
     used = {shared.patterns[i].colours for i in shared.decode.steps.pattern if i >= 0}
     assert max(used) == 5
-    assert shared.decode.steps.route_rewrites.sum() < released.decode.steps.route_rewrites.sum()
+    assert shared.decode.steps.route_rewrites.sum() < baseline.decode.steps.route_rewrites.sum()
 
 
 def test_turns_are_worked_out_once_and_not_in_every_round_of_a_product_on_the_mesh() -> None:
@@ -389,27 +389,27 @@ def test_queries_are_rotated_where_they_are_made_and_gathered() -> None:
     Rows with queries of several heads still use an all-reduce.
     """
     spec = latent_spec()
-    (_, summed), (fused, gathered) = (
+    (_, summed), (optimized, gathered) = (
         (run.program, run.fabric().decode_cost(len(PROMPT)))
-        for run in (tiny_session(spec, MESH, THIN_GEMM, PROMPT, 3, schedule=s) for s in (RELEASED, "query-gathers"))
+        for run in (tiny_session(spec, MESH, THIN_GEMM, PROMPT, 3, schedule=s) for s in (BASELINE, "query-gathers"))
     )
-    names = Counter(fused.patterns[pattern].name for pattern in fused.decode.steps.pattern if pattern >= 0)
+    names = Counter(optimized.patterns[pattern].name for pattern in optimized.decode.steps.pattern if pattern >= 0)
     assert names["gather"] == spec.layer_count
-    kernels = kernels_of(fused)
+    kernels = kernels_of(optimized)
     assert (kernels["set_heads"], kernels["place_heads"]) == (2 * spec.layer_count, 0)
     assert gathered.links.sum() < summed.links.sum()
     several = latent_spec(heads=11)
-    assert kernels_of(program_of("query-gathers", several)) == kernels_of(program_of(RELEASED, several))
+    assert kernels_of(program_of("query-gathers", several)) == kernels_of(program_of(BASELINE, several))
 
 
 def test_a_row_divides_the_heads_that_it_goes_on_with() -> None:
     """The rewrite applies to all layers, in decode and in prefill, and changes no transfer."""
     spec = latent_spec()
-    (released, costs), (picked, others) = (
+    (baseline, costs), (picked, others) = (
         (run.program, run.fabric().decode_cost(len(PROMPT)))
-        for run in (tiny_session(spec, MESH, THIN_GEMM, PROMPT, 3, schedule=s) for s in (RELEASED, "picked-heads"))
+        for run in (tiny_session(spec, MESH, THIN_GEMM, PROMPT, 3, schedule=s) for s in (BASELINE, "picked-heads"))
     )
-    assert kernels_of(released)["pick_heads"] == kernels_of(picked)["finish_heads"] == spec.layer_count
+    assert kernels_of(baseline)["pick_heads"] == kernels_of(picked)["finish_heads"] == spec.layer_count
     assert kernels_of(picked)["pick_heads"] == kernels_of(picked)["attention_finish"] == 0
     assert np.array_equal(costs.links, others.links)
     assert others.cycles < costs.cycles
@@ -487,7 +487,7 @@ def test_a_rewrite_is_kept_off_where_it_is_not_valid(
 def test_an_unknown_schedule_is_refused() -> None:
     with pytest.raises(
         UnknownName,
-        match="unknown schedule 'fastest': known: central-choice, early-shift, early-sinks, early-turns, fitted-trees",
+        match="unknown schedule 'fastest': known: baseline, central-choice, early-shift, early-sinks, early-turns",
     ):
         rewrites_of(tiny_spec(), replace(OPTIONS, schedule="fastest"))
 

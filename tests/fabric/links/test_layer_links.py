@@ -138,7 +138,7 @@ def test_words_that_columns_have_beside_those_of_pairs_come_with_every_run(share
     spec = mixture_spec(MIXTURES["shared"])
     assert spec.experts is not None
     spec = replace(spec, experts=replace(spec.experts, ffn_size=5))
-    options = replace(OPTIONS, experts="own", dtype="bfloat16")
+    options = replace(OPTIONS, experts="dedicated", dtype="bfloat16")
     choice = replace(CHOICE, rewrites=(("joint-blocks", 1), *shares))
     program = compile_choice(spec, SMALL, SOFTWARE, options, choice)
     fabric, decode = Fabric(program, SMALL, SOFTWARE), len(program.phases) - 1

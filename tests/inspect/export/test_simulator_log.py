@@ -35,7 +35,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
         wafers=2,
         mesh="3x3",
         new_tokens=2,
-        schedule="released",
+        schedule="baseline",
     )
     prepared = prepare(request)
     execute(prepared, compile_program(prepared), trace=folder / "run.h5", wavelets=True)

@@ -108,7 +108,7 @@ def test_layers_that_cost_the_same_are_told_once(capsys: pytest.CaptureFixture[s
 
 
 def test_a_run_that_was_stopped_is_read_up_to_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    prepared = prepare(make_request(RunRequest, model="story", prompt="Once", new_tokens=40, schedule="released"))
+    prepared = prepare(make_request(RunRequest, model="story", prompt="Once", new_tokens=40, schedule="baseline"))
     partial = interrupted_run(prepared, tmp_path / "run.h5", heard=9)
     with pytest.raises(BadTrace, match=r"run\.h5\.partial is the trace of a run that is in progress or was stopped"):
         inspect_trace(InspectRequest(trace=tmp_path / "run.h5")).to_dict()

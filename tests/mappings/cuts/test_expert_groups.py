@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS, OWN, SPREAD, expert_groups, expert_places
+from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED, EXPERT_PLACEMENTS, expert_groups, expert_places
 
 SIZES = {"cols": st.integers(1, 17), "count": st.integers(1, 20), "size": st.integers(1, 23)}
 
@@ -29,7 +29,7 @@ def test_the_places_of_a_column_are_known_without_an_assignment(
 
 @given(**SIZES)
 def test_experts_of_their_own_share_columns_or_stand_on_several_never_both(cols: int, count: int, size: int) -> None:
-    groups = expert_groups(cols, count, size, OWN)
+    groups = expert_groups(cols, count, size, DEDICATED)
     held = (groups.experts >= 0).sum(axis=1)
     columns = [length for _, length in groups.segments]
     assert held.max() - held.min() <= 1
@@ -40,6 +40,6 @@ def test_experts_of_their_own_share_columns_or_stand_on_several_never_both(cols:
 
 @given(**SIZES)
 def test_spread_experts_are_on_all_columns(cols: int, count: int, size: int) -> None:
-    groups = expert_groups(cols, count, size, SPREAD)
+    groups = expert_groups(cols, count, size, DISTRIBUTED)
     assert groups.experts_per_col == count
     assert (groups.experts == np.arange(count)).all()

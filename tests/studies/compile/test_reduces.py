@@ -76,7 +76,7 @@ def of(request: RunRequest) -> Placed:
 def placed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Placed:
     model = str(write_model(tmp_path_factory.mktemp("model")))
     return of(
-        make_request(RunRequest, model=model, prompt_ids=(1, 2, 3), schedule="released", **(ONE_REGION | request.param))
+        make_request(RunRequest, model=model, prompt_ids=(1, 2, 3), schedule="baseline", **(ONE_REGION | request.param))
     )
 
 

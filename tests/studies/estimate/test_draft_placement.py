@@ -123,7 +123,7 @@ def test_on_the_host_a_draft_takes_no_wafer_and_the_host_is_described() -> None:
 
 
 def test_free_pes_are_not_known_among_defects() -> None:
-    with pytest.raises(BadInput, match="which PEs a model leaves free is not known with --defects; give --draft-place"):
+    with pytest.raises(BadInput, match="the free PEs are not known with --defects; give --draft-place"):
         estimate(replace_options(STORY, defects="0.001"))
 
 

@@ -32,7 +32,7 @@ REQUEST = make_request(
     prompt_len=8,
     new_tokens=24,
     software="tuned",
-    schedule="released",
+    schedule="baseline",
     draft="0.9",
 )
 
@@ -173,7 +173,7 @@ def test_drafts_gain_more_on_gpus_than_on_wafers() -> None:
     """Few users of a GPU wait for weights, for any number of tokens."""
     on_gpus = make_request(EstimateRequest, model="llama-3-8b", gpu="h100", gpus=1, draft="typical")
     one, many = (estimate_on_gpus(replace_options(on_gpus, users=users)).drafts for users in (1, 200))
-    wafer = estimate(make_request(EstimateRequest, model="llama-3-8b", schedule="released", draft="typical")).drafts
+    wafer = estimate(make_request(EstimateRequest, model="llama-3-8b", schedule="baseline", draft="typical")).drafts
     assert wafer is not None
     assert one is not None
     assert many is not None

@@ -14,7 +14,7 @@ from tiny_model import tensors
 
 from tests.models.helpers import tiny_tensors, write_config, write_model
 from wse.backends.fabric.expert_costs import Pairs
-from wse.compiler.options import FUSED, RELEASED, Options
+from wse.compiler.options import BASELINE, OPTIMIZED, Options
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
 from wse.serving.economics import load_economics
@@ -46,11 +46,11 @@ def same(executed: dict[str, Any], estimated: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("mapping", "wafers", "batch", "schedule"),
     [
-        ("region", 1, 1, FUSED),
-        ("region", 2, 2, RELEASED),
-        ("pipeline", 1, 2, RELEASED),
-        ("pipeline", 2, 1, FUSED),
-        ("tensor", 2, 2, RELEASED),
+        ("region", 1, 1, OPTIMIZED),
+        ("region", 2, 2, BASELINE),
+        ("pipeline", 1, 2, BASELINE),
+        ("pipeline", 2, 1, OPTIMIZED),
+        ("tensor", 2, 2, BASELINE),
     ],
 )
 def test_a_model_estimated_and_the_same_model_executed(
@@ -100,7 +100,9 @@ def routing_in(trace: Trace) -> Routing:
     return Routing(prefill=parts[0], decode=parts[1])
 
 
-@pytest.mark.parametrize(("mapping", "experts"), [*(("region", each) for each in EXPERT_PLACEMENTS), ("expert", "own")])
+@pytest.mark.parametrize(
+    ("mapping", "experts"), [*(("region", each) for each in EXPERT_PLACEMENTS), ("expert", "dedicated")]
+)
 def test_a_mixture_with_the_routing_of_the_executed_run(mapping: str, experts: str, tmp_path: Path) -> None:
     spec = mixture_spec(MIXTURES["shared"], layers=3)
     prompt, new, whole = (5, 17, 40, 9, 33), 6, load_wafer("wse2")
@@ -133,7 +135,9 @@ def test_a_mixture_with_the_routing_of_the_executed_run(mapping: str, experts: s
     )
     evenly = estimate_of(prepared_evenly, program).to_dict()
     assert evenly["routing"] == "even"
-    assert (evenly["fabric"] != estimated["fabric"]) == (experts == "own")  # spread over all columns all are alike
+    assert (evenly["fabric"] != estimated["fabric"]) == (
+        experts == "dedicated"
+    )  # spread over all columns all are alike
 
 
 def test_each_token_counts_as_if_it_were_timed_alone(tmp_path: Path) -> None:
@@ -149,7 +153,7 @@ def test_each_token_counts_as_if_it_were_timed_alone(tmp_path: Path) -> None:
             mesh="6x5",
             wafers=2,
             mapping="region",
-            schedule=RELEASED,
+            schedule=BASELINE,
             prompt_ids=((1, 2, 3), (4, 5, 6, 7, 8, 9, 10)),
             new_tokens=90,
         )

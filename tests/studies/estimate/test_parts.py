@@ -53,8 +53,8 @@ def result(request_: EstimateRequest) -> EstimateResult:
 
 @pytest.fixture(scope="module")
 def sensitive(request_: EstimateRequest) -> EstimateResult:
-    """One that tells what moves it, by the released schedule, for which nothing is searched on other wafers."""
-    return estimate(replace_options(request_, schedule="released", sensitivity=True))
+    """One that tells what moves it, by the baseline schedule, for which nothing is searched on other wafers."""
+    return estimate(replace_options(request_, schedule="baseline", sensitivity=True))
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def test_grades_are_those_of_the_weakest_constant(report: dict[str, Any], reques
 def test_the_busiest_links_are_where_they_are_said_to_be(tmp_path: Path) -> None:
     """Against the map of all links of the same tokens."""
     config = write_config(tmp_path, num_hidden_layers=4)
-    placed: dict[str, Any] = {"mesh": "8x7", "wafers": 2, "mapping": "region", "schedule": "released"}
+    placed: dict[str, Any] = {"mesh": "8x7", "wafers": 2, "mapping": "region", "schedule": "baseline"}
     request = make_request(EstimateRequest, model=str(config), **placed, prompt_len=3, new_tokens=9)
     prepared = prepare_estimate(request)
     program = compile_program(prepared)
@@ -175,7 +175,7 @@ def test_other_assumptions_of_power_are_those_of_the_file(request_: EstimateRequ
     file = tmp_path / "power.toml"
     file.write_text("wafer_power_w = 11_500\n")
     found = estimate(
-        replace_options(request_, batch=1, new_tokens=2, schedule="released", economics=str(file))
+        replace_options(request_, batch=1, new_tokens=2, schedule="baseline", economics=str(file))
     ).to_dict()
     assert found["energy"]["joules_per_token"] == pytest.approx(2 * 11_500 / found["serving"]["tokens_per_s"])
     assert found["energy"]["grade"] == "U"
@@ -197,16 +197,16 @@ def test_auto_says_what_was_tried(request_: EstimateRequest) -> None:
 
 def test_every_cause_and_every_bound_has_a_grade() -> None:
     grades = Grades("wse2", "tuned", "wse2")
-    assert {grades.of_cause(cause) for cause in CAUSES} <= set(GRADES)
-    assert {grades.of_bound(bound) for bound in BOUNDS} <= set(GRADES)
-    assert grades.of_bound("hops") == "M"
+    assert {grades.cause_grade(cause) for cause in CAUSES} <= set(GRADES)
+    assert {grades.bound_grade(bound) for bound in BOUNDS} <= set(GRADES)
+    assert grades.bound_grade("hops") == "M"
 
 
 def test_a_number_of_the_users_own_is_the_weakest(request_: EstimateRequest, tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('base = "wse3"\nhop_cycles = 3\n')
     found = estimate(
-        replace_options(request_, wafer=str(file), batch=1, new_tokens=2, wafers=1, schedule="released")
+        replace_options(request_, wafer=str(file), batch=1, new_tokens=2, wafers=1, schedule="baseline")
     ).to_dict()
     assert found["grades"]["decode.cycles_per_token"] == {"grade": "U", "source": "assumed", "weakest": "hop_cycles"}
 
@@ -218,7 +218,7 @@ def test_another_wafer_is_the_same_request_on_it(
     file.write_text('base = "wse3"\nhop_cycles = 3\n')
     report = sensitive.to_dict()
     slower, roomier, linked, research = report["sensitivity"]
-    found = estimate(replace_options(request_, schedule="released", wafer=str(file))).to_dict()
+    found = estimate(replace_options(request_, schedule="baseline", wafer=str(file))).to_dict()
     assert slower["tokens_per_s_per_user"] == found["decode"]["tokens_per_s_per_user"]
     assert slower["factors"]["tokens_per_s_per_user"] < 1
     assert roomier["factors"]["kv_capacity_tokens"] > 1.05
@@ -230,7 +230,7 @@ def test_another_wafer_is_the_same_request_on_it(
 
 
 def test_a_model_that_does_not_fit_is_timed_when_asked_to(request_: EstimateRequest) -> None:
-    crammed = replace_options(request_, mesh="1x2", wafers=1, mapping="region", context=512, schedule="released")
+    crammed = replace_options(request_, mesh="1x2", wafers=1, mapping="region", context=512, schedule="baseline")
     with pytest.raises(DoesNotFit, match="too many: code"):
         estimate(crammed)
     found = estimate(replace(crammed, capacity="report")).to_dict()

@@ -148,7 +148,7 @@ def test_what_is_printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     assert f"by {section.streams_to_saturate} streams" in text
     assert "limited by" in text
     assert "prompt          3 chunks: " in text
-    assert " behind each other, " in text
+    assert " pipelined, " in text
     last = next(line for line in text.splitlines() if line.split()[:1] == [f"{section.kv_limited_streams:,}"])
     assert last.endswith(section.limited_by)
     assert max(map(len, text.splitlines())) <= 100

@@ -14,7 +14,7 @@ from tiny_model import tiny_spec
 from wse.backends.fabric.causes import CAUSES
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
-from wse.compiler.options import FUSED, Choice, Options
+from wse.compiler.options import OPTIMIZED, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.program.isa.instructions import KERNELS
 from wse.program.program import Program
@@ -76,7 +76,7 @@ def test_a_stage_that_clears_a_place_for_words_is_visited_when_they_come() -> No
         spec,
         wafer(8, 5, 1 << 20),
         SOFTWARE,
-        replace(OPTIONS, wafers=1, schedule=FUSED),
+        replace(OPTIONS, wafers=1, schedule=OPTIMIZED),
         replace(CHOICE, bands=2, per_band=1),
     )
     _, fabric, prefill, decode = costs(program, Fabric(program, wafer(8, 5, 1 << 20), SOFTWARE), (9,))

@@ -6,7 +6,7 @@ import pytest
 from session import SOFTWARE
 
 from wse.backends.fabric.model import Fabric
-from wse.compiler.options import RELEASED
+from wse.compiler.options import BASELINE
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
@@ -62,10 +62,10 @@ def test_rewrites_are_those_that_pay_in_the_pass() -> None:
     used = {one.name for one in result.verify.rewrites if one.used}
     assert "early-shift" not in used
     assert all(one.saved_cycles is not None and one.saved_cycles > 0 for one in result.verify.rewrites if one.used)
-    released = estimate(replace_options(REQUEST, schedule=RELEASED)).verify
-    assert released is not None
-    assert released.rewrites is None
-    assert result.verify.cycles < released.cycles
+    baseline = estimate(replace_options(REQUEST, schedule=BASELINE)).verify
+    assert baseline is not None
+    assert baseline.rewrites is None
+    assert result.verify.cycles < baseline.cycles
 
 
 @pytest.mark.slow

@@ -155,7 +155,7 @@ FILES: dict[str, tuple[type[BadInput], tuple[Region, ...], str]] = {
     "nothing in the middle": (
         BadMapping,
         (LEFT, {**RIGHT, "layers": []}, {**RIGHT, "row": 6, "layers": [2, 4]}),
-        "region 1: layers = []: only the first and the last region may hold a table alone; give it layers",
+        "region 1: layers = []: only the first and the last region may have no layers; give it layers",
     ),
     "wafer left out": (
         BadMapping,
@@ -221,7 +221,7 @@ REQUESTS: dict[str, tuple[tuple[Region, ...], dict[str, Any], str]] = {
         (LEFT, {**RIGHT, "parts": [0, 2]}),
         {},
         "two.toml: region 1: ends with part 2 of the last layer, layer 4; let parts end with 8, or list a region with "
-        "what follows",
+        "the remaining parts",
     ),
     "shape stated twice": (
         (LEFT, RIGHT),
@@ -271,7 +271,7 @@ def test_turned_regions_go_by_rows_of_the_turned_mesh(tmp_path: Path) -> None:
 def test_a_file_that_was_written_is_the_same_program_but_for_its_name(tmp_path: Path, turned: bool) -> None:  # noqa: FBT001
     first, second = tmp_path / "first.toml", tmp_path / "second.toml"
     write(tmp_path, LEFT, {**RIGHT, "wafer": 1}, name=first.name, head="turned = true\n" * turned)
-    options: dict[str, Any] = {**SHORT, "schedule": "released", "wafers": 2}
+    options: dict[str, Any] = {**SHORT, "schedule": "baseline", "wafers": 2}
     result = wse.compile("story", mapping=first, **options)
     assert result.system.turned is turned
     second.write_text(result.system.mapping_file(), encoding="utf-8")
@@ -282,7 +282,7 @@ def test_a_file_that_was_written_is_the_same_program_but_for_its_name(tmp_path: 
 
 
 def test_regions_that_no_file_can_list_are_not_written() -> None:
-    system = wse.compile("story", mapping="tensor", wafers=2, mesh="24x24", schedule="released", **SHORT).system
+    system = wse.compile("story", mapping="tensor", wafers=2, mesh="24x24", schedule="baseline", **SHORT).system
     assert refusal(BadInput, system.mapping_file) == (
         "--write-mapping: a mapping file cannot list regions of --mapping tensor; choose another"
     )
@@ -329,7 +329,7 @@ def test_regions_that_are_too_small_are_told_what_is_searched(tmp_path: Path) ->
 @pytest.mark.slow
 def test_a_comparison_has_a_row_on_the_wafers_of_the_file(tmp_path: Path) -> None:
     file = write(tmp_path, LEFT, {**RIGHT, "wafer": 1, "layers": [2, 3]}, {**LEFT, "wafer": 2, "layers": [4, 4]})
-    base = make_request(EstimateRequest, model="story", mesh="24x24", schedule="released", **SHORT)
+    base = make_request(EstimateRequest, model="story", mesh="24x24", schedule="baseline", **SHORT)
     result = compare(CompareRequest(base=base, mappings=("region", str(file)), own_link=True), jobs=1)
     assert {(row.wafers, row.possible) for row in result.rows if row.mapping == str(file)} == {(3, True)}
     assert all(row.chosen is None for row in result.rows)

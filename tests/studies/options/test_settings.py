@@ -19,7 +19,7 @@ from wse.studies.options.settings import with_settings
 from wse.studies.run.request import RunRequest
 from wse.studies.serve.request import ServeRequest
 
-PLAIN = {"mapping": "region", "schedule": "released"}
+PLAIN = {"mapping": "region", "schedule": "baseline"}
 QUICK = make_request(EstimateRequest, model="story", wafer="wse2", software="academic", prompt_len=4, new_tokens=4)
 
 
@@ -74,7 +74,7 @@ def test_what_cannot_be_set_is_one_line(settings: tuple[str, ...], message: str)
 
 
 def test_a_factor_of_nothing_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"software.relay_cycles is 0, of which any factor is 0; give a value"):
+    with pytest.raises(BadInput, match=r"software.relay_cycles is 0, and any multiple of it is 0; give a value"):
         prepare_estimate(replace_options(QUICK, software="tuned", settings=("software.relay_cycles=x2",)))
 
 

@@ -46,7 +46,7 @@ def named_request(name: str, folder: Path, **more: Any) -> RunRequest:
     asked = {"model": "story"} | REQUESTS[name]
     if name == "experts":
         asked["model"] = write_checkpoint(folder / "model", json.loads(GOLDEN.read_text(encoding="utf-8")))
-    return make_request(RunRequest, **asked, new_tokens=TOKENS, trace=None, schedule="released", **more)
+    return make_request(RunRequest, **asked, new_tokens=TOKENS, trace=None, schedule="baseline", **more)
 
 
 def facts(result: RunResult) -> dict[str, Any]:

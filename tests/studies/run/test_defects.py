@@ -41,7 +41,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
 }
 
 
-ASKED: dict[str, Any] = {"prompt": "Once upon a time", "new_tokens": 12, "schedule": "released"}
+ASKED: dict[str, Any] = {"prompt": "Once upon a time", "new_tokens": 12, "schedule": "baseline"}
 
 
 @pytest.fixture(scope="module")
@@ -202,6 +202,6 @@ def test_what_cannot_be_is_refused(listed: str, tmp_path: Path) -> None:
     with pytest.raises(DoesNotFit) as caught:
         compile_program(prepared)
     assert "--mesh" not in str(caught.value)
-    prepared = prepare(make_request(RunRequest, mesh="12x12", defects=listed, new_tokens=4, schedule="released"))
+    prepared = prepare(make_request(RunRequest, mesh="12x12", defects=listed, new_tokens=4, schedule="baseline"))
     with pytest.raises(BadInput, match="the wavelet simulation does not support dead PEs"):
         execute(prepared, compile_program(prepared), trace=tmp_path / "run.h5", wavelets=True)

@@ -57,7 +57,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def request(models: dict[str, Path], **wanted: Any) -> RunRequest:
     base = {"model": models["target"], "trace": None, "prompt_ids": PROMPT, "new_tokens": NEW, "mesh": "3x4"}
-    return make_request(RunRequest, **(base | {"schedule": "released"} | wanted))
+    return make_request(RunRequest, **(base | {"schedule": "baseline"} | wanted))
 
 
 def ran(models: dict[str, Path], **wanted: Any) -> RunResult:

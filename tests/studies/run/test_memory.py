@@ -40,11 +40,11 @@ LARGER = {
 """35 million parameters."""
 
 
-RELEASED: dict[str, Any] = {"schedule": "released"}
+BASELINE: dict[str, Any] = {"schedule": "baseline"}
 
 
 def needed(**options: Any) -> int:
-    return required_bytes(compile_program(prepare(make_request(RunRequest, trace=None, **RELEASED | options))))
+    return required_bytes(compile_program(prepare(make_request(RunRequest, trace=None, **BASELINE | options))))
 
 
 def test_the_bytes_are_those_that_an_engine_allocates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +53,7 @@ def test_the_bytes_are_those_that_an_engine_allocates(tmp_path: Path, monkeypatc
     What is on its way there goes by the values that may be in flight, a quarter here, however many threads there are.
     """
     request = make_request(
-        RunRequest, model=write_config(tmp_path, **LARGER), weights="random:7", new_tokens=40, mesh="80x80", **RELEASED
+        RunRequest, model=write_config(tmp_path, **LARGER), weights="random:7", new_tokens=40, mesh="80x80", **BASELINE
     )
     prepared = prepare(request, to_run=True)
     program = compile_program(prepared)
@@ -88,7 +88,7 @@ def test_settings_that_are_named_fit_and_wider_ones_do_not(
     free = IN_FLIGHT_BYTES + (needed(model=config, **options) - IN_FLIGHT_BYTES) * 4 // 5
     monkeypatch.setattr(memory, "free_bytes", lambda: free)
     with pytest.raises(InsufficientMemory) as refused:
-        wse.run(config, weights="random:7", trace=None, **RELEASED, **options)
+        wse.run(config, weights="random:7", trace=None, **BASELINE, **options)
     found = re.fullmatch(r".* any of these would fit: (.*); or free some memory.*", str(refused.value))
     assert found, refused.value
     for remedy in found[1].split(", "):
@@ -104,7 +104,7 @@ def test_settings_that_are_named_fit_and_wider_ones_do_not(
                 pytest.fail(f"{other}: no such option")
         assert needed(model=config, **options | changes) <= free, remedy
     monkeypatch.setattr(memory, "free_bytes", lambda: needed(model=config, **options))
-    memory.check_memory(*_compiled(make_request(RunRequest, model=config, trace=None, **RELEASED, **options)))
+    memory.check_memory(*_compiled(make_request(RunRequest, model=config, trace=None, **BASELINE, **options)))
 
 
 def _compiled(request: RunRequest) -> Any:
@@ -116,7 +116,7 @@ def _compiled(request: RunRequest) -> Any:
 def test_a_smaller_model_is_named_where_weights_are_random(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda: 1 << 30)
     with pytest.raises(InsufficientMemory, match="the model smollm2-135m; or free some memory") as refused:
-        wse.run("llama-3-8b", weights="random:7", dtype="float16", new_tokens=4, trace=None, **RELEASED)
+        wse.run("llama-3-8b", weights="random:7", dtype="float16", new_tokens=4, trace=None, **BASELINE)
     assert "--dtype" not in str(refused.value)
     assert needed(model="smollm2-135m", weights="random:7", dtype="float16", new_tokens=4) <= 1 << 30
 
@@ -125,7 +125,7 @@ def test_a_smaller_model_is_named_where_weights_are_random(monkeypatch: pytest.M
 def test_where_nothing_fits_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda: 1000)
     with pytest.raises(InsufficientMemory, match=r"1\.00 kB are free; nothing that was tried would fit: free some"):
-        wse.run(new_tokens=4, mesh="10x10", trace=None, **RELEASED)
+        wse.run(new_tokens=4, mesh="10x10", trace=None, **BASELINE)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the size of a process is read from Linux")
@@ -134,7 +134,7 @@ def test_a_command_under_a_limit_is_refused_in_one_line(tmp_path: Path) -> None:
     """It is not killed, and allocates nothing."""
     line = "run tinyllama-1.1b --weights random:7 --mapping region --software tuned --dtype float16 --new-tokens 2"
     done = subprocess.run(
-        [sys.executable, "-m", "wse", *shlex.split(line), "--schedule", "released", "--trace", "none"],
+        [sys.executable, "-m", "wse", *shlex.split(line), "--schedule", "baseline", "--trace", "none"],
         capture_output=True,
         text=True,
         cwd=tmp_path,

@@ -25,7 +25,7 @@ REQUEST = make_request(
     mapping="region",
     dtype="float16",
     trace=None,
-    schedule="released",
+    schedule="baseline",
 )
 PASSES = 4  # after the prompt, whose last one gives the first token
 

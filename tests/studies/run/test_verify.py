@@ -23,7 +23,7 @@ from wse.studies.run.result import RunResult
 from wse_traces import open_trace, problems
 
 DRAFT, TOKENS = 3, 16
-ASKED: dict[str, Any] = {"dtype": "float32", "schedule": "released", "mesh": "8x24"}
+ASKED: dict[str, Any] = {"dtype": "float32", "schedule": "baseline", "mesh": "8x24"}
 REPEATS = "The cat sat. The cat sat. The cat"
 VERIFY = 2
 """The number of the phase in traces."""

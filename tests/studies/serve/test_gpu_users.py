@@ -38,7 +38,7 @@ def test_a_comparison_has_the_users_of_an_estimate() -> None:
     """A small model's caches leave room for more than the stack takes."""
     options: dict[str, Any] = {"prompt_len": 8, "new_tokens": 8, "users": 3000}
     compared = wse.compare(
-        "story", **options, gpu=["h100"], gpus=1, mesh="16x16", mapping="region", schedule="released", jobs=1
+        "story", **options, gpu=["h100"], gpus=1, mesh="16x16", mapping="region", schedule="baseline", jobs=1
     )
     assert isinstance(compared, PlanResult)
     row = next(row for row in compared.rows if row.kind == GPU)

@@ -12,7 +12,7 @@ from wse.studies.serve.page.page import as_html
 from wse.studies.serve.request import ServeRequest
 from wse.studies.serve.study import serve
 
-BASE = make_request(EstimateRequest, model="story", mesh="24x24", schedule="released", prompt_len=16, new_tokens=16)
+BASE = make_request(EstimateRequest, model="story", mesh="24x24", schedule="baseline", prompt_len=16, new_tokens=16)
 HOSTILE = "</script><script>alert(1)</script>"
 
 

@@ -17,7 +17,7 @@ STORY: dict[str, Any] = {
     "model": "story",
     "mesh": "24x24",
     "mapping": "region",
-    "schedule": "released",
+    "schedule": "baseline",
     "prompt_len": 64,
     "new_tokens": 64,
     "requests": 800,
@@ -165,7 +165,7 @@ MIXED: dict[str, Any] = {"model": "story", "dtype": "float16", "prompt_len": 256
 @pytest.mark.parametrize("decoder", ["wafers", pytest.param("gpus", marks=pytest.mark.slow)])
 def test_prompts_on_the_other_kind_of_machine(decoder: str) -> None:
     """The first token is that of the machine which reads, the pace of the one which decodes; both are paid for."""
-    wafers: dict[str, Any] = {"mesh": "24x24", "mapping": "region", "schedule": "released"}
+    wafers: dict[str, Any] = {"mesh": "24x24", "mapping": "region", "schedule": "baseline"}
     if decoder == "wafers":
         mixed = wse.serve_sim(**MIXED, **wafers, prefill="own", prefill_gpu="h100", prefill_gpus=2, rate=50.0)
         reads, decodes = (
@@ -395,7 +395,7 @@ def test_no_more_seats_than_caches_have_room_for() -> None:
         ({"prefill": "own", "prefill_wafer": "wse33"}, "did you mean 'wse3'?"),
         ({"prefill": "own", "prefill_gpu": "h200"}, "--prefill-gpu: is of wafers that decode"),
         ({"prefill": "own", "prefill_wafers": 2}, "--prefill-wafers: is of wafers that decode"),
-        ({"prefill": "own", "prefill_gpus": 3}, "--prefill-gpus 3: the 32 heads of llama-3-8b are not divided by it"),
+        ({"prefill": "own", "prefill_gpus": 3}, "--prefill-gpus 3: does not divide the 32 heads of llama-3-8b"),
         (
             {"prefill": "own", "prefill_wafer": "wse3", "prefill_wafers": 40, "prompt_len": 64},
             "--prefill-wafers 40: a wafer holds at least one layer, and llama-3-8b has 32; choose at most 32",

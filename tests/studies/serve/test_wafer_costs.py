@@ -25,7 +25,7 @@ from wse.studies.serve.machines.wafer_costs import wafer_costs
 from wse.studies.serve.machines.wafer_drafts import drafted_costs
 
 REQUEST = make_request(
-    EstimateRequest, model="story", mesh="24x24", mapping="region", schedule="released", prompt_len=64, new_tokens=64
+    EstimateRequest, model="story", mesh="24x24", mapping="region", schedule="baseline", prompt_len=64, new_tokens=64
 )
 
 

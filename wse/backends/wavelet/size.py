@@ -52,7 +52,7 @@ def check_fixed(phase: Phase) -> None:
     if phase.steps.depends_on_experts.any():
         message = (
             "the wavelet simulator does not support experts on columns of their own, whose words depend on the "
-            "choice of experts: use --experts spread"
+            "choice of experts: use --experts distributed"
         )
         raise BadInput(message)
 

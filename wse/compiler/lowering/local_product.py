@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from wse.compiler.lowering.context import Context
-from wse.compiler.options import PREFILL, RELEASED
+from wse.compiler.options import BASELINE, PREFILL
 from wse.compiler.passes.tiling.quantised_tiles import groups_name, widths_name
 from wse.compiler.symbolic import SymAddress, SymBuffer
 from wse.errors import WseBug
@@ -36,7 +36,7 @@ def local_product(
     """Lower out[tokens, N] = x[tokens, K] @ w[K, N] on every PE.
 
     Vector instructions of a GEMM run over tokens. With few tokens, a GEMV per token is faster,
-    because its vectors run over outputs. The released schedule always uses a GEMM for a prompt
+    because its vectors run over outputs. The baseline schedule always uses a GEMM for a prompt
     chunk. Quantised weights are unpacked once for all tokens.
 
     Args:
@@ -61,7 +61,7 @@ def local_product(
     k_stride, n_stride = (1, stride) if transposed else (stride, 1)
     product: dict[str, Any] = {"w": w, "K": K, "N": N, "k_stride": k_stride, "n_stride": n_stride, "x": x, "out": out}
     product |= {"M": c.tokens, "out_stride": out_stride}
-    as_released = c.name == PREFILL and c.options.schedule == RELEASED
+    as_released = c.name == PREFILL and c.options.schedule == BASELINE
     if c.tokens == 1 or (not as_released and _is_faster_by_token(c.costs, c.tokens, K, N)):
         c.builder.compute("gemv", **product)
     else:

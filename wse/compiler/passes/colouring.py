@@ -33,7 +33,7 @@ class RouteDemand(NamedTuple):
         max_widths: Maximum number of colours that are needed at the same time, by routes of tokens
             and by all routes.
         tokens: For each phase of tokens, the visited routes of each block with the number of
-            consecutive runs. Empty for the released schedule: routes then stay where they are
+            consecutive runs. Empty for the baseline schedule: routes then stay where they are
             placed first, and routes in the pool are rewritten in every run.
     """
 

@@ -8,7 +8,7 @@ project (EPCC 2026) use 8 of 24 colours and rewrite routes 6 times per layer.
 
 Routes of generated tokens keep colours of their own as far as possible. Prompts and tokens do not
 alternate as steps do. Patterns of prompts may therefore take the colours of tokens, whose routes
-are restored at the end of a chunk. In the released schedule, the most frequently used routes keep
+are restored at the end of a chunk. In the baseline schedule, the most frequently used routes keep
 their colours in whatever phase they are used. The costs of that schedule were fitted with this
 rule.
 """
@@ -23,7 +23,7 @@ from itertools import groupby, permutations
 import numpy as np
 
 from wse.arrays import I32
-from wse.compiler.options import PREFILL, RELEASED
+from wse.compiler.options import BASELINE, PREFILL
 from wse.compiler.passes.colouring import Colouring, RouteDemand, Visits, colouring, rewrite_count
 from wse.compiler.state import State
 from wse.compiler.symbolic import Block, BlockRun, SymStep, SymSteps, distinct_phases
@@ -49,9 +49,9 @@ class _Stage:
     Attributes:
         colours: Number of colours that each route needs.
         uses: How often each route is used, weighted.
-        prompt_uses: How often each route is used in prompts; empty for the released schedule.
+        prompt_uses: How often each route is used in prompts; empty for the baseline schedule.
         groups: Sets of routes that run at the same time, including sets of a single route.
-        token_routes: Routes that generated tokens use; all routes for the released schedule.
+        token_routes: Routes that generated tokens use; all routes for the baseline schedule.
         tokens: For each phase of tokens, the blocks in order, each with the number of consecutive
             runs.
         number: Index of each route.
@@ -197,7 +197,7 @@ def _demand(state: State, routes: _Routes) -> list[_Stage]:
     """
     stages = [_Stage() for _ in state.plans]
     phases = distinct_phases(state.phases)
-    is_released = state.options.schedule == RELEASED
+    is_released = state.options.schedule == BASELINE
     token_phases = {number for number in phases if is_released or state.phases[number].name != PREFILL} or set(phases)
     for number, count in phases.items():
         phase, is_token_phase = state.phases[number], number in token_phases

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wse.compiler.lowering.builder import BlockSteps
 from wse.compiler.lowering.context import Context
-from wse.compiler.options import FUSED, RELEASED, SCHEDULES, Options, Rewrites
+from wse.compiler.options import BASELINE, OPTIMIZED, SCHEDULES, Options, Rewrites
 from wse.compiler.rewrites import joined_tasks
 from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.symbolic import SymStep
@@ -36,16 +36,16 @@ def joins(c: Context, previous_step: SymStep, step: SymStep) -> bool:
 def rewrites_of(spec: ModelSpec, options: Options) -> Rewrites:
     """Return the rewrites of the request's schedule, each with its first setting.
 
-    Schedule ``released`` has no rewrites. ``fused`` has all that are valid for the model and the
+    Schedule ``baseline`` has no rewrites. ``optimized`` has all that are valid for the model and the
     request. Otherwise the schedule is a comma-separated list of rewrites.
 
     Raises:
         UnknownName: A name is neither a schedule nor a rewrite.
         BadInput: A requested rewrite is not valid.
     """
-    if options.schedule == RELEASED:
+    if options.schedule == BASELINE:
         return ()
-    if options.schedule == FUSED:
+    if options.schedule == OPTIMIZED:
         return tuple(
             (name, known_rewrite.settings[0])
             for name, known_rewrite in known_rewrites().items()
@@ -62,6 +62,6 @@ def rewrites_of(spec: ModelSpec, options: Options) -> Rewrites:
                 raise BadInput(message)
             raise UnknownName("schedule", name, (*SCHEDULES, *known_rewrites()))
         if reason := known_rewrites()[name].invalid(spec, options):
-            message = f"--schedule {options.schedule}: {name} is not valid: {reason}; leave it out, or use {FUSED}"
+            message = f"--schedule {options.schedule}: {name} is not valid: {reason}; leave it out, or use {OPTIMIZED}"
             raise BadInput(message)
     return tuple((name, known_rewrite.settings[0]) for name, known_rewrite in known_rewrites().items() if name in names)

@@ -17,7 +17,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import stored_bytes
 from wse.number_formats import CODINGS, ELEMENT_BYTES
-from wse_mappings.cuts.expert_groups import OWN, SPREAD
+from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED
 from wse_mappings.strategies.catalogue import bundled_strategies
 
 MAX_WAFERS = 256
@@ -161,7 +161,7 @@ def remedies(
     wafers = _first_passing(more_wafers, lambda n: fits_with(wafers=n))
     mapping = _search_mapping(options, most_wafers + 1 if wafers is None else wafers, fits_with)
     dtype = _narrower(spec, options, fits_with)
-    fits_spread = options.experts == OWN and fits_with(experts=SPREAD)
+    fits_spread = options.experts == DEDICATED and fits_with(experts=DISTRIBUTED)
     context = largest_passing(max(options.prompt_tokens) + 1, options.context, lambda n: fits_with(context=n))
     users = largest_passing(1, options.batch, lambda n: fits_with(prompt_tokens=options.prompt_tokens[:n]))
     suggestions = (
@@ -169,7 +169,7 @@ def remedies(
         None if wafers is None else f"--wafers {wafers}",
         mapping,
         dtype,
-        "--experts spread" if fits_spread else None,
+        "--experts distributed" if fits_spread else None,
         None if context is None else f"--context {context}",
         None if users is None else fewer_users(users),
         _shorter_pass(options, fits_with),

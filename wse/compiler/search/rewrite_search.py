@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from wse.compiler.options import DECODE, FITTED_TREES, FUSED, VERIFY, WIDE_UNPACKING, Choice, Options, Rewrites
+from wse.compiler.options import DECODE, FITTED_TREES, OPTIMIZED, VERIFY, WIDE_UNPACKING, Choice, Options, Rewrites
 from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.fitting.attention_columns import fit_pass
@@ -150,7 +150,7 @@ def verify_choice(
     )
     trial = Trial(layout=layout, prefill=choice.prefill, needed_bytes=0, fits=False)
     # 1. Rewrites.
-    paying = try_verify_rewrites(setup, rewrites, trial, is_forced=options.schedule != FUSED)
+    paying = try_verify_rewrites(setup, rewrites, trial, is_forced=options.schedule != OPTIMIZED)
     decode_rewrites = tuple(rewrite for rewrite in choice.rewrites if rewrite[0] != FITTED_TREES)
     unpacking = tuple(rewrite for rewrite in choice.rewrites if rewrite[0] == WIDE_UNPACKING)
     verify_rewrites = decode_rewrites if paying is None else (*settings_of(paying), *unpacking)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from wse.compiler.options import DECODE, FUSED, REFUSE, VERIFY, Choice, Options, Rewrites
+from wse.compiler.options import DECODE, OPTIMIZED, REFUSE, VERIFY, Choice, Options, Rewrites
 from wse.compiler.pipeline import with_tiles
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.check import check_mesh, check_names
@@ -213,7 +213,7 @@ def _paying_rewrites(setup: TrialSetup, rewrites: Rewrites, fastest_trial: Trial
     setup = replace(setup, attention_cols=free_columns(setup, fastest_trial))
     if not rewrites:
         return _PayingRewrites(setup)
-    is_forced = options.schedule != FUSED
+    is_forced = options.schedule != OPTIMIZED
     decode_trials = try_rewrites(setup, rewrites, fastest_trial, is_forced=is_forced)
     verify_trials = (
         try_verify_rewrites(setup, rewrites, fastest_trial, is_forced=is_forced) if options.verify_tokens else None

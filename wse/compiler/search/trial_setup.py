@@ -10,9 +10,9 @@ from wse.compiler.demand import demand_of
 from wse.compiler.options import (
     DECODE,
     FITTED_TREES,
-    FUSED,
     MESH_GEMM_OWN,
     MODEL,
+    OPTIMIZED,
     PREFILL_PRODUCTS,
     REPORT,
     THIN_GEMM,
@@ -142,7 +142,7 @@ class TrialSetup:
     def with_cut_blocks(self, layouts: Sequence[Layout]) -> list[Layout]:
         """Return the layouts with the split feed-forward blocks that the mapping offers.
 
-        Such layouts are tried if whole layers do not fit. The released schedule keeps layers whole.
+        Such layouts are tried if whole layers do not fit. The baseline schedule keeps layers whole.
         Blocks whose output is normalised are never split.
         """
         one_wafer, stay_whole = self.options.wafers == 1, self.whole_layers or self.spec.post_norms
@@ -154,7 +154,7 @@ class TrialSetup:
     def with_other_expert_placements(self, layouts: Sequence[Layout]) -> list[Layout]:
         """Return the layouts with the other placements of experts that the mapping offers.
 
-        There are none if the request or the released schedule fixes the placement.
+        There are none if the request or the baseline schedule fixes the placement.
         """
         if self.options.experts != AUTO or self.spec.experts is None or self.demand.as_released:
             return []
@@ -272,10 +272,10 @@ class TrialSetup:
     def narrows_attention(self, prefill: str) -> bool:
         """Return whether attention may be restricted to some columns of a region.
 
-        MeshGEMM needs all columns. The released schedule and compilations of layers only use all,
+        MeshGEMM needs all columns. The baseline schedule and compilations of layers only use all,
         too.
         """
-        return prefill == THIN_GEMM and self.options.schedule == FUSED and self.options.scope == MODEL
+        return prefill == THIN_GEMM and self.options.schedule == OPTIMIZED and self.options.scope == MODEL
 
 
 def _keeps_layers(layout: Layout) -> bool:

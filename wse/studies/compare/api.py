@@ -31,7 +31,7 @@ def compare(
     mesh: str | None = None,
     region: str | None = None,
     experts: str = "auto",
-    schedule: str = "fused",
+    schedule: str = "optimized",
     all_reduce: str | None = None,
     software: str | Path = "production",
     dtype: str | None = None,

@@ -109,11 +109,11 @@ def prepared_gpus(request: CompareRequest) -> tuple[list[PreparedGpuEstimate], d
     serving, reasons = [], {}
     for gpu_request in _gpu_requests(request):
         try:
-            fewest = prepare_gpus(gpu_request)
+            smallest_machine = prepare_gpus(gpu_request)
         except DoesNotFit as error:
             reasons[str(gpu_request.gpu)] = str(error)
             continue
-        for prepared_estimate in _in_increasing_numbers(fewest, gpu_request.gpu_serving.gpus):
+        for prepared_estimate in _in_increasing_numbers(smallest_machine, gpu_request.gpu_serving.gpus):
             machine = gpu_machine(prepared_estimate)
             if machine.deployment.max_concurrency:
                 serving.append(prepared_estimate)
@@ -122,21 +122,23 @@ def prepared_gpus(request: CompareRequest) -> tuple[list[PreparedGpuEstimate], d
     return serving, reasons
 
 
-def _in_increasing_numbers(fewest: PreparedGpuEstimate, requested_count: int | None) -> Iterator[PreparedGpuEstimate]:
-    """Yield GPUs in increasing numbers.
+def _in_increasing_numbers(
+    smallest_machine: PreparedGpuEstimate, requested_count: int | None
+) -> Iterator[PreparedGpuEstimate]:
+    """Yield the model on increasing numbers of GPUs.
 
     If a number was requested, only that number is yielded. Otherwise the number is doubled until
     all linked GPUs are used, or the attention heads cannot be divided evenly.
 
     Args:
-        fewest: The GPUs in the smallest number.
+        smallest_machine: The model on the smallest number of GPUs.
         requested_count: Requested number, or None.
     """
-    yield fewest
-    server = fewest.server
+    yield smallest_machine
+    server = smallest_machine.server
     gpus = 2 * server.parallelism.gpus
     while requested_count is None and gpus <= server.gpu.linked_gpus and server.spec.head_count % gpus == 0:
-        yield replace(fewest, server=replace(server, parallelism=replace(server.parallelism, gpus=gpus)))
+        yield replace(smallest_machine, server=replace(server, parallelism=replace(server.parallelism, gpus=gpus)))
         gpus *= 2
 
 

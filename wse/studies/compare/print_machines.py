@@ -17,7 +17,7 @@ def print_machines(result: CompareResult | CurveResult | PlanResult, stream: Tex
 
     Args:
         result: The result, of any of the three kinds.
-        stream: Where to print.
+        stream: Text stream to print to.
         detail: Whether to print all rows, reasons and assumptions.
     """
     if isinstance(result, CompareResult):

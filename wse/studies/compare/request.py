@@ -157,7 +157,7 @@ class CompareRequest:
 
     @property
     def is_ranked(self) -> bool:
-        """True if machines are ranked for users, targets or an objective, instead of judged."""
+        """True if the request has users, targets or an objective, so that machines are ranked."""
         return (
             self.targets != NO_TARGETS or self.base.serving.users is not None or self.base.serving.objective is not None
         )
@@ -263,7 +263,7 @@ def check_question(question: str | None, request: CompareRequest) -> None:
         BadInput: Options contradict each other.
     """
     if question is not None and request.gpu is not None:
-        message = f"--question {question}: is about wafers alone; leave it out, or leave out --gpu"
+        message = f"--question {question}: is about wafers only; leave out --question or --gpu"
         raise BadInput(message)
     if request.is_ranked and question is not None:
         message = (
@@ -309,7 +309,7 @@ def _parts(option: str, text: str) -> tuple[str, ...]:
     """Split a comma-separated list; raise BadInput if a part is empty."""
     parts = tuple(part.strip() for part in text.split(","))
     if "" in parts:
-        message = f"{option} {text!r}: give values with commas between"
+        message = f"{option} {text!r}: give values separated by commas"
         raise BadInput(message)
     return parts
 
@@ -319,7 +319,7 @@ def _counts(option: str, text: str) -> tuple[int, ...]:
     counts = []
     for part in _parts(option, text):
         if part == "auto":
-            message = f"{option} {text!r}: auto stands alone; give whole numbers with commas between, or auto"
+            message = f"{option} {text!r}: auto cannot be in a list; give whole numbers separated by commas, or auto"
             raise BadInput(message)
         count = whole_number(part, COUNT)
         if count is None:

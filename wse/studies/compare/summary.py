@@ -20,10 +20,10 @@ from wse.tracing.query.two_traces.compare import TracesResult
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 KEY: Final = {
-    "1 user": "tokens/s alone",
-    "all users": "of those who saturate it or fit, prompts included",
-    "USD/Mtok": "of all users",
-    "TTFT": "alone",
+    "1 user": "tokens/s of a single user",
+    "all users": "tokens/s of the users that saturate the machine or fit",
+    "USD/Mtok": "with all users",
+    "TTFT": "of a single user",
     "crossing": "of a token's time",
 }
 """Short explanations of the columns of the best rows."""
@@ -34,7 +34,7 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
 
     Args:
         result: The comparison.
-        stream: Where to print.
+        stream: Text stream to print to.
         detail: Whether to also print all rows, reasons for impossible combinations, and the
             options.
     """
@@ -53,7 +53,7 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
     if detail:
         columns = [column for table in details for column in shown_columns(console, table)]
         print_table(console, pair_table(notes(columns), "Columns"))
-        heading(console, "Asked for")
+        heading(console, "Options")
         print_text(console, ", ".join(input_texts(result.inputs)))
     elif more_rows := len(result.rows) - len(result.best) - len(impossible_rows):
         print_text(console, f"{plural(more_rows, 'more row')} with --detail.", style="bright_black")

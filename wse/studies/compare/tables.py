@@ -70,7 +70,7 @@ def _all_users(row: ComparisonRow) -> str:
 
 IMPOSSIBLE: Final = "Machines that cannot serve this"
 """Title of the table of impossible combinations, with the reasons."""
-MAPPING: Final = _column("mapping", "mapping", doc="how ops and layers are spread", cell=mapping_text)
+MAPPING: Final = _column("mapping", "mapping", doc="how ops and layers are distributed", cell=mapping_text)
 DTYPE: Final = _column("dtype", "type", priority=5)
 WAFERS: Final = _number("wafers", "wafers", count, doc="")
 LINK: Final = _column("link_bytes_per_s", "link", doc="rate and latency of each link between wafers", cell=link_text)
@@ -93,7 +93,7 @@ TRAFFIC: Final = (
     CROSSING,
     _number("wafer_link_bytes_per_token", "wafer links", in_bytes),
     _number("host_bytes_per_token", "host", in_bytes),
-    _number("mesh_hops_per_token", "mesh hops", short_number, doc="of 32-bit words, likewise", priority=1),
+    _number("mesh_hops_per_token", "mesh hops", short_number, doc="hops of 32-bit words for a token", priority=1),
 )
 RESOURCES: Final = (
     _number("sram_fullest_pe_fraction", "SRAM", percent, priority=1),
@@ -142,7 +142,7 @@ def detail_tables(rows: Sequence[ComparisonRow], footer: Sequence[tuple[str, str
         Table(columns=speed, rows=rows, title="Speed, users and cost", footer=footer),
         Table(columns=(*machine, *TRAFFIC), rows=rows, title="Traffic of a token"),
         Table(columns=(*machine, *RESOURCES), rows=rows, title="SRAM, power and energy"),
-        Table(columns=(*machine, LIMIT), rows=limits, title="What limits", note="the first row of equal limits"),
+        Table(columns=(*machine, LIMIT), rows=limits, title="Limits", note="one row for each distinct limit"),
     )
 
 

@@ -87,7 +87,7 @@ class CompileResult(Result):
     crossing: Annotated[CrossingResult | None, Doc("bytes between wafers for a generated token")] = None
     defects: Annotated[DefectsResult | None, Doc("cost of dead PEs and links; with `--defects`")] = None
     rewrites: Annotated[
-        tuple[RewriteResult, ...] | None, Doc("rewrites of the steps of a layer; absent with `--schedule released`")
+        tuple[RewriteResult, ...] | None, Doc("rewrites of the steps of a layer; absent with `--schedule baseline`")
     ] = None
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:

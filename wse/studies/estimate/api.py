@@ -26,7 +26,7 @@ def estimate(
     mapping: str | Path = "auto",
     region: str | None = None,
     experts: str = "auto",
-    schedule: str = "fused",
+    schedule: str = "optimized",
     all_reduce: str | None = None,
     software: str | Path = "production",
     dtype: str | None = None,
@@ -76,13 +76,13 @@ def estimate(
             or your own strategy as FILE.py:NAME. FILE.py is executed as a program, so use only
             files that you trust.
         region (ROWSxCOLS): Size of a region in PEs. Default: chosen by the mapping.
-        experts (auto|spread|few|own|GROUPS): Store each expert on all columns of a region (spread),
-            on columns of its own (own), or on one of several groups of columns: GROUPS of them, or
-            the fewest with little padding (few). auto: spread, or few if mapping auto finds no room
-            for spread.
-        schedule (released|fused|REWRITES): Run the steps of a layer as in the released research
-            decode (released), with every rewrite that saves cycles (fused), or with named rewrites,
-            separated by commas.
+        experts (auto|distributed|grouped|dedicated|GROUPS): Store each expert on all columns of a
+            region (distributed), on columns of its own (dedicated), or on one of several groups of
+            columns: GROUPS of them, or the fewest with little padding (grouped). auto: distributed,
+            or grouped if mapping auto finds no room for distributed.
+        schedule (baseline|optimized|REWRITES): Run the steps of a layer as in the released research
+            decode (baseline), with every rewrite that saves cycles (optimized), or with named
+            rewrites, separated by commas.
         all_reduce: Pattern of all-reduces over lines of PEs: a reduce or all-reduce of `wse
             pattern`, or your own as FILE.py:NAME. Default: K-trees, fitted to the number of words.
         software: Software profile, which sets the costs of software: tuned, academic, ..., or a

@@ -17,7 +17,7 @@ class CutsResult(Result):
     """Layers that are split between stages, which makes them slower than whole layers."""
 
     layers: Annotated[int, Doc("layers that are split between stages")]
-    between_wafers: Annotated[int, Doc("of these, layers with parts on several wafers")]
+    between_wafers: Annotated[int, Doc("layers that are split between stages on several wafers")]
     wafers_for_whole_layers: Annotated[
         int | None,
         Doc("the fewest wafers, more than these, on which no layer is split; absent if there is no such number, if "

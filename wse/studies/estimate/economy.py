@@ -53,8 +53,12 @@ class CostResult(Result):
 
     users: Annotated[int, Doc("users that share the wafers")]
     usd_per_million_tokens: Annotated[float, Doc("price of a million output tokens, prompts included", "USD")]
-    usd_per_million_tokens_low: Annotated[float, Doc("the same at the low end of the price's range", "USD")]
-    usd_per_million_tokens_high: Annotated[float, Doc("the same at the high end of the price's range", "USD")]
+    usd_per_million_tokens_low: Annotated[
+        float, Doc("price of a million output tokens at the low end of the price range", "USD")
+    ]
+    usd_per_million_tokens_high: Annotated[
+        float, Doc("price of a million output tokens at the high end of the price range", "USD")
+    ]
     range: Annotated[Range | None, Doc("lowest and highest, by the ranges of the assumptions", "USD")] = None
     grade: Annotated[Grade, Doc("grade of the weakest assumption")]
     assumptions: Annotated[str, Doc("the assumptions and their sources")]

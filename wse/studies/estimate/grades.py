@@ -102,11 +102,11 @@ class Grades:
         name = max(constants, key=lambda constant: list(GRADES).index(self._grade_by_name[constant]))
         return self._grade_by_name[name], name
 
-    def of_cause(self, cause: Cause) -> Grade:
+    def cause_grade(self, cause: Cause) -> Grade:
         """Return the grade of the cycles of one cause."""
         return self.weakest(_OF_CAUSE[cause])[0]
 
-    def of_bound(self, bound: str) -> Grade:
+    def bound_grade(self, bound: str) -> Grade:
         """Return the grade of one kind of lower bound."""
         return self.weakest(_OF_BOUND[bound])[0]
 
@@ -117,11 +117,11 @@ class Grades:
             cycles_by: Cycles by cause.
         """
         total = sum(cycles_by.values()) or 1.0
-        order = sorted(cycles_by, key=lambda cause: list(GRADES).index(self.of_cause(cause)))
+        order = sorted(cycles_by, key=lambda cause: list(GRADES).index(self.cause_grade(cause)))
         shares: dict[str, float] = {}
         for cause in order:
             if cycles_by[cause]:
-                source = SOURCES[self.of_cause(cause)]
+                source = SOURCES[self.cause_grade(cause)]
                 shares[source] = shares.get(source, 0.0) + cycles_by[cause] / total
         return shares
 

@@ -110,7 +110,7 @@ class EstimateResult(Result):
     defects: Annotated[DefectsResult | None, Doc("cost of dead PEs and links; with `--defects`")] = None
     search: Annotated[SearchResult | None, Doc("layouts that were tried, if there were several")] = None
     rewrites: Annotated[
-        tuple[RewriteResult, ...] | None, Doc("rewrites of a layer's steps; absent with `--schedule released`")
+        tuple[RewriteResult, ...] | None, Doc("rewrites of a layer's steps; absent with `--schedule baseline`")
     ] = None
     sensitivity: Annotated[
         tuple[ChangeResult, ...] | None, Doc("effects of changed numbers of the machine; with `--sensitivity`")
@@ -201,8 +201,8 @@ def _sensitivity_table(changes: tuple[ChangeResult, ...]) -> Table:
         number(first_key, CHANGED[first_key], cell=lambda row: _change(first_key, row) if row.fits else "does not fit"),
         *(number(key, CHANGED[key], cell=partial(_change, key)) for key in other_keys),
     )
-    note = "the same request; × what it is now"
-    return Table(columns=columns, rows=changes, title="On another wafer or with other code", note=note)
+    note = "the same request with one change; ×: factor to the unchanged number"
+    return Table(columns=columns, rows=changes, title="Sensitivity", note=note)
 
 
 def _change(key: str, row: ChangeResult) -> str:

@@ -12,7 +12,7 @@ from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import ChangeResult, EstimateResult
 from wse.studies.estimate.sram import RESEARCH
 from wse.studies.options.option import replace_options
-from wse.studies.options.settings import replaced
+from wse.studies.options.settings import with_replaced
 
 
 def changed_requests(prepared_estimate: PreparedEstimate) -> dict[str, EstimateRequest]:
@@ -25,9 +25,9 @@ def changed_requests(prepared_estimate: PreparedEstimate) -> dict[str, EstimateR
 
     def on_wafer(key: str, value: float) -> EstimateRequest:
         """Return the request with another value of one number of the wafer."""
-        return replace_options(request, wafer_values=replaced(request.machine.wafer_values, {key: value}))
+        return replace_options(request, wafer_values=with_replaced(request.machine.wafer_values, {key: value}))
 
-    with_code = replaced(request.machine.software_values, {"code_bytes_per_pe": research_code_bytes})
+    with_code = with_replaced(request.machine.software_values, {"code_bytes_per_pe": research_code_bytes})
     return {
         "one more cycle a hop": on_wafer("hop_cycles", wafer.hop_cycles + 1),
         "10 % more SRAM a PE": on_wafer("sram_bytes_per_pe", wafer.sram_bytes_per_pe * 11 // 10),

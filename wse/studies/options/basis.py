@@ -25,7 +25,7 @@ from wse.number_formats import CODINGS, DTYPES
 from wse.program.line_patterns import cached_pattern
 from wse.studies.options.mapping_file import Mapping, load_mapping
 from wse.studies.options.placement import PlacementRequest
-from wse_mappings.cuts.expert_groups import AUTO, EXPERT_PLACEMENTS, FEW, SPREAD, is_placement
+from wse_mappings.cuts.expert_groups import AUTO, DISTRIBUTED, EXPERT_PLACEMENTS, GROUPED, is_placement
 
 ACCUMULATORS = ("float16", "float32")
 
@@ -92,8 +92,8 @@ def load_basis(request: PlacementRequest, *, with_weights: bool = True) -> Basis
     if layout.all_reduce is not None:
         cached_pattern(layout.all_reduce)
     if not is_placement(layout.experts):
-        known_values = AUTO, FEW, *EXPERT_PLACEMENTS, "a number of groups"
-        raise UnknownName("placement of experts", layout.experts, known_values)
+        known_placements = AUTO, GROUPED, *EXPERT_PLACEMENTS, "a number of groups"
+        raise UnknownName("placement of experts", layout.experts, known_placements)
     full_wafer = load_wafer(machine.wafer, machine.wafer_values)
     software = load_software(machine.software, full_wafer.generation, machine.software_values)
     mesh = None if machine.mesh is None else mesh_on(full_wafer, *parse_mesh(machine.mesh, "--mesh"))
@@ -104,7 +104,7 @@ def load_basis(request: PlacementRequest, *, with_weights: bool = True) -> Basis
         raise BadInput(message)
     defects = None if machine.defects is None else read_defects(machine.defects, machine.defects_seed, full_wafer)
     loaded_model = load_model(request.model, with_weights=with_weights)
-    if loaded_model.spec.experts is None and layout.experts not in (AUTO, SPREAD):
+    if loaded_model.spec.experts is None and layout.experts not in (AUTO, DISTRIBUTED):
         message = f"--experts {layout.experts}: {loaded_model.spec.name} has no experts; leave it out"
         raise BadInput(message)
     dtype, activations = _types(request, loaded_model.spec)

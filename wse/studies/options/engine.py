@@ -55,7 +55,7 @@ def check_engine(choice: EngineChoice) -> None:
     if ray_address is None:
         return
     if engine != RAY:
-        message = f"--ray-address {ray_address}: is of a Ray cluster; give --engine ray too"
+        message = f"--ray-address {ray_address}: only a Ray cluster has an address; give --engine ray too"
         raise BadInput(message)
     host, _, port = ray_address.rpartition(":")
     if ray_address != "auto" and not (host and "/" not in host and port.isdigit()):

@@ -31,7 +31,7 @@ def machine_numbers() -> Iterable[str]:
 
 
 def changes() -> Iterable[str]:
-    """Return the changes of ``wse what-if``'s default list, and "default", which means all."""
+    """Return the machine changes in the default list of ``wse what-if``, and "default" for all."""
     from wse.studies.what_if.changes import DEFAULT, DEFAULTS
 
     return (DEFAULT, *DEFAULTS.split(","))

@@ -9,17 +9,17 @@ from wse.studies.options import known_names
 from wse.studies.options.option import Option
 
 DEFAULT_EXPERTS: Final = "auto"
-DEFAULT_SCHEDULE: Final = "fused"
+DEFAULT_SCHEDULE: Final = "optimized"
 
 ExpertPlacement = Annotated[
     str,
     Option(
-        doc="Store each expert on all columns of a region (spread), on columns of its own (own), or on one of several "
-        "groups of columns: GROUPS of them, or the fewest with little padding (few). auto: spread, or few if "
-        "--mapping auto finds no room for spread.",
+        doc="Store each expert on all columns of a region (distributed), on columns of its own (dedicated), or on one "
+        "of several groups of columns: GROUPS of them, or the fewest with little padding (grouped). auto: distributed, "
+        "or grouped if --mapping auto finds no room for distributed.",
         panel="Wafer and mapping",
-        metavar="auto|spread|few|own|GROUPS",
-        known_values=("auto", "spread", "few", "own"),
+        metavar="auto|distributed|grouped|dedicated|GROUPS",
+        known_values=("auto", "distributed", "grouped", "dedicated"),
     ),
 ]
 
@@ -40,10 +40,10 @@ class LayoutOptions:
     schedule: Annotated[
         str,
         Option(
-            doc="Run the steps of a layer as in the released research decode (released), with every rewrite that saves "
-            "cycles (fused), or with named rewrites, separated by commas.",
+            doc="Run the steps of a layer as in the released research decode (baseline), with every rewrite that saves "
+            "cycles (optimized), or with named rewrites, separated by commas.",
             panel="Wafer and mapping",
-            metavar="released|fused|REWRITES",
+            metavar="baseline|optimized|REWRITES",
         ),
     ] = DEFAULT_SCHEDULE
     all_reduce: Annotated[

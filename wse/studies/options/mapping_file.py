@@ -67,7 +67,7 @@ class _Region(pydantic.BaseModel):
 
 
 class Mapping(NamedTuple):
-    """Mapping that a request names.
+    """Mapping strategy that a request names, or the strategy and the regions of a mapping file.
 
     Attributes:
         strategy: Name of the strategy.
@@ -99,12 +99,12 @@ def load_mapping(name_or_path: str | Path) -> Mapping:
             layer, or contain a layer twice.
         BadInput: A package or file defines a strategy that cannot be used.
     """
-    place = str(name_or_path)
-    if names_file_object(place) or not names_toml_file(place) or place in strategies():
-        return Mapping(strategy(place, where="--mapping").name)
-    path = Path(place)
+    mapping_text = str(name_or_path)
+    if names_file_object(mapping_text) or not names_toml_file(mapping_text) or mapping_text in strategies():
+        return Mapping(strategy(mapping_text, where="--mapping").name)
+    path = Path(mapping_text)
     if not path.name.isprintable():
-        message = f"{path}: a trace keeps the name of its mapping file: give the file one of printable characters"
+        message = f"{path}: the name has unprintable characters, which a trace cannot store; rename the file"
         raise BadMapping(message)
     table = read_toml(path, BadMapping)
     for key in table.keys() - {"regions", "turned"}:
@@ -179,13 +179,14 @@ def _region(path: Path, index: int, file_entry: object) -> ListedRegion:
 
 
 def _check_order(path: Path, regions: list[ListedRegion], *, is_last: bool) -> None:
-    """Check that the last region continues where the one before it ends.
+    """Check that the last region starts with the layer and part that come next.
 
-    A last region without layers is replaced by one with its position in the order of layers.
+    If the last region has no layers, it is replaced by a region with its position in the order of
+    layers.
 
     Args:
         path: Mapping file, for messages.
-        regions: Regions so far; the last one is checked, and may be replaced.
+        regions: Regions so far. The last one is checked, and may be replaced.
         is_last: Whether it is the last region of the file.
     """
     index, region = len(regions) - 1, regions[-1]
@@ -197,7 +198,7 @@ def _check_order(path: Path, regions: list[ListedRegion], *, is_last: bool) -> N
         raise BadMapping(message)
     if region.first_layer < 0:
         if index and not is_last:
-            message = f"{place}: layers = []: only the first and the last region may hold a table alone; give it layers"
+            message = f"{place}: layers = []: only the first and the last region may have no layers; give it layers"
             raise BadMapping(message)
         regions[-1] = region._replace(first_layer=layer, last_layer=layer)
     elif region.first_layer != layer:
@@ -234,7 +235,7 @@ def check_listed(options: Options, spec: ModelSpec, wafer: WaferSpec, *, live: b
         options: Options of the compiler. Nothing is checked if they list no regions.
         spec: Model.
         wafer: Wafer with the mesh that programs see.
-        live: Whether that mesh is what dead PEs leave of the wafer, for messages.
+        live: Whether this mesh is smaller because of dead PEs. It only affects messages.
 
     Raises:
         BadInput: A region leaves the mesh, the number of wafers differs from the requested one, or
@@ -275,7 +276,7 @@ def check_listed(options: Options, spec: ModelSpec, wafer: WaferSpec, *, live: b
     if last.last_layer == spec.layer_count and last.last_part < LAYER_PARTS:
         message = (
             f"{file}: region {len(regions) - 1}: ends with part {last.last_part - 1} of the last layer, layer "
-            f"{last.last_layer - 1}; let parts end with {LAYER_PARTS - 1}, or list a region with what follows"
+            f"{last.last_layer - 1}; let parts end with {LAYER_PARTS - 1}, or list a region with the remaining parts"
         )
         raise BadInput(message)
     if last.last_layer != spec.layer_count:

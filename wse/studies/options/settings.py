@@ -49,14 +49,14 @@ class Setting:
         """Name of the number with its prefix, such as ``wafer.clock_hz``."""
         return f"{self.prefix}{self.key}"
 
-    def of(self, number: float, where: str) -> int | float:
+    def of(self, number: float, option: str) -> int | float:
         """Return the value that replaces a number of the file.
 
         A number that is whole in its file stays whole: its product with a factor is rounded.
 
         Args:
             number: Value in the file.
-            where: Option of the setting, for messages.
+            option: Option of the setting, for messages.
 
         Raises:
             BadInput: The setting is a factor, and either the number is 0, or a whole number times
@@ -66,13 +66,13 @@ class Setting:
             return self.amount
         product = number * self.amount
         if not product:
-            message = f"{where}: {self.name} is 0, of which any factor is 0; give a value"
+            message = f"{option}: {self.name} is 0, and any multiple of it is 0; give a value"
             raise BadInput(message)
         if numeric_fields(MACHINES[self.prefix])[self.key] is float:
             return product
         if abs(round(product) - product) > WHOLE_WITHIN * product:
             message = (
-                f"{where}: {self.name} = {number:g} x {self.amount:g} is {product:g}, which is not a whole number; "
+                f"{option}: {self.name} = {number:g} x {self.amount:g} is {product:g}, which is not a whole number; "
                 f"give a value, such as {self.name}={max(1, round(product))}"
             )
             raise BadInput(message)
@@ -84,12 +84,12 @@ def machine_numbers() -> dict[str, type]:
     return {f"{prefix}{key}": kind for prefix, spec in MACHINES.items() for key, kind in numeric_fields(spec).items()}
 
 
-def read_setting(text: str, where: str = "--set") -> Setting:
+def read_setting(text: str, option: str = "--set") -> Setting:
     """Parse a setting such as ``wafer.clock_hz=1.1GHz`` or ``wafer.clock_hz=x2``.
 
     Args:
         text: Text of the setting.
-        where: Option that gives the setting, for messages.
+        option: Option that gives the setting, for messages.
 
     Raises:
         UnknownName: There is no such number. The message suggests the most similar name.
@@ -97,9 +97,9 @@ def read_setting(text: str, where: str = "--set") -> Setting:
     """
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not value:
-        message = f"{where} {text!r}: give a number of the machine and its value, such as wafer.clock_hz=x2"
+        message = f"{option} {text!r}: give a number of the machine and its value, such as wafer.clock_hz=x2"
         raise BadInput(message)
-    check_name(name, where)
+    check_name(name, option)
     prefix, key = name[: name.index(".") + 1], name[name.index(".") + 1 :]
     factor = read_factor(value)
     if factor is not None:
@@ -109,16 +109,16 @@ def read_setting(text: str, where: str = "--set") -> Setting:
     if number is None:
         units = ", ".join(units_for(unit))
         form = f"a number, in {unit}{f' or with one of {units}' if units else ''}, or a factor such as x2"
-        message = f"{where} {name}={value}: give {form}"
+        message = f"{option} {name}={value}: give {form}"
         raise BadInput(message)
-    check_value(MACHINES[prefix], f"{where}: {prefix[:-1]}", key, number)
+    check_value(MACHINES[prefix], f"{option}: {prefix[:-1]}", key, number)
     return Setting(prefix=prefix, key=key, amount=number)
 
 
-def check_name(name: str, where: str) -> None:
+def check_name(name: str, option: str) -> None:
     """Raise UnknownName if neither a wafer nor a software profile has a number of this name."""
     if name not in machine_numbers():
-        raise UnknownName("setting", name, machine_numbers(), where=where)
+        raise UnknownName("setting", name, machine_numbers(), where=option)
 
 
 def with_settings(request: R) -> R:
@@ -141,8 +141,8 @@ def with_settings(request: R) -> R:
     return replace_options(
         request,
         settings=(),
-        wafer_values=replaced(request.machine.wafer_values, wafer_changes),
-        software_values=replaced(request.machine.software_values, software_changes),
+        wafer_values=with_replaced(request.machine.wafer_values, wafer_changes),
+        software_values=with_replaced(request.machine.software_values, software_changes),
     )
 
 
@@ -153,8 +153,8 @@ def read_settings(
 
     Args:
         texts: Settings, such as ``wafer.clock_hz=x2``.
-        wafer: Wafer whose numbers factors refer to.
-        software: Software profile whose numbers factors refer to.
+        wafer: Wafer whose numbers are multiplied by factors such as ``x2``.
+        software: Software profile whose numbers are multiplied by factors.
 
     Returns:
         Numbers of the wafer, and numbers of the software.
@@ -172,15 +172,14 @@ def read_settings(
     return _numbers(settings, WAFER, wafer), _numbers(settings, SOFTWARE, software)
 
 
-def replaced(values: Values, other_values: Mapping[str, float]) -> Values:
-    """Return a list of named numbers in which numbers are replaced by, or extended with, others.
+def with_replaced(values: Values, new_numbers: Mapping[str, float]) -> Values:
+    """Return named numbers with some of them replaced.
 
     Args:
         values: (name, number) pairs.
-        other_values: New numbers by name. They replace numbers of the same name and follow the
-            remaining ones.
+        new_numbers: New numbers by name. Numbers with other names are kept and come first.
     """
-    return (*((name, number) for name, number in values if name not in other_values), *other_values.items())
+    return (*((name, number) for name, number in values if name not in new_numbers), *new_numbers.items())
 
 
 def replaced_numbers(request: PlacementRequest) -> dict[str, float]:

@@ -17,11 +17,11 @@ def check_vocabulary(option: str, draft: LoadedModel, target: LoadedModel, remed
         option: Option that names the draft model, with its value, for messages.
         draft: Draft model.
         target: Model that verifies the draft tokens.
-        remedy: What the user can do instead, for messages.
+        remedy: Suggestion for the user, for messages.
 
     Raises:
-        BadInput: The numbers of ids differ, or an id stands for another text. Texts are compared
-            only if both models have a tokenizer.
+        BadInput: The numbers of ids differ, or an id encodes another text. Texts are compared only
+            if both models have a tokenizer.
     """
     if draft.tokenizer is None or target.tokenizer is None:
         draft_ids, target_ids = draft.spec.vocab_size, target.spec.vocab_size

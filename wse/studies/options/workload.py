@@ -52,7 +52,7 @@ class WorkloadOptions:
     def lengths(self, limit: int) -> tuple[int, int]:
         """Return the numbers of prompt tokens and generated tokens.
 
-        A length that is not requested is `LENGTH`, or what ``limit`` leaves if that is less.
+        A length that is not requested is `LENGTH`, or less if ``limit`` leaves less.
 
         Args:
             limit: Maximum number of tokens that the model supports.

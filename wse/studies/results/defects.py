@@ -121,7 +121,10 @@ def defects_table(defects: DefectsResult) -> Table:
 
 
 def _extra_hops(fabric: Fabric, axis: int) -> int:
-    """Return the extra hops of the longest line of any region along an axis."""
+    """Return the extra hops, due to defects, of the longest line of any region along an axis.
+
+    A line is a row or a column of a region's PEs.
+    """
     lines = [fabric.routes.line(stage, axis) for stage in range(len(fabric.program.stages))]
     ends = [stage.rect[3 - axis] - 1 for stage in fabric.program.stages]  # on one wafer
     lines_with_end = [(line, end) for line, end in zip(lines, ends, strict=True) if line is not None]
@@ -129,6 +132,10 @@ def _extra_hops(fabric: Fabric, axis: int) -> int:
 
 
 def _streams(fabric: Fabric, axis: int) -> int:
-    """Return the maximum number of streams of one line along an axis that share a link."""
+    """Return the maximum number of streams that share a link in a line along an axis.
+
+    A line is a row or a column of a region's PEs. Routes around dead PEs may make streams share
+    links.
+    """
     lines = [fabric.routes.line(stage, axis) for stage in range(len(fabric.program.stages))]
     return max((line.streams for line in lines if line is not None), default=1)

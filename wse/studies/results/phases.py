@@ -22,7 +22,7 @@ CyclesBy = Mapping[Cause, float]
 
 @dataclass(frozen=True, kw_only=True)
 class PrefillResult(Result):
-    """Cycles and time of the prompts of all users."""
+    """Cycles and time to read the prompts of all users."""
 
     cycles: Annotated[float, Doc("cycles of all chunks of all prompts, one at a time", "cycles")]
     s: Annotated[float, Doc("time of these cycles", "s")]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from wse.compiler.options import FUSED, RELEASED, Options
+from wse.compiler.options import BASELINE, OPTIMIZED, Options
 from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.search.rewrite_search import RewriteTrial
 from wse.models.spec import ModelSpec
@@ -17,11 +17,11 @@ from wse.reports.terminal import short_number
 
 @dataclass(frozen=True, kw_only=True)
 class RewriteResult(Result):
-    """A rewrite of the steps of a layer, and whether it is used."""
+    """A rewrite, that is a change of a layer's steps that saves cycles, and whether it is used."""
 
     name: Annotated[str, Doc("name of the rewrite")]
     used: Annotated[bool, Doc("whether the rewrite is used")]
-    setting: Annotated[int | None, Doc("its setting; absent if it has none or is not used")] = None
+    setting: Annotated[int | None, Doc("setting of the rewrite; absent if it has none or is not used")] = None
     saved_cycles: Annotated[
         float | None, Doc("cycles of a token or pass that it saves, with all other used rewrites in place", "cycles")
     ] = None
@@ -39,9 +39,9 @@ def rewrites_result(
         used_rewrites: The rewrites that are used, with the cycles that they save.
 
     Returns:
-        The rewrites, or None for the released schedule.
+        The rewrites, or None for the baseline schedule.
     """
-    if options.schedule == RELEASED:
+    if options.schedule == BASELINE:
         return None
     trial_by_name = {trial.name: trial for trial in used_rewrites}
     results = []
@@ -52,7 +52,7 @@ def rewrites_result(
             results.append(RewriteResult(name=name, used=True, setting=setting, saved_cycles=saved_cycles))
             continue
         reason = rewrite.invalid(spec, options) or (
-            "it saves no cycles" if options.schedule == FUSED else "it was not asked for"
+            "it saves no cycles" if options.schedule == OPTIMIZED else "it was not asked for"
         )
         results.append(RewriteResult(name=name, used=False, reason=reason))
     return tuple(results)
@@ -71,7 +71,7 @@ def rewrites_table(rewrites: tuple[RewriteResult, ...], cycles: float, saver: st
         number("saved_cycles", f"cycles a {saver}", short_number),
         Column(key="reason", title="", cell=lambda row: "" if row.used else f"not used: {row.reason}", wraps=True),
     )
-    note = "what each saves, with all others that are used"
+    note = "cycles that each saves, with all other used rewrites in place"
     footer = ((saver, f"{short_number(cycles)} cycles with them"),)
     return Table(
         columns=columns,

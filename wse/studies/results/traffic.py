@@ -86,7 +86,10 @@ def fabric_result(program: Program, totals: PhaseTotals) -> FabricResult:
 
 
 def colours_used(program: Program) -> int:
-    """Return the number of colours in the stage that uses the most colours."""
+    """Return the number of colours in the stage that uses the most colours.
+
+    A colour is one of the routes for which routers are set up.
+    """
     colours_by_stage: dict[int, set[int]] = {}
     for use in program.colour_uses:
         colours_by_stage.setdefault(use.stage, set()).update(range(use.first, use.first + use.colours))

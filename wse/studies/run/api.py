@@ -25,7 +25,7 @@ def run(
     mapping: str | Path = "auto",
     region: str | None = None,
     experts: str = "auto",
-    schedule: str = "fused",
+    schedule: str = "optimized",
     all_reduce: str | None = None,
     software: str | Path = "production",
     dtype: str | None = None,
@@ -125,10 +125,10 @@ def run(
             text has a unit.
         profile: Also measure how long the emulation itself takes, by type of step, op and kernel.
         profile_output: With profile: file for the flame graph, in the format of speedscope.
-        engine (local|ray): What works: this machine's own processes, or a Ray cluster (pip install
+        engine (local|ray): Work in processes of this machine, or on a Ray cluster (pip install
             'wse[ray]').
-        ray_address: The Ray cluster that this machine belongs to, as HOST:PORT or auto. Default:
-            one on this machine alone, for as long as the command runs.
+        ray_address: Ray cluster that this machine belongs to, as HOST:PORT or auto. Default: a
+            cluster of this machine alone, for as long as the command runs.
         wavelets: Also simulate the last pass wavelet by wavelet, and trace every move.
         on_text: Called with the text of the prompt and then with each part of generated text, if
             there is only one prompt.

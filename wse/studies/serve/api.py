@@ -25,7 +25,7 @@ def serve_sim(
     mapping: str | Path = "auto",
     region: str | None = None,
     experts: str = "auto",
-    schedule: str = "fused",
+    schedule: str = "optimized",
     all_reduce: str | None = None,
     software: str | Path = "production",
     dtype: str | None = None,

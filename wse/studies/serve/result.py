@@ -217,10 +217,9 @@ class ServeResult(Result):
             detail: Has no effect on this result.
             width: Columns of the terminal.
         """
-        served_result = self.served
         tables = [pair_table([("", self.verdict)], self.title)]
-        if served_result is not None:
-            tables += [waits_table(served_result), _served_table(self, served_result)]
+        if self.served is not None:
+            tables += [waits_table(self.served), _served_table(self, self.served)]
         return (*tables, _machine_table(self))
 
 
@@ -229,17 +228,15 @@ def waits_table(served_result: ServedResult) -> Table:
     all_waits = served_result.all
     rows: list[tuple[str, DistributionResult | None]] = [
         ("queue", all_waits.queueing),
-        ("first token", all_waits.ttft),
-        ("per token after it", all_waits.tpot),
-        ("gap between tokens", served_result.gaps),
+        ("TTFT", all_waits.ttft),
+        ("TPOT", all_waits.tpot),
+        ("time between tokens", served_result.gaps),
     ]
     for tier, waits in served_result.tiers.items():
-        rows += [(f"{tier} tier: queue", waits.queueing), (f"{tier} tier: first token", waits.ttft)]
+        rows += [(f"{tier} tier: queue", waits.queueing), (f"{tier} tier: TTFT", waits.ttft)]
     columns = [Column(key="name"), *(number(key, key, seconds) for key in ("mean", "p50", "p90", "p99", "most"))]
     cells = [{"name": name} | waits.to_dict() for name, waits in rows if waits is not None]
-    return Table(
-        columns=tuple(columns), rows=cells, title="What users wait for", note=plural(all_waits.requests, "request")
-    )
+    return Table(columns=tuple(columns), rows=cells, title="Latency", note=plural(all_waits.requests, "request"))
 
 
 def _served_table(result: ServeResult, served_result: ServedResult) -> Table:
@@ -249,12 +246,12 @@ def _served_table(result: ServeResult, served_result: ServedResult) -> Table:
     if use.prefill_busy is not None:
         busy += f"; the one that reads prompts {percent(use.prefill_busy)}"
     rows = [
-        ("tokens", f"{count(served_result.tokens_per_s)} a second, over {seconds(served_result.makespan_s)}"),
+        ("throughput", f"{count(served_result.tokens_per_s)} tokens/s over {seconds(served_result.makespan_s)}"),
         ("busy", busy),
         ("users", f"{count(use.users)} on average in {slots}; {percent(use.kv)} of the cache"),
     ]
     for name, amount, unit in (
-        ("energy", served_result.joules_per_token, "J a token"),
+        ("energy", served_result.joules_per_token, "J per token"),
         ("cost", served_result.usd_per_million_tokens, "USD per million tokens"),
     ):
         if amount is not None:
@@ -272,10 +269,10 @@ def _served_table(result: ServeResult, served_result: ServedResult) -> Table:
     if goodput is not None:
         promised = [
             f"{name} within {seconds(limit)}"
-            for name, limit in (("first token", goodput.ttft_s), ("each further one", goodput.tpot_s))
+            for name, limit in (("TTFT", goodput.ttft_s), ("TPOT", goodput.tpot_s))
             if limit is not None
         ]
-        text = f"{percent(goodput.share)} of requests have their {' and '.join(promised)}"
+        text = f"{percent(goodput.share)} of requests have {' and '.join(promised)}"
         rows.insert(1, ("goodput", f"{text}: {count(goodput.requests_per_s)} requests/s"))
     prefixes = served_result.prefix_cache
     if prefixes is not None:

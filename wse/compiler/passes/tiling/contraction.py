@@ -25,7 +25,7 @@ from wse.compiler.options import Options
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import coding_of, layer_shapes
 from wse.number_formats import CODINGS, ELEMENT_BYTES, Coding
-from wse_mappings.cuts.expert_groups import FEW, columns_of_expert
+from wse_mappings.cuts.expert_groups import GROUPED, columns_of_expert
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.result_cache import ResultCache
 
@@ -117,7 +117,7 @@ class WeightTypes:
             cols: Columns of the region.
             segment_count: Number of equal segments of columns that store different experts.
         """
-        if placement != FEW or spec.experts is None:
+        if placement != GROUPED or spec.experts is None:
             return placement
         return str(self.cache.of(_few_groups, 4096)(spec, self, cols, segment_count))
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from wse.compiler.options import FUSED, THIN_GEMM, Options, Rewrites, unsupported_on_mesh
+from wse.compiler.options import OPTIMIZED, THIN_GEMM, Options, Rewrites, unsupported_on_mesh
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.search.exploring.explore import explore
@@ -25,13 +25,13 @@ FEW_LAYOUTS: Final = 2
 def first_rewrites(rewrites: Rewrites, options: Options) -> Rewrites:
     """Return the rewrites with which layouts are tried first.
 
-    In schedule ``fused``, rewrites for layers that are split between stages are tried later, on the
+    In schedule ``optimized``, rewrites for layers that are split between stages are tried later, on the
     fastest layout only.
     """
     return tuple(
         known_rewrite
         for known_rewrite in rewrites
-        if options.schedule != FUSED or not known_rewrites()[known_rewrite[0]].between_stages
+        if options.schedule != OPTIMIZED or not known_rewrites()[known_rewrite[0]].between_stages
     )
 
 

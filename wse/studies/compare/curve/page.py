@@ -17,9 +17,9 @@ from wse.studies.compare.tables import IMPOSSIBLE
 from wse.studies.results.published import PublicPoint
 
 NOTE: Final = (
-    "Lines join the users of a machine, dashed ones of GPUs; grey ones are of wafers that others surpass. Rings are "
-    "tiers: whole ones plain, dashed ones fast. Diamonds are published speeds with a price, ticks at the top those "
-    "without."
+    "A line connects the numbers of users of one machine; lines of GPUs are dashed. Grey lines are wafers that are "
+    "never the best. Rings mark service tiers: solid rings the plain tier, dashed rings the fast tier. Diamonds are "
+    "published speeds with a price, and ticks at the top are published speeds without a price."
 )
 
 
@@ -40,7 +40,7 @@ def curve_as_html(result: CurveResult) -> bytes:
             (IMPOSSIBLE, [*(result.impossible or {}).items()]),
             ("Assumptions", assumption_texts(result)),
             ("Sources of published speeds", _sources(result.public)),
-            ("Asked for", [("inputs", ", ".join(input_texts(result.inputs)))]),
+            ("Options", [("inputs", ", ".join(input_texts(result.inputs)))]),
         ],
     )
 

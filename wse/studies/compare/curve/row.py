@@ -33,11 +33,15 @@ class CurveRow(Result):
     ]
     tokens_per_s: Annotated[float, Doc("output tokens of all users", "1/s")]
     usd_per_million_tokens: Annotated[float, Doc("price of a million output tokens, prompts included", "USD")]
-    usd_per_million_tokens_low: Annotated[float, Doc("the same at the low end of the price", "USD")]
-    usd_per_million_tokens_high: Annotated[float, Doc("the same at the high end of the price", "USD")]
+    usd_per_million_tokens_low: Annotated[
+        float, Doc("price of a million output tokens at the low end of the price range", "USD")
+    ]
+    usd_per_million_tokens_high: Annotated[
+        float, Doc("price of a million output tokens at the high end of the price range", "USD")
+    ]
     joules_per_token: Annotated[float, Doc("energy of an output token at the power of all chips", "J")]
-    joules_per_token_low: Annotated[float, Doc("the same at the low end of the power", "J")]
-    joules_per_token_high: Annotated[float, Doc("the same at the high end of the power", "J")]
+    joules_per_token_low: Annotated[float, Doc("energy of an output token at the low end of the power range", "J")]
+    joules_per_token_high: Annotated[float, Doc("energy of an output token at the high end of the power range", "J")]
     tier: Annotated[
         str | None,
         Doc("`plain`: the most users at the plain service speed; `fast`: the most at 2.5 times that; or both"),

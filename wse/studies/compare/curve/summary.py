@@ -17,7 +17,7 @@ def print_curve(result: CurveResult, stream: TextIO, *, detail: bool = False) ->
 
     Args:
         result: The comparison.
-        stream: Where to print.
+        stream: Text stream to print to.
         detail: Whether to print all rows, impossible machines, assumptions and options.
     """
     console = console_on(stream)
@@ -31,7 +31,7 @@ def print_curve(result: CurveResult, stream: TextIO, *, detail: bool = False) ->
         if result.impossible:
             print_table(console, pair_table([*result.impossible.items()], IMPOSSIBLE))
         print_table(console, pair_table(notes(shown_columns(console, tables[1])), "Columns"))
-        heading(console, "Asked for")
+        heading(console, "Options")
         print_text(console, ", ".join(input_texts(result.inputs)))
         print_table(console, pair_table(assumption_texts(result), "Assumptions"))
     elif more_rows := sum(not row.best for row in result.rows):

@@ -75,7 +75,7 @@ def curve_tables(
     """
     machines = {row.machine for row in rows if row.best or detail}
     shown_rows = [row for row in rows if row.best or detail]
-    title = "Users at a time" if detail else "Users at a time, where no machine of the kind is cheaper"
+    title = "Concurrent users" if detail else "Concurrent users, where no machine of the kind is cheaper"
     return (
         _tier_table([row for row in rows if row.machine in machines], plain_speed),
         Table(columns=LINE, rows=shown_rows, title=title, footer=[*DEFINITIONS, *footer]),

@@ -107,7 +107,7 @@ def _overlap(best: OperatingPoint, other_point: OperatingPoint) -> str:
     if best.usd_per_million_tokens is None or other_point.usd_per_million_tokens is None:
         return ""
     overlaps = other_point.usd_per_million_tokens.low <= best.usd_per_million_tokens.high
-    return " (within the published range of prices it may be the other way round)" if overlaps else ""
+    return " (within the published range of prices, the order may be reversed)" if overlaps else ""
 
 
 def _usd(point: OperatingPoint) -> float:

@@ -64,11 +64,12 @@ def answer(
 def _one_or_many(request: CompareRequest, on_progress: OnProgress, study: Study) -> CompareResult:
     """Compare the fewest wafers on which the model fits with more wafers.
 
-    These are the requested numbers, or the next larger number. The verdict is the usual one.
+    The other numbers are the requested ones. Without a request, they are multiples of the fewest.
+    The verdict is that of any comparison.
     """
-    fewest, first = fewest_wafers(replace(request, wafers=None))
-    default_counts = wafer_counts(fewest, first.spec.layer_count)
-    counts = {fewest, *(request.wafers or default_counts)}
+    fewest_count, first = fewest_wafers(replace(request, wafers=None))
+    default_counts = wafer_counts(fewest_count, first.spec.layer_count)
+    counts = {fewest_count, *(request.wafers or default_counts)}
     if len(counts) == 1:
         counts.update(default_counts[:2])
     result = study(replace(request, wafers=tuple(sorted(counts))), on_progress)
@@ -207,7 +208,7 @@ def _resident_or_streamed(user: ComparisonRow, rates: Sequence[StreamedRate]) ->
     streamed = ", ".join(f"{rate(speed(streams.one_user))} {streams}" for streams in rates)
     times = _range([speed(user) / speed(streams.one_user) for streams in rates], "{:,.3g}")
     return (
-        f"Weights held in SRAM on {place(user)} give one user {rate(speed(user))}, {times} times as many as weights "
+        f"Weights in SRAM on {place(user)} give one user {rate(speed(user))}, {times} times the speed of weights "
         f"streamed for every pass, at most {streamed}."
     )
 
@@ -220,11 +221,11 @@ def _break_even(best_for_all: ComparisonRow, rates: Sequence[StreamedRate]) -> s
     parts = []
     for streams in rates:
         if streams.break_even_users is None:
-            parts.append(f"no batch makes up for it {streams}")
+            parts.append(f"no batch {streams}")
             continue
         text = f"a batch of {streams.break_even_users:,} {streams}"
         if streams.break_even_users_per_wafer is not None and best_for_all.wafers != streams.one_user.wafers:
-            text += f" ({streams.break_even_users_per_wafer:,} for as many a wafer)"
+            text += f" ({streams.break_even_users_per_wafer:,} for the same tokens/s per wafer)"
         needed_users = (
             streams.break_even_users
             if streams.break_even_users_per_wafer is None
@@ -233,7 +234,7 @@ def _break_even(best_for_all: ComparisonRow, rates: Sequence[StreamedRate]) -> s
         conjunction = "where" if needed_users <= streams.users_with_room else "but"
         parts.append(f"{text}, {conjunction} all SRAM has room for the caches of {streams.users_with_room:,}")
     total = f"{rate(best_for_all.tokens_per_s or 0.0)} for {plural(best_for_all.users or 0, 'user')}"
-    return f"SRAM serves {total}; streaming serves as many tokens with {'; '.join(parts)}."
+    return f"SRAM serves {total}; streaming serves the same tokens/s with {'; '.join(parts)}."
 
 
 def _rates(request: CompareRequest, host_bytes_per_s: float) -> tuple[float, ...]:

@@ -25,7 +25,9 @@ from wse.tracing.query.two_traces.limits import StreamLimits, fraction, limits_o
 def row_of(
     timed_layout: TimedEstimate, request: EstimateRequest, link: WaferLink | None, economics: Economics
 ) -> ComparisonRow:
-    """Return the row of an estimate: for one user, and for the number of users that is most useful.
+    """Return the row of an estimate: for one user, and for the users that saturate the machine.
+
+    If fewer users fit, the row is for those that fit.
 
     Args:
         timed_layout: The estimate, with decoded tokens, and its deployment.
@@ -36,7 +38,7 @@ def row_of(
     result, deployment = timed_layout.result, timed_layout.deployment
     decode, pipelining, crossing = result.decode, result.schedule, result.crossing
     if decode is None or pipelining is None or crossing is None or result.bounds is None:
-        message = "a row of a comparison is of an estimate with decoded tokens"
+        message = "a row of a comparison needs an estimate with decoded tokens"
         raise WseBug(message)
     system, chosen_mapping, mapping = result.system, result.system.mapping, str(request.mapping)
     limits = limits_of(
@@ -52,7 +54,7 @@ def row_of(
         mapping=mapping,
         chosen=None
         if chosen_mapping == Path(mapping).name
-        else chosen_mapping,  # a file is known by its name without folders
+        else chosen_mapping,  # the mapping of a file is named by the file without its folders
         objective=request.serving.objective,
         for_users=request.serving.users,
         wafers=system.wafers,

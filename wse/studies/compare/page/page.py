@@ -33,7 +33,7 @@ def as_html(result: CompareResult) -> bytes:
         lists=[
             (IMPOSSIBLE, reasons(result.rows)),
             ("Assumptions", _assumptions(result.economics)),
-            ("Asked for", [("inputs", ", ".join(input_texts(result.inputs)))]),
+            ("Options", [("inputs", ", ".join(input_texts(result.inputs)))]),
         ],
     )
 
@@ -125,7 +125,7 @@ def comparison_page(
 
 
 def _points(rows: Sequence[ComparisonRow], key: str) -> list[dict[str, Any]]:
-    """Return the points of a panel, each with the lines of its tooltip."""
+    """Return the points of one drawing over wafers, each with the lines of its tooltip."""
     speed, *_ = detail_tables(rows, ())
     points = []
     for row in rows:

@@ -44,8 +44,12 @@ class PlannedRow(Result):
     tokens_per_s_per_user: Annotated[float | None, Doc("1 / `tpot_s`", "1/s")] = None
     tokens_per_s: Annotated[float, Doc("output tokens of all users", "1/s")]
     usd_per_million_tokens: Annotated[float | None, Doc("price of a million output tokens, prompts included", "USD")]
-    usd_per_million_tokens_low: Annotated[float | None, Doc("the same at the low end of the price", "USD")]
-    usd_per_million_tokens_high: Annotated[float | None, Doc("the same at the high end of the price", "USD")]
+    usd_per_million_tokens_low: Annotated[
+        float | None, Doc("price of a million output tokens at the low end of the price range", "USD")
+    ]
+    usd_per_million_tokens_high: Annotated[
+        float | None, Doc("price of a million output tokens at the high end of the price range", "USD")
+    ]
     usd_per_hour: Annotated[float | None, Doc("price per hour of all replicas", "USD")] = None
     joules_per_token: Annotated[float | None, Doc("energy of an output token", "J")] = None
     pareto: Annotated[bool, Doc("whether no row of these lengths is faster for a user and no more expensive")]

@@ -171,17 +171,17 @@ def _wafer_rows(
     return first, rows, reasons, tried_counts
 
 
-def counts_near(best: int, tried: Collection[int]) -> list[int]:
+def counts_near(best: int, tried_counts: Collection[int]) -> list[int]:
     """Return the numbers of wafers to try next: halfway between the best and its tried neighbours.
 
     A gap is not divided further if it is at most an eighth of the best number, or 1.
 
     Args:
         best: The best number so far.
-        tried: All numbers of wafers that were tried.
+        tried_counts: All numbers of wafers that were tried.
     """
-    lower = max((count for count in tried if count < best), default=best)
-    higher = min((count for count in tried if count > best), default=best)
+    lower = max((count for count in tried_counts if count < best), default=best)
+    higher = min((count for count in tried_counts if count > best), default=best)
     neighbours = (lower, higher)
     return [(best + count) // 2 for count in neighbours if abs(best - count) > max(1, best // GAP_PARTS)]
 
@@ -248,7 +248,7 @@ def _gpu_rows(request: CompareRequest) -> tuple[list[PlannedRow], dict[str, Assu
     for machine in map(gpu_machine, possible_gpus):
         economics |= assumptions_of(machine.deployment.economics, machine.name)
         found = plan(machine.deployment, request.goal)
-        assert found is not None  # each has room for a user
+        assert found is not None  # prepared_gpus returns only GPUs with room for a user
         row = planned_row(
             machine.deployment, found, kind=GPU, name=machine.name, software=machine.software, dtype=machine.dtype
         )

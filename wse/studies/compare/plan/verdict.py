@@ -30,20 +30,21 @@ def plan_verdict(rows: Sequence[PlannedRow], goal: Goal, lengths: Sequence[tuple
 
 def _sentences(lengths: tuple[int, int], rows: Sequence[PlannedRow], goal: Goal) -> Iterator[str]:
     """Yield the sentences for one pair of lengths."""
-    where = f"{lengths[0]:,} + {lengths[1]:,} tokens"
+    lengths_text = f"{lengths[0]:,} + {lengths[1]:,} tokens"
     if not rows:
-        yield f"{where}: no machine that was tried holds the model and the KV cache of one request."
+        yield f"{lengths_text}: no machine that was tried holds the model and the KV cache of one request."
         return
     best, keeping, limits = BEST[goal.objective], [row for row in rows if row.keeps], _limits(goal)
     machines = plural(len(rows), "machine")
     if goal.users is None and not limits:
-        served = " for one user" if goal.objective == LATENCY else ""
-        yield f"{where}: the {best} of {machines}{served} is {_text(rows[0])}."
+        users_note = " for one user" if goal.objective == LATENCY else ""
+        yield f"{lengths_text}: the {best} of {machines}{users_note} is {_text(rows[0])}."
     elif keeping:
         serve = "serves" if len(keeping) == 1 else "serve"
-        yield f"{where}: {len(keeping)} of {machines} {serve} {_users(goal)}{limits}; the {best} is {_text(rows[0])}."
+        verdict = f"{len(keeping)} of {machines} {serve} {_users(goal)}{limits}"
+        yield f"{lengths_text}: {verdict}; the {best} is {_text(rows[0])}."
     else:
-        yield f"{where}: none of {machines} serves {_users(goal)}{limits}."
+        yield f"{lengths_text}: none of {machines} serves {_users(goal)}{limits}."
     wafers, gpus = ([row for row in rows if row.kind == kind] for kind in (WAFER, GPU))
     if wafers and gpus:
         yield from _wafers_or_gpus(wafers[0], gpus[0], goal)
@@ -52,7 +53,10 @@ def _sentences(lengths: tuple[int, int], rows: Sequence[PlannedRow], goal: Goal)
 
 
 def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal) -> Iterator[str]:
-    """Yield how the best of wafers and of GPUs compare, or how near those come that do not keep the limits."""
+    """Yield sentences that compare the best wafers and the best GPUs.
+
+    If one of them does not meet the limits, the sentences state how far it is off.
+    """
     names: dict[str, str] = {WAFER: "wafers", GPU: "GPUs"}
     for row in (wafers, gpus):
         if not row.keeps:
@@ -64,11 +68,11 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal) -> Iterato
         return
     low, high = sorted((wafers, gpus), key=_usd)
     certain = (low.usd_per_million_tokens_high or 0.0) < (high.usd_per_million_tokens_low or 0.0)
-    how = "at every price within the ranges" if certain else "at central prices; other prices may reverse the order"
+    remark = "at every price within the ranges" if certain else "at central prices; other prices may reverse the order"
     ratio = _ratio(_usd(high) / _usd(low))
     yield (
-        f"On {names[high.kind]} a token costs {ratio} times as much as on {names[low.kind]}, {how}; the {BEST[COST]} "
-        f"of them is {_text(high)}."
+        f"On {names[high.kind]} a token costs {ratio} times as much as on {names[low.kind]}, {remark}; "
+        f"the {BEST[COST]} of them is {_text(high)}."
     )
 
 
@@ -106,7 +110,7 @@ def _users(goal: Goal) -> str:
 
 
 def _text(row: PlannedRow) -> str:
-    """Return a machine with what users get and what a token costs."""
+    """Return the description of a machine with its speed, latency and costs."""
     speed = "" if row.tokens_per_s_per_user is None else f"{count(row.tokens_per_s_per_user)} tokens/s per user, "
     low, high = row.usd_per_million_tokens_low or 0.0, row.usd_per_million_tokens_high or 0.0
     cost = f"{ranged(_usd(row), low, high, price, ' USD')} per million tokens, {price(row.usd_per_hour or 0.0)} USD/h"

@@ -36,6 +36,8 @@ class BoundRow(Result):
     limit: Annotated[BoundName | None, Doc("the largest of the bounds")] = None
     ratio: Annotated[float | None, Doc("the cycles over that bound")] = None
     bound_grade: Annotated[Grade | None, Doc("grade of the weakest constant of that bound")] = None
-    bound_source: Annotated[str | None, Doc("the same grade as a word")] = None
+    bound_source: Annotated[str | None, Doc("kind of source of that constant: measured, vendor, fitted or assumed")] = (
+        None
+    )
     count: Annotated[int | None, Doc("ops or layers of this kind")] = None
     wafer: Annotated[int | None, Doc("index of the stage's wafer")] = None

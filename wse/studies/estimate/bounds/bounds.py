@@ -44,7 +44,7 @@ class BoundsResult(Result):
     ops: Annotated[tuple[BoundRow, ...], Doc("by kind of op")]
     layers: Annotated[tuple[BoundRow, ...], Doc("by kind of layer")]
     stages: Annotated[tuple[BoundRow, ...], Doc("by stage")]
-    gap: Annotated[tuple[GapRow, ...], Doc("what separates the token from its bound, the largest first")]
+    gap: Annotated[tuple[GapRow, ...], Doc("cycles of the token above its bound by cause, largest first")]
 
 
 def bounds_result(fabric: Fabric, spec: ModelSpec, token_classes: Sequence[TokenClass], grades: Grades) -> BoundsResult:
@@ -94,11 +94,11 @@ def bounds_result(fabric: Fabric, spec: ModelSpec, token_classes: Sequence[Token
 
 
 def _row(cycles: F64, bounds: F64, tokens: int, grades: Grades) -> BoundRow:
-    """Return the row of some steps, with cycles and bounds per token.
+    """Return the row of a group of steps, with cycles and bounds per token.
 
     Args:
         cycles: Cycles of the steps over all tokens, [steps, causes].
-        bounds: Bounds of the steps over all tokens, [steps, bounds].
+        bounds: Lower bounds of the steps over all tokens, [steps, bounds].
         tokens: Number of tokens.
         grades: Evidence grades of the constants.
     """
@@ -114,7 +114,7 @@ def _row(cycles: F64, bounds: F64, tokens: int, grades: Grades) -> BoundRow:
     limit = max(bound_cycles, key=lambda bound: bound_cycles[bound])
     if not bound_cycles[limit]:
         return row
-    grade = grades.of_bound(limit)
+    grade = grades.bound_grade(limit)
     ratio = row.cycles / bound_cycles[limit]
     return replace(row, limit=limit, ratio=ratio, bound_grade=grade, bound_source=SOURCES[grade])
 

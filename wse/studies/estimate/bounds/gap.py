@@ -21,12 +21,12 @@ BOUNDED: Final[Mapping[BoundName, Cause]] = {
 """For each bound, the cause of cycles that it limits."""
 
 REASONS: Final[Mapping[Cause, str]] = {
-    "hops": "words behind the first of a message, ways that turn back",
-    "relays": "PEs that add and pass on in code",
+    "hops": "words after the first of a message, paths that turn back",
+    "relays": "PEs that add or forward words in code",
     "compute": "multiply-adds and vector operations, one after another",
     "launch": "starts of steps and messages that wait for the last",
     "crossing": "streams between wafers beyond latency and bytes",
-    "host": "the host's share of a token",
+    "host": "waiting for the host",
 }
 """Explanations of the cycles above the bound, by cause."""
 
@@ -119,9 +119,10 @@ def gap_table(token: BoundRow, gap: Sequence[GapRow]) -> Table:
         number("share", "of the gap", percent),
         number("ratio_without", "ratio without", lambda ratio: f"{ratio:.2f}"),
         Column(key="ops", title="most in", cell=_ops, wraps=True, priority=1),
-        Column(key="reason", title="what they are", wraps=True, priority=2),
+        Column(key="reason", title="explanation", wraps=True, priority=2),
     )
-    return Table(columns=columns, rows=tuple(gap), title=f"What separates it from its bound  {token.ratio:.2f} times")
+    note = f"a token takes {token.ratio:.2f} times its bound"
+    return Table(columns=columns, rows=tuple(gap), title="Cycles above the bound", note=note)
 
 
 def _ops(row: GapRow) -> str:

@@ -217,7 +217,7 @@ def _model_machine(
 def _verify_s(
     prepared_placement: PreparedPlacement, compilation: Compilation, passes: VerifyPasses
 ) -> Callable[[int], float]:
-    """Return a function that gives the seconds of a pass over a number of new tokens of one user.
+    """Return a function from a number of new tokens of one user to the seconds of a pass over them.
 
     A pass over one token is a normal decode pass of all batch slots. With a batch of 1, a pass over
     several tokens is never faster than that.

@@ -132,9 +132,7 @@ def _place_beside(prepared_estimate: PreparedEstimate, compilation: Compilation,
         DoesNotFit: No rectangle is large enough. At most `MOST_COMPILED` are compiled.
     """
     if prepared_estimate.defects is not None:
-        message = (
-            f"--draft-place {SAME}: which PEs a model leaves free is not known with --defects; give --draft-place wafer"
-        )
+        message = f"--draft-place {SAME}: the free PEs are not known with --defects; give --draft-place wafer"
         raise BadInput(message)
     regions = free_regions(prepared_estimate, compilation.program)
     tries, fault = 0, ""

@@ -69,7 +69,7 @@ def _check_room(drafter: WaferDrafter, serving: ServingResult) -> None:
     if serving.users > room:
         tokens = serving.prompt_tokens + serving.new_tokens
         message = (
-            f"--draft: beside the draft, caches of {plural(room, 'sequence')} of {tokens:,} tokens fit, not of the "
+            f"--draft: with the draft, KV caches of {plural(room, 'sequence')} of {tokens:,} tokens fit, but there are "
             f"{serving.users:,} users; give --users {max(1, room)}, more --wafers, or leave out --draft"
         )
         raise DoesNotFit(message)

@@ -96,8 +96,12 @@ class DraftPlanResult(AcceptanceResult, DraftPlaceResult):
     usd_per_million_tokens: Annotated[
         float | None, Doc("price of a million output tokens with that number, prompts included", "USD")
     ] = None
-    usd_per_million_tokens_low: Annotated[float | None, Doc("the same at the low end of the price", "USD")] = None
-    usd_per_million_tokens_high: Annotated[float | None, Doc("the same at the high end of the price", "USD")] = None
+    usd_per_million_tokens_low: Annotated[
+        float | None, Doc("price of a million output tokens at the low end of the price range", "USD")
+    ] = None
+    usd_per_million_tokens_high: Annotated[
+        float | None, Doc("price of a million output tokens at the high end of the price range", "USD")
+    ] = None
     joules_per_token: Annotated[
         float | None, Doc("energy of a generated token with that number, prompts included", "J")
     ] = None

@@ -206,7 +206,7 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
     _check_heads(server)
     server = dataclasses.replace(server, draft=_draft(request, server, draft_model, prompt + new / 2))
     if prompt + new > spec.context_limit:
-        msg = f"--prompt-len {prompt} --new-tokens {new}: {spec.name} was made for {spec.context_limit} tokens in all"
+        msg = f"--prompt-len {prompt} --new-tokens {new}: {spec.name} was made for {spec.context_limit} tokens in total"
         raise BadInput(msg)
     # 4. Users and replicas.
     economics = load_gpu_economics(gpu, request.costs.economics, gpu_price(request.costs.price, gpu.name))
@@ -291,12 +291,12 @@ def _check_heads(server: GpuServer) -> None:
         return
     counts = [str(count) for count in range(1, server.gpu.linked_gpus + 1) if heads % count == 0]
     allowed_counts = ", ".join(counts[:8])
-    msg = f"--gpus {gpus}: the {heads} heads of {server.spec.name} are not divided by it; give one of {allowed_counts}"
+    msg = f"--gpus {gpus}: does not divide the {heads} heads of {server.spec.name}; give one of {allowed_counts}"
     raise BadInput(msg)
 
 
 def _check_users(server: GpuServer, users: int, tokens: int, option: str, replicas: int) -> None:
-    """Check that the caches have room for the users, and that the serving stack accepts as many.
+    """Check that there are not too many users for the KV caches and for the serving stack.
 
     Args:
         server: The model on its GPUs.
@@ -321,7 +321,7 @@ def _check_users(server: GpuServer, users: int, tokens: int, option: str, replic
         limit = f"{server.stack.name} serves at most {plural(max_users, 'user')} at a time on {machine}"
         options_to_raise = ["--replicas"] * shares
     else:
-        limit = f"beside {model} the KV cache of {machine} holds {plural(max_users, 'user')} of {tokens:,} tokens"
+        limit = f"with {model}, {machine} has room for KV caches of {plural(max_users, 'user')} of {tokens:,} tokens"
         options_to_raise = ["--gpus", *["--replicas"] * (shares and max_users > 0)]
     msg = f"{option} {users}: {limit}; {remedy}" + (
         f", or more {' or '.join(options_to_raise)}" if options_to_raise else ""

@@ -36,8 +36,8 @@ class GpuMachineResult(Result):
     """Name, memory and bandwidth of the GPU."""
 
     name: Annotated[str, Doc("name of the GPU")]
-    generation: Annotated[str, Doc("its generation")]
-    hbm_bytes: Annotated[int, Doc("its memory", "B")]
+    generation: Annotated[str, Doc("generation of the GPU")]
+    hbm_bytes: Annotated[int, Doc("memory of a GPU", "B")]
     hbm_bytes_per_s: Annotated[float, Doc("stated bandwidth of its memory", "B/s")]
 
 
@@ -135,8 +135,12 @@ class GpuCostResult(Result):
     """Cost of a million generated tokens, from the price of a GPU per hour."""
 
     usd_per_million_tokens: Annotated[float, Doc("price of a million tokens", "USD")]
-    usd_per_million_tokens_low: Annotated[float, Doc("the same at the low end of the price's range", "USD")]
-    usd_per_million_tokens_high: Annotated[float, Doc("the same at the high end of the price's range", "USD")]
+    usd_per_million_tokens_low: Annotated[
+        float, Doc("price of a million output tokens at the low end of the price range", "USD")
+    ]
+    usd_per_million_tokens_high: Annotated[
+        float, Doc("price of a million output tokens at the high end of the price range", "USD")
+    ]
     range: Annotated[Range | None, Doc("lowest and highest, by the ranges of the assumptions", "USD")] = None
     grade: Annotated[Grade, Doc("grade of the weakest assumption")]
     assumptions: Annotated[str, Doc("the assumptions and their sources")]
@@ -152,7 +156,7 @@ class GpuCostResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuDraftGain(Result):
-    """The best number of draft tokens for a number of users."""
+    """The best number of draft tokens for a number of users, and its speed-up."""
 
     users: Annotated[int, Doc("concurrent users")]
     draft_tokens: Annotated[int, Doc("the best number of draft tokens; 0 if drafts are not faster")]

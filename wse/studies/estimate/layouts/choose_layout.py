@@ -1,7 +1,8 @@
-"""Choice of the layout: the fastest for one pass at a time, or the best for another goal.
+"""Choice of the layout: the fastest for one user at a time, or the best for another goal.
 
-A layout with the fewest cycles per token may leave room for few KV caches. If one pass at a time is
-to be fast, the layout with the most room is chosen from those within `MARGIN` of the fastest.
+A layout with the fewest cycles per token may leave room for few KV caches. If one user at a time is
+served, the layout with the most room is chosen from those within `MARGIN` of the fastest.
+Otherwise, layouts are ranked by their operating points with all users.
 """
 
 from __future__ import annotations
@@ -47,12 +48,16 @@ class ChosenLayout:
 
 
 def choose_layout(
-    prepared: PreparedEstimate, search: Search = compile_with_remedies, goal: Goal | None = None
+    prepared_estimate: PreparedEstimate, search: Search = compile_with_remedies, goal: Goal | None = None
 ) -> ChosenLayout:
     """Choose and compile the layout for a request's objective and users.
 
+    For latency, the users are those of the goal, or else the batch of the request. If each replica
+    serves one user at a time, the fastest layout is chosen. Otherwise, layouts are ranked by the
+    goal.
+
     Args:
-        prepared: The request.
+        prepared_estimate: The request.
         search: `compile_with_remedies`, or `compile_fastest`, whose error has no remedies.
         goal: Users and objective of the layout; None for those of the request.
 
@@ -60,15 +65,15 @@ def choose_layout(
         DoesNotFit: The model does not fit. The message has remedies.
         BadInput: No layout has room for the caches of the users.
     """
-    goal = goal or prepared.goal
+    goal = goal or prepared_estimate.goal
     if goal.objective == LATENCY:
-        users = prepared.options.batch if goal.users is None else goal.users
+        users = prepared_estimate.options.batch if goal.users is None else goal.users
         if users <= (goal.replicas or 1):
-            return fastest_layout(prepared, search(prepared, NARROW))
+            return fastest_layout(prepared_estimate, search(prepared_estimate, NARROW))
         goal = replace(goal, users=users)
-    layouts = ranked_layouts(prepared, search, goal)
+    layouts = ranked_layouts(prepared_estimate, search, goal)
     _check_room(layouts[0])
-    return _to_chosen_layout(prepared, layouts[0], layouts)
+    return _to_chosen_layout(prepared_estimate, layouts[0], layouts)
 
 
 def layouts_by_users(prepared_estimate: PreparedEstimate, search: Search) -> dict[int | None, ChosenLayout]:
@@ -90,11 +95,11 @@ def layouts_by_users(prepared_estimate: PreparedEstimate, search: Search) -> dic
         DoesNotFit: The model does not fit.
     """
     ranking = LayoutRanking(prepared_estimate, searches_for(prepared_estimate, search, prepared_estimate.goal))
-    layouts = ranking.ranked(prepared_estimate.goal)
+    layouts = ranking.layouts_for(prepared_estimate.goal)
     users_by_layout: dict[CompiledLayout, int | None] = {layouts[0]: None}
     for users in user_counts(saturating_users(layouts[0].deployment), 1)[1:-1]:
         goal = replace(prepared_estimate.goal, users=users, objective=LATENCY)
-        users_by_layout.setdefault(ranking.ranked(goal)[0], users)
+        users_by_layout.setdefault(ranking.layouts_for(goal)[0], users)
     in_order = sorted(users_by_layout, key=lambda layout: users_by_layout[layout] or math.inf)
     return {users_by_layout[layout]: _to_chosen_layout(prepared_estimate, layout, layouts) for layout in in_order}
 

@@ -44,7 +44,7 @@ Rank = tuple[bool, float, float]
 
 
 class Variant(NamedTuple):
-    """A compiled layout with another choice of the compiler, and the name of that choice."""
+    """A layout compiled with another choice of the compiler, and the name of that choice."""
 
     name: str
     candidate: Candidate
@@ -87,27 +87,34 @@ class LayoutRanking:
         self._searches = searches
         self._layouts: dict[tuple[Options, Choice], CompiledLayout | None] = {}  # None: does not fit
 
-    def ranked(self, goal: Goal) -> list[CompiledLayout]:
+    def layouts_for(self, goal: Goal) -> list[CompiledLayout]:
         """Return the layouts that compete for a goal, best first.
 
         If the number of replicas is not fixed, layouts are also changed to serve the users on one
         replica fewer, as long as this gives a better layout. Without this, changes that make room
         for fewer replicas would not be tried, because each of them alone makes requests slower.
         """
-        layouts = self._ranked(goal)
+        layouts = self._layouts_for(goal)
         while goal.users is not None and goal.replicas is None:
             best = plan(layouts[0].deployment, goal)
             if best is None or best.point.replicas == 1:
                 break
-            with_fewer = self._ranked(replace(goal, replicas=best.point.replicas - 1))
+            with_fewer = self._layouts_for(replace(goal, replicas=best.point.replicas - 1))
             merged = sorted(dict.fromkeys([*layouts, *with_fewer]), key=lambda layout: layout.rank(goal))
             if merged[0] is layouts[0]:
                 break
             layouts = merged
         return layouts
 
-    def _ranked(self, goal: Goal) -> list[CompiledLayout]:
-        """Return the layouts that searches found, and changes that improve them, best first."""
+    def _layouts_for(self, goal: Goal) -> list[CompiledLayout]:
+        """Return the layouts that searches found, and changes that improve them, best first.
+
+        For each search:
+
+        1. Compile the variants of each layout, and shorten the prompt chunks of its best version.
+        2. Compile the `WIDENED` best versions for passes over more users, unless the request has a
+           batch.
+        """
 
         @cache
         def rank(layout: CompiledLayout) -> Rank:
@@ -117,6 +124,7 @@ class LayoutRanking:
         layout_by_key: dict[tuple[Options, Choice], CompiledLayout] = {}
         wider_layouts: list[CompiledLayout] = []
         for search_result in self._searches:
+            # 1. Variants and shorter chunks.
             best_of_finalists = []
             for number, candidate in enumerate(search_result.candidates):
                 if (candidate.options, candidate.choice) in layout_by_key:  # the other search has compiled it
@@ -125,6 +133,7 @@ class LayoutRanking:
                 layouts += _while_better(min(layouts, key=rank), self._with_smaller_chunks, rank)
                 layout_by_key |= {(layout.candidate.options, layout.candidate.choice): layout for layout in layouts}
                 best_of_finalists.append(min(layouts, key=rank))
+            # 2. Passes over more users.
             if self._prepared.request.serving.batch is None:
                 for layout in sorted(best_of_finalists, key=rank)[:WIDENED]:
                     wider_layouts += _while_better(layout, partial(self._with_more_slots, goal=goal), rank)
@@ -157,7 +166,7 @@ class LayoutRanking:
         return self._recompiled(layout, layout.prepared, smaller)
 
     def _with_more_slots(self, layout: CompiledLayout, goal: Goal) -> CompiledLayout | None:
-        """Return a layout for passes over twice as many users.
+        """Return a layout for passes over twice the number of users.
 
         Returns:
             The layout, or None if there are not enough users or the layout does not fit.
@@ -203,7 +212,7 @@ def ranked_layouts(prepared_estimate: PreparedEstimate, search: Search, goal: Go
     Raises:
         DoesNotFit: The model does not fit.
     """
-    return LayoutRanking(prepared_estimate, searches_for(prepared_estimate, search, goal)).ranked(goal)
+    return LayoutRanking(prepared_estimate, searches_for(prepared_estimate, search, goal)).layouts_for(goal)
 
 
 def _while_better(

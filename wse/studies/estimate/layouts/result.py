@@ -18,7 +18,7 @@ MOST_ROWS: Final = 8
 
 @dataclass(frozen=True, kw_only=True)
 class LayoutResult(Result):
-    """A layout that was tried."""
+    """A layout, that is an assignment of layers to regions of PEs, that a search tried."""
 
     mapping: Annotated[str, Doc("mapping")]
     bands: Annotated[int, Doc("bands of rows into which each wafer is divided")]
@@ -45,7 +45,7 @@ class LayoutResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult(Result):
-    """The layouts that were tried before one was chosen."""
+    """The layouts that a search tried, with the chosen one first."""
 
     tried: Annotated[int, Doc("layouts that were tried on a reduced model, with one layer of each kind")]
     fitting: Annotated[int, Doc("layouts that fit")]
@@ -87,7 +87,7 @@ def search_table(search: SearchResult, clock_hz: float) -> Table:
         Column(key="regions_per_band", title="regions", formatter=lambda regions: f"≤ {regions}", priority=4),
         Column(
             key="mesh",
-            title="of PEs",
+            title="mesh",
             cell=lambda row: f"{row.mesh_rows}x{row.mesh_cols}" if row.mesh_rows else "",
             priority=5,
         ),
@@ -103,10 +103,10 @@ def search_table(search: SearchResult, clock_hz: float) -> Table:
         number("token_cycles", "tokens/s", lambda cycles: count(round(clock_hz / cycles)), priority=1),
         number("request_cycles", "cycles", short_number, priority=3),
     )
-    counts = f"{search.tried} tried in small, {search.fitting} fit, {search.compiled} compiled whole"
+    counts = f"{search.tried} tried on a reduced model, {search.fitting} fit, {search.compiled} fully compiled"
     legend = (
         ("✗", "does not fit"),
-        ("tokens/s", "about, with the smallest chunks; cycles: of the whole request"),
+        ("tokens/s", "approximate, with the smallest chunks; cycles: of the whole request"),
     )
     return Table(columns=columns, rows=search.layouts[:MOST_ROWS], title="Layouts", note=counts, footer=legend)
 

@@ -58,5 +58,5 @@ def room_table(room: tuple[RoomResult, ...], context: int) -> Table:
         number("users", "users", count),
         number("token_cycles", "cycles a token", short_number),
     )
-    note = f"users of {count(context)} tokens; --users N or --objective throughput chooses for more"
-    return Table(columns=columns, rows=room, title="Room for caches that speed takes", note=note)
+    note = f"users of {count(context)} tokens; --users N or --objective throughput chooses for more users"
+    return Table(columns=columns, rows=room, title="SRAM used for speed and not for KV caches", note=note)

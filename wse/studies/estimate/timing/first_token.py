@@ -27,7 +27,10 @@ CLOSED_FORM, EVENTS, BOUND = "closed form", "discrete-event run", "lower bound"
 
 @dataclass(frozen=True, kw_only=True)
 class ChunksResult(Result):
-    """Times of the chunks of a stream's prompts."""
+    """Times of the prompts of a stream, which are read in chunks of tokens.
+
+    A stream is a batch of users whose tokens go through the pipeline stages together.
+    """
 
     chunks: Annotated[int, Doc("number of chunks")]
     sequential_s: Annotated[float, Doc("time of the chunks one at a time", "s")]

@@ -18,7 +18,7 @@ from wse.studies.estimate.timing.user_latency import UserLatencyResult, user_lat
 
 @dataclass(frozen=True, kw_only=True)
 class TtftParts(Result):
-    """Parts of the time to first token."""
+    """Time to first token, from host to host, in parts."""
 
     handshake_in_s: Annotated[float, Doc("handshake of the prompt", "s")]
     prompt_in_s: Annotated[float, Doc("waiting for the bytes of a chunk of the prompt from the host", "s")]
@@ -29,7 +29,7 @@ class TtftParts(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TpotParts(Result):
-    """Parts of the time per output token."""
+    """Time per output token after the first, in parts."""
 
     host_s: Annotated[float, Doc("waiting for the host", "s")]
     crossing_s: Annotated[float, Doc("waiting for streams between wafers", "s")]

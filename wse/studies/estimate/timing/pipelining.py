@@ -31,7 +31,10 @@ PASSES: Final = 4
 
 @dataclass(frozen=True, kw_only=True)
 class StreamsResult(Result):
-    """Steady state of a number of streams in flight."""
+    """Steady state with a number of streams in flight.
+
+    A stream is a batch of users whose tokens go through the pipeline stages together.
+    """
 
     streams: Annotated[int, Doc("streams in flight")]
     users: Annotated[int, Doc("users of these streams")]
@@ -47,7 +50,10 @@ class StreamsResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class EventsResult(Result):
-    """Steady state of some streams, simulated event by event."""
+    """Steady state with some streams in flight, simulated event by event.
+
+    It is compared with the closed form that gives all other rates.
+    """
 
     streams: Annotated[int, Doc("streams in flight")]
     tokens_per_s: Annotated[float, Doc("tokens of all users, by the simulation", "tokens/s")]
@@ -56,7 +62,10 @@ class EventsResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ServerResult(Result):
-    """A server, which works for one stream at a time: stages that share PEs, or a link."""
+    """Work of a server for one stream. A server is a region of PEs or a link.
+
+    A server works for one stream at a time. Stages that share PEs are one server.
+    """
 
     name: Annotated[str, Doc("name of the server")]
     kind: Annotated[str, Doc("region, link, wafer link or host")]
@@ -266,7 +275,7 @@ def _pipelining_table(pipelining: PipeliningResult) -> Table:
     if prefill is not None and pipelining.ttft_s is not None:
         text = f"{plural(prefill.chunks, 'chunk')}: {seconds(prefill.pipelined_s)}"
         if prefill.chunks > 1:
-            text += f" behind each other, {seconds(prefill.sequential_s)} one by one"
+            text += f" pipelined, {seconds(prefill.sequential_s)} one at a time"
         rows += [("prompt", text), ("first token", f"after {seconds(pipelining.ttft_s)}")]
     return pair_table(rows, "Streams through the stages", f"{plural(pipelining.stages, 'stage')}; {stream}")
 
@@ -281,7 +290,7 @@ def _streams_table(pipelining: PipeliningResult) -> Table:
         number("fill_and_drain_bubble_fraction", "filling", percent),
         Column(key="limited_by", title="limited by"),
     ]
-    legend = "idle stages: all streams go on; filling: one token each, from empty to empty"
+    legend = "idle stages: in the steady state; filling: one token of each stream, from empty to empty"
     return Table(columns=tuple(columns), rows=pipelining.rows, footer=(("", legend),))
 
 

@@ -16,13 +16,13 @@ from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.wavelet.phase import PhaseRun, phase_run
 from wse.compiler.options import (
+    BASELINE,
     DECODE,
     LAYERS,
     MESH_GEMM,
     MESH_GEMM_OWN,
     MODEL,
     PREFILL,
-    RELEASED,
     REPORT,
     SCHEDULES,
     Options,
@@ -76,7 +76,7 @@ class LayerCase:
     mapping: str
     prefill: str = ""
     store_and_forward: bool = False
-    schedule: str = RELEASED
+    schedule: str = BASELINE
     verify_tokens: int = 0
     groups: int = 0
     attention_cols: int = 0
@@ -103,7 +103,7 @@ def layers(count: int, seed: int) -> Iterator[LayerCase]:
     """Yield ``count`` random cases of decode. The same seed gives the same cases.
 
     Cases alternate between a single layer and three layers. Three layers are of a random one of
-    KINDS. With the schedule ``fused`` they may have attention on some of the columns only.
+    KINDS. With the schedule ``optimized`` they may have attention on some of the columns only.
     """
     rng, groups_rng, kinds_rng = (np.random.default_rng([seed, *name]) for name in (b"layers", b"groups", b"kinds"))
     for i in range(count):
@@ -144,8 +144,8 @@ def layers(count: int, seed: int) -> Iterator[LayerCase]:
             dtype=dtype,
             mapping=mapping,
             schedule=schedule,
-            groups=0 if schedule == RELEASED else groups,
-            attention_cols=int(narrow * columns) if several and schedule != RELEASED else 0,
+            groups=0 if schedule == BASELINE else groups,
+            attention_cols=int(narrow * columns) if several and schedule != BASELINE else 0,
             kind=kind if several else "plain",
         )
 

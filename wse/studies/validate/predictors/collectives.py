@@ -56,12 +56,14 @@ def predict(m: Measurement) -> Prediction | None:
     if collective is None:
         return None
     if clock_starts_apart(m):
-        return decline("each PE's clock starts when the launch reaches it: only differences of rows are comparable")
+        return decline(
+            "the clock of each PE starts when the launch reaches it, so only differences between rows are comparable"
+        )
     wafer = wafer_of(m)
     if wafer is None:
         return NO_GENERATION
     if convert_cycles(m.text("metric"), 0, wafer.clock_hz) is None:
-        return decline("neither cycles nor a time of a whole collective, which is what the fast model gives")
+        return decline("not the cycles or the time of a whole collective, which is what the fast model computes")
     if m.rows is None or m.cols is None or m.words is None:
         return NO_SIZE
     problem = Grid(wafer=wafer, rows=m.rows, cols=m.cols).problem()
@@ -106,14 +108,14 @@ class _Run:
         if collective.group == 0 or not 0 < group_count <= shortest_side or collective.levels == 0:
             return "the groups that the row names do not fit its line of PEs"
         if (collective.kind == "broadcast") != (collective.algorithm == "flooding"):
-            return f"no pattern of this emulator is this {collective.kind.replace('_', '-')} algorithm"
+            return f"this emulator has no pattern for this {collective.kind.replace('_', '-')} algorithm"
         # 2. Broadcasts.
         if collective.kind == "broadcast":
             return sequence_cycles(self.costs, self.words, self._flood())
         # 3. Reduces.
         patterns = self._reduce()
         if patterns is None:
-            return f"no pattern of this emulator is this {collective.kind.replace('_', '-')} algorithm"
+            return f"this emulator has no pattern for this {collective.kind.replace('_', '-')} algorithm"
         words = self.words
         if collective.algorithm == "star" and longest_side == self.rows * self.cols and words == 1:
             patterns, words = (_batched_star(longest_side),), min(STAR_BATCH_WORDS, longest_side - 1)
@@ -128,7 +130,7 @@ class _Run:
         if self.collective.kind != "all_reduce" or length < self.rows * self.cols:
             return "a ring here is an all-reduce along one line of PEs"
         if length > LONGEST_RING:
-            return f"a ring of more than {LONGEST_RING} PEs has more messages than are timed one by one"
+            return f"a ring of more than {LONGEST_RING} PEs has too many messages to be timed one by one"
         return sequence_cycles(self.costs, self.words, ring_all_reduce(length, 1, Arrival.ADD))
 
     def _flood(self) -> LineSchedule:

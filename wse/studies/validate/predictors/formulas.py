@@ -27,7 +27,7 @@ def predict(m: Measurement) -> Prediction | None:
         return None
     collective, wafer = collective_of(m), wafer_of(m)
     if collective is None or wafer is None or not is_cycles(m.text("metric")):
-        return decline("a formula of something else than the cycles of a collective on one wafer generation")
+        return decline("a formula, but not for the cycles of a collective on one wafer generation")
     if m.rows is None or m.cols is None or m.words is None:
         return NO_SIZE
     name, rows, cols = collective.algorithm, m.rows, m.cols
@@ -39,7 +39,9 @@ def predict(m: Measurement) -> Prediction | None:
         return decline(f"the search of a tree for a line of more than {LONGEST_SEARCH:,} PEs takes too long")
     if collective.algorithm == "two_phase" and collective.group is not None:
         if collective.kind != "reduce" or min(rows, cols) > 1 or not 1 <= collective.group < rows * cols:
-            return decline("two phases with a group size of their own have a closed form only as the reduce of a line")
+            return decline(
+                "two-phase algorithms with their own group size have a closed form only for the reduce of a line"
+            )
         terms = two_phase.terms(rows * cols, m.words, collective.group)
         return Prediction(value=model_cycles(terms, wafer, Grouping.OVERLAPPED), method=METHOD)
     return Prediction(value=closed_form(collective.kind, name, rows, cols, m.words, wafer), method=METHOD)

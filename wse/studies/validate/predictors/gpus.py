@@ -95,28 +95,28 @@ def serving_row(m: Measurement) -> ServingRow | Prediction | None:
     if m.table != "gpu":
         return None
     if metric not in METRICS:
-        return decline("a fact about a GPU, a draft or its power, which the model of passes does not give")
+        return decline("a property of a GPU, of drafts or a power, not the time or rate of a run")
     name, gpu, stack, parallelism = configuration_of(m.text("model")), gpu_of(m), stack_of(m), parallelism_of(m)
     if name is None:
         return decline(f"no configuration is known for the model {m.text('model')[:40] or '(none named)'}")
     if gpu is None or parallelism is None:
-        return decline("the row does not name a GPU that is known, and how many")
+        return decline("the row does not state a known GPU and the number of GPUs")
     if stack is None:
         return decline("no constants were fitted for the software that served the model")
     weights = format_of(m, _spec(name))
     if weights is None:
-        return decline("the element type of the weights is none that GPUs are known to use")
+        return decline("the element type of the weights is unknown for GPUs")
     prompt, new, _ = lengths(m)
     users = users_of(m)
     if prompt is None or new is None:
-        return decline("the row does not give the tokens of prompts and answers")
+        return decline("the row does not state the tokens of prompts and answers")
     if users is None:
-        return decline("the row does not give one number of users")
+        return decline("the row does not state a single number of users")
     drafts_text = m.text("spec_decode").strip().lower()
     if drafts(m) != NO_DRAFT and drafts_text not in ("", "not recorded"):
-        return decline("drafts were verified, whose acceptance the row does not give")
+        return decline("drafts were used, and the row does not state their acceptance")
     if metric == "ttft_ms" and users > 1:
-        return decline("the wait of a prompt for others, which hangs on how the benchmark begins")
+        return decline("includes the time that prompts wait for each other, which depends on how the benchmark starts")
     return ServingRow(
         model=name,
         weights=weights.name,

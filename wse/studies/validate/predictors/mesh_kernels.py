@@ -39,9 +39,9 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     if kernel is None:
         return None
     if not is_cycles(m.text("metric")):
-        return decline("not the cycles of a whole product, which is what the fast model gives")
+        return decline("not the cycles of a whole product, which is what the fast model computes")
     if _OTHER_LOOPS.search(f"{names} {m.text('note')}"):
-        return decline("a variant of the kernel that is not modelled")
+        return decline("this variant of the kernel is not modelled")
     wafer = wafer_of(m)
     if wafer is None:
         return NO_GENERATION
@@ -50,7 +50,7 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     grid = Grid(wafer=replace(wafer, stream_words_per_cycle=words_per_cycle(m, wafer)), rows=m.rows, cols=m.cols)
     sizes = [m.sizes.get(name) for name in "MKN"]
     if grid.problem() or None in sizes:
-        return decline(grid.problem() or "the row does not give M, N and K")
+        return decline(grid.problem() or "the row does not state M, N and K")
     M, K, N = (int(size or 0) for size in sizes)
     if m.dtype is None:
         return NO_DTYPE
@@ -80,10 +80,10 @@ def shift(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     if not m.text("system").lower().startswith("shift kernel"):
         return None
     if not is_cycles(m.text("metric")):
-        return decline("not the cycles of a whole shift, which is what the fast model gives")
+        return decline("not the cycles of a whole shift, which is what the fast model computes")
     sizes, wafer = _SHIFT.search(m.text("note")), wafer_of(m)
     if sizes is None or wafer is None or m.element_bytes is None:
-        return decline("the row does not give the distance, the tile, its type and the wafer generation")
+        return decline("the row does not state the distance, the tile, its element type and the wafer generation")
     distance, tile = int(sizes[1]), int(sizes[2]) * int(sizes[3])
     if not distance or not tile:
         return decline("a shift over no column, or of an empty tile")

@@ -136,14 +136,14 @@ def predict(m: Measurement) -> Prediction | None:
         if on_simulator(m):
             return _answer(path, "fast model", _Path.message)
         return _answer(path, WINDOW, _Path.silicon_message)
-    return decline("a relay in software from PE to PE, which the fast model has no message for")
+    return decline("relays in software from PE to PE are not modelled")
 
 
 def _answer(path: _Path, method: str, value: Callable[[_Path], float | None]) -> Prediction:
     """Return the prediction by a function of a path, or the reason if the function returns None."""
     answer = value(path)
     if answer is None:
-        return decline("the row does not give the grid of the path and the bytes of the message")
+        return decline("the row does not state the grid of the path and the bytes of the message")
     uses_software = method == "fast model"
     return Prediction(value=answer, method=method, software=path.software.name if uses_software else "")
 

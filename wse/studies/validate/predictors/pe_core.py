@@ -150,13 +150,13 @@ def local_product(m: Measurement) -> Prediction | None:
         return None
     wafer, size = wafer_of(m), m.sizes
     if wafer is None or not {"M", "N", "K"} <= size.keys() or m.rows is None or m.cols is None:
-        return decline("the row does not give generation, grid, M, N and K")
+        return decline("the row does not state generation, grid, M, N and K")
     if m.element_bytes is None:
-        return decline("the row does not give an element type that is known")
+        return decline("the row does not state a known element type")
     rows, depth = -(-size["M"] // m.rows), -(-size["K"] // m.cols)
     rate = rate_in_same_banks(multiply_add(wafer, m.element_bytes), wafer, silicon=False)
     cycles = depth * size["N"] * (SETUP_CYCLES + rows / rate)
     value = convert_cycles(m.text("metric"), cycles, wafer.clock_hz)
     if value is None:
-        return decline("neither cycles nor a time of the product")
+        return decline("not the cycles or the time of the product")
     return Prediction(value=value, method=METHOD, software=COMPILED)

@@ -16,14 +16,14 @@ class Prediction:
     Attributes:
         value: Predicted value, in the metric of the measurement.
         plain: Value without speculative decoding, if ``value`` is with it; else None.
-        other_schedule: Value with the other schedule (``released`` or ``fused``). Only for services
+        other_schedule: Value with the other schedule (``baseline`` or ``optimized``). Only for services
             on wafers.
         free_drafts: Tokens per second if drafts cost nothing and a verification pass took as long
             as a pass over one token. None if ``value`` is without drafts.
         bound: Tokens per second that no software can exceed: as ``free_drafts``, with passes at the
             lower bound of a token's cycles. Only for rates of services on wafers.
         method: Model that computed the value: ``fast model``, ``closed form``, ``PE core model``,
-            ``GPU model``, ``estimate``, or ``estimate, fused``. ``wafer preset`` and ``constant of
+            ``GPU model``, ``estimate``, or ``estimate, optimized``. ``wafer preset`` and ``constant of
             the window`` mark values that are calibrated on such rows and not predicted.
         software: Software profile whose costs are part of the value. Empty if software plays no
             part.
@@ -43,11 +43,11 @@ class Prediction:
     sram_fits: bool | None = None
 
 
-NO_GENERATION: Final = Prediction(reason="the row does not name the one wafer generation that it was measured on")
-NO_GRID: Final = Prediction(reason="the row does not give the grid of PEs")
+NO_GENERATION: Final = Prediction(reason="the row does not state a single wafer generation")
+NO_GRID: Final = Prediction(reason="the row does not state the grid of PEs")
 NO_DTYPE: Final = Prediction(reason="the element type of the row is not one that the released kernels have")
-OWN_CONSTANT: Final = Prediction(reason="a constant that the model takes from this source: no prediction of it")
-NO_SIZE: Final = Prediction(reason="the row does not give the grid and the bytes of the vector on each PE")
+OWN_CONSTANT: Final = Prediction(reason="the model uses this value as a constant, so it is not a prediction")
+NO_SIZE: Final = Prediction(reason="the row does not state the grid and the bytes of the vector on each PE")
 
 Predictor = Callable[[Measurement], Prediction | None]
 """Function that predicts or declines the measurements of its kind and returns None for all

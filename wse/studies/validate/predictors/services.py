@@ -4,8 +4,8 @@ The model and the number of wafers are those that a measurement states. Everythi
 follows:
 
 - **Software**: the profile `production` and the mapping `bands`.
-- **Schedule**: `released` until September 2024, because the services on which `production` was
-  fitted were closest to it. From the release of October 2024 on, `fused`, because the vendor
+- **Schedule**: `baseline` until September 2024, because the services on which `production` was
+  fitted were closest to it. From the release of October 2024 on, `optimized`, because the vendor
   credits that release to rewritten kernels, among others.
 - **Defaults**: what a measurement does not state is as in `wse estimate`: the minimum number of
   wafers, a prompt of 1,024 tokens and 1,024 new tokens.
@@ -22,7 +22,7 @@ from functools import cache, lru_cache, partial
 from operator import attrgetter
 from typing import Final
 
-from wse.compiler.options import FUSED, RELEASED, REPORT
+from wse.compiler.options import BASELINE, OPTIMIZED, REPORT
 from wse.compiler.search.search import Compilation
 from wse.errors import BadInput, DoesNotFit
 from wse.models.catalogue import CONFIGURATIONS
@@ -52,7 +52,7 @@ from wse.studies.validate.predictors.prediction import Prediction, decline
 
 PROFILE: Final = "production"
 MAPPING: Final = "bands"
-METHODS: Final = {RELEASED: "estimate", FUSED: "estimate, fused"}
+METHODS: Final = {BASELINE: "estimate", OPTIMIZED: "estimate, optimized"}
 """Name of the prediction method for each schedule."""
 
 RATES: Final[dict[str, tuple[str, ...]]] = {
@@ -104,30 +104,32 @@ def service_request(m: Measurement) -> ServiceRequest | Prediction | None:
     if m.table != "public" or wafer is None or m.text("system").lower().endswith("(waferllm)"):
         return None
     if _MODELLED.match(metric):
-        return decline("what somebody's model gives, not a measurement")
+        return decline("a result of another model, not a measurement")
     if _PRICE.search(metric):
-        return decline("a price, which follows from no model of the machine")
+        return decline("a price, which does not follow from a model of the machine")
     if metric not in METRICS:
-        return decline("a fact about a machine or a model, or a count that hangs on users whom the row does not state")
+        return decline(
+            "a property of a machine or a model, or a count for a number of users that the row does not state"
+        )
     model = m.text("model")
     name = configuration_of(model)
     if name is None:
         return decline(f"no configuration is known for the model {model[:40] or '(none named)'}")
     dtype = element_type(m, name)
     if dtype is None:
-        return decline("the element type of the weights is none that wafers are known to use")
+        return decline("the element type of the weights is not one that wafers use")
     users = m.text("batch_or_concurrency")
     batch = count(users or "1")
     if batch is None:
-        return decline("the row does not give one number of users")
+        return decline("the row does not state a single number of users")
     chips = m.text("chips")
     wafers = count(chips)
     if chips.strip() and wafers is None:
-        return decline("the row does not give one number of wafers")
+        return decline("the row does not state a single number of wafers")
     request = _with_lengths(
         m, _spec(name).context_limit, make_request(EstimateRequest, model=name, wafer=wafer.name, wafers=wafers)
     )
-    schedule = FUSED if earliest_month(m, name) > LAST_PLAIN_MONTH else RELEASED
+    schedule = OPTIMIZED if earliest_month(m, name) > LAST_PLAIN_MONTH else BASELINE
     request = replace_options(request, software=PROFILE, mapping=MAPPING, schedule=schedule, dtype=dtype, batch=batch)
     drafts = batch == 1 and with_drafts(m, name)
     return ServiceRequest(request=request, drafts_of=name if drafts else "")
@@ -196,7 +198,7 @@ def _by_other_schedule(
 
     Return None if the model does not fit with that schedule.
     """
-    schedule = RELEASED if service.request.layout.schedule == FUSED else FUSED
+    schedule = BASELINE if service.request.layout.schedule == OPTIMIZED else OPTIMIZED
     try:
         numbers = estimate(replace(service, request=replace_options(service.request, schedule=schedule)))
     except DoesNotFit:

@@ -47,7 +47,7 @@ def predict(m: Measurement) -> Prediction | None:
     if wafer is None:
         return NO_GENERATION
     if m.text("metric").strip().lower() != "cycles per iteration":
-        return decline("the time of a whole program; only one more step of a running one is modelled")
+        return decline("the time of a whole program; only an iteration of a running program is modelled")
     if (tile := _TILE.search(m.text("algorithm"))) is not None:
         cols, rows, radius = (int(part) for part in tile.groups())
         if min(cols, rows, radius) < 1:
@@ -56,7 +56,7 @@ def predict(m: Measurement) -> Prediction | None:
     if "1 cell per pe" in m.text("algorithm").lower() and m.rows is not None and m.cols is not None:
         cycles = single_cell_cycles(wafer, waits_for_neighbours=max(m.rows, m.cols) > 3)
         return Prediction(value=cycles, method=METHOD)
-    return decline("the row does not say what cells a PE has")
+    return decline("the row does not state the cells of a PE")
 
 
 def single_cell_cycles(wafer: WaferSpec, *, waits_for_neighbours: bool) -> float:

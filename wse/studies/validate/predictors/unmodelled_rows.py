@@ -18,7 +18,7 @@ _RATE: Final = re.compile(r"flop|time steps|gb/s", re.IGNORECASE)
 
 def decline_services(m: Measurement) -> Prediction | None:
     """Decline services on machines that are not a known wafer; None for other measurements."""
-    return decline("measured on no wafer of a generation that is known") if m.table == "public" else None
+    return decline("not measured on a wafer of a known generation") if m.table == "public" else None
 
 
 def decline_ranges(m: Measurement) -> Prediction | None:
@@ -37,7 +37,7 @@ def decline_other_systems(m: Measurement) -> Prediction | None:
     if "simulated hardware" in m.platform.lower():
         return decline("measures another simulated machine, which is not modelled")
     if m.evidence == "third-party-model":
-        return decline("a constant of somebody's model, not a measurement")
+        return decline("a constant of another model, not a measurement")
     return None
 
 
@@ -45,7 +45,7 @@ def decline_untimed(m: Measurement) -> Prediction | None:
     """Decline ratios, fractions, specifications and rates of applications; None for others."""
     metric = m.text("metric").lower()
     if _NO_TIME.search(metric):
-        return decline("compares systems or states a share: no cycles of one run")
+        return decline("compares systems or states a fraction, not the cycles of one run")
     if _SPECIFICATION.search(m.text("system")):
         return decline("a specification, not a measurement of a run")
     if _RATE.search(metric):
@@ -60,4 +60,4 @@ def decline_sparse(m: Measurement) -> Prediction | None:
 
 def decline_rest(m: Measurement) -> Prediction:
     """Decline any measurement, naming its kernel. The last predictor."""
-    return decline(f"no model of this kernel: {m.kernel[:60] or 'the row names none'}")
+    return decline(f"this kernel is not modelled: {m.kernel[:60] or 'the row names none'}")

@@ -65,7 +65,7 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     if not system.lower().startswith("waferllm") or phase not in _PHASES:
         return None
     if not _RATE.match(m.text("metric")):
-        return decline("not tokens a second, which is what the time of layers gives")
+        return decline("not tokens per second, which is what the time of layers gives")
     name = m.text("workload") or m.text("kernel")
     shape, wafer = shape_of(name), wafer_of(m)
     if shape is None:
@@ -73,7 +73,7 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     if wafer is None:
         return NO_GENERATION
     if m.sizes.get("batch", 1) != 1:
-        return decline("the released kernels run a batch of one")
+        return decline("the released kernels support a single user only")
     if m.dtype is None:
         return NO_DTYPE
     dtype = m.dtype
@@ -98,7 +98,7 @@ def best_rate(m: Measurement) -> Prediction | None:
     if m.table != "public" or not m.text("system").lower().endswith("(waferllm)"):
         return None
     if m.text("metric") != "output_tok_s_per_user":
-        return decline("not tokens a second, which is what the time of layers gives")
+        return decline("not tokens per second, which is what the time of layers gives")
     shape, wafer = shape_of(m.text("model")), wafer_of(m)
     if shape is None:
         return decline(f"the shape of the model {m.text('model')[:40] or '(none named)'} is not known")
@@ -149,7 +149,7 @@ def _request(
     # 1. Lengths and grids.
     prompt, new_tokens = m.sizes.get("seq_in"), m.sizes.get("seq_out")
     if prompt is None or new_tokens is None:
-        return decline("the row does not give the tokens of the prompt and of the answer")
+        return decline("the row does not state the tokens of the prompt and of the answer")
     if m.rows is not None or m.cols is not None:
         return decline("a whole request has two grids: the note gives them, as in prefill 660x660, decode 360x360")
     sides = _grids(m.text("note"), name)
