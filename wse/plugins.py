@@ -134,15 +134,15 @@ def file_of(text: str) -> Path:
     return Path(name.rpartition(":")[0] if names_file_object(name) else text)
 
 
-def refuse_file_alone(text: str, where: str = "") -> None:
+def refuse_file_alone(text: str, place: str = "") -> None:
     """Raise BadInput if a text names a Python file without naming an object in the file.
 
     Args:
         text: Text that the user gave.
-        where: Option or key with the text, for the message.
+        place: Option or key with the text, for the message.
     """
     if text.endswith(".py"):
-        message = f"{f'{where}: ' if where else ''}{text}: name what is in the file too, as {text}:NAME"
+        message = f"{f'{place}: ' if place else ''}{text}: name what is in the file too, as {text}:NAME"
         raise BadInput(message)
 
 
@@ -165,7 +165,7 @@ def object_of_file(text: str) -> Any:
             "object",
             name,
             [defined_name for defined_name in definitions if not defined_name.startswith("_")],
-            where=str(path),
+            place=str(path),
         )
     return definitions[name]
 

@@ -24,13 +24,13 @@ def strategies() -> Mapping[str, Strategy]:
     return with_plugins(STRATEGIES, bundled_strategies(), _plugin_names)
 
 
-def strategy(name: str, *, where: str = "") -> Strategy:
+def strategy(name: str, *, place: str = "") -> Strategy:
     """Return the strategy with a given name.
 
     Args:
         name: Name of a bundled strategy or of one in a user's package, in any case; or
             ``FILE.py:NAME``.
-        where: Where the name was given, for the error message.
+        place: Where the name was given, for the error message.
 
     Raises:
         UnknownName: There is no such strategy.
@@ -43,8 +43,8 @@ def strategy(name: str, *, where: str = "") -> Strategy:
         return bundled[name]
     known_strategy_name = known_name(name, strategies())
     if known_strategy_name is None:
-        refuse_file_alone(name, where)
-        raise UnknownName("mapping", name, strategies(), where=where)
+        refuse_file_alone(name, place)
+        raise UnknownName("mapping", name, strategies(), place=place)
     return strategies()[known_strategy_name]
 
 

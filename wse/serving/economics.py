@@ -199,7 +199,7 @@ def _entries(place: str, key: str, value: Any, machines: Collection[str]) -> dic
         UnknownName: The key or a machine is unknown.
     """
     if key not in _ALL_KEYS:
-        raise UnknownName("key", key, _ALL_KEYS, where=place)
+        raise UnknownName("key", key, _ALL_KEYS, place=place)
     if isinstance(value, dict) and "value" in value:
         return {key: value}
     return entries_by(machines, "GPU" if key in _KEYS["gpu"] else "wafer", place, key, value)

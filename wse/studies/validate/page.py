@@ -44,7 +44,7 @@ def _page(validation: Validation, plot: str) -> str:
         plot: File name of the plot.
     """
     summary = validation.summary
-    median, worst = _errors(summary)
+    median, max_error = _errors(summary)
     text = (files("wse.studies.validate") / "page.md.j2").read_text(encoding="utf-8")
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
     return environment.from_string(text).render(
@@ -52,7 +52,7 @@ def _page(validation: Validation, plot: str) -> str:
         rows=plural(summary.rows, "row"),
         predicted=count(summary.predicted),
         median=median,
-        worst=worst,
+        worst=max_error,
         kinds=_table(
             ("what", "measured on", "rows", "median", "worst", "fitted on"),
             [(kind.kind, kind.where, count(kind.predicted), *_errors(kind), kind.fitted) for kind in summary.by_kind],
