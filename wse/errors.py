@@ -49,27 +49,34 @@ class UnknownName(BadInput):
     """A name that is not in the set of known names. The message suggests a similar known name."""
 
     def __init__(
-        self, kind: str, name: str, known: Iterable[str], *, where: str = "", listed_by: str = "", meant: str = ""
+        self,
+        kind: str,
+        name: str,
+        known_names: Iterable[str],
+        *,
+        place: str = "",
+        listed_by: str = "",
+        suggested_name: str = "",
     ) -> None:
         """Build the message from the unknown name and the known names.
 
-        The suggested name is ``meant`` if given. Otherwise the message suggests the known name with
-        the most similar spelling, or else the shortest known name that contains ``name``.
+        The suggested name is ``suggested_name`` if given. Otherwise the message suggests the known
+        name with the most similar spelling, or else the shortest known name that contains ``name``.
 
         Args:
             kind: What is named, such as "pattern".
             name: The unknown name.
-            known: The known names.
-            where: File, option or key that contains the name, for the start of the message.
+            known_names: The known names.
+            place: File, option or key that contains the name, for the start of the message.
             listed_by: Command that lists the known names, if they are too many for one line.
-            meant: Known name of the same thing, such as ``wse3`` for ``cs3``.
+            suggested_name: Known name of the same thing, such as ``wse3`` for ``cs3``.
         """
-        self.kind, self.name, self.known = kind, name, _group_members(name, sorted(known))
-        meant = meant or _nearest_name(name, self.known)
-        hint = f"did you mean {meant!r}? " if meant else ""
-        place = f"{where}: " if where else ""
+        self.kind, self.name, self.known = kind, name, _group_members(name, sorted(known_names))
+        suggested_name = suggested_name or _nearest_name(name, self.known)
+        hint = f"did you mean {suggested_name!r}? " if suggested_name else ""
+        prefix = f"{place}: " if place else ""
         rest = f"{listed_by} lists them" if listed_by else f"known: {', '.join(_folded(name, self.known))}"
-        super().__init__(f"{place}unknown {kind} {name!r}: {hint}{rest}")
+        super().__init__(f"{prefix}unknown {kind} {name!r}: {hint}{rest}")
 
 
 def _nearest_name(name: str, names: list[str]) -> str:

@@ -89,15 +89,15 @@ def with_plugins(group: str, bundled: Mapping[str, Thing], names: Callable[[Any]
     return objects
 
 
-def wrong_type(plugin: object, expected: str) -> TypeError:
+def wrong_type(plugin: object, expected_type: str) -> TypeError:
     """Return the error for an entry point's object that is not of the expected type.
 
     Args:
         plugin: The object.
-        expected: Full name of the type, such as ``wse.models.family.Family``, with more details if
-            they help.
+        expected_type: Full name of the type, such as ``wse.models.family.Family``, with more
+            details if they help.
     """
-    return TypeError(f"an object of type {type(plugin).__name__} is not a {expected}")
+    return TypeError(f"an object of type {type(plugin).__name__} is not a {expected_type}")
 
 
 def _load(point: EntryPoint) -> Any:
@@ -134,15 +134,15 @@ def file_of(text: str) -> Path:
     return Path(name.rpartition(":")[0] if names_file_object(name) else text)
 
 
-def refuse_file_alone(text: str, where: str = "") -> None:
+def refuse_file_alone(text: str, place: str = "") -> None:
     """Raise BadInput if a text names a Python file without naming an object in the file.
 
     Args:
         text: Text that the user gave.
-        where: Option or key with the text, for the message.
+        place: Option or key with the text, for the message.
     """
     if text.endswith(".py"):
-        message = f"{f'{where}: ' if where else ''}{text}: name what is in the file too, as {text}:NAME"
+        message = f"{f'{place}: ' if place else ''}{text}: name what is in the file too, as {text}:NAME"
         raise BadInput(message)
 
 
@@ -165,7 +165,7 @@ def object_of_file(text: str) -> Any:
             "object",
             name,
             [defined_name for defined_name in definitions if not defined_name.startswith("_")],
-            where=str(path),
+            place=str(path),
         )
     return definitions[name]
 

@@ -58,7 +58,7 @@ def outcome_of(schedule: LineSchedule) -> PatternOutcome:
     if fault:
         return PatternOutcome(fault=fault)
     parts = _contents_of_parts(schedule)
-    if np.isin(schedule.of_line(0)[:, 2], COMBINING).any():
+    if np.isin(schedule.line_messages(0)[:, 2], COMBINING).any():
         return _sum_outcome(schedule, parts)
     return _copy_outcome(schedule, parts)
 
@@ -74,7 +74,7 @@ def _faulty_messages(schedule: LineSchedule) -> str:
     3. A PE does not multicast twice in a row in the same direction.
     4. Every message has a colour, from 0 to the number of colours minus 1.
     """
-    messages = schedule.of_line(0)
+    messages = schedule.line_messages(0)
     # 1
     if messages.ndim != 2 or messages.shape[1] != 3 or not len(messages):
         return f"its messages have the shape {messages.shape}; give a row (source, target, Arrival) for each"
@@ -104,7 +104,7 @@ def _faulty_messages(schedule: LineSchedule) -> str:
             "give one multicast to the farther end"
         )
     # 4
-    colours = schedule.of_variant(int(schedule.variants[0, 0]))[1]
+    colours = schedule.variant_messages(int(schedule.variants[0, 0]))[1]
     if colours is not None and (len(colours) != len(messages) or colours.min() < 0):
         return f"{len(messages)} messages have {len(colours)} colours from {colours.min()} on; give one each, from 0"
     if colours is not None and colours.max() >= schedule.colours:
@@ -114,7 +114,7 @@ def _faulty_messages(schedule: LineSchedule) -> str:
 
 def _contents_of_parts(schedule: LineSchedule) -> list[_Contents]:
     """Return whose words every PE has after all messages, for each part of the words."""
-    messages, _, part = schedule.of_variant(int(schedule.variants[0, 0]))
+    messages, _, part = schedule.variant_messages(int(schedule.variants[0, 0]))
     part_of_message = np.zeros(len(messages), np.int32) if part is None else part
     order = np.argsort(part_of_message, kind="stable")
     cuts = np.searchsorted(part_of_message[order], np.arange(schedule.parts + 1))
@@ -148,7 +148,7 @@ def _sum_outcome(schedule: LineSchedule, parts: list[_Contents]) -> PatternOutco
     ]
     if len(complete) == schedule.length:
         return PatternOutcome(collective="all_reduce")
-    messages = schedule.of_line(0)
+    messages = schedule.line_messages(0)
     sends_result = bool(np.isin(messages[:, 2], (Arrival.REPLACE, Arrival.MULTICAST)).any())
     if complete and not sends_result:
         return PatternOutcome(collective="reduce", root=complete[0])
@@ -174,7 +174,7 @@ def _copy_outcome(schedule: LineSchedule, parts: list[_Contents]) -> PatternOutc
         roots = {parts[0].included[pe] for pe in pes}
         if len(roots) == 1:
             return PatternOutcome(collective="broadcast", root=roots.pop().bit_length() - 1)
-        source = int(schedule.of_line(0)[0, 0])
+        source = int(schedule.line_messages(0)[0, 0])
         lacking = [pe for pe in pes if parts[0].included[pe] != 1 << source]
         return PatternOutcome(fault=f"the words of PE {source} do not reach PE {_pes(lacking)}")
     owners = [int(source) for source in _first_sources(schedule)]
@@ -194,7 +194,7 @@ def _first_sources(schedule: LineSchedule) -> list[int]:
 
     For a part that no message carries, it is the target of the last message.
     """
-    messages, _, part = schedule.of_variant(int(schedule.variants[0, 0]))
+    messages, _, part = schedule.variant_messages(int(schedule.variants[0, 0]))
     assert part is not None
     sources = dict(zip(part[::-1].tolist(), messages[::-1, 0].tolist(), strict=True))
     return [sources.get(i, int(messages[-1, 1])) for i in range(schedule.parts)]

@@ -64,9 +64,10 @@ def _shapes(
     ]
     wafers: list[_Bands] = [
         tuple(
-            tuple((size, has_layers) for *_, size, has_layers in band) for _, band in groupby(of_wafer, itemgetter(1))
+            tuple((size, has_layers) for *_, size, has_layers in band)
+            for _, band in groupby(wafer_regions, itemgetter(1))
         )
-        for _, of_wafer in groupby(regions, itemgetter(0))
+        for _, wafer_regions in groupby(regions, itemgetter(0))
     ]
     # 1. Widths of the regions of each band.
     widths, fullest_by_band, widths_of = {}, {}, demand.cache.of(region_widths, 4096)
@@ -86,8 +87,8 @@ def _shapes(
         heights = band_heights(tuple(fullest_by_band[bands] for bands in wafers), row_shares)
     return [
         (height, width)
-        for bands, of_wafer in zip(wafers, heights, strict=True)
-        for height, column_counts in zip(of_wafer, widths[bands], strict=True)
+        for bands, band_heights_of_wafer in zip(wafers, heights, strict=True)
+        for height, column_counts in zip(band_heights_of_wafer, widths[bands], strict=True)
         for width in column_counts
     ]
 

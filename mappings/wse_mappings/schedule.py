@@ -49,7 +49,8 @@ class LineSchedule:
             the number of rounds.
         colours: Number of colours (routes that routers are configured for) that the pattern
             occupies on a PE.
-        slowest: Variants of which one takes at least as long as any other; empty if not known.
+        slowest_variants: Variants of which one takes at least as long as any other; empty if not
+            known.
         changes_with_round: Whether the rounds differ in time.
         message_colours: int32 ``[m]``: colour of each message, from 0 to colours - 1. Messages of
             one colour pass a router in order. If None, messages that cross a router differently
@@ -68,7 +69,7 @@ class LineSchedule:
     first: I32
     variants: I32
     colours: int
-    slowest: tuple[int, ...] = ()
+    slowest_variants: tuple[int, ...] = ()
     changes_with_round: bool = False
     message_colours: I32 | None = None
     parts: int = 1
@@ -96,12 +97,12 @@ class LineSchedule:
         If it is known which variants are slowest, only those are returned.
         """
         distinct = set(variants.tolist())
-        return sorted(distinct & self._slowest_variants or distinct)
+        return sorted(distinct & self._slowest_set or distinct)
 
     @cached_property
-    def _slowest_variants(self) -> frozenset[int]:
+    def _slowest_set(self) -> frozenset[int]:
         """Variants of which one takes at least as long as any other."""
-        return frozenset(self.slowest)
+        return frozenset(self.slowest_variants)
 
     def words_of_messages(self, words: int) -> npt.NDArray[np.int64]:
         """Return the number of words of each message, int64 ``[m]``, for ``words`` in total."""
@@ -114,11 +115,11 @@ class LineSchedule:
         cuts = np.arange(self.parts + 1) * words // self.parts
         return np.stack([cuts[part], cuts[part + 1]])
 
-    def of_line(self, line: int, round_: int = 0) -> I32:
+    def line_messages(self, line: int, round_: int = 0) -> I32:
         """Return the messages ``[m, 3]`` that one line executes in one round."""
-        return self.of_variant(int(self.variants[round_ % len(self.variants), line]))[0]
+        return self.variant_messages(int(self.variants[round_ % len(self.variants), line]))[0]
 
-    def of_variant(self, variant: int) -> tuple[I32, I32 | None, I32 | None]:
+    def variant_messages(self, variant: int) -> tuple[I32, I32 | None, I32 | None]:
         """Return the messages ``[m, 3]`` of a variant, with their colours and parts, if any."""
         span = slice(int(self.first[variant]), int(self.first[variant + 1]))
         return (
@@ -171,7 +172,7 @@ def varied_schedule(
     variants: I32,
     colours: int,
     *,
-    slowest: tuple[int, ...] = (),
+    slowest_variants: tuple[int, ...] = (),
     changes_with_round: bool = False,
     message_colours: list[int] | None = None,
 ) -> LineSchedule:
@@ -182,7 +183,7 @@ def varied_schedule(
         length: Number of PEs in a line.
         groups: Messages (source, target, Arrival) of each variant.
         variants: int32 ``[rounds, lines]``: variant of each line in each round.
-        colours, slowest, changes_with_round: As in `LineSchedule`.
+        colours, slowest_variants, changes_with_round: As in `LineSchedule`.
         message_colours: Colour of each message of all variants, or None.
     """
     first = np.concatenate([[0], np.cumsum([len(group) for group in groups])])
@@ -193,7 +194,7 @@ def varied_schedule(
         first=first.astype(np.int32),
         variants=np.ascontiguousarray(variants, np.int32),
         colours=colours,
-        slowest=slowest,
+        slowest_variants=slowest_variants,
         changes_with_round=changes_with_round,
         message_colours=None if message_colours is None else np.array(message_colours, np.int32),
     )
@@ -206,7 +207,7 @@ def even_schedule(
     variants: I32,
     colours: int,
     *,
-    slowest: tuple[int, ...] = (),
+    slowest_variants: tuple[int, ...] = (),
     changes_with_round: bool = False,
 ) -> LineSchedule:
     """Return a schedule whose variants all have the same number of messages.
@@ -216,7 +217,7 @@ def even_schedule(
         length: Number of PEs in a line.
         messages: int32 ``[variants, m, 3]``: (source, target, Arrival) of each message.
         variants: int32 ``[rounds, lines]``: variant of each line in each round.
-        colours, slowest, changes_with_round: As in `LineSchedule`.
+        colours, slowest_variants, changes_with_round: As in `LineSchedule`.
     """
     count, size = messages.shape[:2]
     return LineSchedule(
@@ -226,6 +227,6 @@ def even_schedule(
         first=np.arange(count + 1, dtype=np.int32) * np.int32(size),
         variants=np.ascontiguousarray(variants, np.int32),
         colours=colours,
-        slowest=slowest,
+        slowest_variants=slowest_variants,
         changes_with_round=changes_with_round,
     )

@@ -72,7 +72,7 @@ def test_the_phases_are_those_that_are_asked_for() -> None:
 def test_equal_groups_divide_the_line() -> None:
     # 6 PEs: two groups of three, or three of two; the divisors 2 and 3 are as near to the root: the smaller.
     pattern = next(p for p in compiled(replace(ALONE, groups=EQUAL_GROUPS)).patterns if p.name == "all_reduce")
-    assert pattern.of_line(0)[:, :2].tolist() == [[0, 1], [2, 1], [3, 4], [5, 4], [1, 4], [4, 5], [4, 0]]
+    assert pattern.line_messages(0)[:, :2].tolist() == [[0, 1], [2, 1], [3, 4], [5, 4], [1, 4], [4, 5], [4, 0]]
 
 
 def test_layers_alone_are_not_executed() -> None:

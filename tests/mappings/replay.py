@@ -16,7 +16,7 @@ def replay(
     """
     here = list(source)
     there = here if target is None else list(target)
-    for start, end, arrival in schedule.of_line(line, round_).tolist():
+    for start, end, arrival in schedule.line_messages(line, round_).tolist():
         if arrival == Arrival.ADD:
             there[end] = there[end] + here[start]
         elif arrival == Arrival.MAX:
@@ -35,5 +35,7 @@ def replay(
 def hops(schedule: LineSchedule, line: int = 0, round_: int = 0) -> list[int]:
     """Return the number of links that each message crosses."""
     return [
-        abs(int(start) - int(end)) for start, end, arrival in schedule.of_line(line, round_) if arrival != Arrival.COPY
+        abs(int(start) - int(end))
+        for start, end, arrival in schedule.line_messages(line, round_)
+        if arrival != Arrival.COPY
     ]

@@ -132,7 +132,7 @@ def test_the_most_users_that_fit_are_found_in_few_trials(monkeypatch: pytest.Mon
 
 
 def line_cycles(machine: WaferSpec) -> Callable[[LineSchedule, int], float]:
-    return pattern_times(LineCosts.of_software(machine, SOFTWARE)).alone_cycles
+    return pattern_times(LineCosts.for_software(machine, SOFTWARE)).alone_cycles
 
 
 def test_weights_that_no_byte_can_number_do_not_fit_and_are_not_suggested() -> None:

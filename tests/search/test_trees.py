@@ -49,7 +49,7 @@ def test_groups_are_the_cheapest_of_those_that_are_tried(wafer: str, profile: st
     setup = TrialSetup(
         spec=WIDE, wafer=machine, software=software, options=OPTIONS, rewrites=(), timing=timing_of(machine, software)
     )
-    times = pattern_times(LineCosts.of_software(machine, software))
+    times = pattern_times(LineCosts.for_software(machine, software))
     fitted = set()
     for pes in (1, 4, 17, 48, 121, 331, 755):
         for words in (1, 24, 96, 384, 1500):

@@ -45,7 +45,7 @@ def timing_of(machine: WaferSpec, software: SoftwareProfile) -> Timer:
     def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
         return [cost_of(program, number, machine, software).by_step for number in phases]
 
-    line = pattern_times(LineCosts.of_software(machine, software))
+    line = pattern_times(LineCosts.for_software(machine, software))
     return Timer(by_step, TOKENS, line.alone_cycles)
 
 

@@ -84,7 +84,7 @@ def crossed(
 ) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
     """Words to the east and to the west of each PE; what leaves one PE both ways at once counts on both sides."""
     links = np.zeros((2, schedule.length), np.int64)
-    for source, target, arrival in schedule.of_line(line, round_).tolist():
+    for source, target, arrival in schedule.line_messages(line, round_).tolist():
         if arrival != Arrival.COPY:
             links[0, source:target] += words
             links[1, target + 1 : source + 1] += words
@@ -113,7 +113,7 @@ def test_a_multicast_needs_one_colour(length: int, root: int) -> None:
         multicast(length, 1, root, shared_colours=True),
         shared_multicast(length, 1, 0, length, 2, shared_colours=True),
     ):
-        assert plan_line(schedule.of_variant(0)[0]).colours <= schedule.colours == 1
+        assert plan_line(schedule.variant_messages(0)[0]).colours <= schedule.colours == 1
 
 
 @given(

@@ -21,7 +21,7 @@ LONG = 200
 
 
 def plan_of(schedule: LineSchedule) -> Plan:
-    messages, colours, part = schedule.of_variant(0)
+    messages, colours, part = schedule.variant_messages(0)
     return plan_line(messages, colours, part)
 
 

@@ -190,11 +190,11 @@ def _deviations(dataset: Any, field: Field, header: RunHeader) -> Iterator[str]:
     if dataset.shape[1:] != lengths or len(dataset.shape) != len(field.axes):
         yield f"shape {dataset.shape}, needed: ({', '.join(['any', *map(str, lengths)])}) for {field.axes}"
     yield from storage_problems(dataset)
-    for name, expected in (("unit", field.unit), ("axes", ",".join(field.axes)), ("doc", None)):
+    for name, expected_value in (("unit", field.unit), ("axes", ",".join(field.axes)), ("doc", None)):
         try:
             value = attribute_of(dataset, name, str)
         except ValueError as error:
             yield str(error)
             continue
-        if expected is not None and value != expected:
-            yield f"attribute {name!r} is {value!r}, needed: {expected!r}"
+        if expected_value is not None and value != expected_value:
+            yield f"attribute {name!r} is {value!r}, needed: {expected_value!r}"

@@ -47,6 +47,6 @@ def pattern(
         result = compare_to_files(request, on_progress, html=html, png=png)
     opt.print_result(result, json=json)
     if result.faults:
-        further = f" (and {len(result.faults) - 1} more cases with a fault)" if len(result.faults) > 1 else ""
-        message = f"{result.faults[0]}{further}"
+        further_faults = f" (and {len(result.faults) - 1} more cases with a fault)" if len(result.faults) > 1 else ""
+        message = f"{result.faults[0]}{further_faults}"
         raise BadInput(message)

@@ -11,7 +11,7 @@ from wse.studies.options.option import Option
 
 
 def validate(
-    more: Annotated[
+    more_files: Annotated[
         list[str] | None,
         Option(positional=True, repeats=True, metavar="FILE.csv", doc="More files, after the one of --data."),
     ] = None,
@@ -74,7 +74,7 @@ def validate(
     from wse.studies.validate.study import check_listed, print_validation
     from wse.studies.validate.study import validate as study
 
-    files = [Path(file) for file in (*(data or ()), *(more or ()))]
+    files = [Path(file) for file in (*(data or ()), *(more_files or ()))]
     listed_rows = check_listed(rows)
     if against is not None:
         has_measurement_options = bool(files or page or csv or leave_out) or capacity != "report"

@@ -17,19 +17,19 @@ from wse.program.steps import StepKind
 from wse.program.transfers.transfer_types import TRANSFERS
 
 
-def check(state: State, after: str) -> None:
+def check(state: State, pass_name: str) -> None:
     """Check the state after a pass.
 
     Args:
         state: State of the compilation.
-        after: Name of the pass that ran last.
+        pass_name: Name of the pass that ran last.
 
     Raises:
         WseBug: The state violates a rule of the pass.
     """
-    problem = _CHECKS[after](state) if after in _CHECKS else None
+    problem = _CHECKS[pass_name](state) if pass_name in _CHECKS else None
     if problem:
-        message = f"after {after}: {problem}"
+        message = f"after {pass_name}: {problem}"
         raise WseBug(message)
 
 

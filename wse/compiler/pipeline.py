@@ -67,7 +67,7 @@ def compile_until(last: str, state: State, pipeline: tuple[Pass, ...] = PIPELINE
     for step in pipeline[first : names.index(last) + 1]:
         state = replace(step(state), last_pass=step.__name__)
         if checked:
-            check(state, after=step.__name__)
+            check(state, pass_name=step.__name__)
     return state
 
 

@@ -24,13 +24,13 @@ def strategies() -> Mapping[str, Strategy]:
     return with_plugins(STRATEGIES, bundled_strategies(), _plugin_names)
 
 
-def strategy(name: str, *, where: str = "") -> Strategy:
+def strategy(name: str, *, place: str = "") -> Strategy:
     """Return the strategy with a given name.
 
     Args:
         name: Name of a bundled strategy or of one in a user's package, in any case; or
             ``FILE.py:NAME``.
-        where: Where the name was given, for the error message.
+        place: Where the name was given, for the error message.
 
     Raises:
         UnknownName: There is no such strategy.
@@ -43,20 +43,20 @@ def strategy(name: str, *, where: str = "") -> Strategy:
         return bundled[name]
     known_strategy_name = known_name(name, strategies())
     if known_strategy_name is None:
-        refuse_file_alone(name, where)
-        raise UnknownName("mapping", name, strategies(), where=where)
+        refuse_file_alone(name, place)
+        raise UnknownName("mapping", name, strategies(), place=place)
     return strategies()[known_strategy_name]
 
 
 def _file_strategy(strategy_name: str) -> Strategy:
     """Return the strategy of a user's file, the same object as long as the file does not change."""
     definition = object_of_file(strategy_name)
-    if _own.get(strategy_name, (None, None))[0] is not definition:
-        _own[strategy_name] = definition, own_strategy(strategy_name, definition, _names)
-    return _own[strategy_name][1]
+    if _strategies_of_files.get(strategy_name, (None, None))[0] is not definition:
+        _strategies_of_files[strategy_name] = definition, own_strategy(strategy_name, definition, _names)
+    return _strategies_of_files[strategy_name][1]
 
 
-_own: Final[dict[str, tuple[Any, Strategy]]] = {}
+_strategies_of_files: Final[dict[str, tuple[Any, Strategy]]] = {}
 """For each ``FILE.py:NAME``, the object in the user's file and the strategy created from it."""
 
 
@@ -88,8 +88,8 @@ def _plugin_names(candidate: Any) -> tuple[str]:
     try:
         return _names(candidate)
     except AttributeError as error:
-        expected = f"wse_mappings.strategies.strategy.Strategy: it has no attribute {error.name!r}"
-        raise wrong_type(candidate, expected) from error
+        expected_type = f"wse_mappings.strategies.strategy.Strategy: it has no attribute {error.name!r}"
+        raise wrong_type(candidate, expected_type) from error
 
 
 def _names(candidate: Any) -> tuple[str]:

@@ -40,7 +40,7 @@ def _read_name(path: Path, key: str, raw_value: Any) -> str:
 def _read_generation(path: Path, key: str, raw_value: Any) -> str:
     """Check the generation in a file and return it."""
     if not isinstance(raw_value, str) or raw_value not in GENERATIONS:
-        raise UnknownName(key, str(raw_value), GENERATIONS, where=str(path))
+        raise UnknownName(key, str(raw_value), GENERATIONS, place=str(path))
     return raw_value
 
 
@@ -215,7 +215,7 @@ def _with_values(kind: PresetKind, source_name: str, numbers: Numbers, values: V
     fields = numeric_fields(kind.spec)
     for key, _ in values:
         if key not in fields:
-            raise UnknownName("key", key, fields, where=f"{kind.word} {source_name}")
+            raise UnknownName("key", key, fields, place=f"{kind.word} {source_name}")
     replacements = {
         key: read_number(f"{kind.word} {source_name}", key, value, fields[key], "") for key, value in values
     }

@@ -48,7 +48,7 @@ def entries_by(owners: Collection[str], word: str, place: str, key: str, raw_val
         return {key: raw_value}
     for owner in raw_value:
         if owner not in owners:
-            raise UnknownName(word, owner, owners, where=f"{place}: {key}")
+            raise UnknownName(word, owner, owners, place=f"{place}: {key}")
     return {f"{key}.{owner}": value for owner, value in raw_value.items()}
 
 

@@ -110,7 +110,7 @@ class PresetKind:
                 self.word,
                 name_or_path,
                 self.names(),
-                meant=self.aliases.get(name_or_path.casefold().replace("-", ""), ""),
+                suggested_name=self.aliases.get(name_or_path.casefold().replace("-", ""), ""),
             )
         texts, numbers = _read_preset(self, name)
         return PresetContent(dict(texts), dict(numbers))
@@ -169,7 +169,7 @@ def _read_file(kind: PresetKind, path: Path, default_source: str) -> PresetConte
     base = table.pop("base", None)  # 1
     if base is not None:
         if not isinstance(base, str) or (base not in kind.bundled_names() and base not in kind.names()):
-            raise UnknownName("base " + kind.word, str(base), kind.names(), where=str(path))
+            raise UnknownName("base " + kind.word, str(base), kind.names(), place=str(path))
         texts, numbers = kind.read(base)
     texts["name"] = path.stem  # 2
     for key, read in kind.texts.items():
@@ -177,7 +177,7 @@ def _read_file(kind: PresetKind, path: Path, default_source: str) -> PresetConte
             texts[key] = read(path, key, table.pop(key))
     for key, raw_value in table.items():
         if key not in fields:
-            raise UnknownName("key", key, [*fields, *kind.texts, "base"], where=str(path))
+            raise UnknownName("key", key, [*fields, *kind.texts, "base"], place=str(path))
         entries = entries_by(kind.generations, "generation", str(path), key, raw_value)
         if key in entries:
             numbers = {name: number for name, number in numbers.items() if not name.startswith(f"{key}.")}

@@ -55,24 +55,24 @@ class Result:
         return {name.removesuffix("_"): plain(value) for name, value in values if value is not None or name in nulls}
 
     @classmethod
-    def from_record(cls, values: Mapping[str, Any], **more: Any) -> Self:
+    def from_record(cls, values: Mapping[str, Any], **changes: Any) -> Self:
         """Return a result with values from a mapping.
 
         Args:
             values: Values by JSON key. Keys that the result does not have are ignored.
-            **more: Values of further fields, which take precedence.
+            **changes: Values of further fields, which take precedence.
         """
         keys = {field.name: field.name.removesuffix("_") for field in fields(cls)}
-        return cls(**{**{name: values[key] for name, key in keys.items() if key in values}, **more})
+        return cls(**{**{name: values[key] for name, key in keys.items() if key in values}, **changes})
 
-    def convert(self, kind: type[R], **more: Any) -> R:
+    def convert(self, kind: type[R], **changes: Any) -> R:
         """Return the result as an instance of a class that has the same fields and further ones.
 
         Args:
             kind: The other class.
-            **more: Values of the further fields.
+            **changes: Values of the further fields.
         """
-        return kind(**{field.name: getattr(self, field.name) for field in fields(self)}, **more)
+        return kind(**{field.name: getattr(self, field.name) for field in fields(self)}, **changes)
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Return the tables that show the result to people, as its command prints them.

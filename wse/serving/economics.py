@@ -80,37 +80,41 @@ Stated = str | Path | Mapping[str, Any]
 """Numbers that replace bundled ones: a TOML file, or a mapping with the content of such a file."""
 
 
-def load_economics(wafer: WaferSpec, stated: Stated | None = None, usd_per_hour: float | None = None) -> Economics:
+def load_economics(
+    wafer: WaferSpec, stated_values: Stated | None = None, usd_per_hour: float | None = None
+) -> Economics:
     """Return the power, price and energies of a wafer.
 
     Args:
         wafer: The wafer.
-        stated: Numbers that replace bundled ones.
+        stated_values: Numbers that replace bundled ones.
         usd_per_hour: Price that replaces the bundled and the stated one, without a range.
 
     Raises:
-        UnknownName: A key or machine in ``stated`` is unknown; the message suggests a similar one.
+        UnknownName: A key or machine in ``stated_values`` is unknown; the message suggests a
+            similar one.
         BadWafer: The file cannot be read, or a number has a wrong unit or is out of bounds.
     """
-    return _economics("wafer", (wafer.name, wafer.generation), stated, usd_per_hour)
+    return _economics("wafer", (wafer.name, wafer.generation), stated_values, usd_per_hour)
 
 
 def load_gpu_economics(
-    gpu: GpuSpec, stated: Stated | None = None, usd_per_hour: float | None = None
+    gpu: GpuSpec, stated_values: Stated | None = None, usd_per_hour: float | None = None
 ) -> Economics | None:
     """Return the power and price of a GPU; None if one of the two is unknown.
 
     Args:
         gpu: The GPU.
-        stated: Numbers that replace bundled ones.
+        stated_values: Numbers that replace bundled ones.
         usd_per_hour: Price that replaces the bundled and the stated one, without a range.
 
     Raises:
-        UnknownName: A key or machine in ``stated`` is unknown; the message suggests a similar one.
+        UnknownName: A key or machine in ``stated_values`` is unknown; the message suggests a
+            similar one.
         BadWafer: The file cannot be read, a number has a wrong unit or is out of bounds, or a price
             is given for a GPU whose power is unknown.
     """
-    economics = _economics("gpu", (gpu.name,), stated, usd_per_hour)
+    economics = _economics("gpu", (gpu.name,), stated_values, usd_per_hour)
     missing_keys = [key for key in _KEYS["gpu"] if key not in economics.sources]
     if missing_keys and usd_per_hour is not None:
         message = f"{gpu.name}: its price is given, but {missing_keys[0]} is not; give it in a file of --economics"
@@ -118,20 +122,22 @@ def load_gpu_economics(
     return None if missing_keys else economics
 
 
-def _economics(kind: MachineKind, names: Sequence[str], stated: Stated | None, usd_per_hour: float | None) -> Economics:
+def _economics(
+    kind: MachineKind, names: Sequence[str], stated_values: Stated | None, usd_per_hour: float | None
+) -> Economics:
     """Return the known numbers of a machine.
 
-    Numbers in ``stated`` replace bundled ones, and ``usd_per_hour`` replaces both.
+    Numbers in ``stated_values`` replace bundled ones, and ``usd_per_hour`` replaces both.
 
     Args:
         kind: Whether the machine is a wafer or a GPU.
         names: Names of the machine in files, the first one with precedence.
-        stated: Numbers that replace bundled ones.
+        stated_values: Numbers that replace bundled ones.
         usd_per_hour: Price that replaces all others.
     """
     sources = _read(_BUNDLED, kind, {*bundled_wafers(), *GENERATIONS, *bundled_gpus()}, names)
-    if stated is not None:
-        sources |= _read(stated, kind, {*_machines(kind), *names}, names)
+    if stated_values is not None:
+        sources |= _read(stated_values, kind, {*_machines(kind), *names}, names)
     if usd_per_hour is not None:
         key = f"{kind}_usd_per_hour"
         sources[key] = SourcedNumber(value=usd_per_hour, unit=unit_of(key), grade="U", source="given")
@@ -156,20 +162,20 @@ def check_stated(place: str, table: Mapping[str, Any]) -> None:
 
 
 def _read(
-    stated: Stated, kind: MachineKind, machines: Collection[str], names: Sequence[str]
+    stated_values: Stated, kind: MachineKind, machines: Collection[str], names: Sequence[str]
 ) -> dict[str, SourcedNumber]:
     """Return the numbers for one machine in a file or table.
 
     Args:
-        stated: The file or table.
+        stated_values: The file or table.
         kind: Whether the machine is a wafer or a GPU.
         machines: Names for which a number may be stated.
         names: Names of the machine, the first one with precedence.
     """
-    is_table = isinstance(stated, Mapping)
-    place = "economics" if is_table else str(stated)
-    default_source = "" if stated == _BUNDLED else "given" if is_table else f"set in {stated}"
-    table = stated if isinstance(stated, Mapping) else read_toml(Path(stated), BadWafer)
+    is_table = isinstance(stated_values, Mapping)
+    place = "economics" if is_table else str(stated_values)
+    default_source = "" if stated_values == _BUNDLED else "given" if is_table else f"set in {stated_values}"
+    table = stated_values if isinstance(stated_values, Mapping) else read_toml(Path(stated_values), BadWafer)
     numbers = {}
     for key, value in table.items():
         if key not in _KEYS[kind] and key in _ALL_KEYS:
@@ -193,7 +199,7 @@ def _entries(place: str, key: str, value: Any, machines: Collection[str]) -> dic
         UnknownName: The key or a machine is unknown.
     """
     if key not in _ALL_KEYS:
-        raise UnknownName("key", key, _ALL_KEYS, where=place)
+        raise UnknownName("key", key, _ALL_KEYS, place=place)
     if isinstance(value, dict) and "value" in value:
         return {key: value}
     return entries_by(machines, "GPU" if key in _KEYS["gpu"] else "wafer", place, key, value)

@@ -87,6 +87,6 @@ def _read(path: Path, default_source: str) -> dict[str, SourcedNumber]:
     fields, numbers = numeric_fields(Network), {}
     for key, raw_value in read_toml(path, BadWafer).items():
         if key not in fields:
-            raise UnknownName("key", key, fields, where=str(path))
+            raise UnknownName("key", key, fields, place=str(path))
         numbers[key] = read_number(path, key, raw_value, fields[key], default_source)
     return numbers

@@ -110,7 +110,7 @@ def _own_price(prices: Mapping[str, float], names: Collection[str]) -> float | N
     """
     for name in prices:
         if name not in names and name not in _known_machines():
-            raise UnknownName("wafer or GPU", name, {*_known_machines(), *names}, where="--price")
+            raise UnknownName("wafer or GPU", name, {*_known_machines(), *names}, place="--price")
     own_prices = {name: usd for name, usd in prices.items() if name in names}
     if len(own_prices) > 1:
         message = f"--price: {' and '.join(own_prices)} are the same wafer; keep one"

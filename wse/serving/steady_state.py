@@ -56,11 +56,11 @@ class RoundCosts(Protocol):
     Numbers of requests are real numbers, as they are averages.
     """
 
-    def wait_s(self, others: float) -> float:
+    def wait_s(self, other_requests: float) -> float:
         """Return the seconds before the first token in which a request keeps no server busy.
 
         Args:
-            others: Number of other requests in rounds.
+            other_requests: Number of other requests in rounds.
         """
 
     def is_busy(self, decoding: float) -> bool:
@@ -157,21 +157,24 @@ class ClosedLoop:
             saturated=rate == self._rate_when_saturated or self.costs.is_busy(in_rounds),
         )
 
-    def _round_times(self, in_rounds: float, others: float) -> tuple[float, float]:
+    def _round_times(self, in_rounds: float, other_requests: float) -> tuple[float, float]:
         """Return the seconds to read a prompt and the seconds to decode an answer.
 
         See the module for the formulas.
 
         Args:
             in_rounds: Requests that are read or decoded, at most `_requests_when_saturated`.
-            others: Prompts of other requests that each request meets while its answer is decoded.
+            other_requests: Prompts of other requests that each request meets while its answer is
+                decoded.
         """
         further_tokens = self.new_tokens - 1
         decoding = max(0.0, in_rounds - 1)
         decode_s, rounds = self.costs.decode_round_s(decoding + 1), self.costs.prompt_rounds(decoding).rounds
         prompts_per_round = max(1.0, in_rounds * rounds / (rounds + further_tokens))
         prompt = self.costs.prompt_rounds(decoding, prompts_per_round)
-        answer_s = further_tokens * decode_s + min(others * rounds, further_tokens) * (prompt.round_s - decode_s)
+        answer_s = further_tokens * decode_s + min(other_requests * rounds, further_tokens) * (
+            prompt.round_s - decode_s
+        )
         return rounds * prompt.round_s, answer_s
 
     @cached_property

@@ -145,10 +145,11 @@ def head_groups(
     sharing, segments = min(
         candidates,
         key=lambda candidate: (
-            candidate[0] * _places(head_size, rotary_size, min(count for _, count in candidate[1]), mixed=mixed_pairs)
+            candidate[0]
+            * _places(head_size, rotary_size, min(count for _, count in candidate[1]), allows_mixed_pairs=mixed_pairs)
         ),
     )
-    features, rotated = _paired_features(head_size, rotary_size, segments, mixed=mixed_pairs)
+    features, rotated = _paired_features(head_size, rotary_size, segments, allows_mixed_pairs=mixed_pairs)
     return _assign_groups(kv_head_count, sharing, segments, features, rotated)
 
 
@@ -172,7 +173,7 @@ def head_places(
 
     def places(sharing: int) -> int:
         """Return the features of a head on a column if ``sharing`` heads share a group."""
-        return _places(head_size, rotary_size, cols // (kv_head_count // sharing), mixed=mixed_pairs)
+        return _places(head_size, rotary_size, cols // (kv_head_count // sharing), allows_mixed_pairs=mixed_pairs)
 
     sharing = min(_sharings(kv_head_count), key=lambda n: n * places(n))
     return sharing, places(sharing)
@@ -216,7 +217,7 @@ def _sharings(kv_head_count: int) -> list[int]:
     return [n for n in range(1, kv_head_count + 1) if kv_head_count % n == 0]
 
 
-def _places(head_size: int, rotary_size: int, cols: int, *, mixed: bool) -> int:
+def _places(head_size: int, rotary_size: int, cols: int, *, allows_mixed_pairs: bool) -> int:
     """Return the number of features of a head on the fullest column of a group.
 
     They are whole rotary pairs, and features without a pair.
@@ -224,12 +225,12 @@ def _places(head_size: int, rotary_size: int, cols: int, *, mixed: bool) -> int:
     Args:
         head_size, rotary_size: Features of a head; those that rotate.
         cols: Columns of the group.
-        mixed: Whether features that do not rotate may use places of pairs.
+        allows_mixed_pairs: Whether features that do not rotate may use places of pairs.
     """
     pairs_of_all = 2 * ceil_div(head_size // 2, cols)
     return (
         pairs_of_all
-        if _mixes(head_size, rotary_size, cols, mixed=mixed)
+        if _mixes(head_size, rotary_size, cols, allows_mixed_pairs=allows_mixed_pairs)
         else _places_apart(head_size, rotary_size, cols)
     )
 
@@ -244,18 +245,18 @@ def _places_apart(head_size: int, rotary_size: int, cols: int) -> int:
     return 2 * ceil_div(rotary_size // 2, cols) + ceil_div(head_size - rotary_size, cols)
 
 
-def _mixes(head_size: int, rotary_size: int, cols: int, *, mixed: bool) -> bool:
+def _mixes(head_size: int, rotary_size: int, cols: int, *, allows_mixed_pairs: bool) -> bool:
     """Return whether features that do not rotate use places of rotary pairs.
 
-    They do if that is allowed (``mixed``) and a column then needs fewer places.
+    They do if that is allowed (``allows_mixed_pairs``) and a column then needs fewer places.
 
     Args:
         head_size, rotary_size: Features of a head; those that rotate.
         cols: Columns of the group.
-        mixed: Whether it is allowed.
+        allows_mixed_pairs: Whether it is allowed.
     """
     saves_places = 2 * ceil_div(head_size // 2, cols) < _places_apart(head_size, rotary_size, cols)
-    return mixed and rotary_size > 0 and head_size % 2 == 0 and saves_places
+    return allows_mixed_pairs and rotary_size > 0 and head_size % 2 == 0 and saves_places
 
 
 def _assign_groups(
@@ -318,7 +319,7 @@ def _even_features(head_size: int, rotary_size: int, segments: list[tuple[int, i
 
 
 def _paired_features(
-    head_size: int, rotary_size: int, segments: list[tuple[int, int]], *, mixed: bool
+    head_size: int, rotary_size: int, segments: list[tuple[int, int]], *, allows_mixed_pairs: bool
 ) -> tuple[I32, int]:
     """Return the features of every column as whole rotary pairs and features without a pair.
 
@@ -328,13 +329,13 @@ def _paired_features(
     Args:
         head_size, rotary_size: Features of a head; those that rotate.
         segments: (first column, number of columns) of each group.
-        mixed: Whether features that do not rotate may use places of pairs.
+        allows_mixed_pairs: Whether features that do not rotate may use places of pairs.
 
     Returns:
         int32 ``[cols, F]``, and the number of features that rotate.
     """
     half = rotary_size // 2
-    if _mixes(head_size, rotary_size, min(count for _, count in segments), mixed=mixed):
+    if _mixes(head_size, rotary_size, min(count for _, count in segments), allows_mixed_pairs=allows_mixed_pairs):
         indices = _balanced_indices(head_size // 2, segments)
         first = np.where(indices < half, indices, 2 * indices)
         second = np.where(indices < half, first + half, first + 1)

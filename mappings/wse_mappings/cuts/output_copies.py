@@ -10,23 +10,23 @@ import numpy as np
 from wse_mappings.cuts.split import I32, blocks_in_the_middle, ceil_div
 
 
-def most_copies(extent: int, parts: int, most: int) -> int:
+def most_copies(extent: int, parts: int, max_count: int) -> int:
     """Return the maximum number of equal segments of a line that can each have all outputs.
 
     All parts that have outputs have the same number of them. The result is 1 if even a single
-    segment would need more than ``most`` outputs per part.
+    segment would need more than ``max_count`` outputs per part.
 
     Args:
         extent: Number of outputs.
         parts: Number of parts (PEs) of the line.
-        most: Maximum number of outputs of a part.
+        max_count: Maximum number of outputs of a part.
 
     >>> most_copies(128, 755, 1), most_copies(256, 1170, 1), most_copies(256, 1170, 2)
     (5, 3, 9)
     >>> most_copies(160, 256, 1)
     1
     """
-    for copies in range(parts * most // max(1, extent), 1, -1):
+    for copies in range(parts * max_count // max(1, extent), 1, -1):
         if not parts % copies and not extent % ceil_div(extent, parts // copies):
             return copies
     return 1

@@ -45,11 +45,11 @@ def _gaps(mesh_cols: int, occupied: Sequence[Rect]) -> Iterator[tuple[int, int]]
         yield begin, mesh_cols
 
 
-def _contains(outer: Rect, inner: Rect) -> bool:
+def _contains(outer_rect: Rect, inner_rect: Rect) -> bool:
     """Return whether a rectangle contains another one."""
     return (
-        outer.row <= inner.row
-        and outer.col <= inner.col
-        and outer.row + outer.rows >= inner.row + inner.rows
-        and outer.col + outer.cols >= inner.col + inner.cols
+        outer_rect.row <= inner_rect.row
+        and outer_rect.col <= inner_rect.col
+        and outer_rect.row + outer_rect.rows >= inner_rect.row + inner_rect.rows
+        and outer_rect.col + outer_rect.cols >= inner_rect.col + inner_rect.cols
     )

@@ -132,7 +132,7 @@ def terms(length: int, words: int, level_cycles: int) -> Terms:
     return line_terms(length, contention=0, energy=words * int(least_energy(length)[length, depth]), depth=depth)
 
 
-def _of_depth(depth: int) -> Reduce:
+def _reduce_of_depth(depth: int) -> Reduce:
     """Return the auto-gen reduce whose trees have a given depth (relays on the longest path)."""
     return partial(auto_gen, depth=depth)
 
@@ -148,5 +148,5 @@ def _sample(sizes: Sizes) -> Case:
 PATTERN = Pattern(
     name="auto_gen",
     samples={"auto_gen": _sample},
-    reduce=LineReduce(label="auto-gen of depth {}", make=_of_depth, authors_number=best_depth, terms=terms),
+    reduce=LineReduce(label="auto-gen of depth {}", make=_reduce_of_depth, authors_number=best_depth, terms=terms),
 )

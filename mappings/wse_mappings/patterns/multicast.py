@@ -50,7 +50,9 @@ def diagonal_multicast(length: int) -> LineSchedule:
     """
     groups = [_segment_multicast(root, 0, length) for root in range(length)]
     variants = np.arange(length, dtype=np.int32)[None, :]
-    return varied_schedule("diagonal_multicast", length, groups, variants, colours=COLOURS, slowest=(0, length - 1))
+    return varied_schedule(
+        "diagonal_multicast", length, groups, variants, colours=COLOURS, slowest_variants=(0, length - 1)
+    )
 
 
 def shared_multicast(
@@ -80,7 +82,7 @@ def shared_multicast(
     slowest_variants = (int(np.argmax(farthest)),)
     colours = 1 if shared_colours else COLOURS
     return varied_schedule(
-        "shared_multicast", length, variants, variant_of_line, colours=colours, slowest=slowest_variants
+        "shared_multicast", length, variants, variant_of_line, colours=colours, slowest_variants=slowest_variants
     )
 
 
@@ -98,7 +100,7 @@ def diagonal_stream(length: int) -> LineSchedule:
         messages,
         variants,
         colours=COLOURS,
-        slowest=tuple(variants[ends, farthest].tolist()),
+        slowest_variants=tuple(variants[ends, farthest].tolist()),
         changes_with_round=True,
     )
 

@@ -35,7 +35,7 @@ def ring_reduce(length: int, *, store_and_forward: bool = False) -> LineSchedule
     target = np.where(rises, source + 1, source - 1)
     messages = np.stack([source, target, np.full_like(source, Arrival.ADD)], axis=2)
     ends = sorted({0, min(1, length - 1), length // 2, max(length - 2, 0), length - 1})
-    schedule = even_schedule("ring_reduce", length, messages, _roots(length), colours=4, slowest=tuple(ends))
+    schedule = even_schedule("ring_reduce", length, messages, _roots(length), colours=4, slowest_variants=tuple(ends))
     return replace(schedule, overlaps=True, store_and_forward=store_and_forward)
 
 

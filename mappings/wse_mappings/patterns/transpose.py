@@ -52,7 +52,13 @@ def transpose(side: int) -> LineSchedule:
     lines = np.arange(2 * side, dtype=np.int32)[None, :]
     slowest_lines = _slowest_lines([distances for _, distances in arms], side)
     return varied_schedule(
-        "transpose", 2 * side - 1, groups, lines, COLOURS, slowest=slowest_lines, message_colours=message_colours
+        "transpose",
+        2 * side - 1,
+        groups,
+        lines,
+        COLOURS,
+        slowest_variants=slowest_lines,
+        message_colours=message_colours,
     )
 
 

@@ -26,9 +26,9 @@ def _sample(sizes: Sizes) -> Case:
     """Return a test case with an X-Y reduce on a rectangle of random size."""
     rows, cols, words = sizes.side, sizes.cols, sizes.words
     name, reduce = sample_reduce(sizes)
-    along_rows, down = x_y(rows, cols, Arrival.ADD, reduce)
+    along_rows, column_pattern = x_y(rows, cols, Arrival.ADD, reduce)
     first = PlacedPattern(schedule=along_rows, lines=rows_of(rows, cols), words=words)
-    down_columns = PlacedPattern(schedule=down, lines=columns_of(rows, cols)[:1], words=words)
+    down_columns = PlacedPattern(schedule=column_pattern, lines=columns_of(rows, cols)[:1], words=words)
     return Case(pattern="x_y", rows=rows, cols=cols, words=words, detail=name, groups=((first,), (down_columns,)))
 
 

@@ -21,10 +21,10 @@ class Auto(Strategy):
     expert_placements = (GROUPED,)
     block_parts = (2, 4, 8)
 
-    def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
+    def layouts(self, demand: Demand, other_strategies: Sequence[Strategy]) -> Iterable[Layout]:
         """Return the layouts of all other strategies, without duplicates."""
         layouts: dict[Layout, Layout] = {}
-        for strategy in others:
+        for strategy in other_strategies:
             spans_all = strategy.spans_wafers or strategy.experts_apart
             for layout in strategy.layouts(demand, ()) if strategy.differs(demand) else ():
                 layouts.setdefault(layout if spans_all else layout._replace(mapping=self.name), layout)

@@ -22,7 +22,7 @@ class Bands(Strategy):
     source = "this project's; regions within a wafer: He et al., WaferLLM, OSDI 2025"
     regions = "several"
 
-    def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
+    def layouts(self, demand: Demand, other_strategies: Sequence[Strategy]) -> Iterable[Layout]:
         """Yield layouts for every number of bands and of regions per band.
 
         The mesh is used as it is, and also transposed unless it is square.

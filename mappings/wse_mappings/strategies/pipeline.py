@@ -23,7 +23,7 @@ class Pipeline(Strategy):
     )
     regions = "several"
 
-    def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
+    def layouts(self, demand: Demand, other_strategies: Sequence[Strategy]) -> Iterable[Layout]:
         """Return layouts with at least two regions, in bands that use the most PEs.
 
         There is at most one region per layer. For listed regions there is exactly one layout.

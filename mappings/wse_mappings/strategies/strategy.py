@@ -145,7 +145,7 @@ class Layout(NamedTuple):
     block_parts: int = 0
 
     @property
-    def of_bands(self) -> Layout:
+    def without_sizes(self) -> Layout:
         """The layout without the sizes of its regions."""
         return Layout(self.mapping, self.bands, self.per_band, block_parts=self.block_parts)
 
@@ -240,14 +240,14 @@ class Strategy(Protocol):
             return False
         return demand.wafers > 1 or not (self.spans_wafers or self.experts_apart)
 
-    def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
+    def layouts(self, demand: Demand, other_strategies: Sequence[Strategy]) -> Iterable[Layout]:
         """Return the possible layouts for a demand, those with the fewest regions first.
 
         By default this is one region of the whole mesh.
 
         Args:
             demand: What must be placed.
-            others: All other strategies if the strategy ``tries_others``, else none.
+            other_strategies: All other strategies if the strategy ``tries_others``, else none.
         """
         return [Layout(self.name, 1, 1)]
 

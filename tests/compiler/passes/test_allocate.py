@@ -25,7 +25,7 @@ from wse.program.steps import StepKind
 
 def allocated(state: State) -> State:
     result = allocate(before("allocate", state))
-    check(result, after="allocate")
+    check(result, pass_name="allocate")
     return result
 
 

@@ -23,7 +23,7 @@ from wse.program.transfers.transfer_types import TRANSFERS
 
 def lowered(state: State) -> State:
     result = lower_ops(before("lower_ops", state))
-    check(result, after="lower_ops")
+    check(result, pass_name="lower_ops")
     return result
 
 

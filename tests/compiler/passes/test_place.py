@@ -20,7 +20,7 @@ pytestmark = pytest.mark.smoke
 
 def placed(state: State) -> State:
     result = place(before("place", state))
-    check(result, after="place")
+    check(result, pass_name="place")
     return result
 
 

@@ -502,7 +502,7 @@ def test_a_search_keeps_what_saves_cycles() -> None:
     def cycles(program: Program) -> float:
         return Fabric(program, machine, SOFTWARE).decode_cost(9).cycles
 
-    line = pattern_times(LineCosts.of_software(machine, SOFTWARE))
+    line = pattern_times(LineCosts.for_software(machine, SOFTWARE))
     timing = Timer(by_step, 1, line.alone_cycles)
     chosen = search(spec, machine, SOFTWARE, OPTIONS, cycles, timing)
     kept = {one.name: one for one in chosen.rewrites}

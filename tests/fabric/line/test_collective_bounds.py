@@ -13,7 +13,7 @@ from wse_mappings.patterns.gather import gather
 from wse_mappings.patterns.multicast import multicast
 
 WAFER = load_wafer("wse2")
-TIMES = PatternTimes(LineCosts.of_software(WAFER, load_software("tuned", WAFER.generation)))
+TIMES = PatternTimes(LineCosts.for_software(WAFER, load_software("tuned", WAFER.generation)))
 
 
 @pytest.mark.parametrize("length", [2, 9, 40])

@@ -39,14 +39,14 @@ def test_chain_reduce_takes_words_plus_six_a_stage_and_a_constant(length: int, w
 def test_flooding_broadcast_takes_words_plus_distance_plus_the_ramps(length: int, words: int) -> None:
     """T = B + P + 2 T_R, from the first operation to the last word in memory."""
     pattern = multicast(length, 1, 0)
-    assert line_cycles(pattern.of_line(0), words, WSE2).total == words + length + 2 * 2
+    assert line_cycles(pattern.line_messages(0), words, WSE2).total == words + length + 2 * 2
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 16, 48])
 def test_a_ring_step_is_two_hops_whatever_the_length(length: int) -> None:
     pattern = ring_shift(length, 1)
     expected = 0 if length == 1 else min(length - 1, 2) + 99 + 3 + 3
-    assert line_cycles(pattern.of_line(0), 100, WSE2).total == expected
+    assert line_cycles(pattern.line_messages(0), 100, WSE2).total == expected
 
 
 @pytest.mark.parametrize("make", [ring_reduce, diagonal_multicast, diagonal_stream])

@@ -19,7 +19,7 @@ def replay(length: int, line: int, words: int, add: float) -> list[float]:
     free = np.zeros(length)
     ends = []
     for turn in range(length):
-        root = int(schedule.of_line(line, turn)[-1, 1])
+        root = int(schedule.line_messages(line, turn)[-1, 1])
         low = [(pe, pe + 1) for pe in range(root)]
         high = [(pe, pe - 1) for pe in range(length - 1, root, -1)]
         for source, target in low + high:

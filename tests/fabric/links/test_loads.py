@@ -37,7 +37,7 @@ def walked(pattern: LineSchedule, turns: int) -> np.ndarray[tuple[int, int, int]
     found = np.zeros((2, lines, pattern.length), np.int64)
     for turn in range(turns):
         for line in range(lines):
-            for source, target, arrival in pattern.of_line(line, turn):
+            for source, target, arrival in pattern.line_messages(line, turn):
                 if arrival != Arrival.COPY:
                     found[0, line, source:target] += 1
                     found[1, line, target + 1 : source + 1] += 1

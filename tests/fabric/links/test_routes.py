@@ -204,7 +204,7 @@ def test_rounds_that_stream_cost_what_they_do_on_a_longer_line(hops: list[int], 
 def test_transfers_that_are_awaited_begin_with_the_whole_way() -> None:
     pattern = ring_reduce(9, store_and_forward=True)
     near, far = (rounds_of(pattern, 30, 11, COSTS, np.arange(9) * hops).first.total for hops in (1, 4))
-    most = max(len(pattern.of_line(line)) for line in range(9))
+    most = max(len(pattern.line_messages(line)) for line in range(9))
     assert near == rounds_of(pattern, 30, 11, COSTS).first.total
     assert far - near == most * 3 * COSTS.hop  # one after another
 

@@ -72,7 +72,7 @@ def test_dist_gemm_t_is_the_product_with_the_transpose(side: int) -> None:
 @pytest.mark.parametrize("side", SIDES)
 def test_every_pe_keeps_one_row_sum_and_keeping_sends_nothing(side: int) -> None:
     for row in range(side):
-        roots = [int(ring_keep(side).of_line(row, turn)[0, 1]) for turn in range(side)]
+        roots = [int(ring_keep(side).line_messages(row, turn)[0, 1]) for turn in range(side)]
         assert sorted(roots) == list(range(side))
         assert all(hops(ring_keep(side), row, turn) == [] for turn in range(side))
 

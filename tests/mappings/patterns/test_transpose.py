@@ -41,7 +41,7 @@ def test_every_pe_sends_its_tile_once_and_straight_across_its_bend(side: int) ->
     schedule, paths = transpose(side), transpose_paths(side)
     sent = []
     for line, path in enumerate(paths):
-        for source, target, arrival in schedule.of_line(line).tolist():
+        for source, target, arrival in schedule.line_messages(line).tolist():
             sent.append(path[source])
             assert (arrival == Arrival.COPY) == (source == target)
     assert sorted(sent) == list(np.ndindex(side, side))
@@ -59,7 +59,7 @@ def test_tiles_of_one_colour_come_to_every_pe_from_the_bend_outward(side: int) -
     """A PE that has sent or received its own tile passes the others through."""
     schedule = transpose(side)
     for line in range(2 * side):
-        messages, channel, _ = schedule.of_variant(line)
+        messages, channel, _ = schedule.variant_messages(line)
         assert channel is not None
         travelling = channel[messages[:, 2] != Arrival.COPY]
         for colour in (0, 1, 2, 3):

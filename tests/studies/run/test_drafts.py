@@ -180,7 +180,7 @@ def test_ids_take_the_way_between_two_regions() -> None:
     """The closed form of one way: two ramps, the hops, the words, then a row and a column."""
     wafer, software = load_wafer("wse2"), load_software("tuned", "wse2")
     times = DraftTimes(wafer=wafer, software=software, region=Region(rows=1, cols=1), place="same", host_draws=False)
-    launch, line = software.task_dispatch_cycles + software.vector_issue_cycles, LineCosts.of_software(wafer, software)
+    launch, line = software.task_dispatch_cycles + software.vector_issue_cycles, LineCosts.for_software(wafer, software)
     one = times.exchange_cycles(1, Region(rows=1, cols=1), Region(rows=1, cols=1))
     way = 2 * line.ramp + 1 + 3 * line.hop + math.ceil(1 / line.words_per_cycle)
     assert one == pytest.approx(3 * launch + way, abs=2), "each PE is a row and a column of its own"

@@ -85,8 +85,8 @@ class Engine:
         if not program.fits:
             max_used_bytes = max(stage.sram_top_byte for stage in program.stages)
             available_bytes = program.sram_bytes_per_pe
-            used = f"{max_used_bytes:,} of {available_bytes:,} bytes"
-            message = f"a Program that needs {used} on a PE can be timed, not executed"
+            used_text = f"{max_used_bytes:,} of {available_bytes:,} bytes"
+            message = f"a Program that needs {used_text} on a PE can be timed, not executed"
             raise WseBug(message)
         if program.ids_address < 0:
             message = "a Program that has only layers can be timed, not executed"

@@ -60,9 +60,9 @@ def restore(engine: StatefulParts, arrays: Mapping[str, npt.NDArray[Any]]) -> No
     """
     required_arrays = state_of(engine)
     for name, array in required_arrays.items():
-        saved = arrays.get(name)
-        if saved is None or (saved.dtype, saved.shape) != (array.dtype, array.shape):
-            description = "is missing" if saved is None else f"{saved.dtype} {list(saved.shape)}"
+        saved_array = arrays.get(name)
+        if saved_array is None or (saved_array.dtype, saved_array.shape) != (array.dtype, array.shape):
+            description = "is missing" if saved_array is None else f"{saved_array.dtype} {list(saved_array.shape)}"
             message = f"{name}: {description}, needed: {array.dtype} {list(array.shape)}"
             raise ValueError(message)
     for name, views in _memory(engine):

@@ -53,7 +53,7 @@ def message_spans(schedule: LineSchedule, elements: int, element_bytes: int) -> 
 def multicasts_cover(schedule: LineSchedule) -> bool:
     """Return True if each line computes sums and then multicasts them to all PEs that took part."""
     for variant in range(len(schedule.first) - 1):
-        messages, _, part = schedule.of_variant(variant)
+        messages, _, part = schedule.variant_messages(variant)
         multicast = messages[:, 2] == Arrival.MULTICAST
         sums = messages[~multicast]
         is_sum = np.isin(sums[:, 2], (Arrival.ADD, Arrival.MAX)).all()

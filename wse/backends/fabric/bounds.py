@@ -53,7 +53,7 @@ def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
         in_place: True if messages send on what earlier messages brought, so that distances add up.
             False if all messages send the initial values.
     """
-    messages, _, parts = pattern.of_variant(variant)
+    messages, _, parts = pattern.variant_messages(variant)
     wire = messages[messages[:, 2] != Arrival.COPY]
     if not in_place:
         return int(np.abs(wire[:, 1] - wire[:, 0]).max(initial=0))

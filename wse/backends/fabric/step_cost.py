@@ -39,7 +39,7 @@ class StepCosts:
         self.program, self.wafer, self.software = program, wafer, software
         self._traffic = traffic
         self._pe = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
-        self._line = LineCosts.of_software(wafer, software)
+        self._line = LineCosts.for_software(wafer, software)
         self._times = pattern_times(self._line)
         self._rounds = cache(partial(_rounds, self._line))
 

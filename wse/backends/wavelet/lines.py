@@ -191,7 +191,7 @@ class Lines:
         free = colour
         variants = schedule.variants[round_ % len(schedule.variants), lines][: len(numbers)]
         for variant in np.unique(variants).tolist():
-            messages, colours, part = schedule.of_variant(variant)
+            messages, colours, part = schedule.variant_messages(variant)
             plan, lines_of_plan = (
                 plan_line(messages, colours, part, store_and_forward=schedule.store_and_forward),
                 numbers[variants == variant],

@@ -188,15 +188,15 @@ class WaveletMachine:
             raise BadInput(msg)
         self.route_blocks.append(RouteBlock(numbers, colour, position))
 
-    def operate(self, pes: int | I32, thread: int, operation: Operation, after: int | I32 = -1) -> I32:
+    def operate(self, pes: int | I32, thread: int, operation: Operation, previous_operation: int | I32 = -1) -> I32:
         """Append an operation to a thread of one or several PEs.
 
         Args:
             pes: Numbers of PEs.
             thread: Number of the thread on each PE.
             operation: The operation.
-            after: An operation of the same PE, on any thread, that must have ended before; -1 for
-                none. One number, or one for each PE.
+            previous_operation: An operation of the same PE, on any thread, that must have ended
+                before; -1 for none. One number, or one for each PE.
 
         Returns:
             int32 ``[n]``, the numbers of the new operations.
@@ -212,7 +212,7 @@ class WaveletMachine:
                 f"the PE has {self.memory_words} words, and an operation needs at least one"
             )
             raise BadInput(msg)
-        waits = np.broadcast_to(np.asarray(after, np.int32), numbers.shape)
+        waits = np.broadcast_to(np.asarray(previous_operation, np.int32), numbers.shape)
         self.operation_blocks.append(OperationBlock(numbers, thread, operation, waits))
         self.operations += len(numbers)
         return np.arange(self.operations - len(numbers), self.operations, dtype=np.int32)

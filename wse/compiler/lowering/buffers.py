@@ -104,7 +104,7 @@ class Buffers:
         requests, self._requests = self._requests, {}
         return requests
 
-    def of_layer(self, layer_requests: dict[SymBuffer, int], stage: int, layer: int) -> tuple[SymBuffer, ...]:
+    def buffers_of_layer(self, layer_requests: dict[SymBuffer, int], stage: int, layer: int) -> tuple[SymBuffer, ...]:
         """Return the buffers of a layer that correspond to those of an equivalent layer.
 
         Args:

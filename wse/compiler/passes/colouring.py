@@ -179,12 +179,12 @@ def _beside_pool(demand: RouteDemand, routes: Sequence[int], available: int, poo
     return {**first, **pool_colours}
 
 
-def _with_prompts(demand: RouteDemand, available: int, placed: dict[int, int]) -> dict[int, int] | None:
+def _with_prompts(demand: RouteDemand, available: int, placed_routes: dict[int, int]) -> dict[int, int] | None:
     """Add colours for the remaining routes, those of prompts, with the fewest conflicts.
 
     Return None if a route finds no colours.
     """
-    first = dict(placed)
+    first = dict(placed_routes)
     for route in range(len(demand.widths)):
         if route in first:
             continue
@@ -195,7 +195,9 @@ def _with_prompts(demand: RouteDemand, available: int, placed: dict[int, int]) -
     return first
 
 
-def _move_routes(demand: RouteDemand, routes: Sequence[int], available: int, placed: dict[int, int]) -> dict[int, int]:
+def _move_routes(
+    demand: RouteDemand, routes: Sequence[int], available: int, placed_routes: dict[int, int]
+) -> dict[int, int]:
     """Move routes one by one to the colours with the fewest route rewrites per token.
 
     The cost of a route depends on the routes that it shares colours with. Of all places with the
@@ -206,12 +208,12 @@ def _move_routes(demand: RouteDemand, routes: Sequence[int], available: int, pla
         demand: The routes of the stage.
         routes: Indices of the routes to move.
         available: Number of colours.
-        placed: First colour of each route before.
+        placed_routes: First colour of each route before.
 
     Returns:
         The first colour of each route afterwards.
     """
-    first, conflicts = dict(placed), _conflicts(demand, placed)
+    first, conflicts = dict(placed_routes), _conflicts(demand, placed_routes)
     fewest_rewrites, previous_rewrites = _rewrites_of_tokens(demand, routes, conflicts), -1
     while fewest_rewrites not in (0, previous_rewrites):
         previous_rewrites = fewest_rewrites

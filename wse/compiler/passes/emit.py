@@ -125,7 +125,7 @@ def _steps(state: State, phase: SymPhase, route_rewrites: I32) -> Steps:
     most_pairs = [0 if cut.mixture is None else cut.mixture.most_pairs(phase.tokens) for cut in state.cuts]
     over_users = [loop in run.block.over_users for run in steps.runs for loop in range(len(run.block.loops))]
     runs = [
-        blocks[run.block].of_run(run, np.array([_element(state, buffer) for buffer in run.buffers], np.int64))
+        blocks[run.block].arrays_of_run(run, np.array([_element(state, buffer) for buffer in run.buffers], np.int64))
         for run in steps.runs
     ]
     arrays = {name: np.concatenate([run[name] for run in runs]) for name in runs[0]}

@@ -197,7 +197,7 @@ def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
     builder.close()
     if layer_key in lowered_layers:  # 2
         block, requests = lowered_layers[layer_key]
-        builder.add_run(block, builder.stage, first, c.buffers.of_layer(requests, builder.stage, layer))
+        builder.add_run(block, builder.stage, first, c.buffers.buffers_of_layer(requests, builder.stage, layer))
         return
     c.buffers.take_requests()  # 3, without the requests of earlier steps
     for index, op in enumerate(ops, first):

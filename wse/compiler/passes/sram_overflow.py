@@ -27,27 +27,27 @@ class SramOverflow(DoesNotFit):
             ``activations and buffers``.
     """
 
-    def __init__(self, state: State, stage: int, needed: int, buffers: Sequence[Buffer]) -> None:
+    def __init__(self, state: State, stage: int, needed_bytes: int, buffers: Sequence[Buffer]) -> None:
         """Compose the error message.
 
         Args:
             state: State after placement, before addresses are known.
             stage: Index of the stage.
-            needed: Bytes that the stage needs on one PE.
+            needed_bytes: Bytes that the stage needs on one PE.
             buffers: Buffers of a PE of the stage. Buffers that are not always live may share
                 addresses.
         """
         available, rect = state.wafer.sram_bytes_per_pe, state.stages[stage].rect
         bytes_of = {name: sum(b.bytes for b in buffers if b.use == use) for use, name in _USES.items()}
-        bytes_of[_OTHERS] = needed - sum(bytes_of.values())
-        self.needed, self.available = needed, available
+        bytes_of[_OTHERS] = needed_bytes - sum(bytes_of.values())
+        self.needed, self.available = needed_bytes, available
         self.largest_use = max(bytes_of, key=lambda use: bytes_of[use])
         wafers = f" of each of {state.options.wafers} wafers" if state.options.wafers > 1 else ""
         are = "is" if self.largest_use in ("code", "KV cache") else "are"
         message = (
             f"{state.spec.name} does not fit on {rect.rows}x{rect.cols} PEs{wafers}: its {self.largest_use} {are} too "
             f"large; every PE of stage {stage} ({_contents(state.stages[stage])}; first: row {rect.row}, "
-            f"col {rect.col}) needs {needed:,} of {available:,} bytes, {needed - available:,} too many: "
+            f"col {rect.col}) needs {needed_bytes:,} of {available:,} bytes, {needed_bytes - available:,} too many: "
             f"code {bytes_of['code']:,}, weights {bytes_of['weights']:,}, KV cache {bytes_of['KV cache']:,}, "
             f"the rest {bytes_of[_OTHERS]:,}"
         )

@@ -317,7 +317,7 @@ def _rewrite(c: Context, steps: list[SymStep], norm: _Norm, new_steps: _NormStep
     summing = [new_steps.summing if i == norm.own_squares else steps[i] for i in norm.squares]
     # 3. One all-reduce for both.
     start = SymAddress(buffer=buffer)
-    combined = with_operands(products, source=start, target=start, elements=fixed_number(sums + elements))
+    combined_step = with_operands(products, source=start, target=start, elements=fixed_number(sums + elements))
     # 4. Scale the products, the vectors that are read later, and the vectors of other norms.
     parts = ((0, elements),) if count(scale, "M") == 1 else norm.parts
     scale_steps = [new_steps.scale_step(offset, N) for offset, N in parts]
@@ -329,7 +329,14 @@ def _rewrite(c: Context, steps: list[SymStep], norm: _Norm, new_steps: _NormStep
     scale_steps += [steps[i] for i in norm.other_scalings]
     moved_steps = (norm.scaling, *norm.other_scalings)
     steps_between = [steps[i] for i in range(norm.reduce + 1, norm.products) if i not in moved_steps]
-    return [*steps[: norm.squares.start], *summing, *steps_between, combined, *scale_steps, *steps[norm.products + 1 :]]
+    return [
+        *steps[: norm.squares.start],
+        *summing,
+        *steps_between,
+        combined_step,
+        *scale_steps,
+        *steps[norm.products + 1 :],
+    ]
 
 
 def _is_read(steps: Sequence[SymStep], at: SymAddress, elements: int) -> bool:

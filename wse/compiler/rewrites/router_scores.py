@@ -134,10 +134,10 @@ def _score_selected(block_steps: BlockSteps, index: int, live_steps: range) -> N
         return
     move_buffer(steps, live_steps, address(scores, "out").buffer, address(scores, "x").buffer, 0)
     choose = with_operands(steps[index + 1], normalised=fixed_number(0), scale_pico=fixed_number(PICO))
-    chosen = {name: address(choose, name) for name in ("ids", "weights")}
+    choice_addresses = {name: address(choose, name) for name in ("ids", "weights")}
     sizes = {name: number(choose, name) for name in ("M", "A")}
     scale = number(steps[index + 1], "scale_pico")
-    softmax = compute_step(choose, "chosen_softmax", **chosen, **sizes, scale_pico=scale)
+    softmax = compute_step(choose, "chosen_softmax", **choice_addresses, **sizes, scale_pico=scale)
     steps[index : index + 2] = [choose, softmax]
 
 

@@ -41,7 +41,7 @@ def settings_of(rewrites: Sequence[RewriteTrial]) -> Rewrites:
     return tuple((trial.name, trial.setting) for trial in rewrites)
 
 
-def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, forced: bool) -> tuple[RewriteTrial, ...]:
+def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, is_forced: bool) -> tuple[RewriteTrial, ...]:
     """Return the rewrites that save cycles per token on a layout.
 
     The rewrites are timed on the most common layer of each kind. If the ones that save cycles there
@@ -53,7 +53,7 @@ def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, force
             together need too many colours.
         candidates: Rewrites to try.
         trial: Trial with the layout and the product.
-        forced: Whether all candidates are used, and only their settings are chosen.
+        is_forced: Whether all candidates are used, and only their settings are chosen.
     """
     layers = layers_on(setup, trial.layout, trial.prefill, DECODE)
 
@@ -61,13 +61,13 @@ def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, force
         """Return the cycles of a token with some rewrites; None if the layout does not fit."""
         return try_layout(replace(setup, rewrites=rewrites), trial.layout, trial.prefill).token_cycles
 
-    paying = _paying_rewrites(setup, candidates, partial(cycles_of_layers, setup, layers), forced=forced)
-    split_layer_rewrites = [] if forced or not trial.layout.block_parts else _between_stages(candidates)
+    paying = _paying_rewrites(setup, candidates, partial(cycles_of_layers, setup, layers), is_forced=is_forced)
+    split_layer_rewrites = [] if is_forced or not trial.layout.block_parts else _between_stages(candidates)
     paying = _with_paying(paying, split_layer_rewrites, token_cycles)
     setup_with_rewrites = replace(setup, rewrites=settings_of(paying), timing=None)
     if try_layout(setup_with_rewrites, trial.layout, trial.prefill).may_be_compiled(setup.options):
         return paying
-    return _paying_rewrites(setup, candidates, token_cycles, forced=forced)
+    return _paying_rewrites(setup, candidates, token_cycles, is_forced=is_forced)
 
 
 def _between_stages(candidates: Rewrites) -> list[tuple[str, int]]:
@@ -95,7 +95,7 @@ def _with_paying(
 
 
 def try_verify_rewrites(
-    setup: TrialSetup, candidates: Rewrites, trial: Trial, *, forced: bool
+    setup: TrialSetup, candidates: Rewrites, trial: Trial, *, is_forced: bool
 ) -> tuple[RewriteTrial, ...] | None:
     """Return the rewrites that save cycles in a verification pass; None if they do not fit.
 
@@ -103,7 +103,7 @@ def try_verify_rewrites(
     and vice versa.
     """
     layers = layers_on(setup, trial.layout, trial.prefill, VERIFY)
-    paying = _paying_rewrites(setup, candidates, partial(cycles_of_layers, setup, layers), forced=forced)
+    paying = _paying_rewrites(setup, candidates, partial(cycles_of_layers, setup, layers), is_forced=is_forced)
     setup_with_rewrites = replace(setup, verify_rewrites=settings_of(paying), timing=None)
     return (
         paying if try_layout(setup_with_rewrites, trial.layout, trial.prefill).may_be_compiled(setup.options) else None
@@ -150,7 +150,7 @@ def verify_choice(
     )
     trial = Trial(layout=layout, prefill=choice.prefill, needed_bytes=0, fits=False)
     # 1. Rewrites.
-    paying = try_verify_rewrites(setup, rewrites, trial, forced=options.schedule != OPTIMIZED)
+    paying = try_verify_rewrites(setup, rewrites, trial, is_forced=options.schedule != OPTIMIZED)
     decode_rewrites = tuple(rewrite for rewrite in choice.rewrites if rewrite[0] != FITTED_TREES)
     unpacking = tuple(rewrite for rewrite in choice.rewrites if rewrite[0] == WIDE_UNPACKING)
     verify_rewrites = decode_rewrites if paying is None else (*settings_of(paying), *unpacking)
@@ -163,21 +163,21 @@ def verify_choice(
 
 
 def _paying_rewrites(
-    setup: TrialSetup, candidates: Rewrites, time: Callable[[Rewrites], float | None], *, forced: bool
+    setup: TrialSetup, candidates: Rewrites, time: Callable[[Rewrites], float | None], *, is_forced: bool
 ) -> tuple[RewriteTrial, ...]:
     """Return the rewrites that save cycles.
 
     1. For each rewrite with several settings, choose the one with the fewest cycles, with all
        others unchanged.
     2. Add or remove one rewrite at a time if that saves cycles, or if removing it costs none.
-       Repeat until nothing changes. Skip this if all rewrites are ``forced``.
+       Repeat until nothing changes. Skip this if all rewrites are ``is_forced``.
     3. The saving of each rewrite is the difference if it alone is removed.
 
     Args:
         setup: Inputs of all trials, with the rewrites to start from.
         candidates: Rewrites to try.
         time: Function that returns the cycles with some rewrites; None if these are impossible.
-        forced: Whether all rewrites of the setup are used.
+        is_forced: Whether all rewrites of the setup are used.
     """
 
     def cycles(settings: Mapping[str, int]) -> float:
@@ -198,7 +198,7 @@ def _paying_rewrites(
     for name in chosen_rewrites:  # 1
         best = min(({**best, name: setting} for setting in known_rewrites()[name].settings), key=cycles)
     chosen_rewrites, previous_choice = {name: best[name] for name in chosen_rewrites}, None
-    while not forced and chosen_rewrites != previous_choice:  # 2
+    while not is_forced and chosen_rewrites != previous_choice:  # 2
         previous_choice = chosen_rewrites
         for name in names:
             chosen_rewrites = min(chosen_rewrites, _toggle(chosen_rewrites, name, best[name]), key=rank)

@@ -213,10 +213,10 @@ def _paying_rewrites(setup: TrialSetup, rewrites: Rewrites, fastest_trial: Trial
     setup = replace(setup, attention_cols=free_columns(setup, fastest_trial))
     if not rewrites:
         return _PayingRewrites(setup)
-    forced = options.schedule != OPTIMIZED
-    decode_trials = try_rewrites(setup, rewrites, fastest_trial, forced=forced)
+    is_forced = options.schedule != OPTIMIZED
+    decode_trials = try_rewrites(setup, rewrites, fastest_trial, is_forced=is_forced)
     verify_trials = (
-        try_verify_rewrites(setup, rewrites, fastest_trial, forced=forced) if options.verify_tokens else None
+        try_verify_rewrites(setup, rewrites, fastest_trial, is_forced=is_forced) if options.verify_tokens else None
     )
     setup = replace(setup, rewrites=settings_of(decode_trials))
     if verify_trials is not None:

@@ -54,12 +54,12 @@ class Sizes(NamedTuple):
     """Functions that return the sizes of all tiles of a model.
 
     Attributes:
-        of_op: Function of a region and an op.
-        of_tables: Function of a region and the arguments of `region_tables`.
+        sizes_of_op: Function of a region and an op.
+        sizes_of_tables: Function of a region and the arguments of `region_tables`.
     """
 
-    of_op: Callable[[RegionShape, Op], list[TileSize]]
-    of_tables: Callable[[RegionShape, bool, bool], list[TileSize]]
+    sizes_of_op: Callable[[RegionShape, Op], list[TileSize]]
+    sizes_of_tables: Callable[[RegionShape, bool, bool], list[TileSize]]
 
 
 def size_tiles(state: State) -> State:
@@ -69,12 +69,12 @@ def size_tiles(state: State) -> State:
         weights_buffer(
             stage, name_in_layer(tile.name, op.layer) if op.layer > 0 else tile.name, tile.view, tile.elements
         )
-        for op, stage, tile in distinct_tiles(state, lambda op, stage: sizes.of_op(regions[stage], op))
+        for op, stage, tile in distinct_tiles(state, lambda op, stage: sizes.sizes_of_op(regions[stage], op))
     ]
     weights += [
         weights_buffer(stage, *tile)
         for stage, (region, tables) in enumerate(zip(regions, table_needs(state), strict=True))
-        for tile in sizes.of_tables(region, *tables)
+        for tile in sizes.sizes_of_tables(region, *tables)
     ]
     return replace(with_cuts(state), weights=tuple(weights))
 
@@ -99,7 +99,7 @@ def sizes_of(state: State) -> Sizes:
 def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tiling) -> Sizes:
     """Create the functions for the sizes of a model's weight tiles."""
 
-    def of_op(region: RegionShape, op: Op) -> list[TileSize]:
+    def sizes_of_op(region: RegionShape, op: Op) -> list[TileSize]:
         """Return the sizes of the tiles of an op on a region."""
         parts = op.parts if op.parts.cuts_block else BLOCK
         cut = region_cut(spec, weight_types, scope, region, parts)
@@ -107,12 +107,12 @@ def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tilin
             cut = replace(cut, experts=cut.experts.one_group())
         return _tile_sizes(op_tiles(weight_types.cache, spec, tiling, op, cut))
 
-    def of_tables(region: RegionShape, with_layers: bool, rotates: bool) -> list[TileSize]:  # noqa: FBT001
+    def sizes_of_tables(region: RegionShape, with_layers: bool, rotates: bool) -> list[TileSize]:  # noqa: FBT001
         """Return the sizes of the tables of a region."""
         cut = region_cut(spec, weight_types, scope, region)
         return _tile_sizes(region_tables(spec, cut, with_layers=with_layers, rotates=rotates))
 
-    return Sizes(cache(of_op), cache(of_tables))
+    return Sizes(cache(sizes_of_op), cache(sizes_of_tables))
 
 
 def _has_equal_experts(spec: ModelSpec, tiling: Tiling, op: Op) -> bool:

@@ -109,7 +109,7 @@ def _paying_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
 
     def rank(stages: Iterable[int], sizes: frozenset[TreeSize]) -> tuple[float, int]:
         """Return the cycles of some stages and the number of fitted sizes: fewer are better."""
-        by_phase = (costs.of_stage(stage, sizes) for stage in stages)
+        by_phase = (costs.cycles_of_stage(stage, sizes) for stage in stages)
         cycles = sum(runs[phase] * cycles for stage_cycles in by_phase for phase, cycles in stage_cycles.items())
         return cycles, len(sizes)
 

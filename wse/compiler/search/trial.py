@@ -40,7 +40,7 @@ class ChunkTime(NamedTuple):
     cycles: float
     slowest_cycles: float
 
-    def of_all(self, chunks: float) -> float:
+    def cycles_of_chunks(self, chunks: float) -> float:
         """Return the cycles of several chunks that follow each other through the stages."""
         return self.cycles + max(0.0, chunks - 1) * self.slowest_cycles
 

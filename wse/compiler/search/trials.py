@@ -67,7 +67,9 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
         _chunk_time(reduced, program, chunk_step_cycles),
         reduced.sum_over_model(program, program.decode, token_step_cycles),
     )
-    prompts = PromptTime(first_chunk.of_all(sum(setup.options.prompt_tokens) / step), step, first_chunk, sized=False)
+    prompts = PromptTime(
+        first_chunk.cycles_of_chunks(sum(setup.options.prompt_tokens) / step), step, first_chunk, sized=False
+    )
     trial = replace(trial, token_cycles=decoded_cycles, passes=setup.passes_at_once(reduced))
     generated_cycles = decoded_cycles * setup.timing.new_tokens / trial.passes
     if generated_cycles > worth_cycles:
@@ -189,7 +191,7 @@ def with_chunk(setup: TrialSetup, trial: Trial) -> Trial:
                 for short_time, long_time in zip(first, longer_chunk, strict=True)
             )
         )
-        cycles = time.of_all(sum(setup.options.prompt_tokens) / size)
+        cycles = time.cycles_of_chunks(sum(setup.options.prompt_tokens) / size)
         prompts.append(PromptTime(cycles, size, first, sized=True))
     return _time_prompts(setup, trial, min(prompts))
 

@@ -69,7 +69,7 @@ def family_of(model_type: str, *, origin: str = "") -> Family:
     if model_type in FAMILIES:
         return FAMILIES[model_type]
     if model_type not in known_families():
-        raise UnknownName("architecture", model_type, known_families(), where=origin)
+        raise UnknownName("architecture", model_type, known_families(), place=origin)
     return known_families()[model_type]
 
 

@@ -39,7 +39,7 @@ class ConfigReader:
         self._read.add(key)
         return key in self._values
 
-    def has(self, key: str) -> bool:
+    def has_value(self, key: str) -> bool:
         """Return whether the key is present with a value other than null. Marks the key as read."""
         self._read.add(key)
         return self._values.get(key) is not None

@@ -103,7 +103,7 @@ def read_heads(config: ConfigReader, *, default_size: int | None = None, require
     kv_count = config.integer(key, 1, MAX_HEADS, default=head_count)
     if head_count % kv_count:
         config.refuse(key, kv_count, f"give a divisor of num_attention_heads = {head_count}")
-    if default_size is None and not config.has("head_dim") and hidden_size % head_count:
+    if default_size is None and not config.has_value("head_dim") and hidden_size % head_count:
         config.refuse(
             "hidden_size", hidden_size, f"give a multiple of num_attention_heads = {head_count}, or add head_dim"
         )
@@ -170,7 +170,7 @@ def layer_count(config: ConfigReader) -> int:
 
 def read_dtype(config: ConfigReader, unstated_dtype: str) -> str:
     """Return the element type under either of `DTYPE_KEYS`, or a default if both are absent."""
-    stated_dtypes: dict[str, Any] = {key: config.choice(key, DTYPES) for key in DTYPE_KEYS if config.has(key)}
+    stated_dtypes: dict[str, Any] = {key: config.choice(key, DTYPES) for key in DTYPE_KEYS if config.has_value(key)}
     if len(set(stated_dtypes.values())) > 1:
         config.refuse(
             "torch_dtype", stated_dtypes["torch_dtype"], f"contradicts dtype = {stated_dtypes['dtype']!r}; keep one"
@@ -181,12 +181,12 @@ def read_dtype(config: ConfigReader, unstated_dtype: str) -> str:
 def states_dtype(config: ConfigReader) -> bool:
     """Return whether a config, or its ``text_config``, states an element type."""
     text = config.table("text_config")
-    return any(table.has(key) for table in (config, text) if table is not None for key in DTYPE_KEYS)
+    return any(table.has_value(key) for table in (config, text) if table is not None for key in DTYPE_KEYS)
 
 
 def read_bos(config: ConfigReader, vocab_size: int) -> int | None:
     """Return the id of the token that starts a text; None if the config has none."""
-    return config.integer("bos_token_id", 0, vocab_size - 1) if config.has("bos_token_id") else None
+    return config.integer("bos_token_id", 0, vocab_size - 1) if config.has_value("bos_token_id") else None
 
 
 def finish(config: ConfigReader, harmless: frozenset[str]) -> None:

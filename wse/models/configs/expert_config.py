@@ -21,7 +21,7 @@ def read_experts(config: ConfigReader, width_key: str) -> Experts:
         config: The config.
         width_key: Key of the width of an expert.
     """
-    stated_keys = [key for key in COUNTS if config.has(key)] or [COUNTS[0]]
+    stated_keys = [key for key in COUNTS if config.has_value(key)] or [COUNTS[0]]
     counts = [config.integer(key, 1, MAX_EXPERTS) for key in stated_keys]
     if len(set(counts)) > 1:
         config.refuse(stated_keys[1], counts[1], f"contradicts {stated_keys[0]} = {counts[0]}; keep one")

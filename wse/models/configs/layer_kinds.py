@@ -41,9 +41,9 @@ def read_window(config: ConfigReader, unstated_window: int | None = None) -> int
     Returns:
         The number of tokens. None if ``sliding_window`` is null, or absent without a default.
     """
-    if config.is_stated("sliding_window") and not config.has("sliding_window"):
+    if config.is_stated("sliding_window") and not config.has_value("sliding_window"):
         return None
-    if unstated_window is None and not config.has("sliding_window"):
+    if unstated_window is None and not config.has_value("sliding_window"):
         return None
     return config.integer("sliding_window", 1, LONGEST_CONTEXT, default=unstated_window or 1)
 
@@ -99,7 +99,7 @@ def qwen_layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
         return windowed_layers(config, [FULL] * count, None)
     if not config.is_stated("sliding_window"):
         config.refuse("use_sliding_window", has_window, "add sliding_window, or set it to false")
-    if window is None or config.has("layer_types"):
+    if window is None or config.has_value("layer_types"):
         config.value("max_window_layers")
         return windowed_layers(config, [FULL] * count, window)
     first = config.integer("max_window_layers", 0, LONGEST_CONTEXT)

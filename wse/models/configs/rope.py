@@ -72,30 +72,33 @@ def yarn_rope(
     base: float,
     *,
     factor: float,
-    fast: float,
-    slow: float,
+    fast_rotations: float,
+    slow_rotations: float,
     original: int,
     truncate: bool,
     multiplier: float,
 ) -> Rope:
     """Return RoPE with YaRN scaling (Peng et al., arXiv 2309.00071, section 3.2).
 
-    Pairs that rotate more than ``fast`` times in the original context are unchanged. The
-    frequencies of pairs that rotate less than ``slow`` times are divided by ``factor``. In between,
-    the two are mixed with a linear ramp over the index of the pair.
+    Pairs that rotate more than ``fast_rotations`` times in the original context are unchanged. The
+    frequencies of pairs that rotate less than ``slow_rotations`` times are divided by ``factor``.
+    In between, the two are mixed with a linear ramp over the index of the pair.
 
     Args:
         size: Number of rotated features of a head, even.
         base: Base of the frequencies, above 1.
         factor: Divisor of the low frequencies.
-        fast: Rotations in the original context at the start of the ramp.
-        slow: Rotations in the original context at the end of the ramp.
+        fast_rotations: Rotations in the original context at the start of the ramp.
+        slow_rotations: Rotations in the original context at the end of the ramp.
         original: Context in tokens before scaling.
         truncate: Whether the ends of the ramp are rounded outwards to whole pairs.
         multiplier: Factor of cosine and sine.
     """
     periods = _periods(size, base)
-    ends = [size * math.log(original / (turns * 2 * math.pi)) / (2 * math.log(base)) for turns in (fast, slow)]
+    ends = [
+        size * math.log(original / (turns * 2 * math.pi)) / (2 * math.log(base))
+        for turns in (fast_rotations, slow_rotations)
+    ]
     first, last = (math.floor(ends[0]), math.ceil(ends[1])) if truncate else ends
     first, last = max(first, 0), min(last, size - 1)
     if first == last:

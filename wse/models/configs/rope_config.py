@@ -131,10 +131,10 @@ def _kind(config: ConfigReader, table: ConfigReader, kinds: Mapping[str, str]) -
     Raises:
         BadModel: The kind is not supported.
     """
-    stated_kinds = [table.value(key) for key in ("rope_type", "type") if table.has(key)]
+    stated_kinds = [table.value(key) for key in ("rope_type", "type") if table.has_value(key)]
     for kind in stated_kinds:
         if not isinstance(kind, str) or kind not in kinds or kinds[kind] != kinds[stated_kinds[0]]:
-            key = next(key for key in TABLES if config.has(key))
+            key = next(key for key in TABLES if config.has_value(key))
             config.refuse(
                 key,
                 config.value(key),
@@ -146,7 +146,9 @@ def _kind(config: ConfigReader, table: ConfigReader, kinds: Mapping[str, str]) -
 def _base(config: ConfigReader, table: ConfigReader, unstated_base: float) -> float:
     """Return the base of the rotary frequencies, or ``unstated_base`` if the config states none."""
     key = "rope_theta"
-    stated_bases = {reader: reader.number(key, 1.0, LARGEST_BASE) for reader in (config, table) if reader.has(key)}
+    stated_bases = {
+        reader: reader.number(key, 1.0, LARGEST_BASE) for reader in (config, table) if reader.has_value(key)
+    }
     return _agreed_value(key, stated_bases, unstated_base)
 
 
@@ -187,11 +189,11 @@ def _rotated_features(
             reader.require(key, (1.0, 1), "only whole heads are rotated; supported: 1.0")
         fraction = 1.0
     else:
-        stated_fractions = {reader: reader.number(key, 0.0, 1.0) for reader in (config, table) if reader.has(key)}
+        stated_fractions = {reader: reader.number(key, 0.0, 1.0) for reader in (config, table) if reader.has_value(key)}
         fraction = _agreed_value(key, stated_fractions, unstated_fraction)
     size = int(head_size * fraction)
     if size < 2 or size % 2:
-        size_name = "head_dim" if config.has("head_dim") else "hidden_size / num_attention_heads"
+        size_name = "head_dim" if config.has_value("head_dim") else "hidden_size / num_attention_heads"
         size_name = size_name if fraction == 1.0 else f"{size_name} = {head_size} x {key}"
         config.refuse(size_name, size, "rotary positions pair features of a head: give an even size")
     return size
@@ -201,7 +203,7 @@ def _original(config: ConfigReader, table: ConfigReader, context: int) -> int:
     """Return the context length in tokens before rotary positions were scaled."""
     key = "original_max_position_embeddings"
     stated_contexts: dict[ConfigReader, float] = {
-        reader: reader.integer(key, 2, LONGEST_CONTEXT) for reader in (config, table) if reader.has(key)
+        reader: reader.integer(key, 2, LONGEST_CONTEXT) for reader in (config, table) if reader.has_value(key)
     }
     return int(_agreed_value(key, stated_contexts, context))
 
@@ -217,8 +219,8 @@ def _yarn(table: ConfigReader, size: int, base: float, context: int, original: i
         size,
         base,
         factor=factor,
-        fast=table.number("beta_fast", SMALLEST_FACTOR, LARGEST_FACTOR, default=32.0),
-        slow=table.number("beta_slow", SMALLEST_FACTOR, LARGEST_FACTOR, default=1.0),
+        fast_rotations=table.number("beta_fast", SMALLEST_FACTOR, LARGEST_FACTOR, default=32.0),
+        slow_rotations=table.number("beta_slow", SMALLEST_FACTOR, LARGEST_FACTOR, default=1.0),
         original=original,
         truncate=table.flag("truncate", default=True),
         multiplier=table.number("attention_factor", SMALLEST_FACTOR, LARGEST_FACTOR, default=default_multiplier),

@@ -75,7 +75,7 @@ def _latent(config: ConfigReader) -> Latent:
 
     If ``q_lora_rank`` is null, queries are computed from the hidden vector.
     """
-    has_no_query_latent = config.is_stated("q_lora_rank") and not config.has("q_lora_rank")
+    has_no_query_latent = config.is_stated("q_lora_rank") and not config.has_value("q_lora_rank")
     rope_size = config.integer("qk_rope_head_dim", 2, WIDEST)
     if rope_size % 2:
         config.refuse("qk_rope_head_dim", rope_size, "rotary positions pair features of a head: give an even size")

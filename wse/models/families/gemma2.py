@@ -70,7 +70,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 def _cap(config: ConfigReader, key: str, default: float) -> float | None:
     """Return the cap under a key: None if it is null, ``default`` if it is absent."""
-    if config.is_stated(key) and not config.has(key):
+    if config.is_stated(key) and not config.has_value(key):
         return None
     return config.number(key, 0.0, 1e6, default=default)
 

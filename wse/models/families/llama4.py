@@ -50,7 +50,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         return _read_text(config, name, unstated_dtype)
     dtype = read_dtype(config, unstated_dtype)
     spec = _read_text(text, name, dtype)
-    if config.has("dtype") or config.has("torch_dtype"):
+    if config.has_value("dtype") or config.has_value("torch_dtype"):
         for key in ("dtype", "torch_dtype"):
             text.require(key, (dtype,), f"contradicts {dtype!r} outside of text_config; keep one")
     config.require("tie_word_embeddings", (spec.tied_embedding,), "contradicts text_config; keep one")
@@ -106,7 +106,7 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
         config.refuse("no_rope_layers", list(rotary), f"give 0 or 1 for each of {count:,} layers")
     kinds = layer_kinds(config, (FULL, CHUNKED), [CHUNKED if is_rotary else FULL for is_rotary in rotary])
     chunk = config.integer("attention_chunk_size", 1, LONGEST_CONTEXT, default=UNSTATED_CHUNK)
-    if CHUNKED in kinds and config.is_stated("attention_chunk_size") and not config.has("attention_chunk_size"):
+    if CHUNKED in kinds and config.is_stated("attention_chunk_size") and not config.has_value("attention_chunk_size"):
         config.refuse("attention_chunk_size", None, f"layers of {CHUNKED} need one: give an integer")
     step = config.integer("interleave_moe_layer_step", 1, MAX_LAYERS, default=1)
     expert_layers = config.integers("moe_layers", 0, count - 1)
@@ -125,7 +125,7 @@ def _position_scale(config: ConfigReader) -> PositionScale | None:
     coefficient = config.number("attn_scale", 0.0, 1e6, default=0.1)
     key = "attn_temperature_tuning"
     config.require(key, (True, False, 4), "give true or false")  # the first configs have 4, which means true
-    if config.has(key) and not config.value(key):
+    if config.has_value(key) and not config.value(key):
         return None
     return PositionScale(coefficient=coefficient, floor_tokens=tokens)
 

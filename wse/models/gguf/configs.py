@@ -68,7 +68,7 @@ def rope_scaling(header: Header) -> Config | None:
         linear = header.positive("rope.scale_linear", 1.0)
         return None if linear == 1.0 else {"rope_type": "linear", "factor": linear}
     scaling: Config = {"rope_type": kind, "factor": header.positive("rope.scaling.factor", 1.0)}
-    if header.has("rope.scaling.original_context_length"):
+    if header.has_value("rope.scaling.original_context_length"):
         scaling["original_max_position_embeddings"] = header.size("rope.scaling.original_context_length")
     if kind == "yarn":
         scaling["beta_fast"] = header.positive("rope.scaling.yarn_beta_fast", 32.0)
@@ -158,9 +158,9 @@ def _phi3(header: Header) -> Config:
     Models with LongRoPE are refused: their factors are not read from GGUF files.
     """
     config = {**common(header), "model_type": "phi3"}
-    if header.has("rope.scaling.original_context_length"):
+    if header.has_value("rope.scaling.original_context_length"):
         config["original_max_position_embeddings"] = header.size("rope.scaling.original_context_length")
-    if header.has("attention.sliding_window"):
+    if header.has_value("attention.sliding_window"):
         config["sliding_window"] = header.size("attention.sliding_window")
     if any(header.has_tensor(name) for name in LONG_FACTORS):
         header.refuse(
@@ -217,7 +217,7 @@ def _llama4(header: Header) -> Config:
       ``attn_scale``)
     - normalised queries and keys, except in the model with 128 experts
     """
-    if header.has("attention.sliding_window"):
+    if header.has_value("attention.sliding_window"):
         header.size("attention.sliding_window")  # refuses 0, which would mean full attention in all layers
     experts = _experts(header, "num_local_experts")
     config = common(header)
@@ -280,7 +280,7 @@ def _deepseek(header: Header) -> Config:
     header.kv_heads  # noqa: B018 (marked as read: the number of heads, or 1 for the compressed cache)
     header.size("attention.value_length", 1)
     scaling = rope_scaling(header)
-    if scaling is not None and header.has("rope.scaling.yarn_log_multiplier"):
+    if scaling is not None and header.has_value("rope.scaling.yarn_log_multiplier"):
         multiplier = round(header.positive("rope.scaling.yarn_log_multiplier") * 10, 6)  # stored as a tenth
         scaling |= {"mscale": multiplier, "mscale_all_dim": multiplier}
     return {
@@ -290,7 +290,7 @@ def _deepseek(header: Header) -> Config:
         "num_attention_heads": heads,
         "num_key_value_heads": heads,
         "rope_scaling": scaling,
-        "q_lora_rank": header.size("attention.q_lora_rank") if header.has("attention.q_lora_rank") else None,
+        "q_lora_rank": header.size("attention.q_lora_rank") if header.has_value("attention.q_lora_rank") else None,
         "kv_lora_rank": header.size("attention.kv_lora_rank"),
         "qk_rope_head_dim": rotated,
         "qk_nope_head_dim": key_size - rotated,

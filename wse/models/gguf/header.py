@@ -71,7 +71,7 @@ class Header(ConfigReader):
     def token(self, kind: str) -> int | None:
         """Return the id of a special token, such as "bos"; None if the file does not state it."""
         key = f"tokenizer.ggml.{kind}_token_id"
-        return self._all.integer(key, 0, LARGEST) if self._all.has(key) else None
+        return self._all.integer(key, 0, LARGEST) if self._all.has_value(key) else None
 
     def has_tensor(self, name: str) -> bool:
         """Return whether the file contains a tensor of this name."""

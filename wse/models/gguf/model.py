@@ -33,7 +33,7 @@ def read_gguf(gguf: GgufFile) -> tuple[ModelSpec, dict[str, TensorEntry]]:
     """
     header = Header(gguf)
     if header.architecture not in ARCHITECTURES:
-        raise UnknownName("GGUF architecture", header.architecture, ARCHITECTURES, where=str(gguf.path))
+        raise UnknownName("GGUF architecture", header.architecture, ARCHITECTURES, place=str(gguf.path))
     config = hugging_face_config(header)
     spec = spec_of(ConfigReader(gguf.path, config), gguf.path.stem, _dtype(gguf))
     return _with_factors(spec, gguf), family_entries(header, spec.layer_count)

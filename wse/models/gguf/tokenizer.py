@@ -167,14 +167,14 @@ def tokenizer_of(v: GgufVocabulary, architecture: str, origin: str, spec: ModelS
     splitting = SPLITS.get(v.pre or UNSTATED_SPLIT)
     if v.model == BYTE_LEVEL:
         if splitting is None:
-            raise UnknownName("tokenizer.ggml.pre", str(v.pre), SPLITS, where=origin)
+            raise UnknownName("tokenizer.ggml.pre", str(v.pre), SPLITS, place=origin)
         adds_bos = splitting.begins
         library = build(lambda: _byte_level(v, origin), origin)
     elif v.model == PIECES:
         adds_bos = True
         library = build(lambda: _piece_library(v, architecture, origin), origin)
     else:
-        raise UnknownName("tokenizer.ggml.model", v.model, (PIECES, BYTE_LEVEL), where=origin)
+        raise UnknownName("tokenizer.ggml.model", v.model, (PIECES, BYTE_LEVEL), place=origin)
     added_tokens = (("bos", v.flags.get("add_bos_token", adds_bos)), ("eos", v.flags.get("add_eos_token", False)))
     prefix_ids, suffix_ids = (
         [v.special_ids[name]] if is_added and name in v.special_ids else [] for name, is_added in added_tokens

@@ -84,7 +84,7 @@ def read_tokenizer_config(folder: Path) -> TokenizerConfig:
     if not path.exists():
         return TokenizerConfig(chat_template=_template_file(folder))
     config = ConfigReader(path, read_object(path, FILE_LIMIT_BYTES))
-    named_tokens = {name: _text(config, name, config.value(name)) for name in MARKS if config.has(name)}
+    named_tokens = {name: _text(config, name, config.value(name)) for name in MARKS if config.has_value(name)}
     return TokenizerConfig(
         tokenizer_class=(_text(config, "tokenizer_class", config.value("tokenizer_class") or "")).removesuffix("Fast"),
         marks=tuple(named_tokens.items()),

@@ -49,7 +49,7 @@ class GpuDeployment:
         """Maximum number of requests in flight, limited by KV caches and by the serving stack."""
         return self.server.users_that_fit(self.shape.tokens)
 
-    def wait_s(self, others: float) -> float:
+    def wait_s(self, other_requests: float) -> float:
         """Return the mean wait of a new request for the end of the running pass.
 
         The wait is half of a pass over the other requests. With less than one other request on
@@ -57,9 +57,9 @@ class GpuDeployment:
         of every pass.
 
         Args:
-            others: Number of other requests in flight.
+            other_requests: Number of other requests in flight.
         """
-        return min(1.0, others) * self.decode_round_s(max(1.0, others)) / 2
+        return min(1.0, other_requests) * self.decode_round_s(max(1.0, other_requests)) / 2
 
     def is_busy(self, decoding: float) -> bool:
         """Return False: on GPUs, longer passes always decode more tokens per second."""

@@ -71,7 +71,7 @@ class WaferDeployment:
         gap_s = max(self.chunk_s, self.stage_s / self.slots, self.token_s - work_s)
         return PromptRounds(rounds=self.prompt_s / gap_s, round_s=work_s + gap_s)
 
-    def wait_s(self, others: float) -> float:
+    def wait_s(self, other_requests: float) -> float:
         """Return the delay of the first token, which does not depend on other requests."""
         return self.delay_s
 

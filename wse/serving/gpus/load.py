@@ -31,7 +31,7 @@ def _read_text(path: Path, key: str, raw_value: Any) -> str:
 def _read_generation(path: Path, key: str, raw_value: Any) -> str:
     """Check the generation in a file and return it."""
     if _read_text(path, key, raw_value) not in GENERATIONS:
-        raise UnknownName(key, raw_value, GENERATIONS, where=str(path))
+        raise UnknownName(key, raw_value, GENERATIONS, place=str(path))
     return str(raw_value)
 
 

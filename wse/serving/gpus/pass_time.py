@@ -58,10 +58,10 @@ class PassTime:
         """Seconds of the pass: the sum of all terms."""
         return math.fsum(getattr(self, name) for name in PassTime.__dataclass_fields__)
 
-    def plus(self, other: PassTime, times: float = 1.0) -> PassTime:
+    def plus(self, other_time: PassTime, times: float = 1.0) -> PassTime:
         """Return this time plus a multiple of another time, term by term."""
         return PassTime(
-            **{name: getattr(self, name) + times * getattr(other, name) for name in PassTime.__dataclass_fields__}
+            **{name: getattr(self, name) + times * getattr(other_time, name) for name in PassTime.__dataclass_fields__}
         )
 
 

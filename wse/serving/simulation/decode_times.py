@@ -50,26 +50,26 @@ class DecodeTimes:
         """
         return self._sum(context + passes) - self._sum(context)
 
-    def passes_until(self, context: int, seconds: float, most: int) -> int:
+    def passes_until(self, context: int, seconds: float, max_passes: int) -> int:
         """Return the minimum number of passes that take at least a given time.
 
         Args:
             context: Context before the first pass.
             seconds: The time.
-            most: Upper limit of the result, which is at least 1.
+            max_passes: Upper limit of the result, which is at least 1.
         """
-        if self.run_s(context, most) < seconds:
-            return most
+        if self.run_s(context, max_passes) < seconds:
+            return max_passes
         target = self._sum(context) + seconds
         grid_index = max(0, bisect_right(self._sums, target) - 1)
         half_slope, remaining_s = self._slopes[grid_index] / 2, target - self._sums[grid_index]
         linear = self._seconds[grid_index] - half_slope
         root = linear + math.sqrt(max(0.0, linear * linear + 4 * half_slope * remaining_s))
         passes = math.ceil(self._contexts[grid_index] + 2 * remaining_s / root) - context if root > 0 else 1
-        passes = min(max(passes, 1), most)
+        passes = min(max(passes, 1), max_passes)
         while passes > 1 and self.run_s(context, passes - 1) >= seconds:  # corrects rounding errors
             passes -= 1
-        while passes < most and self.run_s(context, passes) < seconds:
+        while passes < max_passes and self.run_s(context, passes) < seconds:
             passes += 1
         return passes
 

@@ -10,7 +10,7 @@ OnDone = Callable[[int, int], None]
 _CALLS: Final = 100
 
 
-def ignore(done: int, total: int) -> None:
+def ignore(finished_count: int, total: int) -> None:
     """Do nothing with a progress report."""
 
 
@@ -26,11 +26,11 @@ def reporter(on_done: OnDone, total: int) -> Callable[[int], None]:
     """
     step, next_report = max(1, total // _CALLS), 0
 
-    def report(done: int) -> None:
+    def report(finished_count: int) -> None:
         """Call ``on_done`` if enough requests have left since the last call."""
         nonlocal next_report
-        if done >= next_report:
-            next_report = done + step
-            on_done(done, total)
+        if finished_count >= next_report:
+            next_report = finished_count + step
+            on_done(finished_count, total)
 
     return report

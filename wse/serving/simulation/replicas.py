@@ -59,7 +59,7 @@ def simulate_replicas(
     else:
         machines = _round_robin(workload, replicas, make_machine, on_done)
     outcomes = [(machine.record.order, machine.outcome()) for machine in machines if machine.record.order]
-    return _combined(outcomes, replicas)
+    return _combined_outcome(outcomes, replicas)
 
 
 def _round_robin(
@@ -99,7 +99,7 @@ def _least_loaded(
     return machines
 
 
-def _combined(outcomes: Sequence[tuple[Sequence[int], SimulationOutcome]], replicas: int) -> SimulationOutcome:
+def _combined_outcome(outcomes: Sequence[tuple[Sequence[int], SimulationOutcome]], replicas: int) -> SimulationOutcome:
     """Return the combined outcome of several machines, with requests in the order of their indices.
 
     Args:
@@ -112,7 +112,7 @@ def _combined(outcomes: Sequence[tuple[Sequence[int], SimulationOutcome]], repli
         np.concatenate([getattr(part, name) for part in parts])[order]
         for name in ("start_s", "first_s", "end_s", "left_s")
     )
-    workload = Workload.joined([part.workload for part in parts]).part(order)
+    workload = Workload.concatenated([part.workload for part in parts]).part(order)
     return SimulationOutcome(
         workload=workload,
         start_s=start_s,

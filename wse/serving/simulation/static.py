@@ -111,7 +111,7 @@ def _seated(first: int, needs: list[int], capacity: int, batch_slots: int) -> in
     return end
 
 
-def _decode(record: Recorder, times: DecodeTimes, context: int, decoded: int, until: int, users: int) -> int:
+def _decode(record: Recorder, times: DecodeTimes, context: int, decoded: int, end_pass: int, users: int) -> int:
     """Record the decode passes of a batch up to a given pass; return the index of that pass.
 
     Args:
@@ -119,10 +119,10 @@ def _decode(record: Recorder, times: DecodeTimes, context: int, decoded: int, un
         times: Times of passes.
         context: Context before the first pass.
         decoded: Number of passes recorded so far.
-        until: Number of passes to reach.
+        end_pass: Number of passes to reach.
         users: Number of users that still get tokens.
     """
-    if until > decoded:
-        first, last = (times.pass_s(context + passes) for passes in (decoded, until - 1))
-        record.decode_run(first, last, until - decoded, users, times.run_s(context + decoded, until - decoded))
-    return until
+    if end_pass > decoded:
+        first, last = (times.pass_s(context + passes) for passes in (decoded, end_pass - 1))
+        record.decode_run(first, last, end_pass - decoded, users, times.run_s(context + decoded, end_pass - decoded))
+    return end_pass

@@ -129,7 +129,7 @@ def levels(outcome: SimulationOutcome, points: int) -> Levels:
     begin = float(work.arrival_s[0])
     times = begin + np.linspace(0.0, outcome.makespan_s, points)
 
-    def until(events: F64) -> F64:
+    def count_until(events: F64) -> F64:
         """Return the number of events up to each of the times."""
         return np.searchsorted(np.sort(events), times, side="right").astype(np.float64)
 
@@ -139,7 +139,9 @@ def levels(outcome: SimulationOutcome, points: int) -> Levels:
         sums = np.append(0.0, (work.prompt_tokens + work.new_tokens)[order].cumsum())
         return np.asarray(sums[np.searchsorted(events[order], times, side="right")])
 
-    arrived, started = until(work.arrival_s), until(outcome.start_s)
-    answering_started, ended = until(np.minimum(outcome.first_s, outcome.left_s)), until(outcome.left_s)
+    arrived_count, started = count_until(work.arrival_s), count_until(outcome.start_s)
+    answering_started, ended = count_until(np.minimum(outcome.first_s, outcome.left_s)), count_until(outcome.left_s)
     kv_tokens = tokens_until(outcome.start_s) - tokens_until(outcome.left_s)
-    return Levels(times - begin, arrived - started, started - answering_started, answering_started - ended, kv_tokens)
+    return Levels(
+        times - begin, arrived_count - started, started - answering_started, answering_started - ended, kv_tokens
+    )

@@ -54,7 +54,7 @@ class Workload:
         return len(self.arrival_s)
 
     @staticmethod
-    def joined(parts: Sequence[Workload]) -> Workload:
+    def concatenated(parts: Sequence[Workload]) -> Workload:
         """Return one workload with the requests of several workloads, one after another."""
         columns: dict[str, Any] = {n: np.concatenate([getattr(part, n) for part in parts]) for n in _PER_REQUEST}
         return Workload(**columns)
@@ -181,7 +181,7 @@ def _arrivals(options: WorkloadOptions) -> F64:
     return np.asarray(np.repeat(gaps.cumsum() - gaps[0], burst)[:count])
 
 
-def _lengths(options: WorkloadOptions, stream: int, mean: int, most: I64) -> I64:
+def _lengths(options: WorkloadOptions, stream: int, mean: int, max_lengths: I64) -> I64:
     """Draw log-normal lengths with a given mean, int64 [requests].
 
     The parameters are σ² = ln(1 + cv²) and µ = ln(mean) - σ²/2.
@@ -190,14 +190,14 @@ def _lengths(options: WorkloadOptions, stream: int, mean: int, most: I64) -> I64
         options: Distributions of the workload.
         stream: Index of the stream of random numbers.
         mean: Mean length.
-        most: Maximum length of each request, int64 [requests].
+        max_lengths: Maximum length of each request, int64 [requests].
     """
     count, cv = options.requests, options.length_cv
     if not cv:
-        return np.asarray(np.minimum(mean, most))
+        return np.asarray(np.minimum(mean, max_lengths))
     variance = math.log1p(cv * cv)
     lengths = random_stream(options.seed, stream).lognormal(math.log(mean) - variance / 2, math.sqrt(variance), count)
-    return np.asarray(np.clip(np.rint(lengths), 1, most), np.int64)
+    return np.asarray(np.clip(np.rint(lengths), 1, max_lengths), np.int64)
 
 
 def random_stream(seed: int, stream: int) -> np.random.Generator:

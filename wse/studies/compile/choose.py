@@ -152,7 +152,7 @@ def _timing(prepared_placement: PreparedPlacement) -> Timer:
         )  # defects are ignored for reduced models
         return [_middle_cost(prepared_placement, fabric, n).by_step for n in phases]
 
-    line = LineCosts.of_software(prepared_placement.wafer, prepared_placement.software)
+    line = LineCosts.for_software(prepared_placement.wafer, prepared_placement.software)
     return Timer(by_step, prepared_placement.new_tokens, pattern_times(line).alone_cycles)
 
 

@@ -85,7 +85,7 @@ class DraftTimes:
         """
         if self.place == HOST or self.host_draws:
             return 0.0
-        wafer, line = self.wafer, LineCosts.of_software(self.wafer, self.software)
+        wafer, line = self.wafer, LineCosts.for_software(self.wafer, self.software)
         hops = (source.cols + target.cols + max(source.rows, target.rows)) * line.hop + words / line.words_per_cycle
         cycles = self._launch().plus(relays=2 * line.ramp + 1, hops=hops)  # 1
         if links := 1 if self.place == WAFER else self.wafers_apart:
@@ -145,7 +145,7 @@ class DraftTimes:
         """
         if not len(schedule.messages):
             return NO_CYCLES
-        times = pattern_times(LineCosts.of_software(self.wafer, self.software))
+        times = pattern_times(LineCosts.for_software(self.wafer, self.software))
         return self._launch().followed_by(times.time([LinePattern(schedule, 0, words, axis)]).cycles)
 
     def _launch(self) -> Cycles:

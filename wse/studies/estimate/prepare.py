@@ -208,7 +208,7 @@ def check_replicas(users: int | None, replicas: int | None) -> None:
 def check_objective(request: EstimateRequest) -> None:
     """Raise UnknownName if the objective of a request is unknown."""
     if request.serving.objective not in (None, *OBJECTIVES):
-        raise UnknownName("objective", str(request.serving.objective), OBJECTIVES, where="--objective")
+        raise UnknownName("objective", str(request.serving.objective), OBJECTIVES, place="--objective")
 
 
 def check_drafts(request: EstimateRequest) -> None:

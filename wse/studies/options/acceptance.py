@@ -83,7 +83,7 @@ def read_acceptance(text: str) -> DraftAcceptance:
         return _from_file(Path(text))
     parts = text.split(",")
     if not parts[0].strip()[:1].isdigit() and parts[0].strip()[:1] not in (".", "-", "+"):
-        raise UnknownName("acceptance of drafts", text, known_acceptances(), where="--draft")
+        raise UnknownName("acceptance of drafts", text, known_acceptances(), place="--draft")
     shares = [_share(part, f"--draft {text}") for part in parts]
     shares = shares * CONSTANT_POSITIONS if len(shares) == 1 else shares
     return _user_acceptance([with_choices(share, choice_shares().shares) for share in shares], "--draft", text)
@@ -94,7 +94,7 @@ def _from_file(path: Path) -> DraftAcceptance:
     place = f"--draft {path}"
     table = read_toml(path, BadInput)
     if unknown_keys := sorted(table.keys() - {"acceptance"}):
-        raise UnknownName("key", unknown_keys[0], ("acceptance",), where=place)
+        raise UnknownName("key", unknown_keys[0], ("acceptance",), place=place)
     positions = table.get("acceptance")
     if not isinstance(positions, list) or not positions:
         _refuse(place, "has no list of acceptances by position; write acceptance = [0.8, 0.7]")

@@ -153,7 +153,7 @@ def _bind(function: str, signature: Signature, arguments: Sequence[Any], keyword
     """
     for name in keywords:
         if name not in signature.parameters:
-            raise TypeError(str(UnknownName("argument", name, signature.parameters, where=f"wse.{function}")))
+            raise TypeError(str(UnknownName("argument", name, signature.parameters, place=f"wse.{function}")))
     try:
         return dict(signature.bind(*arguments, **keywords).arguments)
     except TypeError as error:

@@ -94,27 +94,27 @@ def load_basis(request: PlacementRequest, *, with_weights: bool = True) -> Basis
     if not is_placement(layout.experts):
         known_placements = AUTO, GROUPED, *EXPERT_PLACEMENTS, "a number of groups"
         raise UnknownName("placement of experts", layout.experts, known_placements)
-    whole = load_wafer(machine.wafer, machine.wafer_values)
-    software = load_software(machine.software, whole.generation, machine.software_values)
-    mesh = None if machine.mesh is None else mesh_on(whole, *parse_mesh(machine.mesh, "--mesh"))
+    full_wafer = load_wafer(machine.wafer, machine.wafer_values)
+    software = load_software(machine.software, full_wafer.generation, machine.software_values)
+    mesh = None if machine.mesh is None else mesh_on(full_wafer, *parse_mesh(machine.mesh, "--mesh"))
     region = None if layout.region is None else parse_mesh(layout.region, "--region")
     check_seed(machine.defects_seed)
     if machine.defects is None and machine.defects_seed:
         message = f"--defects-seed {machine.defects_seed}: draws the dead PEs of --defects RATE; give that too"
         raise BadInput(message)
-    defects = None if machine.defects is None else read_defects(machine.defects, machine.defects_seed, whole)
-    loaded = load_model(request.model, with_weights=with_weights)
-    if loaded.spec.experts is None and layout.experts not in (AUTO, DISTRIBUTED):
-        message = f"--experts {layout.experts}: {loaded.spec.name} has no experts; leave it out"
+    defects = None if machine.defects is None else read_defects(machine.defects, machine.defects_seed, full_wafer)
+    loaded_model = load_model(request.model, with_weights=with_weights)
+    if loaded_model.spec.experts is None and layout.experts not in (AUTO, DISTRIBUTED):
+        message = f"--experts {layout.experts}: {loaded_model.spec.name} has no experts; leave it out"
         raise BadInput(message)
-    dtype, activations = _types(request, loaded.spec)
+    dtype, activations = _types(request, loaded_model.spec)
     return Basis(
-        whole=whole,
+        whole=full_wafer,
         mesh=mesh,
         region=region,
         mapping=mapping,
         software=software,
-        loaded=loaded,
+        loaded=loaded_model,
         dtype=dtype,
         activations=activations,
         accumulate=_accumulator(request.types.accumulate, dtype),
@@ -190,17 +190,17 @@ def check_pass(verify_tokens: int | None, context: int, prompt_len: int) -> None
         raise BadInput(message)
 
 
-def dtype_note(loaded: LoadedModel, dtype: str | None) -> str | None:
+def dtype_note(loaded_model: LoadedModel, dtype: str | None) -> str | None:
     """Return a sentence about an element type that the model's files do not state.
 
     Args:
-        loaded: Loaded model.
+        loaded_model: Loaded model.
         dtype: Requested type.
 
     Returns:
         The sentence, or None if the request states the type, or the files do.
     """
-    return None if dtype in DTYPES else loaded.note
+    return None if dtype in DTYPES else loaded_model.note
 
 
 def _types(request: PlacementRequest, spec: ModelSpec) -> tuple[str, str | None]:

@@ -51,7 +51,7 @@ def check_engine(choice: EngineChoice) -> None:
     """
     engine, ray_address = choice
     if engine not in ENGINES:
-        raise UnknownName("engine", engine, ENGINES, where="--engine")
+        raise UnknownName("engine", engine, ENGINES, place="--engine")
     if ray_address is None:
         return
     if engine != RAY:

@@ -101,14 +101,14 @@ def load_mapping(name_or_path: str | Path) -> Mapping:
     """
     mapping_text = str(name_or_path)
     if names_file_object(mapping_text) or not names_toml_file(mapping_text) or mapping_text in strategies():
-        return Mapping(strategy(mapping_text, where="--mapping").name)
+        return Mapping(strategy(mapping_text, place="--mapping").name)
     path = Path(mapping_text)
     if not path.name.isprintable():
         message = f"{path}: the name has unprintable characters, which a trace cannot store; rename the file"
         raise BadMapping(message)
     table = read_toml(path, BadMapping)
     for key in table.keys() - {"regions", "turned"}:
-        raise UnknownName("key", key, ["regions", "turned"], where=str(path))
+        raise UnknownName("key", key, ["regions", "turned"], place=str(path))
     is_transposed = table.get("turned", False)
     if not isinstance(is_transposed, bool):
         message = f"{path}: turned = {short_repr(is_transposed)}: give true or false"
@@ -150,7 +150,7 @@ def _region(path: Path, index: int, file_entry: object) -> ListedRegion:
         fault = error.errors(include_url=False)[0]
         place, key = f"{path}: region {index}", str(fault["loc"][0]) if fault["loc"] else ""
         if fault["type"] == "extra_forbidden":
-            raise UnknownName("key", key, _Region.model_fields, where=place) from error
+            raise UnknownName("key", key, _Region.model_fields, place=place) from error
         if fault["type"] == "missing":
             message = f"{place}: has no {key}; give {', '.join(_Region.model_fields)}"
             raise BadMapping(message) from error

@@ -118,7 +118,7 @@ def read_setting(text: str, option: str = "--set") -> Setting:
 def check_name(name: str, option: str) -> None:
     """Raise UnknownName if neither a wafer nor a software profile has a number of this name."""
     if name not in machine_numbers():
-        raise UnknownName("setting", name, machine_numbers(), where=option)
+        raise UnknownName("setting", name, machine_numbers(), place=option)
 
 
 def with_settings(request: R) -> R:

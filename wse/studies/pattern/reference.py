@@ -68,7 +68,7 @@ def wrong_words(outcome: PatternOutcome, schedule: LineSchedule, machine_run: Ma
     elif outcome.collective == "broadcast":
         expected_words, found_words = initial_words[root], memory
     elif outcome.collective in ("gather", "all_gather"):
-        messages, _, part = schedule.of_variant(int(schedule.variants[0, 0]))
+        messages, _, part = schedule.variant_messages(int(schedule.variants[0, 0]))
         assert part is not None
         owner = dict(zip(part[::-1].tolist(), messages[::-1, 0].tolist(), strict=True))
         spans = np.arange(schedule.parts + 1) * initial_words.shape[1] // schedule.parts

@@ -112,8 +112,8 @@ def compare_patterns(request: PatternRequest, on_progress: OnProgress = ignore) 
     patterns, setup = [named_pattern(name) for name in dict.fromkeys(names)], pattern_setup(request)
     grid = list(product(sorted(set(pes)), sorted(set(words)), patterns))
     cases: list[PatternCase] = []
-    for done, (length, count, pattern) in enumerate(grid):
-        on_progress(done, len(grid), f"{pattern.name} on {length} PEs")
+    for done_count, (length, count, pattern) in enumerate(grid):
+        on_progress(done_count, len(grid), f"{pattern.name} on {length} PEs")
         cases.append(evaluate_case(pattern, length, count, setup, wavelet=request.wavelet))
     on_progress(len(grid), len(grid), "")
     done_collectives = dict.fromkeys(case.collective for case in cases if case.collective is not None)
@@ -188,7 +188,7 @@ def check_pattern(pattern: NamedPattern, length: int, words: int, wafer: WaferSp
         raise BadInput(message) from error
     outcome = outcome_of(schedule)
     if outcome.collective is not None and len(schedule.messages) <= MAX_MESSAGES:
-        messages, colours, part = schedule.of_variant(int(schedule.variants[0, 0]))
+        messages, colours, part = schedule.variant_messages(int(schedule.variants[0, 0]))
         plan = plan_line(messages, colours, part, store_and_forward=schedule.store_and_forward)
         fault = _colour_fault(schedule, plan, wafer) or find_stall(plan)
         outcome = PatternOutcome(fault=fault) if fault else outcome

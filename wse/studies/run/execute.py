@@ -89,8 +89,8 @@ def execute(
         from wse.tracing.record.wavelet_log import check_loggable  # the reference is not needed without --wavelets
 
         check_loggable(program, prepared_run.wafer, traced=trace is not None)
-    loaded = prepared_run.loaded
-    weights = weights_of(prepared_run.request, loaded)
+    loaded_model = prepared_run.loaded
+    weights = weights_of(prepared_run.request, loaded_model)
     started = time.perf_counter()
     digest = program.digest()
     file = None if checkpoint is None else CheckpointFile(checkpoint, prepared_run, program, digest)
@@ -108,7 +108,7 @@ def execute(
         with TraceKeeper(open_recorder, trace_policy, on_warning) as keeper:
             backend = make_backend(
                 program,
-                loaded.spec,
+                loaded_model.spec,
                 weights,
                 [sampler.draw for sampler in samplers],
                 allow_nonfinite=prepared_run.request.allow_nonfinite,
@@ -123,7 +123,7 @@ def execute(
             engine: Backend = backend
             if file is not None:
                 every_s = prepared_run.request.checkpoints.checkpoint_every
-                engine = CheckpointedEngine(backend, file, start, loaded.spec.vocab_size, samplers, every_s)
+                engine = CheckpointedEngine(backend, file, start, loaded_model.spec.vocab_size, samplers, every_s)
             unkept = engine.precompile(on_progress)
             if unkept:
                 on_warning(unkept)

@@ -64,7 +64,7 @@ class Form(BaseModel):
             faults = error.errors(include_url=False)
             unknown_key = next((fault for fault in faults if fault["type"] == "extra_forbidden"), None)
             if unknown_key is not None:
-                raise UnknownName("key", str(unknown_key["loc"][-1]), cls.model_fields, where=place) from error
+                raise UnknownName("key", str(unknown_key["loc"][-1]), cls.model_fields, place=place) from error
             key = str(faults[0]["loc"][0])
             remedy = cls.model_fields[key].description
             message = f"{place}: has no {key}; give {remedy}"

@@ -134,7 +134,7 @@ def _scenario(name: str, table: dict[str, Any]) -> Scenario:
     common_settings = {key: value for key, value in table.items() if key not in form_table}
     for key in common_settings:
         if key not in (*known_fields(), *TABLES):
-            raise UnknownName("key", key, (*ScenarioForm.model_fields, *known_fields()), where=name)
+            raise UnknownName("key", key, (*ScenarioForm.model_fields, *known_fields()), place=name)
     check_stated(f"{name}: prices", form.prices)
     settings = tuple(_settings(form, tiers, common_settings, name))
     if tiers is not None:
@@ -285,7 +285,7 @@ def _check_published(published: PublishedForm, settings: Sequence[Setting], plac
         BadInput: The unit is wrong, or the figure needs tiers and the scenario has none.
     """
     if published.figure not in FIGURES:
-        raise UnknownName("figure", published.figure, FIGURES, where=f"{place}.figure")
+        raise UnknownName("figure", published.figure, FIGURES, place=f"{place}.figure")
     figure = FIGURES[published.figure]
     if published.unit is not None and published.unit != figure.unit:
         unit = figure.unit or "no unit"
@@ -295,7 +295,7 @@ def _check_published(published: PublishedForm, settings: Sequence[Setting], plac
         known_names = dict.fromkeys(str(getattr(setting, kind if kind == "machine" else key)) for setting in settings)
         for name in getattr(published, key) or ():
             if name not in known_names:
-                raise UnknownName(kind, name, known_names, where=f"{place}.{key}")
+                raise UnknownName(kind, name, known_names, place=f"{place}.{key}")
     if figure in TIERS and not has_tiers:
         message = f"{place}.figure: {figure.name} needs tiers; add the table [tiers]"
         raise BadInput(message)

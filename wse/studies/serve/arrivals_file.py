@@ -63,7 +63,7 @@ def _columns(path: Path, header: list[str]) -> dict[str, int]:
     names = [name.strip() for name in header]
     for name in names:
         if name not in (*NEEDED, *FURTHER):
-            raise UnknownName("column", name, (*NEEDED, *FURTHER), where=f"{path}, row 1")
+            raise UnknownName("column", name, (*NEEDED, *FURTHER), place=f"{path}, row 1")
     missing = [name for name in NEEDED if name not in names]
     if missing or len(set(names)) < len(names):
         fault = f"column {missing[0]} is missing" if missing else "a column is there twice"
@@ -110,7 +110,7 @@ class _RowReader:
             raise BadInput(message)
         tier = values.get("tier", "")
         if tier not in TIERS:
-            raise UnknownName("tier", tier, [name for name in TIERS if name], where=place)
+            raise UnknownName("tier", tier, [name for name in TIERS if name], place=place)
         rows.arrival_s.append(self._arrival(place, values["arrival_s"]))
         rows.prompt_tokens.append(prompt)
         rows.new_tokens.append(answer)

@@ -47,7 +47,7 @@ def check_options(request: ServeRequest) -> None:
         message = "--rate and --load: one follows from the other; give one of them"
         raise BadInput(message)
     if batches.dispatch not in DISPATCHES:
-        raise UnknownName("dispatch", batches.dispatch, DISPATCHES, where="--dispatch")
+        raise UnknownName("dispatch", batches.dispatch, DISPATCHES, place="--dispatch")
     _check_replicas(request)
     _check_needs(request)
     _check_prefill(request)

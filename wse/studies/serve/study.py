@@ -110,7 +110,7 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
     is_stable = offered is not None and (offered < 1 or workload.in_flight is not None)
     outcome = None
     if is_stable or offered is None or prepared_serve.has_times:
-        outcome = simulate(workload, on_done=lambda done, count: on_progress(done, count, SERVED))
+        outcome = simulate(workload, on_done=lambda done_count, count: on_progress(done_count, count, SERVED))
     on_progress(total, total, "")
     result = ServeResult(
         inputs=_inputs(prepared_serve, decode, max_users, replicas),

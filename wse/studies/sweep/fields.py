@@ -68,7 +68,7 @@ def checked_value(name: str, raw: object, source: str) -> Scalar:
     if name.startswith((WAFER, SOFTWARE)):
         check_name(name, source)
     if name not in fields:
-        raise UnknownName("setting", name, fields, where=source)
+        raise UnknownName("setting", name, fields, place=source)
     if is_number_of_machine(name):
         prefix, _, key = name.partition(".")
         if isinstance(raw, str):

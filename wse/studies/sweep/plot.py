@@ -41,7 +41,7 @@ def check_axis(grid: Grid, axis: str | None) -> str:
     if axis is None:
         return max(names, key=lambda name: next(len(a.values) for a in grid.axes if a.name == name))
     if axis not in names:
-        raise UnknownName("axis", axis, names, where="--x")
+        raise UnknownName("axis", axis, names, place="--x")
     return axis
 
 

@@ -138,7 +138,7 @@ def _axis(name: str, raw_values: Sequence[object], source: str) -> Axis:
         values[value] = None
     if not values:
         if name not in known_fields():
-            raise UnknownName("setting", name, known_fields(), where=source)
+            raise UnknownName("setting", name, known_fields(), place=source)
         message = f"{source}: {name} has no values; give at least one"
         raise BadInput(message)
     return Axis(name, tuple(values))

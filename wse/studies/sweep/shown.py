@@ -157,7 +157,7 @@ def check_columns(view: SweepView, grid: Grid, row: Row) -> None:
             bare = name.removesuffix(DOWN) if option == "--sort" else name
             if bare not in SHORT and column(bare) not in row and column(bare) not in names:
                 near = difflib.get_close_matches(column(bare), row, n=5)
-                raise UnknownName("column", bare, {*SHORT, *names, *near}, where=option)
+                raise UnknownName("column", bare, {*SHORT, *names, *near}, place=option)
 
 
 def shown_rows(grid: Grid, entries: Iterable[JournalEntry], view: SweepView) -> tuple[SweepRow, ...]:

@@ -54,9 +54,13 @@ def _axis_column(name: str, cells: Sequence[Mapping[str, Any]]) -> Column:
 def _value_column(name: str, cells: Sequence[Mapping[str, Any]]) -> Column:
     key = f"value {name}"
     if name in SHORT:
-        shown = SHORT[name]
-        settings: dict[str, Any] = {"best": shown.best, "doc": shown.doc, "priority": shown.priority}
-        return number(key, shown.title, shown.formatter, **settings)
+        short_column = SHORT[name]
+        settings: dict[str, Any] = {
+            "best": short_column.best,
+            "doc": short_column.doc,
+            "priority": short_column.priority,
+        }
+        return number(key, short_column.title, short_column.formatter, **settings)
     values = [row[key] for row in cells if key in row]
     if values and all(isinstance(value, int | float) for value in values):
         is_time = name.endswith("_s") and not name.endswith("_per_s")

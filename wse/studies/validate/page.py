@@ -19,7 +19,7 @@ from wse.studies.validate.plot import figure_of
 from wse.studies.validate.result import Validation
 
 LONGEST_CELL: Final = 180
-MOST_REASONS: Final = 16
+MAX_REASONS: Final = 16
 PLOT_DPI: Final = 130
 
 
@@ -44,7 +44,7 @@ def _page(validation: Validation, plot: str) -> str:
         plot: File name of the plot.
     """
     summary = validation.summary
-    median, worst = _errors(summary)
+    median, max_error = _errors(summary)
     text = (files("wse.studies.validate") / "page.md.j2").read_text(encoding="utf-8")
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
     return environment.from_string(text).render(
@@ -52,7 +52,7 @@ def _page(validation: Validation, plot: str) -> str:
         rows=plural(summary.rows, "row"),
         predicted=count(summary.predicted),
         median=median,
-        worst=worst,
+        worst=max_error,
         kinds=_table(
             ("what", "measured on", "rows", "median", "worst", "fitted on"),
             [(kind.kind, kind.where, count(kind.predicted), *_errors(kind), kind.fitted) for kind in summary.by_kind],
@@ -66,8 +66,8 @@ def _page(validation: Validation, plot: str) -> str:
 
 def _reasons(reasons: Sequence[ReasonCount]) -> str:
     """Return a table of the most frequent reasons; its last row counts the rows of all others."""
-    rows = [(count(reason.rows), reason.reason) for reason in reasons[:MOST_REASONS]]
-    other_rows = sum(reason.rows for reason in reasons[MOST_REASONS:])
+    rows = [(count(reason.rows), reason.reason) for reason in reasons[:MAX_REASONS]]
+    other_rows = sum(reason.rows for reason in reasons[MAX_REASONS:])
     if other_rows:
         rows.append((count(other_rows), "other reasons"))
     return _table(("rows", "reason"), rows)

@@ -42,7 +42,7 @@ def validate(files: Sequence[Path] = (), *, capacity: str = REPORT, on_progress:
         UnknownName: ``capacity`` is neither ``report`` nor ``refuse``.
     """
     if capacity not in (REPORT, REFUSE):
-        raise UnknownName("choice", capacity, (REPORT, REFUSE), where="--capacity")
+        raise UnknownName("choice", capacity, (REPORT, REFUSE), place="--capacity")
     measurements = _rows(files)
     return validation_of(compare(measurements, on_progress, capacity))
 
@@ -74,7 +74,7 @@ def check_listed(choice: str) -> Listed:
     """
     listed_rows: Listed | None = next((listing for listing in LISTED if listing == choice), None)
     if listed_rows is None:
-        raise UnknownName("choice", choice, LISTED, where="--rows")
+        raise UnknownName("choice", choice, LISTED, place="--rows")
     return listed_rows
 
 

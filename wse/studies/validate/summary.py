@@ -51,10 +51,10 @@ class ComparedRow:
 
     def _error_pct(self, predicted: float | None) -> float | None:
         """Return the signed error of a predicted value; None if it is not defined or not finite."""
-        measured = self.measurement.measured
-        if predicted is None or not measured:
+        measured_value = self.measurement.measured
+        if predicted is None or not measured_value:
             return None
-        error = 100 * (predicted / measured - 1)
+        error = 100 * (predicted / measured_value - 1)
         return error if math.isfinite(error) else None
 
     def as_row(self) -> ValidationRow:

@@ -81,7 +81,7 @@ def _read(piece: str, option: str) -> Change:
         message = f"{option} {piece!r}: give a change, such as clock=x2 or wafer.hop_cycles=1, or {DEFAULT}"
         raise BadInput(message)
     if name not in SHORT_NAMES and not name.startswith((WAFER, SOFTWARE)):
-        raise UnknownName("change", name, [*SHORT_NAMES, *machine_numbers()], where=option)
+        raise UnknownName("change", name, [*SHORT_NAMES, *machine_numbers()], place=option)
     settings = tuple(f"{number}={value}" for number in SHORT_NAMES.get(name, (name,)))
     for setting in settings:
         read_setting(setting, option)

@@ -59,7 +59,7 @@ def check_maps(kinds: tuple[str, ...]) -> None:
     """Raise UnknownName if one of the requested kinds of map does not exist."""
     for kind in kinds:
         if kind not in KINDS:
-            raise UnknownName("picture", kind, KINDS, where="--what")
+            raise UnknownName("picture", kind, KINDS, place="--what")
 
 
 def map_kinds(trace: Trace, kinds: tuple[str, ...]) -> list[str]:

@@ -85,7 +85,7 @@ def export_request(
         UnknownName: There is no format, map or table of this name.
     """
     if to not in SUFFIXES:
-        raise UnknownName("format", to, SUFFIXES, where="--to")
+        raise UnknownName("format", to, SUFFIXES, place="--to")
     options = {"planes": planes} | {
         name: value is not None
         for name, value in {"tokens": tokens, "what": what, "wafer_index": wafer_index, "cycles": cycles}.items()

@@ -88,7 +88,7 @@ def check_tables(names: tuple[str, ...]) -> None:
     table_names = (*_plain_tables(), *PLANES.values())
     for name in names:
         if name not in table_names:
-            raise UnknownName("table", name, table_names, where="--what")
+            raise UnknownName("table", name, table_names, place="--what")
 
 
 def chosen_tables(trace: Trace, names: tuple[str, ...], *, planes: bool) -> list[FlatTable]:

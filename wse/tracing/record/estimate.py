@@ -34,13 +34,13 @@ NO_TOKEN = -1
 
 
 def write_estimate(
-    path: Path, prepared: Placeable, program: Program, timed_run: TimedRun, report: dict[str, Any]
+    path: Path, placeable: Placeable, program: Program, timed_run: TimedRun, report: dict[str, Any]
 ) -> None:
     """Write the trace of an estimate.
 
     Args:
         path: File to write.
-        prepared: The request that was compiled.
+        placeable: The request that was compiled.
         program: The compiled Program.
         timed_run: Times and traffic of the prompts and tokens.
         report: Report of the estimate, stored in the trace. ``inputs`` become options of the
@@ -49,14 +49,14 @@ def write_estimate(
     Raises:
         BadTrace: The trace cannot be written.
     """
-    header = trace_header(prepared, program, program.digest(), 0, {"command": "estimate", **report["inputs"]})
+    header = trace_header(placeable, program, program.digest(), 0, {"command": "estimate", **report["inputs"]})
     try:
         with Recorder(path, program, header) as recorder:
             passes = _Passes(recorder, program, timed_run.clock)
             passes.prompts(timed_run.prompts)
             passes.write_tokens(timed_run.token_classes)
             if program.verify:
-                passes.write_verification(prepared.middle_before_pass)
+                passes.write_verification(placeable.middle_before_pass)
             recorder.finish(timed_run.clock, passes.load, report)
     except TraceError as error:
         raise BadTrace(str(error)) from error

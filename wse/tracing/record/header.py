@@ -12,17 +12,17 @@ from wse.program.program import Program
 from wse_traces.header import RunHeader
 
 
-def trace_header(prepared: Placeable, program: Program, digest: str, seed: int, options: dict[str, Any]) -> RunHeader:
+def trace_header(placeable: Placeable, program: Program, digest: str, seed: int, options: dict[str, Any]) -> RunHeader:
     """Return the header of the trace of a compiled request.
 
     Args:
-        prepared: The request that was compiled.
+        placeable: The request that was compiled.
         program: The compiled Program.
         digest: Hexadecimal digest of the Program.
         seed: Seed of random weights and of sampling.
         options: Further options of the command.
     """
-    rows, cols = prepared.fabric_shape[::-1] if program.is_transposed else prepared.fabric_shape
+    rows, cols = placeable.fabric_shape[::-1] if program.is_transposed else placeable.fabric_shape
     return RunHeader(
         created_by=f"wse {wse.__version__}",
         model=encode_names(program.model_name),
@@ -33,8 +33,8 @@ def trace_header(prepared: Placeable, program: Program, digest: str, seed: int, 
         wafers=program.wafers,
         rows=rows,
         cols=cols,
-        clock_hz=prepared.wafer.clock_hz,
-        options={**encode_names(options), **_options(prepared), **_defects(prepared, program)},
+        clock_hz=placeable.wafer.clock_hz,
+        options={**encode_names(options), **_options(placeable), **_defects(placeable, program)},
         versions={"wse": wse.__version__, "numpy": np.__version__},
     )
 
@@ -52,9 +52,9 @@ def encode_names(value: Any) -> Any:
     return {key: encode_names(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-def _options(prepared: Placeable) -> dict[str, Any]:
+def _options(placeable: Placeable) -> dict[str, Any]:
     """Return the options of a request that the header records."""
-    o = prepared.options
+    o = placeable.options
     return {
         "dtype": o.dtype,
         "activations": o.activation_type,
@@ -62,15 +62,15 @@ def _options(prepared: Placeable) -> dict[str, Any]:
         "experts": o.experts,
         "context": o.context,
         "prompt_tokens": o.prompt_tokens[0] if o.batch == 1 else list(o.prompt_tokens),
-        "new_tokens": prepared.new_tokens,
-        "software": prepared.software.name,
+        "new_tokens": placeable.new_tokens,
+        "software": placeable.software.name,
         "region": list(o.region) if o.region else None,
     }
 
 
-def _defects(prepared: Placeable, program: Program) -> dict[str, Any]:
+def _defects(placeable: Placeable, program: Program) -> dict[str, Any]:
     """Return the defects and the size of the logical mesh, or nothing if all PEs are live."""
-    if prepared.defects is None or not prepared.meshes:
+    if placeable.defects is None or not placeable.meshes:
         return {}
     mesh = [program.wafer_rows, program.wafer_cols]
-    return {"defects": encode_names(prepared.defects.option), "defects_seed": prepared.defects.seed, "mesh": mesh}
+    return {"defects": encode_names(placeable.defects.option), "defects_seed": placeable.defects.seed, "mesh": mesh}

@@ -23,7 +23,7 @@ T = TypeVar("T")
 def check_policy(policy: str) -> None:
     """Raise UnknownName if a policy does not exist."""
     if policy not in POLICIES:
-        raise UnknownName("trace policy", policy, POLICIES, where="--trace-policy")
+        raise UnknownName("trace policy", policy, POLICIES, place="--trace-policy")
 
 
 class TraceKeeper:

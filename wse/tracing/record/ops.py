@@ -29,7 +29,7 @@ def recorded_ops(text: str, program: Program, *, traced: bool) -> tuple[int, ...
     """
     recording, separator, ops = text.partition("=")
     if recording != ACTIVATIONS:
-        raise UnknownName("recording", recording, (ACTIVATIONS,), where="--record")
+        raise UnknownName("recording", recording, (ACTIVATIONS,), place="--record")
     if not traced:
         message = f"--record {text}: tensors are kept in the trace, and none is written: give --trace PATH"
         raise BadInput(message)

@@ -79,13 +79,13 @@ class RunRecorder(Recorder):
     """
 
     def __init__(
-        self, path: Path, prepared: Placeable, program: Program, digest: str, sampling: Sampling, weights: str | None
+        self, path: Path, placeable: Placeable, program: Program, digest: str, sampling: Sampling, weights: str | None
     ) -> None:
         """Create the trace of a run.
 
         Args:
             path: File to write.
-            prepared: The request that was compiled.
+            placeable: The request that was compiled.
             program: The compiled Program.
             digest: Hexadecimal digest of the Program.
             sampling: How tokens are sampled.
@@ -95,7 +95,7 @@ class RunRecorder(Recorder):
             TraceError: The path cannot be written.
         """
         options = {"command": "run", "weights": weights, **asdict(sampling)}
-        super().__init__(path, program, trace_header(prepared, program, digest, sampling.seed, options))
+        super().__init__(path, program, trace_header(placeable, program, digest, sampling.seed, options))
         self._outputs: list[tuple[int, Values]] = []
         self._contents: list[tuple[PePlace, int, Bytes]] = []
         self._last_bytes: dict[tuple[PePlace, int], bytes] = {}

@@ -45,7 +45,7 @@ class LineCosts:
         )
 
     @classmethod
-    def of_software(cls, wafer: WaferSpec, software: SoftwareProfile) -> LineCosts:
+    def for_software(cls, wafer: WaferSpec, software: SoftwareProfile) -> LineCosts:
         """Return the constants of a wafer and a software profile."""
         return cls.of(wafer, software.reduce_gap_cycles, software.relay_cycles, software.transfer_sync_cycles)
 

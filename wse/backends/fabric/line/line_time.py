@@ -197,10 +197,10 @@ class _LineState:
 
     def end(self) -> EventTime:
         """Return the time at which the last operation or store ended."""
-        stored = dict(self.stored)
+        stored_times = dict(self.stored)
         for piece in self.later_spans:
-            stored[piece] = add_delay(stored[piece], self._later_delay(piece))
-        return max([START, *self.free.values(), *stored.values()])
+            stored_times[piece] = add_delay(stored_times[piece], self._later_delay(piece))
+        return max([START, *self.free.values(), *stored_times.values()])
 
     def _later_delay(self, piece: int) -> float:
         """Return the cycles by which later streams delay a stored piece of a message's path."""

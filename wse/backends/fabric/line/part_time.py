@@ -98,7 +98,7 @@ def part_time(schedule: LineSchedule, variant: int, words: int, costs: LineCosts
         places: Hops from the first PE to each PE; None if neighbours are one hop apart.
     """
     span = slice(*schedule.first[variant : variant + 2])
-    messages, _, part = schedule.of_variant(variant)
+    messages, _, part = schedule.variant_messages(variant)
     assert part is not None
     size = schedule.words_of_messages(words)[span]
     place = np.arange(schedule.length) if places is None else places

@@ -136,7 +136,7 @@ class PatternTimes:
         """Divide the lines of simultaneous patterns into sections and return the distinct ones."""
         return sections_of(
             [
-                LineArrays(*schedule.of_variant(variant)[:2], line.places if line else None)
+                LineArrays(*schedule.variant_messages(variant)[:2], line.places if line else None)
                 for schedule, variant, line in lines
             ]
         )

@@ -65,7 +65,7 @@ def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: Line
     """
     first = _RoundState(words, add_cycles, costs, places, store_and_forward=schedule.store_and_forward)
     # 1
-    first.round(schedule.of_variant(max(schedule.critical(schedule.variants[0])))[0])
+    first.round(schedule.variant_messages(max(schedule.critical(schedule.variants[0])))[0])
     count, lines = schedule.variants.shape
     if count <= MAX_ROUNDS:  # 2
         sample = sorted({0, 1 % lines, lines // 2, lines - 1})
@@ -90,7 +90,7 @@ def _ends(schedule: LineSchedule, line: int, round_range: range, template: _Roun
     state = _RoundState(
         template.words, template.add, template.costs, template.places, store_and_forward=template.store_and_forward
     )
-    return [state.round(schedule.of_line(line, index)) for index in round_range]
+    return [state.round(schedule.line_messages(line, index)) for index in round_range]
 
 
 def exchange_cycles(words: int, costs: LineCosts) -> float:

@@ -84,7 +84,7 @@ class _Moves:
 
 
 def layer_links(
-    fabric: Fabric, runs: Runs, chosen: Chosen, chosen_wafers: Chosen = MappingProxyType({})
+    fabric: Fabric, runs: Runs, chosen_experts: Chosen, chosen_wafers: Chosen = MappingProxyType({})
 ) -> Iterator[LayerLinks]:
     """Yield the words on links by layer, summed over all runs.
 
@@ -94,7 +94,7 @@ def layer_links(
     Args:
         fabric: Fabric model of the Program.
         runs: Number of runs of each phase.
-        chosen: Tokens that chose each expert, by phase and layer.
+        chosen_experts: Tokens that chose each expert, by phase and layer.
         chosen_wafers: Runs that chose experts on each wafer, by phase and layer.
     """
     program = fabric.program
@@ -103,7 +103,7 @@ def layer_links(
         phase = program.phases[index]
         phases.setdefault(phase.steps, (phase, Counter()))[1][slots, lengths] += times
     moves_by_phase = [
-        _moves(fabric, phase, times, _pairs(program, phase, chosen), _pairs(program, phase, chosen_wafers))
+        _moves(fabric, phase, times, _pairs(program, phase, chosen_experts), _pairs(program, phase, chosen_wafers))
         for phase, times in phases.values()
     ]
     same_moves: dict[tuple[bytes, ...], list[int]] = defaultdict(list)
@@ -120,10 +120,10 @@ def layer_links(
         yield from _by_wafer(fabric.routes, tuple(layers), np.concatenate(parts), np.concatenate(regions))
 
 
-def _pairs(program: Program, phase: Phase, chosen: Chosen) -> Pairs:
-    """Return ``chosen`` summed over the phases that have the same steps as ``phase``."""
+def _pairs(program: Program, phase: Phase, chosen_experts: Chosen) -> Pairs:
+    """Return ``chosen_experts`` summed over the phases that have the same steps as ``phase``."""
     pairs_by_layer: dict[int, I64] = {}
-    for index, layers in chosen.items():
+    for index, layers in chosen_experts.items():
         for layer, pairs in layers.items() if program.phases[index].steps is phase.steps else ():
             pairs_by_layer[layer] = pairs_by_layer[layer] + pairs if layer in pairs_by_layer else pairs
     return pairs_by_layer

@@ -170,8 +170,13 @@ class Routes:
         row, end_row, col, end_col, words = one_by_one(rectangles)[:, ROW:TIMES].T
         row, end_row, col, end_col = _sides(direction, row, end_row, col, end_col)
         # `before` is a two-dimensional prefix sum of hops, so four corners give the hops of a rectangle.
-        before = self.meshes[wafer].hops_before[0 if direction in (EAST, WEST) else 1]
-        links = before[end_row, end_col] - before[row, end_col] - before[end_row, col] + before[row, col]
+        hops_before = self.meshes[wafer].hops_before[0 if direction in (EAST, WEST) else 1]
+        links = (
+            hops_before[end_row, end_col]
+            - hops_before[row, end_col]
+            - hops_before[end_row, col]
+            + hops_before[row, col]
+        )
         return int(links.astype(np.int64) @ words)
 
 

@@ -36,7 +36,7 @@ class BlockArrays:
     at: I64
     alternating: I64
 
-    def of_run(self, run: BlockRun, elements: I64) -> dict[str, Any]:
+    def arrays_of_run(self, run: BlockRun, elements: I64) -> dict[str, Any]:
         """Return the arrays of one run of the block.
 
         Args:
@@ -58,10 +58,10 @@ class BlockArrays:
         step, operand, buffer = self.at
         fields["fixed"] = fields["fixed"].copy()
         fields["fixed"][step, operand] += elements[buffer]
-        step, operand, even, odd = self.alternating
+        step, operand, even_buffer, odd = self.alternating
         if len(step):
             fields["odd"] = fields["odd"].copy()
-            fields["odd"][step, operand] = elements[odd] - elements[even]
+            fields["odd"][step, operand] = elements[odd] - elements[even_buffer]
         return fields
 
 

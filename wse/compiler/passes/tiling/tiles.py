@@ -41,8 +41,8 @@ The positions count from 1; 0 stands for padding.
 
 def part_of(
     tensor: str,
-    outer: Cut | None,
-    inner: Cut,
+    outer_cut: Cut | None,
+    inner_cut: Cut,
     *,
     transposed: bool = False,
     offset: I32 | None = None,
@@ -52,21 +52,21 @@ def part_of(
 
     Args:
         tensor: Name of the tensor.
-        outer: Division of the inputs; None for a vector.
-        inner: Division of the outputs, or of the elements of a vector.
+        outer_cut: Division of the inputs; None for a vector.
+        inner_cut: Division of the outputs, or of the elements of a vector.
         transposed: Whether the tensor is ``[outputs, inputs]``.
         offset: int32 ``[cols, n]``. The inner index is repeated n times with these offsets added,
             such as those of experts; -1 stands for padding.
         sharers: Number of PEs along the other axis over which the inner elements are divided in
             equal blocks.
     """
-    index, axis = (None, ROWS) if outer is None else outer
+    index, axis = (None, ROWS) if outer_cut is None else outer_cut
     return TilePart(
         tensor=tensor,
         outer=index,
         outer_axis=axis,
-        inner=inner[0],
-        inner_axis=inner[1],
+        inner=inner_cut[0],
+        inner_axis=inner_cut[1],
         transposed=transposed,
         offset=offset,
         sharers=sharers,
@@ -82,13 +82,13 @@ def tile_of(parts: Sequence[TilePart], *, view: str = "wgt", name: str = "", blo
         name: Name of the tile. By default, the names of the tensors of its parts, joined by ``+``.
         blocks: Number of blocks of each part, such as the experts of a column.
     """
-    outer = parts[0].outer
+    outer_cut = parts[0].outer
     return Tile(
         stage=0,
         name=name or "+".join(dict.fromkeys(part.tensor for part in parts)),
         address=-1,
         view=view,
-        outer=1 if outer is None else outer.shape[1],
+        outer=1 if outer_cut is None else outer_cut.shape[1],
         inner=sum(part.width for part in parts),
         parts=tuple(parts),
         blocks=blocks,

@@ -86,7 +86,7 @@ class Candidates:
             Rows and columns of a region, rows and columns without padding, stages, and bytes of the
             fullest PE.
         """
-        sizes = self.demand.cache.of(_band_sizes, 1024)(self.demand, layout.of_bands)
+        sizes = self.demand.cache.of(_band_sizes, 1024)(self.demand, layout.without_sizes)
         rows, region_cols = layout.region(self.demand)
         cols = region_cols * layout.per_band
         least_bytes = sizes.fullest / (max(1, rows) * max(1, cols))
@@ -116,7 +116,7 @@ class Candidates:
         demand = self.demand
         if layout.mesh is not None or demand.region is not None or demand.column_bytes is None:
             return None
-        region_layers = layers_of_regions(demand, layout.of_bands)
+        region_layers = layers_of_regions(demand, layout.without_sizes)
         if any(region.wafers > 1 or region.experts for region in region_layers):
             return None
         return demand.cache.of(fullest_bytes, 4096)(demand, layout._replace(groups=None, experts=None), region_layers)

@@ -54,7 +54,7 @@ def explore(setup: TrialSetup) -> list[Trial]:
         _explore_for_one_user(exploration, setup, on_whole_wafers)
     exploration.try_placements()
     exploration.try_groups(() if setup.fits_trees else strategy(setup.options.mapping).group_counts)
-    if exploration.fastest is None:
+    if exploration.fastest_trial is None:
         exploration.trials += emptiest_trials(setup) or exploration.nearest_trials()
     if exploration.errors and not exploration.trials:
         raise exploration.errors[0]
@@ -78,7 +78,7 @@ def _explore_for_one_user(exploration: _Exploration, setup: TrialSetup, on_whole
     exploration.add(part for layout in on_whole_wafers for part in smaller(setup.demand, layout, COARSE))
     exploration.try_while_faster()
     refined: set[Layout] = set()
-    while (fastest_trial := exploration.fastest) is not None and fastest_trial.layout not in refined:
+    while (fastest_trial := exploration.fastest_trial) is not None and fastest_trial.layout not in refined:
         refined.add(fastest_trial.layout)
         sides = fastest_trial.layout.region(setup.demand)
         exploration.add(
@@ -147,7 +147,7 @@ class _Exploration:
         self._trials_in_vain = 0  # trials since the last fastest one, or since layouts were added
 
     @property
-    def fastest(self) -> Trial | None:
+    def fastest_trial(self) -> Trial | None:
         """The trial with the fewest cycles; None if no trial was timed."""
         timed_trials = [trial for trial in self.trials if trial.dominant_cycles is not None]
         return min(timed_trials, key=lambda trial: trial.dominant_cycles or 0.0, default=None)
@@ -155,7 +155,7 @@ class _Exploration:
     @property
     def _fastest_cycles(self) -> float:
         """Cycles of the longer phase on the fastest layout; infinity if no trial was timed."""
-        return math.inf if self.fastest is None else self.fastest.dominant_cycles or 0.0
+        return math.inf if self.fastest_trial is None else self.fastest_trial.dominant_cycles or 0.0
 
     @property
     def goes_on(self) -> bool:
@@ -183,7 +183,7 @@ class _Exploration:
 
         As long as nothing was timed, layouts with the lowest forecasts of bytes are tried, too.
         """
-        while self.goes_on and (self.try_most_promising() or (self.fastest is None and self.try_emptiest())):
+        while self.goes_on and (self.try_most_promising() or (self.fastest_trial is None and self.try_emptiest())):
             pass
 
     def try_most_promising(self) -> bool:
@@ -191,7 +191,7 @@ class _Exploration:
 
         Return False, without a trial, if no forecast is below the fastest trial.
         """
-        pick = _first(family.fastest(self._free_bytes) for family in self._families.values())
+        pick = _first(family.best_candidate(self._free_bytes) for family in self._families.values())
         fastest_cycles = self._fastest_cycles
         if pick is None or self._trials_in_vain == PATIENCE or pick.forecast * (1 - self._usual_miss) >= fastest_cycles:
             return False
@@ -268,14 +268,14 @@ class _Exploration:
 
     def try_placements(self) -> None:
         """Try the fastest layout with the other placements of experts that the mapping offers."""
-        best, setup = self.fastest, self._setup
+        best, setup = self.fastest_trial, self._setup
         if best is not None and best.layout.experts is None:
             for other_layout in setup.with_other_expert_placements([best.layout]):
                 self._try_other(other_layout, best.prefill, self._fastest_cycles)
 
     def try_groups(self, counts: Sequence[int]) -> None:
         """Try the fastest layout with other numbers of groups in the all-reduces of decode."""
-        best, setup = self.fastest, self._setup
+        best, setup = self.fastest_trial, self._setup
         if best is None:
             return
         shortest_line = setup.shortest_line(best.layout, best.prefill)

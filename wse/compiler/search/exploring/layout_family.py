@@ -63,7 +63,7 @@ class LayoutFamily:
         self._cache_bytes = setup.options.batch * setup.cache_bytes_per_pe
         self.byte_misses: list[float] = []
 
-    def fastest(self, free_bytes: float) -> Pick | None:
+    def best_candidate(self, free_bytes: float) -> Pick | None:
         """Return the untried candidate with the lowest forecast of cycles that may fit, or None.
 
         As long as no candidate was timed, those on whole meshes come first, so that each mapping is

@@ -43,8 +43,8 @@ def free_columns(setup: TrialSetup, trial: Trial) -> int:
     if not setup.narrows_attention(trial.prefill):
         return 0
     region_cols = setup.widest_region(trial.layout, trial.prefill)
-    fewest = column_counts(setup.spec, region_cols)[0]
-    return fewest if fewest < region_cols else 0
+    min_columns = column_counts(setup.spec, region_cols)[0]
+    return min_columns if min_columns < region_cols else 0
 
 
 def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice, known_cols: int | None = None) -> FittedAttention:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from wse_mappings.cuts.split import ceil_div
 
 
-def halvings(largest: int, smallest: int) -> list[int]:
+def halvings(max_size: int, min_size: int) -> list[int]:
     """Return sizes from the largest to the smallest, each half of the one before, rounded up.
 
     >>> halvings(20, 4)
     [20, 10, 5, 4]
     """
-    sizes = [largest]
-    while sizes[-1] > smallest:
-        sizes.append(max(smallest, ceil_div(sizes[-1], 2)))
+    sizes = [max_size]
+    while sizes[-1] > min_size:
+        sizes.append(max(min_size, ceil_div(sizes[-1], 2)))
     return sizes
 
 

@@ -76,7 +76,7 @@ class TreeCosts:
         self._state = replace(reduced.state, patterns=tuple(patterns))
         self._same_routes = same_routes(self._state.patterns)
 
-    def of_stage(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
+    def cycles_of_stage(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
         """Return the cycles of all stages that a stage represents, by phase.
 
         The cycles are those of route rewrites minus those that fitted all-reduces save. They are
@@ -95,13 +95,16 @@ class TreeCosts:
         """Return the cycles that fitted trees save in all stages, by phase."""
         cycles_by_phase: dict[str, float] = defaultdict(float)
         for stage in self._phases:
-            cycles_before, cycles_after = self.of_stage(stage, frozenset()), self.of_stage(stage, fitted_sizes)
+            cycles_before, cycles_after = (
+                self.cycles_of_stage(stage, frozenset()),
+                self.cycles_of_stage(stage, fitted_sizes),
+            )
             for phase in cycles_before:
                 cycles_by_phase[phase] += cycles_before[phase] - cycles_after[phase]
         return dict(cycles_by_phase)
 
     def _count(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
-        """Compute the result of `of_stage` for a set of sizes that was not counted before."""
+        """Compute the result of `cycles_of_stage` for a set of sizes that was not counted before."""
         phases = [self._with_trees(phase, fitted_sizes) for phase in self._phases[stage]]
         try:
             route_rewrites = count_route_rewrites(replace(self._state, phases=tuple(phases)), self._same_routes)

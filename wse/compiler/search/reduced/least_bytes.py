@@ -51,14 +51,14 @@ def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> in
 
     # 2. Weight tiles.
     sizes = sizes_of(state)
-    for op, stage, tile in distinct_tiles(state, lambda op, stage: sizes.of_op(regions[stage], op)):
+    for op, stage, tile in distinct_tiles(state, lambda op, stage: sizes.sizes_of_op(regions[stage], op)):
         bytes_by_stage[stage] += layers_like(stage, op.layer, tile.name) * tile_bytes(tile)
         if bytes_by_stage[stage] > max_bytes:
             return bytes_by_stage[stage]
     # 3. Tables and blocks.
     block_bytes = (1 + shape.gated) * element_bytes(state, "acc")
     for stage, (region, plan, tables) in enumerate(zip(regions, state.plans, table_needs(state), strict=True)):
-        bytes_by_stage[stage] += sum(map(tile_bytes, sizes.of_tables(region, *tables)))
+        bytes_by_stage[stage] += sum(map(tile_bytes, sizes.sizes_of_tables(region, *tables)))
         if any(parts.block == BLOCK and not state.spec.layers[layer].experts for layer, parts in plan.layers.parts):
             bytes_by_stage[stage] += block_bytes * weight_types.cut(shape, FFN, region.cols).width
     # 4. The stage of experts.

@@ -93,7 +93,7 @@ class ReducedModel:
         state = self.state
         assert state.addresses is not None
         tops = [stage.sram_top_byte for stage in state.stages]
-        bytes_by_stage = [top + further for top, further in zip(tops, state.further_bytes, strict=True)]
+        bytes_by_stage = [top + further_bytes for top, further_bytes in zip(tops, state.further_bytes, strict=True)]
         for number, plan in enumerate(state.plans):
             if plan.experts:  # after the fullest of the other stages, whose end is known by now
                 bytes_by_stage[number] += max(bytes_by_stage[:number]) - max(
@@ -135,7 +135,7 @@ class ReducedModel:
         needed_bytes = self.needed_bytes()
         if state.has_expert_stage:  # it uses the PEs of the other stages
             needed_bytes = [max(needed_bytes)] * len(needed_bytes)
-        free = [state.wafer.sram_bytes_per_pe - needed for needed in needed_bytes]
+        free = [state.wafer.sram_bytes_per_pe - stage_bytes for stage_bytes in needed_bytes]
         batch = state.options.batch
         return min(batch + batch * room // cache for room, cache in zip(free, caches, strict=True) if cache)
 

@@ -56,7 +56,7 @@ def answer(
         DoesNotFit: No combination is possible.
     """
     if question not in QUESTIONS:
-        raise UnknownName("question", question, QUESTIONS, where="--question")
+        raise UnknownName("question", question, QUESTIONS, place="--question")
     study = partial(compare, jobs=jobs, engine=engine)
     return replace(QUESTIONS[question](request, on_progress, study), question=question)
 

@@ -87,7 +87,7 @@ class RayEngine:
         allow_nonfinite: bool = False,
         watched: Collection[int] = (),
         on_output: Callable[[int, Values], None] = lambda op, values: None,
-        on_stored: Callable[[int, int, str], None] = lambda done, total, name: None,
+        on_stored: Callable[[int, int, str], None] = lambda stored_count, total, name: None,
         profile: bool = False,
     ) -> None:
         self._actors, self._on_output = WaferActors(actors, request.checkpoints.checkpoint), on_output

@@ -164,7 +164,7 @@ def check_reference(name: str) -> None:
         UnknownName: The value is not the name of a reference.
     """
     if name not in REFERENCES:
-        raise UnknownName("reference", name, REFERENCES, where="--against")
+        raise UnknownName("reference", name, REFERENCES, place="--against")
 
 
 def agreement(case_count: int, seed: int, on_progress: OnProgress = ignore) -> Agreement:

@@ -228,7 +228,7 @@ def _table(header: list[str], place: str) -> str:
         raise BadMeasurements(msg)
     for column in header:
         if column not in columns:
-            raise UnknownName("column", column, columns, where=place)
+            raise UnknownName("column", column, columns, place=place)
         if header.count(column) > 1:
             msg = f"{place}: the column {column!r} is given {header.count(column)} times; remove all but one"
             raise BadMeasurements(msg)

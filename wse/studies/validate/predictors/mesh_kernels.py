@@ -89,7 +89,7 @@ def shift(m: Measurement, profiles: Profiles = software) -> Prediction | None:
         return decline("a shift over no column, or of an empty tile")
     profile = profiles(PROFILE, wafer.generation)
     rate = replace(wafer, stream_words_per_cycle=words_per_cycle(m, wafer))
-    costs = LineCosts.of_software(rate, profile)
+    costs = LineCosts.for_software(rate, profile)
     rounds = distance * exchange_cycles(-(-tile * m.element_bytes // 4), costs)
     return _prediction(profile.task_dispatch_cycles + rounds)
 

@@ -88,7 +88,7 @@ def check_group(by: str, *, each_layer: bool) -> None:
         BadInput: The key cannot be listed layer by layer.
     """
     if by not in _GROUPS:
-        raise UnknownName("group", by, _GROUPS, where="--by")
+        raise UnknownName("group", by, _GROUPS, place="--by")
     if each_layer and by not in _EACH_LAYER:
         groups = ", ".join(f"--by {name}" for name in _EACH_LAYER)
         message = f"--each-layer: does not go with --by {by}, but with {groups}; leave it out"

@@ -78,7 +78,7 @@ class StepsView(View):
 def check_order(order: str) -> None:
     """Raise UnknownName if ``--sort`` does not have an order of this name."""
     if order not in ORDERS:
-        raise UnknownName("column", order, ORDERS, where="--sort")
+        raise UnknownName("column", order, ORDERS, place="--sort")
 
 
 def read_steps(sums: StepSums, order: str, top: int | None, *, each_layer: bool = False) -> list[Step]:

@@ -149,7 +149,7 @@ def _buffer_named(trace: Trace, buffers: Array, name: str) -> dict[str, Any]:
     names = [tile_name(record["name"]) for record in records]
     close = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    known_names = ", ".join(dict.fromkeys(re.sub(r"^layers\.\d+\.", "layers.*.", known) for known in names))
+    known_names = ", ".join(dict.fromkeys(re.sub(r"^layers\.\d+\.", "layers.*.", name) for name in names))
     message = f"--dump {name}: no such buffer was recorded: {hint}known: {known_names}"
     raise BadInput(message)
 
