@@ -45,13 +45,13 @@ def _widen_element(value: Any) -> np.float32:
     return np.float32(value)
 
 
-def _narrow_element(value: Any, like: Any) -> Any:
-    """Return ``value`` rounded to the element type of ``like``, as stored bits, in plain Python."""
+def _narrow_element(value: Any, example: Any) -> Any:
+    """Return ``value`` rounded to the element type of ``example``, as stored bits, in plain Python."""
     single = np.float32(value)
-    if isinstance(like, np.uint16):
+    if isinstance(example, np.uint16):
         with np.errstate(over="ignore"):
             return np.float16(single).view(np.uint16)
-    if isinstance(like, np.int16):
+    if isinstance(example, np.int16):
         bits = int(single.view(np.uint32))
         if np.isnan(single):
             return np.uint16((bits >> 16) | 0x40).view(np.int16)
@@ -151,11 +151,11 @@ def _widen_compiled(typing_context: Any, value: Any) -> Any:
 
 
 @intrinsic
-def _narrow_compiled(typing_context: Any, value: Any, like: Any) -> Any:
+def _narrow_compiled(typing_context: Any, value: Any, example: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return narrow_ir(builder, like, args[0])
+        return narrow_ir(builder, example, args[0])
 
-    return (like(value, like), generate) if value == types.float32 and like in _STORED else None
+    return (example(value, example), generate) if value == types.float32 and example in _STORED else None
 
 
 @intrinsic
@@ -227,7 +227,7 @@ widen: Any = _widen_element if config.DISABLE_JIT else _widen_compiled
 """``widen(element)``: the float32 value of one stored element."""
 
 narrow: Any = _narrow_element if config.DISABLE_JIT else _narrow_compiled
-"""``narrow(value, like)``: float32 ``value`` as stored bits, rounded to the type of ``like``."""
+"""``narrow(value, example)``: float32 ``value`` as stored bits, rounded to the type of ``example``."""
 
 multiply_add_lanes: Any = _multiply_add_lanes if config.DISABLE_JIT else _multiply_add_lanes_compiled
 """``multiply_add_lanes(acc, values, wgt, block, e, w, n)``: add products with rows of weights.

@@ -56,16 +56,16 @@ def _lane_choice() -> Any:
 
 
 @helper_function
-def choose_lanes(choice: Any, values: Any, lane: int, taken: Any) -> None:
+def choose_lanes(choice: Any, values: Any, lane: int, done_value: Any) -> None:
     """Choose the lanes that have the same value as lane ``lane``, and mark them as done.
 
     A lane is the place of one PE in a block of neighbouring PEs.
 
     Args:
         choice: Bits of the chosen lanes, overwritten.
-        values: A value per lane. Those of the chosen lanes are replaced by ``taken``.
+        values: A value per lane. Those of the chosen lanes are replaced by ``done_value``.
         lane: Lane whose value is looked for, in this lane and all later ones.
-        taken: Value that marks a lane as done.
+        done_value: Value that marks a lane as done.
     """
     value = values[lane]
     for vector in range(len(choice)):
@@ -73,7 +73,7 @@ def choose_lanes(choice: Any, values: Any, lane: int, taken: Any) -> None:
     for other in range(lane, len(values)):
         if values[other] == value:
             choice[other // WIDTH] |= 1 << other % WIDTH
-            values[other] = taken
+            values[other] = done_value
 
 
 def lanes_in(choice: Any, lanes: int) -> list[int]:

@@ -85,7 +85,7 @@ class _CodeGenerator:
         builder, zero = self.builder, word(0)
         old_maximum = self.load(self.maxima, zero, self.f32)
         top = cgutils.alloca_once_value(builder, old_maximum)  # 1
-        with short_loop(builder, zero, self.T) as t, self.visible(t):
+        with short_loop(builder, zero, self.T) as t, self.if_visible(t):
             score, old = self.score(t), builder.load(top)
             builder.store(builder.select(builder.fcmp_ordered(">", score, old), score, old), top)
         maximum = builder.load(top)
@@ -103,7 +103,7 @@ class _CodeGenerator:
                 entries = [self.minimum(builder.add(t, word(i)), builder.sub(end, word(1))) for i in range(AT_ONCE)]
                 weights = self.exponentials([self.score(entry) for entry in entries], maximum)
                 self.keep_weights(weights, [builder.sub(entry, begin) for entry in entries])
-            with short_loop(builder, begin, end) as t, self.visible(t):
+            with short_loop(builder, begin, end) as t, self.if_visible(t):
                 weight = builder.load(builder.gep(self.weights, [builder.sub(t, begin)]))
                 builder.store(builder.fadd(builder.load(total), weight), total)
             with short_loop(builder, zero, self.F, FEATURES) as f:
@@ -148,7 +148,7 @@ class _CodeGenerator:
         totals = [cgutils.alloca_once(builder, SINGLES) for _ in features]
         for f, total in zip(features, totals, strict=True):
             builder.store(self.load(self.out, f, self.acc), total)
-        with short_loop(builder, begin, end) as t, self.visible(t):
+        with short_loop(builder, begin, end) as t, self.if_visible(t):
             weight = builder.load(builder.gep(self.weights, [builder.sub(t, begin)]))
             for f, total in zip(features, totals, strict=True):
                 value = self.load(self.values, builder.add(builder.mul(t, self.stride), f), self.act)
@@ -158,7 +158,7 @@ class _CodeGenerator:
             self.store(builder.load(total), self.out, f, self.acc)
 
     @contextmanager
-    def visible(self, t: Any) -> Iterator[None]:
+    def if_visible(self, t: Any) -> Iterator[None]:
         """Enclose instructions that run only if the token sees entry t."""
         builder = self.builder
         position = builder.sext(builder.load(builder.gep(self.positions, [t])), self.T.type)

@@ -40,7 +40,7 @@ class SharedCores:
 
     Args:
         clock: Function that returns a time in seconds.
-        waited: Function that returns the seconds that threads of this process have been waiting for
+        waited_s: Function that returns the seconds that threads of this process have been waiting for
             a core so far.
         get_threads: Function that returns the number of threads that kernels use.
         set_threads: Function that sets the number of threads for kernels called later.
@@ -49,12 +49,12 @@ class SharedCores:
     def __init__(
         self,
         clock: Callable[[], float] = time.perf_counter,
-        waited: Callable[[], float] | None = None,
+        waited_s: Callable[[], float] | None = None,
         get_threads: Callable[[], int] = get_threads,
         set_threads: Callable[[int], None] = set_threads,
     ) -> None:
         self._clock, self._get_threads, self._set_threads = clock, get_threads, set_threads
-        self._waited = _waited_s if waited is None else waited
+        self._waited = _waited_s if waited_s is None else waited_s
         self._rest_s, self._is_resting = SHORTEST_REST_S, False
         self._began_s, self._waited_before_s, self._next_s = 0.0, 0.0, 0.0
         self._threads = 1  # before the pause

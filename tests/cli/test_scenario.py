@@ -102,7 +102,7 @@ def test_what_cannot_be_asked_for_is_one_line(wse: Wse, file: str) -> None:
     assert "did you mean 'fast-mode'?" in wse("scenario", "fast-mood").refusal()
     assert "there is no scenario to draw" in wse("scenario", "--png", "x.png").refusal()
     assert "is one of the files that are read" in wse("scenario", file, "--html", file).refusal()
-    assert "no folder" in wse("scenario", file, "--html", "none/x.html").refusal()
+    assert "not a folder" in wse("scenario", file, "--html", "none/x.html").refusal()
 
 
 def test_from_python(file: str) -> None:

@@ -123,7 +123,7 @@ def test_acceptance_comes_by_name_share_or_file(tmp_path: Path) -> None:
         (
             "0.8,x",
             BadInput,
-            "--draft 0.8,x: 'x' is no number; give shares from 0 to 1 by position, such as 0.8,0.7,0.6",
+            "--draft 0.8,x: 'x' is not a number; give shares from 0 to 1 by position, such as 0.8,0.7,0.6",
         ),
         (
             "glm-5",

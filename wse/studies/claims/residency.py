@@ -152,10 +152,10 @@ def smaller_because_it_must(lab: Laboratory) -> Finding:
             layers, parameters = lab.layers_that_fit(SHAPE, wafers, dtype)
             meaning = f"parameters on {plural(wafers, 'wafer')} as {dtype}: {layers} layers of {SHAPE}"
             numbers[f"parameters_{wafers}_{dtype}"] = figure(parameters / BILLION, "billions", meaning)
-    small, large = lab.estimate(SMALL), lab.estimate(SERVED)
-    assert small.decode is not None
-    assert large.decode is not None
-    ratio = small.decode.tokens_per_s_per_user / large.decode.tokens_per_s_per_user
+    small_estimate, large_estimate = lab.estimate(SMALL), lab.estimate(SERVED)
+    assert small_estimate.decode is not None
+    assert large_estimate.decode is not None
+    ratio = small_estimate.decode.tokens_per_s_per_user / large_estimate.decode.tokens_per_s_per_user
     for accuracy in (0.99, 0.9, 0.5):
         min_accuracy = break_even_accuracy(accuracy, ratio)
         meaning = (
@@ -164,7 +164,7 @@ def smaller_because_it_must(lab: Laboratory) -> Finding:
         )
         numbers[f"accuracy_for_{accuracy:g}"] = figure(min_accuracy, "", meaning)
     voice_s = 0.45
-    for name, result in (("small", small), ("large", large)):
+    for name, result in (("small", small_estimate), ("large", large_estimate)):
         assert result.decode is not None
         rate = result.decode.tokens_per_s_per_user
         tokens = max(0.0, (voice_s - result.latency.user.ttft_open_s) * rate)

@@ -86,8 +86,10 @@ def verdict_of(combinations: Sequence[CombinationResult], published: Sequence[Pu
     compared_count = sum(combination.agreement is not None for combination in combinations)
     first_index = next((index for index, figure in enumerate(published) if figure.decides), None)
     if first_index is None:
-        fastest = max(possible, key=lambda combination: combination.speed)
-        fastest_text = f"Fastest for a user is {fastest.settings}: {count(fastest.speed)} tokens/s."
+        fastest_combination = max(possible, key=lambda combination: combination.speed)
+        fastest_text = (
+            f"Fastest for a user is {fastest_combination.settings}: {count(fastest_combination.speed)} tokens/s."
+        )
         return f"{len(possible):,} of {plural(len(combinations), 'combination')} are possible.", fastest_text
     counts = {
         word: sum(combination.agreement == word for combination in combinations)
@@ -98,10 +100,10 @@ def verdict_of(combinations: Sequence[CombinationResult], published: Sequence[Pu
         f"{counts[NEAR]:,} more within the tolerance; "
         f"{counts[RULED_OUT]:,} are ruled out ({impossible_count:,} impossible)."
     )
-    nearest = nearest_of(combinations, first_index)
-    if nearest is None:
+    nearest_combination = nearest_of(combinations, first_index)
+    if nearest_combination is None:
         return (counts_text,)
-    figure, (combination, row) = published[first_index], nearest
+    figure, (combination, row) = published[first_index], nearest_combination
     predicted = FIGURES[figure.figure].text(row.predicted)
     comparison = f"{predicted} predicted against {published_text(figure)} ({row.error_pct:+.0f} %)"
     return counts_text, f"Nearest is {combination.settings}: {comparison}."

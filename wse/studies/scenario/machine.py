@@ -110,7 +110,7 @@ class ModelLayout:
         """Minimum number of users that saturate the machine without drafts, or all that fit."""
         return saturating_users(self.plain)
 
-    def served(self, draft: Draft | None, users: int) -> ServedUsers:
+    def serve(self, draft: Draft | None, users: int) -> ServedUsers:
         """Return speed and cost with a number of users. The result is cached.
 
         Args:
@@ -193,18 +193,18 @@ def _model_layout(layout: ChosenLayout) -> ModelLayout:
     A draft is placed only once, because its placement does not depend on its acceptance.
     """
     estimate, compilation = layout.prepared, layout.compilation
-    timed = timed_estimate(estimate, compilation.program)
+    timed_result = timed_estimate(estimate, compilation.program)
 
     @cache
     def place(model: str | None, draft_place: str | None) -> tuple[str, Drafter]:
         """Return the name of a draft, and the wafers with this draft."""
         request = _with_draft(estimate.request, model, draft_place)
         draft = place_draft(prepare_estimate(replace(request, wafers=estimate.options.wafers)), compilation)
-        return draft.name, wafer_drafter(estimate, compilation, draft, timed.deployment)
+        return draft.name, wafer_drafter(estimate, compilation, draft, timed_result.deployment)
 
     return ModelLayout(
-        plain=timed.deployment,
-        grade=timed.result.grades["decode.tokens_per_s_per_user"].grade,
+        plain=timed_result.deployment,
+        grade=timed_result.result.grades["decode.tokens_per_s_per_user"].grade,
         model=estimate.spec.name,
         with_draft=lambda draft: place(draft.model, draft.place),
     )

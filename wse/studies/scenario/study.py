@@ -138,8 +138,8 @@ def answers_of(settings: Sequence[Setting], tiers: TiersForm | None) -> Answers:
     try:
         machine = machine_of(settings[0].placement)
     except (BadInput, DoesNotFit) as error:
-        impossible = tuple((setting, _impossible(setting, str(error))) for setting in settings)
-        return Answers(combinations=impossible, economics={})
+        impossible_combinations = tuple((setting, _impossible_combination(setting, str(error))) for setting in settings)
+        return Answers(combinations=impossible_combinations, economics={})
     except Exception:
         return Answers(economics={}, bug=traceback.format_exc())
     works: list[Callable[[Setting, Machine], CombinationResult]] = [_with_users]
@@ -151,7 +151,7 @@ def answers_of(settings: Sequence[Setting], tiers: TiersForm | None) -> Answers:
             combinations.append((setting, work(setting, machine)))
         except (BadInput, DoesNotFit) as error:
             users = {} if tiers is None else {"users": 1}
-            combinations.append((setting, _impossible(setting, str(error), **users, **machine.facts)))
+            combinations.append((setting, _impossible_combination(setting, str(error), **users, **machine.facts)))
         except Exception:
             return Answers(economics={}, bug=traceback.format_exc())
     economics = assumptions_of(machine.economics, str(machine.facts["chip"]))
@@ -168,13 +168,13 @@ def _with_users(setting: Setting, machine: Machine) -> CombinationResult:
     users = _users(request)
     laid_out = machine.lay_out(Goal(users=users, objective=request.serving.objective or LATENCY))
     _check_room(laid_out)
-    served = laid_out.served(draft, users or laid_out.useful_users)
-    if users is None and not served.fits:  # the draft leaves room for fewer KV caches
-        served = laid_out.served(draft, max(1, served.deployment.max_concurrency))
-    if not served.fits:
-        message = f"caches: room for {plural(served.deployment.max_concurrency, 'user')} of {users:,}"
+    served_users = laid_out.serve(draft, users or laid_out.useful_users)
+    if users is None and not served_users.fits:  # the draft leaves room for fewer KV caches
+        served_users = laid_out.serve(draft, max(1, served_users.deployment.max_concurrency))
+    if not served_users.fits:
+        message = f"caches: room for {plural(served_users.deployment.max_concurrency, 'user')} of {users:,}"
         raise BadInput(message)
-    return _combination(setting, served, curve=_curve(laid_out, draft), **machine.facts)
+    return _combination(setting, served_users, curve=_curve(laid_out, draft), **machine.facts)
 
 
 def _with_tiers(setting: Setting, machine: Machine, tiers: TiersForm, plain_speed: float) -> CombinationResult:
@@ -202,12 +202,12 @@ def _with_tiers(setting: Setting, machine: Machine, tiers: TiersForm, plain_spee
     _check_room(fast_laid_out)
     users = _users_at(laid_out, ordinary_draft, plain_speed)
     if not users:
-        single_user_speed = count(laid_out.served(ordinary_draft, 1).speed)
+        single_user_speed = count(laid_out.serve(ordinary_draft, 1).speed)
         message = f"a single user gets {single_user_speed} tokens/s, less than the plain speed of {plain_speed:g}"
         raise BadInput(message)
-    ordinary = laid_out.served(ordinary_draft, users)
+    ordinary = laid_out.serve(ordinary_draft, users)
     fast_users = _users_at(fast_laid_out, draft, fast_speed)
-    fast = fast_laid_out.served(draft, max(1, fast_users))
+    fast = fast_laid_out.serve(draft, max(1, fast_users))
     tiers_result = TiersResult.of(point_result(ordinary.point), point_result(fast.point), reached=fast_users > 0)
     return _combination(setting, ordinary, curve=_curve(laid_out, draft), tiers=tiers_result, **machine.facts)
 
@@ -230,39 +230,39 @@ def _users_at(laid_out: ModelLayout, draft: Draft | None, tokens_per_s: float) -
 
     def is_fast(users: int) -> bool:
         """Return whether the caches of the users fit and each user has the speed."""
-        served = laid_out.served(draft, users)
-        return served.fits and served.speed >= tokens_per_s
+        served_users = laid_out.serve(draft, users)
+        return served_users.fits and served_users.speed >= tokens_per_s
 
     return max_passing_count(is_fast, laid_out.useful_users)
 
 
 def _curve(laid_out: ModelLayout, draft: Draft | None) -> tuple[Any, ...]:
     """Return the operating points for several numbers of users up to saturation."""
-    points = (laid_out.served(draft, users) for users in user_counts(laid_out.useful_users, 1))
-    return tuple(point_result(served.point) for served in points if served.fits)
+    points = (laid_out.serve(draft, users) for users in user_counts(laid_out.useful_users, 1))
+    return tuple(point_result(served_users.point) for served_users in points if served_users.fits)
 
 
-def _combination(setting: Setting, served: ServedUsers, **fields: Any) -> CombinationResult:
+def _combination(setting: Setting, served_users: ServedUsers, **fields: Any) -> CombinationResult:
     """Return the result of a possible combination.
 
     Args:
         setting: The setting.
-        served: Speed and cost with its users.
+        served_users: Speed and cost with its users.
         fields: Further fields of the result.
     """
-    point = point_result(served.point)
+    point = point_result(served_users.point)
     prediction = point.convert(
         PredictionResult,
-        chips=served.deployment.chips,
-        most_users=served.deployment.max_concurrency,
-        speculation=served.speculation,
-        grade=served.grade,
+        chips=served_users.deployment.chips,
+        most_users=served_users.deployment.max_concurrency,
+        speculation=served_users.speculation,
+        grade=served_users.grade,
     )
     prediction = replace(prediction, ttft_s=point.ttft_s + load_network().seconds)
     return _result(setting, users=point.users, prediction=prediction, **fields)
 
 
-def _impossible(setting: Setting, reason: str, **fields: Any) -> CombinationResult:
+def _impossible_combination(setting: Setting, reason: str, **fields: Any) -> CombinationResult:
     """Return the result of an impossible combination, with the reason and further fields."""
     return _result(setting, ruled_out_by=(reason,), **fields)
 

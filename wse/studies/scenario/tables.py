@@ -150,9 +150,13 @@ def _published_table(result: ScenarioResult) -> Table:
             "published": published_text(published),
             "agree": f"{consistent_count:,} of {len(comparisons):,}",
         }
-        if nearest := nearest_of(result.combinations, index):
-            predicted = FIGURES[published.figure].text(nearest[1].predicted)
-            row |= {"nearest": nearest[0].settings, "predicted": predicted, "error_pct": nearest[1].error_pct}
+        if nearest_combination := nearest_of(result.combinations, index):
+            predicted = FIGURES[published.figure].text(nearest_combination[1].predicted)
+            row |= {
+                "nearest": nearest_combination[0].settings,
+                "predicted": predicted,
+                "error_pct": nearest_combination[1].error_pct,
+            }
         rows.append(row)
     reasons = dict.fromkeys((published.confidence, published.reason) for published in result.published)
     return Table(
@@ -193,7 +197,7 @@ def _combinations_table(
         note="users of the ordinary and the fast tier; each: tokens/s per user; speed, cost: fast over ordinary"
         if has_tiers
         else "a user: tokens/s per user",
-        footer=(*prices, *_more(rows, listed_rows)),
+        footer=(*prices, *_more_rows(rows, listed_rows)),
     )
 
 
@@ -258,7 +262,7 @@ def _ruled_table(ruled_out: Sequence[CombinationResult], *, shows_all: bool) -> 
     )
     distinct_rows = [*{str([row.get(column.key) for column in columns]): row for row in rows}.values()]
     listed_rows = distinct_rows if shows_all else distinct_rows[:SHORT]
-    return Table(columns=columns, rows=listed_rows, title="Ruled out", footer=_more(distinct_rows, listed_rows))
+    return Table(columns=columns, rows=listed_rows, title="Ruled out", footer=_more_rows(distinct_rows, listed_rows))
 
 
 def _reasons(combination: CombinationResult) -> str:
@@ -267,7 +271,7 @@ def _reasons(combination: CombinationResult) -> str:
     return printable("; ".join(reason.partition("; ")[0].partition(": code ")[0] for reason in reasons))
 
 
-def _more(rows: Sequence[Any], listed_rows: Sequence[Any]) -> tuple[tuple[str, str], ...]:
+def _more_rows(rows: Sequence[Any], listed_rows: Sequence[Any]) -> tuple[tuple[str, str], ...]:
     """Return a footer with the number of rows that are not listed; empty if all are."""
     hidden_count = len(rows) - len(listed_rows)
     return (("...", f"and {hidden_count} more with --detail"),) if hidden_count else ()

@@ -57,7 +57,7 @@ def print_summary(console: Console, view: SummaryView) -> None:
         print_table(console, Table(title="Speed of the emulated wafer", columns=columns, rows=speeds))
     if view.decode is not None:
         print_table(console, causes_table(view.decode.cycles_by, width=console.width))
-    if sram_uses := view.sram.fullest:
+    if sram_uses := view.sram.fullest_pe_bytes:
         title, note = "SRAM of the fullest PE", f"in stage {view.sram.stages.index(sram_uses)}"
         print_table(console, sram_table(sram_uses, title=title, note=note, width=console.width))
     _print_kinds(console, view)

@@ -70,7 +70,7 @@ class TracedSram(Result):
     stages: Annotated[tuple[Mapping[str, int], ...], Doc("bytes by use on the fullest PE of each stage", "B")]
 
     @property
-    def fullest(self) -> Mapping[str, int]:
+    def fullest_pe_bytes(self) -> Mapping[str, int]:
         """Bytes by use on the fullest PE of all stages; empty if they were not recorded."""
         return min(self.stages, key=lambda stage: stage["free"], default={})
 

@@ -92,15 +92,15 @@ def curve(
     )
 
 
-def _does_not_fit(impossible: Mapping[str, str]) -> DoesNotFit:
+def _does_not_fit(reasons_by_machine: Mapping[str, str]) -> DoesNotFit:
     """Return the error for the case that no wafers, or no GPUs, serve the model.
 
     Its text is the first of the reasons.
 
     Args:
-        impossible: Reasons by machine.
+        reasons_by_machine: Reasons by machine.
     """
-    name, reason = next(iter(impossible.items()))
+    name, reason = next(iter(reasons_by_machine.items()))
     return DoesNotFit(f"{name}: {reason}")
 
 

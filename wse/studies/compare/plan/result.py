@@ -109,8 +109,8 @@ class PlanResult(Result):
         verdict = pair_table([("", sentence) for sentence in self.verdict], self.title)
         machines = Table(columns=self._columns(), rows=self.rows, title="Best first", footer=self._footer())
         details = (Table(columns=self._detail_columns(), rows=self.rows, title="Room, rates and energy"),)
-        impossible = () if self.impossible is None else (pair_table([*self.impossible.items()], IMPOSSIBLE),)
-        return verdict, machines, *(details if detail else ()), *impossible
+        reasons = () if self.impossible is None else (pair_table([*self.impossible.items()], IMPOSSIBLE),)
+        return verdict, machines, *(details if detail else ()), *reasons
 
     def _machine_columns(self) -> tuple[Column, ...]:
         """Return the columns that identify a machine."""

@@ -96,9 +96,9 @@ class VerifyPasses:
 
     def in_the_middle(self, tokens: int) -> VerifyPass:
         """Return the pass over ``tokens`` (2 or more) new tokens halfway through generation."""
-        return self.after(self._prepared.middle_context[0], tokens)
+        return self.pass_after(self._prepared.middle_context[0], tokens)
 
-    def after(self, context: int, tokens: int) -> VerifyPass:
+    def pass_after(self, context: int, tokens: int) -> VerifyPass:
         """Return the pass over ``tokens`` new tokens of one user after a context.
 
         Args:

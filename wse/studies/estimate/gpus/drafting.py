@@ -36,17 +36,17 @@ class DraftedGpus(GpuDeployment):
 
     steps_of: Callable[[float], DraftSteps]
 
-    def wait_s(self, others: float) -> float:
+    def wait_s(self, other_requests: float) -> float:
         """Return the mean time from the arrival of a request to the end of the running pass.
 
         This is half of a pass of the other users with its drafts, in seconds.
 
         Args:
-            others: Mean number of other requests. Below 1, it is the probability that a pass is
+            other_requests: Mean number of other requests. Below 1, it is the probability that a pass is
                 running.
         """
-        steps = self.steps_of(max(1.0, others))
-        return min(1.0, others) * steps.busy_s / 2
+        steps = self.steps_of(max(1.0, other_requests))
+        return min(1.0, other_requests) * steps.busy_s / 2
 
     def decode_round_s(self, decoding: float) -> float:
         """Return the seconds per token of ``decoding`` requests while no prompts are read."""

@@ -74,14 +74,14 @@ def search_result(choice: Compilation) -> SearchResult | None:
         tried=len(choice.trials),
         fitting=sum(trial.fits for trial in choice.trials),
         compiled=len(choice.compiled_trials),
-        layouts=tuple(_layout(trial, costs.get(trial), chosen=trial == chosen_trial) for trial in order),
+        layouts=tuple(_layout(trial, costs.get(trial), is_chosen=trial == chosen_trial) for trial in order),
     )
 
 
 def search_table(search: SearchResult, clock_hz: float) -> Table:
     """Return the table of the fastest layouts of a search."""
     columns = (
-        Column(key="chosen", formatter=lambda chosen: "▸" if chosen else ""),
+        Column(key="chosen", formatter=lambda is_chosen: "▸" if is_chosen else ""),
         Column(key="mapping", title="mapping", cell=lambda row: row.mapping + (" transposed" if row.turned else "")),
         Column(key="bands", title="bands", formatter=count),
         Column(key="regions_per_band", title="regions", formatter=lambda regions: f"≤ {regions}", priority=4),
@@ -111,7 +111,7 @@ def search_table(search: SearchResult, clock_hz: float) -> Table:
     return Table(columns=columns, rows=search.layouts[:MOST_ROWS], title="Layouts", note=counts, footer=legend)
 
 
-def _layout(trial: Trial, cycles: float | None, *, chosen: bool) -> LayoutResult:
+def _layout(trial: Trial, cycles: float | None, *, is_chosen: bool) -> LayoutResult:
     """Return the result record of a layout that was tried."""
     layout = trial.layout
     mesh_rows, mesh_cols = layout.mesh or (None, None)
@@ -123,7 +123,7 @@ def _layout(trial: Trial, cycles: float | None, *, chosen: bool) -> LayoutResult
         prefill=trial.prefill,
         needed_bytes_per_pe=trial.needed_bytes,
         fits=trial.fits,
-        chosen=chosen,
+        chosen=is_chosen,
         groups="equal" if layout.groups is not None and layout.groups < 0 else layout.groups,
         experts=layout.experts,
         mesh_rows=mesh_rows,

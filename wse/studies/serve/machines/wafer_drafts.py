@@ -96,7 +96,7 @@ def _verify_passes(drafter: WaferDrafter, contexts: tuple[int, ...], result: Dra
     tokens, passes = result.draft_tokens + 1, []
     beside_s = result.draft_s + drafter.times.ways_s(tokens)
     for context in contexts:
-        pass_times = drafter.passes.after(context, tokens)
+        pass_times = drafter.passes.pass_after(context, tokens)
         busy_s = pass_times.busy_with(result.draft_s, on_last_stage=result.draft == HEAD)
         passes.append(PassTime(pass_times.model_s + beside_s, busy_s))
     return tuple(passes)

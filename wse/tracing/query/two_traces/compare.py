@@ -171,7 +171,7 @@ class _Run:
 
     def _fullest_pe(self) -> Report:
         """Return the used fraction of SRAM of the fullest PE, if SRAM was recorded."""
-        uses = self.run.sram.fullest
+        uses = self.run.sram.fullest_pe_bytes
         return {"sram_fullest_pe_fraction": used_fraction(uses)} if uses else {}
 
     def _money(self, wafers: int, tokens_per_s: float) -> Report:

@@ -86,7 +86,7 @@ def read_diff(first: Trace, second: Trace, *, each_layer: bool = False) -> DiffV
     first_totals, second_totals = (read_totals(trace) for trace in (first, second))
     names = [{op.op for layer in totals.tree for op in layer.ops} for totals in (first_totals, second_totals)]
     sram = [
-        [Amount("sram", use, "B", float(size)) for use, size in totals.run.sram.fullest.items()]
+        [Amount("sram", use, "B", float(size)) for use, size in totals.run.sram.fullest_pe_bytes.items()]
         for totals in (first_totals, second_totals)
     ]
     first_settings = _settings(first_totals.run, complete=first.complete)

@@ -1,0 +1,69 @@
+"""Names in the code are noun or verb phrases: no bare participle, adjective, pronoun, preposition or adverb."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS: Final = ("wse", "kernels/wse_kernels", "mappings/wse_mappings", "traces/wse_traces")
+WORDS: Final = """
+above across added after again against ahead alike alone along always among apart around arrived
+asked away back before begun behind below beside better between beyond both carried changed chosen
+closed combined compared counted covered crossed decided down drawn during each earlier elsewhere
+enough even every everywhere expected far faster fastest few fewer fewest filled finished fitted
+following forced from fullest further gained generated given had has held here how impossible inside
+into joined judged kept known laid largest late later least less like likeliest listed loaded
+longest made many mapped meant measured mixed more most mostly moved named nearest needed none now
+once one only others outside over own packed paired passed picked placed planned prepared previous
+priced ran ranked received remaining routed same saved searched seen sent served shared short
+shortest shown slow slowest small smallest some spent spread stated still stored summed taken that
+then there these thing this those through timed together told too took touched tried turned twice
+unknown unstated until unused used visible waited waiting wanted what which whose wide widest within
+without worst written wrong
+"""
+OPTIONS: Final = {"against", "what"}
+"""Parameters that are options or values of the public API."""
+OPERANDS: Final = {"chosen", "own", "turned", "of_gain", "of_bias", "down"}
+"""Operands of kernels and operations of a layer, under which records, kernels and Programs refer to them."""
+KEYS: Final = {"mostly"}
+"""Keys of JSON."""
+
+
+def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the line and the name of every variable, parameter, function and class; fields of classes are exempt."""
+    fields = {
+        id(statement.target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for statement in node.body
+        if isinstance(statement, ast.AnnAssign)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in fields:
+            yield node.lineno, node.id
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+
+
+def is_bare(name: str) -> bool:
+    """Return whether a name is one of the words, or begins with a preposition."""
+    allowed_names = OPTIONS | OPERANDS | KEYS
+    return name not in allowed_names and (name in WORDS.split() or name.startswith("of_"))
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_no_name_is_a_bare_adjective_or_the_like(folder: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line} {name}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for line, name in names(ast.parse(path.read_text(encoding="utf-8")))
+        if is_bare(name.strip("_"))
+    ]
+    assert found == []
