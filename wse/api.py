@@ -122,8 +122,7 @@ def sweep(
     """Estimate every combination of settings and write a table. The result of ``wse sweep``.
 
     Example:
-        wse.sweep({"model": "llama-3-8b", "dtype": ["fp8", "int4"], "batch": [1, 8]},
-        output="table.csv")
+        wse.sweep({"model": "llama-3-8b", "dtype": ["fp8", "int4"]}, output="table.csv")
 
     Args:
         source: Values by field, such as ``{"model": "story", "batch": [1, 8]}``, where a list is an

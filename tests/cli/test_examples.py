@@ -28,7 +28,7 @@ MORE = {
         pytest.param("run", 4, "Placement", marks=pytest.mark.slow),
         pytest.param("compile", 1, "Placement", marks=pytest.mark.slow),
         pytest.param("estimate", 3, "s/user", marks=pytest.mark.slow),
-        pytest.param("serve-sim", 4, "What users wait for", marks=pytest.mark.slow),
+        pytest.param("serve-sim", 4, "Latency", marks=pytest.mark.slow),
         ("view", 3, ".html: "),
         ("models", 1, "story"),
         ("wafers", 1, "wse2"),

@@ -144,7 +144,7 @@ def test_a_command_under_a_limit_is_refused_in_one_line(tmp_path: Path) -> None:
     assert done.returncode == 2, done
     (refusal,) = done.stderr.splitlines()
     assert re.match(
-        r"wse: tinyllama-1.1b as float16: the SRAM of [\d,]+ emulated PEs takes 3.\d\d GB of this machine's memory, of "
-        r"which \d\.\d\d GB are free; any of these would fit: ",
+        r"wse: tinyllama-1.1b as float16: the SRAM of [\d,]+ emulated PEs needs 3.\d\d GB of this machine's memory, "
+        r"but \d\.\d\d GB are free; any of these would fit: ",
         refusal,
     ), refusal
