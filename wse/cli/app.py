@@ -131,8 +131,10 @@ def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
     if kind == "NoSuchOption" and option is not None:
         listed_by = f"wse {name} --help" if name else "wse --help"
         other_commands = _commands_with(option)
-        text = f"{place}{UnknownName('option', option, _options(context), listed_by=listed_by)}"
-        text += f"; it is an option of wse {', '.join(other_commands)}" if other_commands else ""
+        similar_options = [] if other_commands else _options(context)
+        text = f"{place}{UnknownName('option', option, similar_options, listed_by=listed_by)}"
+        if other_commands:
+            text += f"; {' and '.join(f'`wse {command}`' for command in other_commands)} accept it"
     elif _plain(error).startswith("no such command"):
         text = str(UnknownName("command", first, COMMANDS))
     elif kind == "MissingParameter":

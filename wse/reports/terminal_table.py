@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 from rich.cells import cell_len
@@ -60,8 +60,9 @@ def print_table(console: Console, table: Table) -> None:
         style = table.style(table.rows[index]) if table.style else None
         view.add_row(*(cells[column.key][index] for column in columns), style=style)
     show(console, view)
-    if table.footer:
-        lines(console, table.footer)
+    footer = [*table.footer, *_hidden_columns(table, columns)]
+    if footer:
+        lines(console, footer)
 
 
 def shown_columns(console: Console, table: Table) -> list[Column]:
@@ -84,6 +85,17 @@ def shown_columns(console: Console, table: Table) -> list[Column]:
         max_priority = max(column.priority for column in spare)
         columns.remove([column for column in spare if column.priority == max_priority][-1])
     return columns
+
+
+def _hidden_columns(table: Table, columns: Sequence[Column]) -> list[tuple[str, str]]:
+    """Return the footer line that names the columns for which the terminal is too narrow.
+
+    Args:
+        table: The table.
+        columns: The columns that are shown.
+    """
+    titles = [column.title for column in table.columns if column.title and column not in columns]
+    return [("not shown", f"{', '.join(titles)}: the terminal is too narrow")] if titles else []
 
 
 def _is_marked(column: Column, table: Table) -> bool:

@@ -80,6 +80,7 @@ class OperatingPoint:
         saturated: Whether further requests in flight would only wait.
         usd_per_million_tokens: Cost of a million output tokens with its range; None if no price is
             known.
+        usd_per_hour: Price of all machines per hour; None if no price is known.
         joules_per_token: Energy of an output token with its range; None if no power is known.
     """
 
@@ -91,6 +92,7 @@ class OperatingPoint:
     requests_per_s: float
     saturated: bool
     usd_per_million_tokens: SourcedNumber | None
+    usd_per_hour: float | None
     joules_per_token: SourcedNumber | None
 
     @property
@@ -128,6 +130,7 @@ def operating_point(deployment: Deployment, concurrency: int, replicas: int = 1)
         requests_per_s=rate,
         saturated=state.saturated,
         usd_per_million_tokens=None if economics is None else system_cost(chips, tokens_per_s, economics),
+        usd_per_hour=None if economics is None else chips * economics.usd_per_hour.value,
         joules_per_token=None if economics is None else system_energy(chips, tokens_per_s, economics),
     )
 

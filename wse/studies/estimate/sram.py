@@ -21,7 +21,7 @@ from wse.studies.estimate.grades import Grades
 from wse.studies.estimate.layouts.room import RoomResult, room_table
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.results.sram import BytesByUse, SramResult, fullest_table, sram_result, use_bytes
-from wse.studies.results.users import users_at
+from wse.studies.results.users import cache_capacity
 
 CONTEXTS: Final = (1024, 2048, 4096, 8192, 32_768)
 """Context lengths in tokens for which the number of users is reported."""
@@ -46,6 +46,7 @@ class UsersResult(Result):
 
     context: Annotated[int, Doc("tokens of each user's KV cache")]
     users: Annotated[int, Doc("users whose KV caches fit along with everything that one batch needs")]
+    block_tokens: Annotated[int, Doc("tokens of a block; a cache occupies whole blocks")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +94,11 @@ def _users(program: Program, context_limit: int) -> tuple[UsersResult, ...]:
     Lengths are those of `CONTEXTS`, the requested context, and the longest that the model supports.
     """
     contexts = sorted({*(c for c in CONTEXTS if c < context_limit), program.context, context_limit})
-    return tuple(UsersResult(context=context, users=users_at(program, context)) for context in contexts)
+    capacities = {context: cache_capacity(program, context) for context in contexts}
+    return tuple(
+        UsersResult(context=context, users=capacity.users(context), block_tokens=capacity.block_tokens)
+        for context, capacity in capacities.items()
+    )
 
 
 def sram_tables(
@@ -130,8 +135,14 @@ def _users_table(users: tuple[UsersResult, ...], objective: str) -> Table:
     ]
     columns = (Column(key="name"), *(number(str(row.context)) for row in users))
     note = "; --users N or --objective throughput chooses a layout with more" if objective == LATENCY else ""
-    title = "Sequences whose KV caches fit"
-    return Table(columns=columns, rows=rows, title=title, note=f"by context length, in this layout{note}")
+    blocks = " or ".join(f"{block:,}" for block in sorted({row.block_tokens for row in users}))
+    return Table(
+        columns=columns,
+        rows=rows,
+        title="Sequences whose KV caches fit",
+        note=f"by context length, in this layout, on one replica{note}",
+        footer=(("blocks", f"A cache occupies whole blocks of {blocks} tokens, one on each row of PEs."),),
+    )
 
 
 def _stages_table(stages: tuple[BytesByUse, ...]) -> Table:

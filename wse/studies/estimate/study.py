@@ -218,6 +218,8 @@ def _published(prepared_estimate: PreparedEstimate, result: EstimateResult) -> t
         return None
     estimated = EstimatedSpeed(
         machine=prepared_estimate.wafer.name,
+        chips=result.system.wafers,
+        same_chips_only=False,
         users=result.batch,
         dtype=result.model.dtype,
         tokens_per_s_per_user=result.decode.tokens_per_s_per_user,

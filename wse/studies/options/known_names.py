@@ -39,7 +39,7 @@ def changes() -> Iterable[str]:
 
 def sweep_columns() -> Iterable[str]:
     """Return the short names of the columns of a sweep."""
-    return ("dtype", "wafers", "users", "ttft", "user", "throughput", "fits", "cost")
+    return ("dtype", "prompt", "new", "wafers", "users", "ttft", "user", "throughput", "fits", "cost")
 
 
 def gpus() -> Iterable[str]:

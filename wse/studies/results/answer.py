@@ -98,7 +98,8 @@ def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:
         f"{count(speed.tokens_per_s_per_user)} {DRAFTS.get(speed.drafts or '', 'drafts not stated')} ({speed.date})"
         for speed in speeds
     ]
-    return f"Published tokens/s per user: {', '.join(texts)}."
+    users = plural(speeds[0].estimated_users, "user")
+    return f"Published tokens/s per user with {users}: {', '.join(texts)}."
 
 
 def serving_rows(serving: ServingResult, tpot_note: str) -> Iterator[AnswerRow]:
@@ -110,6 +111,8 @@ def serving_rows(serving: ServingResult, tpot_note: str) -> Iterator[AnswerRow]:
     """
     at = f"at concurrency {serving.users:,}"
     prompt = f"{serving.prompt_tokens:,} prompt tokens, {count(serving.prompt_tokens / serving.ttft_s)} tokens/s"
+    if serving.users > serving.replicas:
+        prompt += ", waiting for other users included"
     yield AnswerRow("TTFT", seconds(serving.ttft_s), prompt, "latency.ttft_s")
     if serving.tpot_s is not None:
         yield AnswerRow("TPOT", seconds(serving.tpot_s), tpot_note, "latency.tpot_s")
@@ -127,6 +130,8 @@ def serving_rows(serving: ServingResult, tpot_note: str) -> Iterator[AnswerRow]:
         last = serving.points[-1]
         if last.users > serving.users and last.usd_per_million_tokens is not None:
             note += f"; {three_figures(last.usd_per_million_tokens)} at {last.users:,}"
+        if serving.usd_per_hour is not None:
+            note += f"; {three_figures(serving.usd_per_hour)} USD/h"
         yield AnswerRow("cost", f"{three_figures(usd)} USD", note, "cost.usd_per_million_tokens")
     joules, low, high = serving.joules_per_token, serving.joules_per_token_low, serving.joules_per_token_high
     if joules is not None:

@@ -45,6 +45,7 @@ class OperatingPointResult(Result):
     usd_per_million_tokens_high: Annotated[
         float | None, Doc("price of a million output tokens at the high end of the price range", "USD")
     ] = None
+    usd_per_hour: Annotated[float | None, Doc("price per hour of all machines", "USD")] = None
     joules_per_token: Annotated[float | None, Doc("energy of an output token, prompts included", "J")] = None
     joules_per_token_low: Annotated[
         float | None, Doc("energy of an output token at the low end of the power range", "J")
@@ -80,6 +81,7 @@ def point_result(point: OperatingPoint) -> OperatingPointResult:
         usd_per_million_tokens=None if cost is None else cost.value,
         usd_per_million_tokens_low=None if cost is None else cost.low,
         usd_per_million_tokens_high=None if cost is None else cost.high,
+        usd_per_hour=point.usd_per_hour,
         joules_per_token=None if energy is None else energy.value,
         joules_per_token_low=None if energy is None else energy.low,
         joules_per_token_high=None if energy is None else energy.high,

@@ -20,7 +20,7 @@ from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import parameter_count
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import printable
+from wse.reports.terminal import plural, printable
 from wse.serving.gpus.weights import FORMATS
 
 SERVICES_FILE: Final = "public_speeds.csv"
@@ -57,6 +57,8 @@ class PublishedSpeed(PublicPoint):
     """A published speed on the machine of an estimate, and the ratio of the estimate to it."""
 
     estimated_tokens_per_s_per_user: Annotated[float, Doc("the estimated speed", "1/s")]
+    estimated_chips: Annotated[int, Doc("number of wafers or GPUs of the estimate")]
+    estimated_users: Annotated[int, Doc("concurrent users of the estimate")]
     ratio: Annotated[float, Doc("the estimated speed, divided by the published speed")]
 
 
@@ -66,8 +68,9 @@ class EstimatedSpeed:
 
     Attributes:
         machine: Name of the wafer or GPU.
-        chips: Number of GPUs. None for wafers, where published speeds for any number of wafers are
-            comparable.
+        chips: Number of wafers or GPUs.
+        same_chips_only: Whether published speeds for another number of chips are not comparable.
+            True for GPUs. Services on wafers use as many as the model needs.
         users: Concurrent users.
         dtype: Number format of the weights.
         tokens_per_s_per_user: Generated tokens/s of a user without drafts.
@@ -76,7 +79,8 @@ class EstimatedSpeed:
     """
 
     machine: str
-    chips: int | None = None
+    chips: int
+    same_chips_only: bool
     users: int
     dtype: str
     tokens_per_s_per_user: float
@@ -85,12 +89,12 @@ class EstimatedSpeed:
     def compares_with(self, point: PublicPoint) -> bool:
         """Return whether a published speed was measured under the same conditions.
 
-        Machine and users must agree. Number of GPUs and bits of weights must agree if the source
-        states them.
+        Machine and users must agree. Bits of weights, and the number of GPUs, must agree if the
+        source states them.
         """
         return (
             (point.machine, point.users) == (self.machine, self.users)
-            and (self.chips is None or point.chips in (None, self.chips))
+            and (not self.same_chips_only or point.chips in (None, self.chips))
             and point.weight_bits in (None, weight_bits(self.dtype))
         )
 
@@ -102,7 +106,13 @@ class EstimatedSpeed:
         drafted_speed = None if point.drafts == "no" else self.drafted_tokens_per_s_per_user
         speed = drafted_speed or self.tokens_per_s_per_user
         ratio = speed / point.tokens_per_s_per_user
-        return point.convert(PublishedSpeed, estimated_tokens_per_s_per_user=speed, ratio=ratio)
+        return point.convert(
+            PublishedSpeed,
+            estimated_tokens_per_s_per_user=speed,
+            estimated_chips=self.chips,
+            estimated_users=self.users,
+            ratio=ratio,
+        )
 
 
 def public_points(spec: ModelSpec) -> tuple[PublicPoint, ...]:
@@ -133,15 +143,21 @@ def published_table(speeds: Sequence[PublishedSpeed]) -> Table:
     columns = (
         number("tokens_per_s_per_user", "tok/s/user"),
         number("ratio", "estimate", cell=lambda row: f"{row.ratio:.2f} times"),
+        Column(key="estimated_chips", title="estimate for", cell=_estimated_machine),
         Column(key="model", title="model", formatter=printable, priority=3),
-        number("chips", "machines", cell=lambda row: "not stated" if row.chips is None else f"{row.chips:,}"),
+        number("chips", "on", cell=lambda row: "not stated" if row.chips is None else f"{row.chips:,}"),
         Column(key="drafts", title="drafts", cell=lambda row: _DRAFTS[row.drafts]),
-        Column(key="by", title="by", formatter=printable),
+        Column(key="by", title="by", formatter=printable, priority=2),
         Column(key="date", title="date", formatter=printable),
     )
-    note = "the fastest without drafts and the fastest with drafts"
+    note = "the fastest without drafts and the fastest with drafts; estimate: times the published speed"
     sources = [("source", _short_address(speed.source)) for speed in speeds]
-    return Table(columns=columns, rows=speeds, title="Published speeds", note=note, footer=sources)
+    return Table(columns=columns, rows=speeds, title="Published speeds beside the estimate", note=note, footer=sources)
+
+
+def _estimated_machine(speed: PublishedSpeed) -> str:
+    """Return the cell with the users and the machine of the estimate."""
+    return f"{plural(speed.estimated_users, 'user')} on {speed.estimated_chips:,} {printable(speed.machine or '')}"
 
 
 def weight_bits(dtype: str) -> int:

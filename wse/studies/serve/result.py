@@ -308,6 +308,8 @@ def _machine_table(result: ServeResult) -> Table:
             users = "1 user" if machine.grid_users == (1,) else f"{sizes} users"
             grid = f"passes of {users} at {len(machine.grid_contexts)} contexts up to {machine.grid_contexts[-1]:,}"
             rows.append(("", f"compiled: {grid}; chunks of {machine.chunk_tokens} tokens"))
+    if "objective" in result.inputs:
+        rows.append(("layout", f"chosen for {result.inputs['objective']} (--objective)"))
     kv = result.kv_transfer
     if kv is not None:
         link = f"a link of {in_bytes(kv.bytes_per_s)}/s and {seconds(kv.latency_s)}"

@@ -6,15 +6,17 @@ import json
 import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, get_origin, get_type_hints
 
 import pydantic
 
 from wse.errors import WseBug, WseError
+from wse.reports.result import Result
 from wse.studies.estimate.gpus.prepare import check_machine
 from wse.studies.estimate.gpus.study import estimate_on_gpus
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate
+from wse.studies.options.option import union_parts
 
 Cell = bool | int | float | str | None
 Row = dict[str, Cell]
@@ -86,6 +88,27 @@ def column(name: str) -> str:
     'wafer_hop_cycles'
     """
     return name.replace(".", "_")
+
+
+def can_have_column(kind: type[Result], name: str) -> bool:
+    """Return whether the row of a result of a class can have a column of a name.
+
+    Args:
+        kind: Class of the result.
+        name: Name of the column. Any name may follow the key of a mapping.
+    """
+    for field_name, annotation in get_type_hints(kind).items():
+        key = field_name.removesuffix("_")
+        if name == key:
+            return True
+        if not name.startswith(f"{key}_"):
+            continue
+        for part in union_parts(annotation):
+            if get_origin(part) is Mapping or (
+                isinstance(part, type) and issubclass(part, Result) and can_have_column(part, name[len(key) + 1 :])
+            ):
+                return True
+    return False
 
 
 def flat(report: Mapping[str, Any]) -> Row:

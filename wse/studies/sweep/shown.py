@@ -1,15 +1,15 @@
-"""The rows of a sweep that are printed: the axes, and eight columns by default.
+"""The rows of a sweep that are printed: the axes, and ten columns by default.
 
-A column is one of the table, or a short name: ``dtype``, ``wafers``, ``users``, ``replicas``,
-``ttft``, ``user``, ``throughput``, ``fits`` or ``cost``. Latencies, throughput and cost belong to
-the same operating point.
+A column is one of the table, or a short name: ``dtype``, ``prompt``, ``new``, ``wafers``,
+``users``, ``replicas``, ``ttft``, ``user``, ``throughput``, ``fits`` or ``cost``. Latencies,
+throughput and cost belong to the same operating point.
 """
 
 from __future__ import annotations
 
 import difflib
 import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
@@ -17,8 +17,10 @@ from wse.errors import BadInput, UnknownName
 from wse.reports.price import scale_note
 from wse.reports.result import Doc, Result
 from wse.reports.terminal import count, printable, seconds, three_figures
+from wse.studies.estimate.gpus.result import GpuEstimateResult
+from wse.studies.estimate.result import EstimateResult
 from wse.studies.sweep.grid import Grid
-from wse.studies.sweep.row import Cell, JournalEntry, Row, column
+from wse.studies.sweep.row import Cell, JournalEntry, Row, can_have_column, column
 
 Direction = Literal["largest", "smallest", ""]
 
@@ -45,6 +47,8 @@ class ShownColumn(NamedTuple):
 
 SHORT: Final[dict[str, ShownColumn]] = {
     "dtype": ShownColumn(("model_dtype",), "type", printable, "", "element type of the weights", 6),
+    "prompt": ShownColumn(("serving_prompt_tokens",), "prompt", count, "", "tokens of a prompt", 3),
+    "new": ShownColumn(("serving_new_tokens",), "new", count, "", "output tokens of a request", 3),
     "wafers": ShownColumn(("system_wafers",), "wafers", count, "smallest", "wafers", 2),
     "users": ShownColumn(("serving_users", "options_batch"), "users", count, "", "requests in flight", 4),
     "replicas": ShownColumn(("serving_replicas",), "replicas", count, "smallest", "machines that share the users", 6),
@@ -140,6 +144,30 @@ def check_view(view: SweepView) -> None:
         raise BadInput(message)
 
 
+def check_names_of_columns(view: SweepView, grid: Grid) -> None:
+    """Check that the columns of a view can exist, before any setting is estimated.
+
+    Raises:
+        UnknownName: No result of an estimate has such a column.
+    """
+    names = {column(axis.name) for axis in grid.axes}
+    results = (EstimateResult, GpuEstimateResult)
+    for option, name in _requested_columns(view):
+        is_known = (
+            name in SHORT or column(name) in names or any(can_have_column(kind, column(name)) for kind in results)
+        )
+        if not is_known:
+            raise UnknownName("column", name, {*SHORT, *names}, place=option)
+
+
+def _requested_columns(view: SweepView) -> Iterator[tuple[str, str]]:
+    """Yield the option and the name of each column to print or to sort by."""
+    for name in view.columns:
+        yield "--columns", name
+    if view.sort is not None:
+        yield "--sort", view.sort.removesuffix(DOWN)
+
+
 def check_columns(view: SweepView, grid: Grid, row: Row) -> None:
     """Check that the columns of a view exist.
 
@@ -152,12 +180,10 @@ def check_columns(view: SweepView, grid: Grid, row: Row) -> None:
         UnknownName: A column does not exist.
     """
     names = {column(axis.name) for axis in grid.axes}
-    for option, requested_columns in (("--columns", view.columns), ("--sort", (view.sort or "user",))):
-        for name in requested_columns:
-            bare = name.removesuffix(DOWN) if option == "--sort" else name
-            if bare not in SHORT and column(bare) not in row and column(bare) not in names:
-                near = difflib.get_close_matches(column(bare), row, n=5)
-                raise UnknownName("column", bare, {*SHORT, *names, *near}, place=option)
+    for option, name in _requested_columns(view):
+        if name not in SHORT and column(name) not in row and column(name) not in names:
+            near = difflib.get_close_matches(column(name), row, n=5)
+            raise UnknownName("column", name, {*SHORT, *names, *near}, place=option)
 
 
 def shown_rows(grid: Grid, entries: Iterable[JournalEntry], view: SweepView) -> tuple[SweepRow, ...]:

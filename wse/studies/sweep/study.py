@@ -26,7 +26,7 @@ from wse.studies.sweep.progress import OnRow
 from wse.studies.sweep.request import Picture
 from wse.studies.sweep.result import SweepResult
 from wse.studies.sweep.row import JournalEntry, SettingOutcome, estimate_setting, failed_outcome
-from wse.studies.sweep.shown import SweepView, check_columns, check_view, prices_of, shown_rows
+from wse.studies.sweep.shown import SweepView, check_columns, check_names_of_columns, check_view, prices_of, shown_rows
 from wse.studies.sweep.table import check_table_path, write_table
 from wse.studies.workers.engine_pool import Outputs, Pool, engine_pool
 from wse.studies.workers.pool import KilledItem, Queue, Task
@@ -78,6 +78,7 @@ def sweep(
     """
     check_table_path(table)  # 1
     check_view(view)
+    check_names_of_columns(view, grid)
     axis = None if picture is None else check_axis(grid, picture.axis)
     began = time.perf_counter()
     with (

@@ -9,6 +9,8 @@ from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, plural, printable, seconds
 from wse.studies.sweep.shown import PRICES, SHORT, SweepRow
 
+LENGTHS: Final = ("prompt", "new")
+"""Columns with the lengths of requests, which are in the note of the table if they are all equal."""
 _MAX_PRICES: Final = 3
 
 
@@ -26,14 +28,27 @@ def rows_table(
     cells = [{**row.setting, **{f"value {key}": value for key, value in row.values.items()}} for row in rows]
     axes = list(dict.fromkeys(name for row in rows for name in row.setting))
     columns = [_axis_column(name, cells) for name in axes]
-    columns += [_value_column(name, cells) for name in shown_columns if not _repeats_axis(name, cells)]
+    lengths = _common_lengths(cells)
+    columns += [
+        _value_column(name, cells)
+        for name in shown_columns
+        if not _repeats_axis(name, cells) and not (lengths and name in LENGTHS)
+    ]
     return Table(
         columns=tuple(columns),
         rows=cells,
         title="Settings",
-        note="",
+        note=lengths,
         footer=[*_footer(rows, shown_columns, settings, prices)],
     )
+
+
+def _common_lengths(cells: Sequence[Mapping[str, Any]]) -> str:
+    """Return the lengths of requests as text if all settings have the same; "" otherwise."""
+    all_lengths = {tuple(row.get(f"value {name}") for name in LENGTHS) for row in cells if f"value {LENGTHS[0]}" in row}
+    if len(all_lengths) != 1 or None in (lengths := next(iter(all_lengths))):
+        return ""
+    return "{:,} + {:,} tokens".format(*lengths)
 
 
 def _repeats_axis(name: str, cells: Sequence[Mapping[str, Any]]) -> bool:

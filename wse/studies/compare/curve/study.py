@@ -18,7 +18,7 @@ from wse.studies.compare.curve.verdict import curve_verdict
 from wse.studies.compare.grid.combination import CombinationRows
 from wse.studies.compare.grid.rows import assumptions_of, distinct_rows
 from wse.studies.compare.grid.study import Grid, grid_inputs, grid_of, wafer_size
-from wse.studies.compare.machine import WAFER, Machine, gpu_machine, prepared_gpus
+from wse.studies.compare.machine import GPU, Machine, gpu_machine, prepared_gpus
 from wse.studies.compare.request import CompareRequest, check
 from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
@@ -115,7 +115,8 @@ def _published(grid: Grid, rows: Sequence[CurveRow]) -> tuple[PublishedSpeed, ..
     estimated = (
         EstimatedSpeed(
             machine=row.name,
-            chips=None if row.kind == WAFER else row.chips,
+            chips=row.chips,
+            same_chips_only=row.kind == GPU,
             users=row.users,
             dtype=row.dtype,
             tokens_per_s_per_user=row.tokens_per_s_per_user,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from wse.reports.result import docs_of
@@ -84,9 +83,9 @@ def curve_tables(
 
 
 def _tier_table(rows: Sequence[CurveRow], plain_speed: float) -> Table:
-    """Return the table of service tiers, with a row for each tier of a machine.
+    """Return the table of service tiers, with a row for each operating point that is a tier of a machine.
 
-    A row of the fast tier has its speed and price relative to those of the plain tier.
+    A row of the fast tier alone has its speed and price relative to those of the plain tier.
     """
     plain = {row.machine: row for row in rows if PLAIN in row.tiers}
 
@@ -94,7 +93,7 @@ def _tier_table(rows: Sequence[CurveRow], plain_speed: float) -> Table:
         """Return the column of a field relative to the plain tier."""
 
         def cell(row: CurveRow) -> str:
-            """Return the ratio of a row to the plain tier; empty for the plain tier itself."""
+            """Return the ratio of a row to the plain tier; empty if the row is the plain tier itself."""
             if row.tier != FAST or row.machine not in plain:
                 return ""
             return f"{getattr(row, key) / getattr(plain[row.machine], key):.2g} x"
@@ -105,13 +104,7 @@ def _tier_table(rows: Sequence[CurveRow], plain_speed: float) -> Table:
     columns = (TIER, MACHINE, DTYPE, USERS, SPEED, times(SPEED.key), DOLLARS, times(DOLLARS.key), JOULES)
     return Table(
         columns=columns,
-        rows=[
-            replace(row, tier=tier)
-            for machine in dict.fromkeys(row.machine for row in rows)
-            for tier in (PLAIN, FAST)
-            for row in rows
-            if row.machine == machine and tier in row.tiers
-        ],
+        rows=[row for row in rows if row.tiers],
         title="Tiers",
         note=f"plain: the most users of {plain_speed:g} tokens/s each, up to those that saturate the machine; fast: of "
         f"{FAST_TIMES * plain_speed:g} tokens/s",
@@ -129,4 +122,4 @@ def public_table(public: Sequence[PublicPoint]) -> Table:
         Column(key="by", title="by"),
         Column(key="date", title="date", formatter=printable),
     )
-    return Table(columns=columns, rows=public, title="Published speeds", note="sources with --json")
+    return Table(columns=columns, rows=public, title="Published speeds of services", note="sources with --json")

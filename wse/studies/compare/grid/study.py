@@ -159,11 +159,14 @@ def _compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Co
         rows=rows,
         verdict=verdict(rows),
     )
+    fastest_row = max(result.best, key=lambda row: row.tokens_per_s_per_user or 0.0)
     estimated = EstimatedSpeed(
         machine=first.wafer.name,
+        chips=fastest_row.wafers,
+        same_chips_only=False,
         users=first.options.batch,
         dtype=grid.model.dtype,
-        tokens_per_s_per_user=max(row.tokens_per_s_per_user or 0.0 for row in result.best),
+        tokens_per_s_per_user=fastest_row.tokens_per_s_per_user or 0.0,
     )
     return replace(result, published=published_speeds(first.spec, estimated))
 

@@ -132,7 +132,8 @@ class PlanResult(Result):
     def _columns(self) -> tuple[Column, ...]:
         """Return the columns of the table of machines."""
         limited = self.targets or self.users is not None
-        keeps = Column(key="keeps", title="meets", formatter=lambda keeps: "yes" if keeps else "no")
+        title = "meets" if self.targets else "room"
+        keeps = Column(key="keeps", title=title, formatter=lambda keeps: "yes" if keeps else "no")
         return (
             *self._machine_columns(),
             Column(key="dtype", title="type", priority=4 if self._has_one_type else 0),

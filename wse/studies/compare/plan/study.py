@@ -279,7 +279,7 @@ def planned_row(
         users_per_pass: Users of a pass on wafers; None on GPUs.
         link: Requested link between wafers; None for the wafer's own.
     """
-    point, economics = found.point, deployment.economics
+    point = found.point
     cost, energy = point.usd_per_million_tokens, point.joules_per_token
     return PlannedRow(
         kind=kind,
@@ -304,7 +304,7 @@ def planned_row(
         usd_per_million_tokens=None if cost is None else cost.value,
         usd_per_million_tokens_low=None if cost is None else cost.low,
         usd_per_million_tokens_high=None if cost is None else cost.high,
-        usd_per_hour=None if economics is None else point.replicas * deployment.chips * economics.usd_per_hour.value,
+        usd_per_hour=point.usd_per_hour,
         joules_per_token=None if energy is None else energy.value,
         pareto=False,
     )

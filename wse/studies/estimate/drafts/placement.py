@@ -266,4 +266,5 @@ def _wafers_remedy(draft: PreparedEstimate) -> str:
         wafers = compile_fastest(draft).program.wafers
     except DoesNotFit:
         return "no number of wafers holds it either: give a smaller --draft-model, or leave it out for a draft head"
-    return f"give --draft-place wafer, which takes {plural(wafers, 'more wafer')}, or a smaller --draft-model"
+    wafer = f"--draft-place wafer, which takes {plural(wafers, 'more wafer')}"
+    return f"give {wafer}, --draft-place host, or a smaller --draft-model"

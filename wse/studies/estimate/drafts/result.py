@@ -170,7 +170,8 @@ def _cost_text(plan: DraftPlanResult) -> str:
     value, low, high = plan.usd_per_million_tokens, plan.usd_per_million_tokens_low, plan.usd_per_million_tokens_high
     cost = three_figures(value) if low is None or high is None else ranged(value, low, high, three_figures)
     draft_wafers = f", {plural(plan.wafers, 'wafer')} of the draft included" if plan.wafers else ""
-    return f"{cost} USD per million tokens with drafts, for {plural(plan.users, 'user')}{draft_wafers}"
+    users = f"{plural(plan.users, 'user')}, TTFT {seconds(plan.ttft_s)}"
+    return f"{cost} USD per million tokens with drafts, for {users}{draft_wafers}"
 
 
 def draft_text(place: DraftPlaceResult) -> str:

@@ -164,6 +164,7 @@ def _published(
     estimated = EstimatedSpeed(
         machine=server.gpu.name,
         chips=server.parallelism.gpus,
+        same_chips_only=True,
         users=prepared_estimate.users_of_one,
         dtype=server.weights.name,
         tokens_per_s_per_user=tokens_per_s_per_user,

@@ -11,9 +11,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from wse.compiler.passes.allocate import reserved_bytes
 from wse.compiler.pipeline import with_tiles
 from wse.compiler.search.search import MARGIN, Candidate, Compilation
 from wse.errors import BadInput
+from wse.models.tensors.model_tensors import stored_bytes
+from wse.number_formats import ELEMENT_BYTES
 from wse.reports.terminal import plural
 from wse.serving.goal import LATENCY, Goal
 from wse.serving.plan import saturating_users
@@ -71,6 +74,7 @@ def choose_layout(
         if users <= (goal.replicas or 1):
             return fastest_layout(prepared_estimate, search(prepared_estimate, NARROW))
         goal = replace(goal, users=users)
+    _check_bytes(prepared_estimate, goal)
     layouts = ranked_layouts(prepared_estimate, search, goal)
     _check_room(layouts[0])
     return _to_chosen_layout(prepared_estimate, layouts[0], layouts)
@@ -147,24 +151,52 @@ def _to_chosen_layout(
 
 def _check_room(layout: CompiledLayout) -> None:
     """Raise BadInput if the caches of the users do not fit in a layout."""
-    users, room, shape = (
-        layout.prepared.request.serving.users,
-        layout.deployment.max_concurrency,
-        layout.deployment.shape,
-    )
+    users, room = layout.prepared.request.serving.users, layout.deployment.max_concurrency
     replicas = layout.prepared.goal.replicas_for(room)
-    if users is None or users <= replicas * room:
+    if users is not None and users > replicas * room:
+        remedy = f"--users {replicas * room}" if room else ""
+        raise _no_room(layout.prepared, users, replicas, f"{plural(room, 'sequence')}", remedy)
+
+
+def _check_bytes(prepared_estimate: PreparedEstimate, goal: Goal) -> None:
+    """Raise BadInput, before layouts are compiled, if no layout can have room for the users.
+
+    The SRAM that code and weights leave on all wafers is an upper limit of the room for caches.
+    """
+    p, replicas = prepared_estimate, goal.replicas
+    if goal.users is None or replicas is None:
         return
-    users_remedy = f"--users {replicas * room}, " if room else ""
-    wafers = plural(layout.candidate.options.wafers, "wafer")
+    float_bytes = ELEMENT_BYTES[p.options.activation_type]
+    free_bytes_per_pe = p.wafer.sram_bytes_per_pe - reserved_bytes(p.wafer, p.software)
+    sram_bytes = p.options.wafers * p.wafer.mesh_rows * p.wafer.mesh_cols * free_bytes_per_pe
+    free_bytes = sram_bytes - stored_bytes(p.spec, p.options.dtype, float_bytes)
+    cache_bytes = (p.prompt_len + p.new_tokens) * p.spec.cache_features * p.spec.layer_count * float_bytes
+    room = free_bytes // cache_bytes
+    if 0 <= room < goal.users // replicas:
+        raise _no_room(p, goal.users, replicas, f"at most {plural(room, 'sequence')}", "fewer --users")
+
+
+def _no_room(
+    prepared_estimate: PreparedEstimate, users: int, replicas: int, sequences: str, users_remedy: str
+) -> BadInput:
+    """Return the error for users whose caches do not fit.
+
+    Args:
+        prepared_estimate: The request.
+        users: Requested number of users.
+        replicas: Number of replicas.
+        sequences: How many sequences fit, as text.
+        users_remedy: Number of users to request instead; empty if not even one fits.
+    """
+    tokens = prepared_estimate.prompt_len + prepared_estimate.new_tokens
+    wafers = plural(prepared_estimate.options.wafers, "wafer")
     wafers += "" if replicas == 1 else f" of each of {replicas:,} replicas"
-    remedies = "more --wafers or --replicas" if room else "more --wafers"
+    remedies = f"{users_remedy}, more --wafers or --replicas" if users_remedy else "more --wafers"
     message = (
-        f"--users {users}: caches of {plural(room, 'sequence')} of {shape.tokens:,} tokens fit on {wafers}; give "
-        f"{users_remedy}{remedies}, or shorter --prompt-len and --new-tokens; "
-        f"`wse compare MODEL --users {users}` finds wafers and replicas for them"
+        f"--users {users}: caches of {sequences} of {tokens:,} tokens fit on {wafers}; give {remedies}, or shorter "
+        f"--prompt-len and --new-tokens; `wse compare MODEL --users {users}` finds wafers and replicas for them"
     )
-    raise BadInput(message)
+    return BadInput(message)
 
 
 def _compilation(
