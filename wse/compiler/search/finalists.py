@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from wse.compiler.options import FITTED_TREES, THIN_GEMM, WIDE_UNPACKING
+from wse.compiler.options import FITTED_TREES, WIDE_UNPACKING
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.fitting.attention_columns import fit_attention, free_columns
 from wse.compiler.search.fitting.chunks import largest_chunks
@@ -162,11 +162,8 @@ class Finalists:
         first_compiled = None
         for trial in products:
             self._trials[trial.key] = trial
-            known_attention_cols = next(
-                (finalist.attention_cols for finalist in self.finalists if finalist.trial.prefill == THIN_GEMM), None
-            )
             try:
-                self.finalists.append(_compile(self._setup, trial, self._fitted_names, known_attention_cols))
+                self.finalists.append(_compile(self._setup, trial, self._fitted_names))
             except DoesNotFit as error:
                 self.failures.append(error)
                 continue
@@ -176,15 +173,16 @@ class Finalists:
         return first_compiled
 
 
-def _compile(setup: TrialSetup, trial: Trial, fitted_names: Collection[str], attention_cols: int | None) -> Finalist:
+def _compile(
+    setup: TrialSetup, trial: Trial, fitted_names: Collection[str], attention_cols: int | None = None
+) -> Finalist:
     """Compile the layout of a trial fully, without tiles.
 
     Args:
         setup: Inputs of the search.
         trial: The layout, with about its best prompt chunk.
         fitted_names: Names of the rewrites whose settings are fitted to the layout.
-        attention_cols: Columns for attention on a layout that is about as fast; None if there is
-            none.
+        attention_cols: Maximum number of columns for attention, 0 for all; None to fit it.
 
     Raises:
         DoesNotFit: The layout needs too much SRAM or too many colours.

@@ -47,12 +47,11 @@ def free_columns(setup: TrialSetup, trial: Trial) -> int:
     return min_columns if min_columns < region_cols else 0
 
 
-def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice, known_cols: int | None = None) -> FittedAttention:
+def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice, max_cols: int | None = None) -> FittedAttention:
     """Return the choice with the fastest number of columns for attention that fits.
 
     1. Numbers of columns are timed on the most common layer of each kind: all columns, then
-       decreasing numbers while they save cycles. If the best number is known from another layout,
-       it is used instead.
+       decreasing numbers while they save cycles. A given maximum replaces this phase.
     2. Of the numbers from there on, the smallest that fits with the chunks of the choice is used,
        unless it needs more cycles than the choice.
 
@@ -63,7 +62,7 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice, known_cols: i
         setup: Inputs of the search.
         trial: Trial of the layout.
         choice: Choice with the chunks.
-        known_cols: Number of columns on a layout that is about as fast; None if unknown.
+        max_cols: Maximum number of columns, 0 for all; None to find the fastest number.
     """
     layout, free_cols = trial.layout, choice.attention_cols
     if setup.timing is None or not setup.narrows_attention(trial.prefill):
@@ -79,14 +78,14 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice, known_cols: i
     smaller_counts = [
         cols for cols in column_counts(setup.spec, region_cols, with_hidden=False) if cols < (free_cols or region_cols)
     ]
-    if known_cols is None:  # 1
+    if max_cols is None:  # 1
         best = min((free_cols, 0), key=cycles)
         for cols in smaller_counts:
             if cycles(cols) >= cycles(best):
                 break
             best = cols
     else:
-        best = min(known_cols, free_cols or known_cols)
+        best = min(max_cols, free_cols or max_cols)
     if best not in (0, free_cols):  # 2
         larger_counts = [
             cols
