@@ -83,35 +83,21 @@ def execute(
             region that is too large, or for a mesh with dead PEs.
     """
     if wavelets:
-        if prepared_run.meshes:
-            message = "--wavelets: the wavelet simulation does not support dead PEs; leave out --defects or --wavelets"
-            raise BadInput(message)
-        from wse.tracing.record.wavelet_log import check_loggable  # the reference is not needed without --wavelets
-
-        check_loggable(program, prepared_run.wafer, traced=trace is not None)
-    loaded_model = prepared_run.loaded
-    weights = weights_of(prepared_run.request, loaded_model)
+        _check_wavelets(prepared_run, program, traced=trace is not None)
+    request, spec = prepared_run.request, prepared_run.loaded.spec
+    weights = weights_of(request, prepared_run.loaded)
     started = time.perf_counter()
     digest = program.digest()
-    file = None if checkpoint is None else CheckpointFile(checkpoint, prepared_run, program, digest)
-    start = None if file is None else file.read()
     samplers = _samplers(prepared_run, program)
-    request = prepared_run.request
-    open_recorder = (
-        None
-        if trace is None
-        else partial(RunRecorder, trace, prepared_run, program, digest, request.sampling.rule(), request.weights)
-    )
-    if trace is not None and trace.exists():
-        on_warning(f"{trace}: this run's trace replaces the existing one; --trace NAME keeps both")
     try:
+        open_recorder = _recorder(prepared_run, program, digest, trace, on_warning)
         with TraceKeeper(open_recorder, trace_policy, on_warning) as keeper:
             backend = make_backend(
                 program,
-                loaded_model.spec,
+                spec,
                 weights,
                 [sampler.draw for sampler in samplers],
-                allow_nonfinite=prepared_run.request.allow_nonfinite,
+                allow_nonfinite=request.allow_nonfinite,
                 watched=record,
                 on_output=lambda op, values: keeper.write(RunRecorder.add_op_output, op, values),
                 on_stored=on_stored,
@@ -121,13 +107,13 @@ def execute(
                 assert isinstance(backend, Engine)
                 backend.watch(record_pes, lambda *content: keeper.write(RunRecorder.add_content, *content))
             engine: Backend = backend
-            if file is not None:
-                every_s = prepared_run.request.checkpoints.checkpoint_every
-                engine = CheckpointedEngine(backend, file, start, loaded_model.spec.vocab_size, samplers, every_s)
-            unkept = engine.precompile(on_progress)
-            if unkept:
-                on_warning(unkept)
-            passes_again = len(start.passes) if start else 0
+            passes_again = 0
+            if checkpoint is not None:
+                file = CheckpointFile(checkpoint, prepared_run, program, digest)
+                engine, passes_again = _with_checkpoints(backend, file, prepared_run, samplers)
+            cache_warning = engine.precompile(on_progress)
+            if cache_warning:
+                on_warning(cache_warning)
             session = Session(
                 prepared_run,
                 program,
@@ -150,13 +136,55 @@ def execute(
             if keeper.recorder is not None:
                 logged = keeper.write(session.log_wavelets) if wavelets else None
                 result = replace(result, trace=str(trace), wavelets=logged)
-                summary = result.to_dict()
-                keeper.write(RunRecorder.finish, session.clock, session.load, summary)
+                keeper.write(RunRecorder.finish, session.clock, session.load, result.to_dict())
     except TraceError as error:
         raise BadTrace(str(error)) from error
     if profile is not None:
         write_output(PROFILE_OPTION, profile, speedscope(program.model_name, steps))
     return replace(result, **keeper.lost)
+
+
+def _check_wavelets(prepared_run: PreparedRun, program: Program, *, traced: bool) -> None:
+    """Raise BadInput if the last pass of a run cannot be simulated wavelet by wavelet and traced."""
+    if prepared_run.meshes:
+        message = "--wavelets: the wavelet simulation does not support dead PEs; leave out --defects or --wavelets"
+        raise BadInput(message)
+    from wse.tracing.record.wavelet_log import check_loggable  # the reference is not needed without --wavelets
+
+    check_loggable(program, prepared_run.wafer, traced=traced)
+
+
+def _recorder(
+    prepared_run: PreparedRun, program: Program, digest: str, trace: Path | None, on_warning: Callable[[str], None]
+) -> Callable[[], RunRecorder] | None:
+    """Return a function that opens the recorder of a trace, or None without a trace.
+
+    Args:
+        prepared_run: The request.
+        program: The compiled Program of the request.
+        digest: Digest of the Program.
+        trace: Path of the trace.
+        on_warning: Called with a sentence if the trace replaces an existing one.
+    """
+    if trace is None:
+        return None
+    if trace.exists():
+        on_warning(f"{trace}: this run's trace replaces the existing one; --trace NAME keeps both")
+    request = prepared_run.request
+    return partial(RunRecorder, trace, prepared_run, program, digest, request.sampling.rule(), request.weights)
+
+
+def _with_checkpoints(
+    backend: Backend, file: CheckpointFile, prepared_run: PreparedRun, samplers: list[Sampler]
+) -> tuple[CheckpointedEngine, int]:
+    """Return a backend that resumes from a checkpoint and writes further ones.
+
+    Returns:
+        The backend, and the number of passes that the checkpoint contains.
+    """
+    start = file.read()
+    every_s, vocab_size = prepared_run.request.checkpoints.checkpoint_every, prepared_run.loaded.spec.vocab_size
+    return CheckpointedEngine(backend, file, start, vocab_size, samplers, every_s), len(start.passes) if start else 0
 
 
 def _samplers(prepared_run: PreparedRun, program: Program) -> list[Sampler]:

@@ -145,6 +145,26 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
     return prepared_estimate
 
 
+def _check_options(request: EstimateRequest) -> None:
+    """Check the options of a request for GPUs that need nothing to be loaded.
+
+    Raises:
+        BadInput: A number is out of range, or options contradict each other.
+        UnknownName: The parallelism, the objective or the place of drafts does not exist.
+    """
+    check_machine(request)
+    counts = ("gpus", "batch", "users", "replicas", "prompt_len", "new_tokens", "verify_tokens")
+    check_counts(**{name: get_option(request, name) for name in counts})
+    check_replicas(request.serving.users, request.replicas)
+    if request.gpu_serving.parallelism not in (None, *PARALLELISMS):
+        raise UnknownName("parallelism", request.gpu_serving.parallelism, PARALLELISMS)
+    check_objective(request)
+    check_drafts(request)
+    if request.drafts.draft_place not in (None, SAME):
+        msg = f"--draft-place {request.drafts.draft_place}: drafts of GPUs are made on the same GPUs; leave it out"
+        raise BadInput(msg)
+
+
 def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
     """Load and check a request for GPUs, except whether the KV caches of its users fit.
 
@@ -159,23 +179,10 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
         BadInput: A name is unknown, or a file is missing or cannot be used.
         DoesNotFit: The weights do not fit.
     """
-    check_machine(request)
     assert request.gpu is not None  # callers use this function for requests with a GPU only
     # 1. Options.
-    counts = {
-        name: get_option(request, name)
-        for name in ("gpus", "batch", "users", "replicas", "prompt_len", "new_tokens", "verify_tokens")
-    }
-    check_counts(**counts)
-    check_replicas(request.serving.users, request.replicas)
+    _check_options(request)
     parallelism = request.gpu_serving.parallelism or TENSOR
-    if parallelism not in PARALLELISMS:
-        raise UnknownName("parallelism", parallelism, PARALLELISMS)
-    check_objective(request)
-    check_drafts(request)
-    if request.drafts.draft_place not in (None, SAME):
-        msg = f"--draft-place {request.drafts.draft_place}: drafts of GPUs are made on the same GPUs; leave it out"
-        raise BadInput(msg)
     # 2. Model, GPU and serving stack.
     loaded_model = load_model(request.model, with_weights=False)
     gpu, spec = load_gpu(request.gpu), loaded_model.spec

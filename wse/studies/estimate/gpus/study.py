@@ -57,7 +57,7 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
     decode = server.pass_time([_decoded(prepared_estimate, prepared_estimate.users_of_one)])
     read_s = server.prefill_s(prepared_estimate.prompt_tokens)
     tpot_s = serving.tpot_s or decode.total_s
-    decode_grade, drafts = gpu_grade(prepared_estimate), _drafts(prepared_estimate)
+    drafts = _drafts(prepared_estimate)
     energy = None if economics is None else system_energy(gpus, serving.tokens_per_s, economics)
     cost = None if economics is None else system_cost(gpus, serving.tokens_per_s, economics)
     return GpuEstimateResult(
@@ -104,26 +104,32 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
         published=_published(prepared_estimate, 1 / tpot_s, drafts),
         energy=None if energy is None or economics is None else _energy(energy, economics),
         cost=None if cost is None or economics is None else _cost(cost, economics),
-        grades={
-            **dict.fromkeys(
-                ("latency.ttft_s", "prefill.tokens_per_s"), _first_token_grade(prepared_estimate, decode_grade)
-            ),
-            **dict.fromkeys(("latency.tpot_s", "decode.tokens_per_s_per_user"), decode_grade),
-            **dict.fromkeys(("decode.tokens_per_s", "memory.kv_capacity_tokens"), decode_grade),
-            **(
-                {}
-                if energy is None
-                else {"energy.joules_per_token": _combined_grade(decode_grade, energy, "gpu_power_w")}
-            ),
-            **(
-                {}
-                if cost is None
-                else {"cost.usd_per_million_tokens": _combined_grade(decode_grade, cost, "gpu_usd_per_hour")}
-            ),
-        },
+        grades=_grades(prepared_estimate, energy, cost),
         serving=serving,
         batches=_draft_gains(prepared_estimate, serving),
     )
+
+
+def _grades(
+    prepared_estimate: PreparedGpuEstimate, energy: SourcedNumber | None, cost: SourcedNumber | None
+) -> dict[str, GradeResult]:
+    """Return the evidence grades of the numbers of an estimate, by their JSON keys.
+
+    Args:
+        prepared_estimate: The request.
+        energy: Energy of a token; None if no power is known.
+        cost: Cost of a million tokens; None if no price is known.
+    """
+    decode_grade = gpu_grade(prepared_estimate)
+    first_token_grade = _first_token_grade(prepared_estimate, decode_grade)
+    decode_keys = ("latency.tpot_s", "decode.tokens_per_s_per_user", "decode.tokens_per_s", "memory.kv_capacity_tokens")
+    grades = dict.fromkeys(("latency.ttft_s", "prefill.tokens_per_s"), first_token_grade)
+    grades |= dict.fromkeys(decode_keys, decode_grade)
+    if energy is not None:
+        grades["energy.joules_per_token"] = _combined_grade(decode_grade, energy, "gpu_power_w")
+    if cost is not None:
+        grades["cost.usd_per_million_tokens"] = _combined_grade(decode_grade, cost, "gpu_usd_per_hour")
+    return grades
 
 
 def _draft_gains(prepared_estimate: PreparedGpuEstimate, serving: ServingResult) -> tuple[GpuDraftGain, ...] | None:
