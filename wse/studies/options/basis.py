@@ -32,7 +32,7 @@ ACCUMULATORS = ("float16", "float32")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Basis:
-    """What a request for a placement names, loaded and checked.
+    """Request for a placement, with everything that it names loaded and checked.
 
     Attributes:
         whole: Wafer with its full mesh.

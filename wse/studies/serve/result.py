@@ -83,7 +83,7 @@ class GoodputResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class UseResult(Result):
-    """How well the machine is used, from the first arrival until all requests are finished."""
+    """Use of the machine from the first arrival until all requests are finished."""
 
     busy: Annotated[float, Doc("fraction of the time in which a pass runs")]
     slowest_stage: Annotated[float, Doc("fraction of the time in which the slowest stage works")]
@@ -113,7 +113,7 @@ class LittleResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixResult(Result):
-    """How often the cached prefix of a prompt was reused."""
+    """Reuse of cached prefixes of prompts."""
 
     hits: Annotated[int, Doc("requests whose prefix was cached")]
     saved_tokens: Annotated[int, Doc("prompt tokens that were not read again")]

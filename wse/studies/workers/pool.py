@@ -62,7 +62,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Task(Generic[Output]):
-    """What workers compute for each item.
+    """Computation that workers do for each item.
 
     Attributes:
         function: A function on the top level of its module. Each worker loads the module once.

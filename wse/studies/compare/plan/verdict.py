@@ -50,10 +50,13 @@ def _sentences(lengths: tuple[int, int], rows: Sequence[PlannedRow], goal: Goal)
     if wafers and gpus:
         yield from _wafers_or_gpus(wafers[0], gpus[0], goal)
     if keeping and goal.users is not None and goal.objective == COST:
-        cheapest = min(keeping, key=_usd_per_hour)
-        if _usd_per_hour(cheapest) < _usd_per_hour(keeping[0]):
+        cheapest = _cheapest_per_hour(keeping)
+        if cheapest is not None:
             yield f"Per hour, {cheapest.machine} costs least for these users: {price(_usd_per_hour(cheapest))} USD/h."
-        yield from _cheapest_wafers_per_hour(cheapest, [row for row in wafers if row.keeps])
+        cheapest_wafers = _cheapest_per_hour([row for row in wafers if row.keeps])
+        if cheapest_wafers is not None and cheapest_wafers is not cheapest:
+            usd_per_hour = price(_usd_per_hour(cheapest_wafers))
+            yield f"Of the wafers, {cheapest_wafers.machine} has the lowest price per hour: {usd_per_hour} USD/h."
     if not keeping and not (wafers and gpus):
         yield f"The nearest is {_near(rows[0], goal)}."
 
@@ -86,18 +89,18 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal) -> Iterato
     )
 
 
-def _cheapest_wafers_per_hour(cheapest: PlannedRow, wafers: Sequence[PlannedRow]) -> Iterator[str]:
-    """Yield a sentence on the wafers with the lowest price per hour, if other wafers are cheaper per token.
+def _cheapest_per_hour(rows: Sequence[PlannedRow]) -> PlannedRow | None:
+    """Return the row with the lowest price per hour.
 
     Args:
-        cheapest: Machine of any kind with the lowest price per hour.
-        wafers: Rows of wafers that meet the limits, cheapest per token first.
+        rows: Rows that meet the limits, cheapest per token first.
+
+    Returns:
+        The row; None if the first row, which is the cheapest per token, has the lowest price per
+        hour too.
     """
-    if not wafers:
-        return
-    lowest = min(wafers, key=_usd_per_hour)
-    if lowest is not cheapest and _usd_per_hour(lowest) < _usd_per_hour(wafers[0]):
-        yield f"Of the wafers, {lowest.machine} has the lowest price per hour: {price(_usd_per_hour(lowest))} USD/h."
+    lowest = min(rows, key=_usd_per_hour, default=None)
+    return lowest if lowest is not None and _usd_per_hour(lowest) < _usd_per_hour(rows[0]) else None
 
 
 def _near(row: PlannedRow, goal: Goal) -> str:

@@ -54,7 +54,7 @@ class ProfileRow(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileResult(Result):
-    """How this computer's time during the passes of a run is divided, in three ways."""
+    """Time of this computer during the passes of a run, divided in three ways."""
 
     passes_s: Annotated[float, Doc("time of all passes", "s")]
     read_bytes_per_s: Annotated[float, Doc("measured memory bandwidth of all cores", "bytes/s")]
