@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from wse.reports.result import Doc, Result
 from wse.studies.claims.laboratory import Laboratory
@@ -12,14 +12,6 @@ from wse.studies.claims.laboratory import Laboratory
 Verdict = Literal["true", "false", "conditional", "undecided"]
 """Verdict on a claim. ``conditional``: the claim is true under a condition that the answer
 names."""
-
-Confidence = Literal["high", "medium", "low"]
-
-CONFIDENCE: Final[Mapping[Confidence, str]] = {
-    "high": "the verdict is the same at both ends of every assumption that was varied",
-    "medium": "the verdict depends on assumed constants, but only errors of more than 50 % would change it",
-    "low": "the verdict changes within the range of an assumption, or depends on unpublished figures",
-}
 
 Points = tuple[tuple[float, float], ...]
 
@@ -52,15 +44,13 @@ class Finding:
         verdict: Verdict on the claim.
         answer: Answer in a few sentences, with the most important numbers.
         numbers: Numbers on which the verdict is based, by name.
-        confidence: Confidence in the verdict (`CONFIDENCE`).
-        reason: Reason for the confidence.
+        reason: Assumptions and computations on which the verdict rests.
         curves: Content of the plot; None if there is no plot.
     """
 
     verdict: Verdict
     answer: str
     numbers: Mapping[str, ClaimNumber]
-    confidence: Confidence
     reason: str
     curves: Curves | None = None
 

@@ -67,7 +67,6 @@ def small_batches(lab: Laboratory) -> Finding:
         f"cases. Its tokens cost {low:.1f} to {high:.1f} times those of a tier of {PLAIN_SPEED_TOKENS_PER_S:g} "
         f"tokens/s. Fast modes are sold at {PRICE:g} times the price.",
         numbers=numbers,
-        confidence="medium",
         reason="a roofline fitted on measurements of the same machines and models",
         curves=Curves(
             x="tokens/s of a user", y="cost of a token divided by that of the plain tier", lines=lines, log_y=True
@@ -100,7 +99,6 @@ def drafts_or_hardware(lab: Laboratory) -> Finding:
         f"{hardware[SMALL]:.2f}, together {products[SMALL]:.2f}. With {LARGE} users they gain {gains[LARGE]:.2f} and "
         f"{hardware[LARGE]:.2f}, together {products[LARGE]:.2f}. Neither alone gains a factor of {FAST_TIMES}.",
         numbers=numbers,
-        confidence="medium",
         reason="measured acceptance; a roofline fitted on measurements without drafts",
     )
 
@@ -133,7 +131,6 @@ def mixtures_want_users(lab: Laboratory) -> Finding:
         f"reading of weights. {SMALL} users use {numbers[f'experts_{SMALL}'].value:.0f} experts of a layer, {LARGE} "
         f"users {numbers[f'experts_{LARGE}'].value:.0f}.",
         numbers=numbers,
-        confidence="medium",
         reason="a roofline fitted on measurements of such machines; every expert is assumed to be equally likely",
         curves=Curves(
             x="users", y=f"cost of a token divided by that with {LARGE} users", lines=lines, log_x=True, log_y=True
@@ -210,7 +207,6 @@ def aggregate(lab: Laboratory) -> Finding:
         f"{saturated['wafers_8192'].rate_of_user:,.0f} tokens/s"
         f"{': few for their price, not few in all' if min(rate_ratios) > 1 < min(min_ratios) else ''}.",
         numbers=numbers,
-        confidence="low",
         reason="the price of a wafer is a cost of ownership and that of a GPU a rent, and no vendor has published the "
         "throughput of a wafer",
         curves=Curves(x="tokens/s of a user", y="USD per million tokens", lines=lines, log_x=True, log_y=True),

@@ -74,7 +74,6 @@ def sharding(lab: Laboratory) -> Finding:
                 bandwidth_gain, "", "gain in speed of the tensor split with a thousand times the bandwidth"
             ),
         },
-        confidence="high" if speed_ratios["layer_split"] > 0.8 else "medium",
         reason="a layer split crosses once per wafer, whatever the link; a tensor split is as wse maps it",
     )
 
@@ -103,7 +102,6 @@ def residual_stream(lab: Laboratory) -> Finding:
             ),
             "bytes_least": figure(min_values * VALUE_BYTES, "bytes", "per token across such a boundary"),
         },
-        confidence="high",
         reason="words that cross between wafers in the compiled Program",
     )
 
@@ -148,7 +146,6 @@ def slow_link(lab: Laboratory) -> Finding:
                 for batch, ratio in transfer_ratios.items()
             },
         },
-        confidence="high",
         reason="the whole range of links was tried, with a new search of the layout for each",
         curves=Curves(x="GB/s of a link", y="speed divided by that with the wafers' own link", lines=lines, log_x=True),
     )

@@ -9,7 +9,6 @@ from typing import Final
 from wse.reports.markdown import markdown_table
 from wse.reports.output_file import write_output
 from wse.reports.terminal import count
-from wse.studies.claims.claim import CONFIDENCE
 from wse.studies.claims.plot import image_of
 from wse.studies.claims.result import ClaimResult, Decided
 
@@ -42,13 +41,9 @@ def _page(findings: Decided, plots: dict[int, Path]) -> str:
         "- The verdict *conditional* means: true under a condition that the answer names.",
         "- The constants are those of `wse estimate` and `wse compare`, with the same sources.",
         "",
-        "Confidence in a verdict is:",
-        "",
-        *(f"- *{name}*: {text}." for name, text in CONFIDENCE.items()),
-        "",
         *markdown_table(
-            ("", "claim", "verdict", "confidence"),
-            ((f"[{c.n}](#claim-{c.n})", c.claim, f"**{c.verdict}**", c.confidence) for c in claims),
+            ("", "claim", "verdict"),
+            ((f"[{c.n}](#claim-{c.n})", c.claim, f"**{c.verdict}**") for c in claims),
         ),
     ]
     for claim in claims:
@@ -78,7 +73,7 @@ def _section(claim: ClaimResult, plot: Path | None) -> list[str]:
         "",
         *_wrapped(f"**{claim.verdict}**: {claim.answer}"),
         "",
-        *_wrapped(f"- Confidence {claim.confidence}: {claim.reason}.", "", "  "),
+        *_wrapped(f"- The verdict rests on: {claim.reason}.", "", "  "),
         *_wrapped(f"- Source of the claim: {claim.source}.", "", "  "),
         "- Command that shows the figures:",
         f"  `{claim.command}`",

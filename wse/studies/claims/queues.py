@@ -84,7 +84,6 @@ def waiting_for_the_bus(lab: Laboratory) -> Finding:
         f"If users join between two tokens, it is {1e3 * continuous.slot_s:.0f} ms, the time of "
         f"{continuous.slot_s / continuous.gap_s:.1f} tokens.",
         numbers=numbers,
-        confidence="high",
         reason=f"both were simulated with the same arrivals, on {GPUS} {GPU} with {with_type(MODEL, DTYPE)}; the "
         "simulation agrees with closed forms of queues",
         curves=Curves(

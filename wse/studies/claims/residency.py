@@ -58,7 +58,6 @@ def size_of_one_wafer(lab: Laboratory) -> Finding:
         f"{sizes['int8']:.1f} billion with 8 bits, which is near the claim. But a fast model may use several wafers: "
         f"{several_wafers.system.wafers} wafers give a user of {with_type(SERVED)} {rate:,.0f} tokens/s.",
         numbers=numbers,
-        confidence="high",
         reason="bytes of the compiled placement, and the number of wafers that the vendor disclosed for 70B",
     )
 
@@ -81,7 +80,6 @@ def dense_400b(lab: Laboratory) -> Finding:
             "capital_musd_low": figure(low, "million USD", "at 1.00 million per system, by an analyst"),
             "capital_musd_high": figure(high, "million USD", "at 3 million per system, reported second-hand"),
         },
-        confidence="medium",
         reason="the number of wafers follows from bytes; the prices are an analyst's and a second-hand report's",
     )
 
@@ -124,7 +122,6 @@ def short_context(lab: Laboratory) -> Finding:
         f"instead of {wafers[0]}. This is {gpu_ratio:.1f} times the speed of a single user on {machine}. A long "
         "context costs speed, and SRAM for the KV cache of each user, which limits the number of users.",
         numbers=numbers,
-        confidence="medium",
         reason="bytes of caches are exact; times depend on assumed software costs",
         curves=Curves(
             x="tokens of context",
@@ -178,6 +175,5 @@ def smaller_because_it_must(lab: Laboratory) -> Finding:
         f"task if it gets {100 * numbers['accuracy_for_0.9'].value:.0f} % of the steps right and the slow model 90 %, "
         "provided that wrong steps are detected and repeated.",
         numbers=numbers,
-        confidence="medium",
         reason="sizes are bytes of the compiled placement; speed does not tell whether a model was distilled",
     )

@@ -9,7 +9,7 @@ from typing import Annotated
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import WIDEST, count
-from wse.studies.claims.claim import CONFIDENCE, Claim, ClaimNumber, Confidence, Curves, Finding, Verdict
+from wse.studies.claims.claim import Claim, ClaimNumber, Curves, Finding, Verdict
 
 NUMBERS: tuple[Column, ...] = (
     number("value", "number", count),
@@ -28,8 +28,7 @@ class ClaimResult(Result):
     numbers: Annotated[Mapping[str, ClaimNumber], Doc("numbers on which the verdict is based, by name")]
     verdict: Annotated[Verdict, Doc("`true`, `false`, `conditional` or `undecided`")]
     answer: Annotated[str, Doc("the answer in a few sentences")]
-    confidence: Annotated[Confidence, Doc("`high`, `medium` or `low`")]
-    reason: Annotated[str, Doc("reason for the confidence")]
+    reason: Annotated[str, Doc("assumptions and computations on which the verdict rests")]
     source: Annotated[str, Doc("where the claim was made")]
 
 
@@ -59,7 +58,6 @@ def claim_result(claim: Claim, finding: Finding) -> ClaimResult:
         numbers=finding.numbers,
         verdict=finding.verdict,
         answer=finding.answer,
-        confidence=finding.confidence,
         reason=finding.reason,
         source=claim.source,
     )
@@ -72,14 +70,12 @@ def _overview(claims: tuple[ClaimResult, ...]) -> Table:
         Column(key="claim", wraps=True),
         Column(key="verdict"),
         Column(key="answer", title="answer", wraps=True, min_width=24),
-        Column(key="confidence", title="confidence", priority=1),
     )
     return Table(
         columns=columns,
         rows=claims,
         title="Claims about fast inference",
         note="each decided by a computation; wse claims N explains one",
-        footer=tuple((f"confidence {name}", text) for name, text in CONFIDENCE.items()),
     )
 
 
@@ -90,7 +86,7 @@ def _tables_of(claim: ClaimResult) -> tuple[Table, Table]:
             ("claim", claim.claim),
             ("verdict", claim.verdict),
             ("answer", claim.answer),
-            ("confidence", f"{claim.confidence}: {claim.reason}"),
+            ("rests on", claim.reason),
             ("source", claim.source),
             ("see it with", claim.command),
         ],

@@ -53,6 +53,5 @@ def many_small_chips(_: Laboratory) -> Finding:
             "tokens_per_s_high": figure(rates[1], "tokens/s", f"of {TRILLION} with the faster layers of 70B"),
             "power_mw": figure(power, "MW", "of these chips"),
         },
-        confidence="low",
         reason="wse has no model of these chips; one published measurement was extrapolated",
     )

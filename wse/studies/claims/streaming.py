@@ -44,8 +44,7 @@ def weights_from_outside(lab: Laboratory) -> Finding:
         answer=f"If the weights of {with_type(MODEL)} are read at {bytes_per_s / 1e9:,.0f} GB/s for every token, one "
         f"user gets at most {streamed_rate:.2f} tokens/s. With weights in SRAM it is {resident_rate:,.0f}.",
         numbers=numbers,
-        confidence="high",
-        reason="bytes divided by the vendor's bandwidth; ten times the bandwidth would not change the verdict",
+        reason="bytes divided by the vendor's bandwidth",
         curves=Curves(
             x="users in a batch",
             y="maximum tokens/s of a user",

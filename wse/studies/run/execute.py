@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from wse.backends.execute.backend import Backend, BackendFactory
+from wse.backends.execute.backend import Backend, BackendFactory, CheckpointableBackend
 from wse.backends.execute.engine import Engine
 from wse.backends.execute.pe_contents import PePlace
 from wse.backends.execute.sampling import Sampler
@@ -175,7 +175,7 @@ def _recorder(
 
 
 def _with_checkpoints(
-    backend: Backend, file: CheckpointFile, prepared_run: PreparedRun, samplers: list[Sampler]
+    backend: CheckpointableBackend, file: CheckpointFile, prepared_run: PreparedRun, samplers: list[Sampler]
 ) -> tuple[CheckpointedEngine, int]:
     """Return a backend that resumes from a checkpoint and writes further ones.
 
