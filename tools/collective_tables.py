@@ -30,7 +30,7 @@ from wse_mappings.schedule import Arrival, LineSchedule
 BEGIN, END = "<!-- tables: python tools/collective_tables.py docs/collectives.md -->", "<!-- end of tables -->"
 WAFER = load_wafer("wse2")
 COSTS = LineCosts.of(WAFER, load_software("tuned", WAFER.generation).reduce_gap_cycles)
-SIZES = [(length, words) for length in (8, 64, 256) for words in (1, 64, 1024)]
+SIZES = [(length, words) for length in (64, 256) for words in (1, 64, 1024)]
 ADD = Arrival.ADD
 Pattern = Callable[[int, int], LineSchedule]
 """From PEs and words to a pattern of one line."""

@@ -50,11 +50,11 @@ SERIES: Final[dict[str, tuple[int, ...]]] = {
     "wafers": (1, 2, 4),
 }
 MEANINGS: Final = {
-    "side": ("PEs on a side", "2 would be time in proportion to the number of PEs, which is the square of the side"),
-    "layers": ("layers", "1 would be time in proportion to the layers"),
-    "context": ("tokens in the cache", "0 would be time that does not depend on the cache"),
-    "users": ("users", "1 would be time in proportion to the users; a pass decodes one token of each user"),
-    "wafers": ("wafers", "0 would be time that does not depend on the number of wafers, which work one after another"),
+    "side": ("PEs on a side", "2 would be in proportion to the number of PEs"),
+    "layers": ("layers", "1 would be in proportion to the layers"),
+    "context": ("tokens in the cache", "0 would be independent of the cache"),
+    "users": ("users", "1 would be in proportion; a pass decodes one token of each user"),
+    "wafers": ("wafers", "0 would be independent; wafers work one after another"),
 }
 
 
@@ -123,26 +123,29 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
     hidden, inner = MODEL["hidden_size"], MODEL["intermediate_size"]
     base = ", ".join(f"{MEANINGS[name][0]}: {value}" for name, value in BASE.items())
     yield from ("# How the emulation's time grows", "")
-    yield "Read this page to estimate how long `wse run` takes for a larger mesh, model or machine. All times are"
-    yield "those of the computer that emulates the wafer, not of the wafer itself."
+    yield "Read this page to estimate how long `wse run` takes for a larger mesh, model or machine. Afterwards"
+    yield "you know which sizes cost time. All times are those of the computer that emulates the wafer, not of"
+    yield "the wafer itself."
     yield from ("", "`python tests/benchmarks/growth.py --output docs/performance.md` measured them on:")
     yield from ("", *(f"- {line}" for line in machine(read_bytes_per_s)), "")
-    yield f"Each table changes one number of a small Llama ({hidden} hidden features, {inner} features in the"
-    yield "feed-forward block, random weights in float16). The other numbers stay as here:"
+    yield from ("## One number at a time", "")
+    yield f"Each group of rows changes one number of a small Llama ({hidden} hidden features, {inner} features in"
+    yield "the feed-forward block, random weights in float16). The other numbers stay as here:"
     yield from ("", base + ".", "")
-    yield f"- The time is that of one generated token: the median of {len(series[0].s)} rounds. The middle half is the"
-    yield "  range from the first to the third quartile of the rounds."
-    yield "- The exponent is the slope of time over the number that changes, both as logarithms. The range after it"
-    yield "  is again the middle half of the rounds."
+    yield f"The time is that of one generated token: the median of {len(series[0].s)} rounds, with the range of the"
+    yield "middle half of them. The last column is relative to the first row of the group."
+    yield from ("", "| number | value | ms per token | middle half | relative |", "|---|---:|---:|---:|---:|")
     for growth in series:
-        title, meaning = MEANINGS[growth.name]
-        low, exponent, high = np.percentile(growth.exponents, (25, 50, 75))
-        yield from ("", f"## {title}", "", f"Exponent **{exponent:.2f}** ({low:.2f} to {high:.2f}): {meaning}.", "")
-        yield from (f"| {title} | ms per token | middle half | relative to the first row |", "|---:|---:|---:|---:|")
         first = float(np.median(growth.s[:, 0]))
         for column, value in enumerate(growth.values):
             few, median, many = 1e3 * np.percentile(growth.s[:, column], (25, 50, 75))
-            yield f"| {value:,} | {median:.2f} | {few:.2f} to {many:.2f} | {median / first / 1e3:.2f} |"
+            ratio = f"{median / first / 1e3:.2f}"
+            yield f"| {MEANINGS[growth.name][0]} | {value:,} | {median:.2f} | {few:.2f} to {many:.2f} | {ratio} |"
+    yield from ("", "The exponent is the slope of time over the number, both as logarithms, with its middle half:", "")
+    for growth in series:
+        title, meaning = MEANINGS[growth.name]
+        low, exponent, high = np.percentile(growth.exponents, (25, 50, 75))
+        yield f"- {title}: **{exponent:.2f}** ({low:.2f} to {high:.2f}). {meaning}."
 
 
 SECTIONS: Final = "\n<!-- sections of other programs -->\n"

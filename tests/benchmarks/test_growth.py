@@ -12,7 +12,7 @@ def test_growth(by_size: BySize, say: Say, tmp_path: Path) -> None:
     output = tmp_path / "performance.md"
     main(["--values", by_size(small="2", full="5"), "--rounds", by_size(small="2", full="9"), "--output", str(output)])
     lines = output.read_text(encoding="utf-8").splitlines()
-    exponents = [line.partition(":")[0] for line in lines if line.startswith("Exponent")]
+    exponents = [line.partition(": ")[2] for line in lines if line.startswith("- ") and "**" in line]
     assert len(exponents) == len(MEANINGS)
     say("\n    ".join(f"{MEANINGS[name][0]:20}{text}" for name, text in zip(MEANINGS, exponents, strict=True)))
 
