@@ -1,21 +1,22 @@
-"""Cycles of a pattern in a loop, whose rounds overlap.
+"""Cycles of a pattern of sums in a loop whose rounds overlap, such as the row sums of dist-GEMM-T.
 
-Each PE starts its next round when its part of the last one is done. An example is a reduce whose
-root moves along the ring. Its rounds overlap, because PEs far from the root finish earlier than PEs
-near it. A further round adds only the time from one root's last sum to the next root's last sum,
-which depends on the few PEs between the two. The distance along the whole line is paid once.
+Each PE starts its next round when its part of the last one is done. In dist-GEMM-T, the root of the
+sum moves along the ring from round to round. PEs far from the root finish earlier than PEs near it,
+so rounds overlap. A further round adds only the time from one root's last sum to the next root's
+last sum, which depends on the few PEs between the two roots. The time along the whole line is
+needed once.
 
-1. The first round is computed on the line that needs the most time on its own.
-2. Up to MAX_ROUNDS rounds are all computed, one after another, on some lines. The rules are those
-   of `wse.backends.fabric.line.line_time`, but PEs stay busy from one round to the next. Each
-   further round is assumed to add the mean of the slowest line.
-3. Of more rounds, two samples are computed on the middle line: from the start and from the middle
-   of the rounds, because the root moves in opposite directions in the two halves. The first rounds
-   of a sample are not counted, until PEs are as busy as later on.
+1. The first round is computed for the line that needs the most time on its own.
+2. If there are up to MAX_ROUNDS rounds, all are computed on four lines: the first two, the middle
+   and the last. The rules are those of `wse.backends.fabric.line.line_time`, but PEs stay busy from
+   one round to the next. Each further round is taken to add the mean of the slowest of these lines.
+3. If there are more rounds, two samples are computed on the middle line: one from the first round
+   on and one from the middle round on, because the root moves in opposite directions in the two
+   halves. The first rounds of a sample are not counted, until PEs are as busy as later on.
 
-Sums are passed on in one of two ways. Fused: words stream through a PE. Stored and forwarded: a PE
-receives and adds a whole message before it sends its own. Each such transfer then costs the start
-and the end of a transfer.
+PEs pass on sums in one of two ways (``store_and_forward``). Fused: words stream through a PE.
+Stored and forwarded: a PE receives and adds a whole message before it sends its own, so each
+message costs the start and the end of a transfer.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ COUNTED_ROUNDS: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
-    """Cycles of the rounds of a pattern.
+    """Cycles of a loop of overlapping rounds.
 
     Attributes:
         first: Cycles of the first round.
@@ -52,12 +53,12 @@ class Rounds:
 
 
 def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: LineCosts, places: Places = None) -> Rounds:
-    """Return the cycles of the rounds of a pattern of sums.
+    """Return the cycles of the first round of a pattern of sums, and of each further round.
 
     The numbers in the body refer to the steps in the module docstring.
 
     Args:
-        schedule: A pattern of chains, with one colour on a link.
+        schedule: Pattern of chains into a root, with one colour on a link.
         words: Words of each message.
         add_cycles: Cycles to add a received message, if it is stored first.
         costs: Costs of words on a line.
@@ -79,13 +80,13 @@ def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: Line
 
 
 def _ends(schedule: LineSchedule, line: int, round_range: range, template: _RoundState) -> list[float]:
-    """Return the cycles at which the rounds of a line end, starting with all PEs free.
+    """Return the cycle at which each round of a line ends, starting with all PEs free.
 
     Args:
         schedule: The pattern.
         line: Index of the line.
-        round_range: Indices of the rounds to compute.
-        template: A state with the same words and costs.
+        round_range: Indices of the rounds to compute, in order.
+        template: State with the same words and costs, of which a fresh copy is used.
     """
     state = _RoundState(
         template.words, template.add, template.costs, template.places, store_and_forward=template.store_and_forward
@@ -94,9 +95,9 @@ def _ends(schedule: LineSchedule, line: int, round_range: range, template: _Roun
 
 
 def exchange_cycles(words: int, costs: LineCosts) -> float:
-    """Return the cycles of a round in which all PEs exchange words with a neighbour.
+    """Return the cycles of a round in which all PEs of a line exchange words with a neighbour.
 
-    A PE sends and receives on one thread.
+    A PE sends and receives on one thread, so it moves twice the words, one after another.
     """
     return costs.sync + costs.tail(2 * words)
 
@@ -137,9 +138,9 @@ class _RoundState:
         self.end = max(self.end, self.free[target])
 
     def _streams(self, messages: I32) -> None:
-        """Compute the chains of fused operations of a round.
+        """Compute the chains of fused operations of a round, in which words stream through the PEs.
 
-        A root receives in separate operations.
+        The root of a round receives its two chains in separate operations.
         """
         costs, waiting_streams = self.costs, dict[int, tuple[float, float]]()
         for source, target, _ in messages.tolist():
