@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-CAUSES: Final = ("hops", "relays", "compute", "launch", "crossing", "host")
-
 
 class Cycles(NamedTuple):
     """Cycles of a time interval, in total and by cause.
@@ -53,4 +51,5 @@ class Cycles(NamedTuple):
         return Cycles(*(a + b for a, b in zip(self, next_interval, strict=True)))
 
 
+CAUSES: Final = Cycles._fields[1:]
 NO_CYCLES: Final = Cycles()

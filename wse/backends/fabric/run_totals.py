@@ -178,14 +178,12 @@ class RunTotals:
         self.lengths[user] += accepted
         return cost
 
-    def decode_all(self, tokens: int, pairs: Pairs = EVEN) -> list[TokenClass]:
-        """Add several decode passes and return their costs, grouped into classes with equal costs.
+    def decode_all(self, tokens: int) -> list[TokenClass]:
+        """Add ``tokens`` decode passes, whose tokens choose experts evenly, and return their costs.
 
-        Args:
-            tokens: Number of passes.
-            pairs: For each layer, the number of tokens that chose each expert; even if not given.
+        Passes with equal costs are returned as one class.
         """
-        classes = self.fabric.decode_costs(self.lengths, tokens, pairs)
+        classes = self.fabric.decode_costs(self.lengths, tokens, EVEN)
         for token_class in classes:
             self._add(self.decode, self.fabric.program.decode_index, token_class.cost, token_class.tokens)
             self.decode.add_shifts(token_class.shift_traffic)

@@ -77,9 +77,9 @@ class _Messages(NamedTuple):
             part=part,
             adds=np.isin(arrival, COMBINING),
             path_cycles=_interval(relays=2 * costs.ramp + 1, hops=hops * costs.hop),
-            stream=_interval(relays=1, hops=costs.tails(words)),
+            stream=_interval(relays=1, hops=costs.tail(words)),
             waits=words > room,
-            drained=_interval(relays=1, hops=costs.tails(np.maximum(words - room, 1))),
+            drained=_interval(relays=1, hops=costs.tail(np.maximum(words - room, 1))),
         )
 
     def messages_of_round(self, message_range: slice) -> _Messages:

@@ -22,6 +22,7 @@ message costs the start and the end of a transfer.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from wse.backends.fabric.causes import Cycles
@@ -64,33 +65,31 @@ def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: Line
         costs: Costs of words on a line.
         places: Hops from the first PE to each PE; None if neighbours are one hop apart.
     """
-    first = _RoundState(words, add_cycles, costs, places, store_and_forward=schedule.store_and_forward)
+    new_state = partial(_RoundState, words, add_cycles, costs, places, store_and_forward=schedule.store_and_forward)
+    first = new_state()
     # 1
     first.round(schedule.variant_messages(max(schedule.critical(schedule.variants[0])))[0])
     count, lines = schedule.variants.shape
     if count <= MAX_ROUNDS:  # 2
         sample = sorted({0, 1 % lines, lines // 2, lines - 1})
-        last = max(_ends(schedule, line, range(count), first)[-1] for line in sample)
+        last = max(_ends(schedule, line, range(count), new_state())[-1] for line in sample)
         period = (last - first.end) / max(1, count - 1)
     else:  # 3
         spans = [range(at, at + COUNTED_ROUNDS) for at in (0, count // 2)]
-        ends = [_ends(schedule, lines // 2, span, first) for span in spans]
+        ends = [_ends(schedule, lines // 2, span, new_state()) for span in spans]
         period = sum(end[-1] - end[SETTLING_ROUNDS] for end in ends) / 2 / (COUNTED_ROUNDS - 1 - SETTLING_ROUNDS)
     return Rounds(first=Cycles().plus(relays=first.end), period=Cycles().plus(relays=period))
 
 
-def _ends(schedule: LineSchedule, line: int, round_range: range, template: _RoundState) -> list[float]:
-    """Return the cycle at which each round of a line ends, starting with all PEs free.
+def _ends(schedule: LineSchedule, line: int, round_range: range, state: _RoundState) -> list[float]:
+    """Return the cycle at which each round of a line ends.
 
     Args:
         schedule: The pattern.
         line: Index of the line.
         round_range: Indices of the rounds to compute, in order.
-        template: State with the same words and costs, of which a fresh copy is used.
+        state: State of the PEs before the first of these rounds: all free.
     """
-    state = _RoundState(
-        template.words, template.add, template.costs, template.places, store_and_forward=template.store_and_forward
-    )
     return [state.round(schedule.line_messages(line, index)) for index in round_range]
 
 
@@ -108,13 +107,7 @@ class _RoundState:
     def __init__(
         self, words: int, add_cycles: float, costs: LineCosts, places: Places, *, store_and_forward: bool
     ) -> None:
-        self.words, self.costs, self.add, self.places, self.store_and_forward = (
-            words,
-            costs,
-            add_cycles,
-            places,
-            store_and_forward,
-        )
+        self.costs, self.add, self.places, self.store_and_forward = costs, add_cycles, places, store_and_forward
         self.tail = float(costs.tail(words))
         self.free: dict[int, float] = {}
         self.end = 0.0
