@@ -134,6 +134,18 @@ def _messages(messages: Iterable[tuple[int, int, Arrival]]) -> I32:
     return np.fromiter(chain.from_iterable(messages), np.int32).reshape(-1, 3)
 
 
+def outward_multicasts(root: int, start: int, end: int) -> list[tuple[int, int, Arrival]]:
+    """Return the messages by which a PE multicasts to all others of a segment of a line.
+
+    There is one message in each direction, as far as the segment extends there.
+
+    Args:
+        root: PE that sends, which may be outside of the segment.
+        start, end: First PE of the segment, and the PE after its last.
+    """
+    return [(root, last, Arrival.MULTICAST) for last in dict.fromkeys((end - 1, start)) if last != root]
+
+
 def uniform_schedule(
     name: str,
     length: int,
@@ -173,7 +185,6 @@ def varied_schedule(
     colours: int,
     *,
     slowest_variants: tuple[int, ...] = (),
-    changes_with_round: bool = False,
     message_colours: list[int] | None = None,
 ) -> LineSchedule:
     """Return a schedule whose lines execute different lists of messages.
@@ -183,7 +194,7 @@ def varied_schedule(
         length: Number of PEs in a line.
         groups: Messages (source, target, Arrival) of each variant.
         variants: int32 ``[rounds, lines]``: variant of each line in each round.
-        colours, slowest_variants, changes_with_round: As in `LineSchedule`.
+        colours, slowest_variants: As in `LineSchedule`.
         message_colours: Colour of each message of all variants, or None.
     """
     first = np.concatenate([[0], np.cumsum([len(group) for group in groups])])
@@ -195,7 +206,6 @@ def varied_schedule(
         variants=np.ascontiguousarray(variants, np.int32),
         colours=colours,
         slowest_variants=slowest_variants,
-        changes_with_round=changes_with_round,
         message_colours=None if message_colours is None else np.array(message_colours, np.int32),
     )
 

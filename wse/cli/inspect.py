@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from wse.cli import options as opt
 from wse.errors import BadInput
 from wse.studies.options.option import Option
+
+if TYPE_CHECKING:
+    from wse.tracing.query.request import InspectRequest
 
 
 def inspect(
@@ -97,15 +100,7 @@ def inspect(
       wse inspect wse-run.h5 --check
       wse inspect wavelets.h5 --cycles 100-200
     """
-    from wse.reports.as_json import as_json
-    from wse.reports.output_file import output_path, picture_path, write_output
-    from wse.reports.rows_csv import nested_csv
-    from wse.tracing.export.contents import content_file
-    from wse.tracing.export.sram_png import sram_png_of
-    from wse.tracing.print.views import print_view
-    from wse.tracing.query.check import CheckView
-    from wse.tracing.query.places.contents import DumpView
-    from wse.tracing.query.request import InspectRequest, check_csv, inspect_trace
+    from wse.tracing.query.request import InspectRequest
 
     request = InspectRequest(
         trace=Path(trace),
@@ -129,15 +124,39 @@ def inspect(
         check=check,
         top=top,
     )
+    _inspect(request, csv, as_json=json)
+
+
+def _inspect(request: InspectRequest, csv: str | None, *, as_json: bool) -> None:
+    """Print the view that a request selects, and write the files that it names.
+
+    Args:
+        request: Options that select the view.
+        csv: Value of ``--csv``: a path, "-" for stdout, or None.
+        as_json: Whether to print the view as JSON instead of text.
+
+    Raises:
+        BadInput: A path cannot be written, or two outputs are for stdout.
+        typer.Exit: The view is a check that found problems.
+    """
+    from wse.reports.as_json import as_json as json_text
+    from wse.reports.output_file import output_path, picture_path, write_output
+    from wse.reports.rows_csv import nested_csv
+    from wse.tracing.export.sram_png import sram_png_of
+    from wse.tracing.print.views import print_view
+    from wse.tracing.query.check import CheckView
+    from wse.tracing.query.places.contents import DumpView, content_file
+    from wse.tracing.query.request import check_csv, inspect_trace
+
     if csv is not None:
         check_csv(request.view)
     input_paths = [path for path in (request.trace, request.diff) if path is not None]
     file = None if csv in (None, "-") else output_path("--csv", str(csv), inputs=input_paths)
-    if csv == "-" and json:
+    if csv == "-" and as_json:
         message = "--json and --csv -: both are for stdout; give --csv the name of a file, or leave one out"
         raise BadInput(message)
-    dump_path = None if dump_file is None else output_path("--dump-file", dump_file, inputs=input_paths)
-    picture = None if sram_png is None else picture_path("--sram-png", sram_png, inputs=input_paths)
+    dump_path = None if request.dump_file is None else output_path("--dump-file", request.dump_file, inputs=input_paths)
+    picture = None if request.sram_png is None else picture_path("--sram-png", request.sram_png, inputs=input_paths)
     view = inspect_trace(request)
     if dump_path is not None and isinstance(view, DumpView):
         write_output("--dump-file", dump_path, content_file(view.content, dump_path.suffix))
@@ -147,9 +166,9 @@ def inspect(
         write_output("--csv", file, nested_csv(view.table_rows()).encode())
     if csv == "-":
         sys.stdout.write(nested_csv(view.table_rows()))
-    elif json:
-        sys.stdout.write(as_json(view.to_dict()))
+    elif as_json:
+        sys.stdout.write(json_text(view.to_dict()))
     else:
-        print_view(view, sys.stdout, top=top, each_layer=each_layer, as_hex=hex_digits)
+        print_view(view, sys.stdout, top=request.top, each_layer=request.each_layer, as_hex=request.as_hex)
     if isinstance(view, CheckView) and not view.sound:
         raise typer.Exit(2)

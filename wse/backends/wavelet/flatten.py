@@ -183,9 +183,7 @@ class _Flattening:
         return table
 
     def _spans(self, router_component: I32, thread_component: I32) -> I32:
-        """Return, for each batch, the ranges of its plain queues, routers and threads, int32
-        ``[batches, 8]``.
-        """
+        """Return the ranges of plain queues, routers and threads of each batch, ``[batches, 8]``."""
         component_numbers = np.unique(np.concatenate([self.component[: len(self.wiring.key)], thread_component]))
         table = np.zeros((len(component_numbers), 8), np.int32)
         plain = self.component[self.order] * 3 + self.kind[self.order]

@@ -64,7 +64,7 @@ class SwitchPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """Vector operation of a PE: receive words on a colour, combine them with SRAM, send the results.
+    """Vector operation of a PE: receive words, combine them with SRAM, send the results.
 
     The operation has one operand from the fabric, as on WSE-3; WSE-2 could have two.
 
@@ -114,8 +114,7 @@ class OperationBlock:
 
 @dataclass(slots=True)
 class WaveletMachine:
-    """Region of ``rows`` x ``cols`` PEs with ``memory_words`` float32 words each, and its
-    configuration.
+    """Region of ``rows`` x ``cols`` PEs for the simulator: its routes and its operations.
 
     The threads of a PE run at the same time. The operations of a thread run in order. If two
     threads of a PE would send in the same cycle, the one with the lower number has priority.

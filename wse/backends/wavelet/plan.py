@@ -1,4 +1,4 @@
-"""Plan of a pattern: its streams with their colours, and the switch positions and operations of PEs.
+"""Plan of a pattern: streams with their colours, switch positions, and operations of PEs.
 
 A plan does not depend on the position of a line on the mesh. On a line, places are indices of PEs,
 and sides are directions along the line. On a plane, places are numbers of PEs, row by row, and

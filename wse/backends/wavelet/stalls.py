@@ -1,4 +1,4 @@
-"""Stalls: whether the streams of a plan can wait for each other forever, decided without simulation.
+"""Stalls: whether streams of a plan can wait for each other forever, found without simulation.
 
 A stream waits for another stream in these cases:
 
@@ -50,8 +50,7 @@ def _mixed_colour(plan: Plan) -> str:
 
 
 def _circular_wait(plan: Plan) -> str:
-    """Describe the first groups of messages that wait for each other in a circle; "" if there are
-    none.
+    """Describe the first groups of messages that wait in a circle; "" if there are none.
 
     1. If no operation both receives and sends, and operations are in the order of the streams, no
        circular wait is possible.

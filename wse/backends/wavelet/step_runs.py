@@ -103,9 +103,7 @@ class StepRuns:
         return self.runs_by_key[key]
 
     def translate(self, source: Rect, target: Rect, messages: Translation, start: I32) -> StepRun:
-        """Simulate the words that PEs of the rectangle ``source`` send to PEs of the rectangle
-        ``target``.
-        """
+        """Simulate the words that PEs of ``source`` send to PEs of ``target``."""
         key = ("translation", source, target, tuple(messages.sent_words), messages.stride, start.tobytes())
         if key not in self.runs_by_key:
             max_words = int(messages.words.max())
