@@ -1,4 +1,4 @@
-"""Cycles by cause: how much of a time interval was spent on hops, relays, compute and so on."""
+"""Cycles by cause: how a time interval divides into hops, relays, compute and so on."""
 
 from __future__ import annotations
 

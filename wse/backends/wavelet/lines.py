@@ -162,10 +162,7 @@ class Lines:
         return self._add_round(schedule, numbers, slice(line, line + 1), words, source, target, round_, colour)
 
     def plane(self, schedule: PlaneSchedule, words: int, *, source: int = 0, target: int = 0, colour: int = 0) -> int:
-        """Add a schedule that covers the whole machine; arguments and result are as in ``path``.
-
-        The arguments are those of ``path``.
-        """
+        """Add a schedule that covers the whole machine; arguments and result are as in ``path``."""
         plan = plan_plane(schedule)
         numbers = self._grid().reshape(1, -1)
         self._routes(plan, numbers, colour, lambda _, side: Port(side))
