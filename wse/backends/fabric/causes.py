@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
+CAUSES: Final = ("hops", "relays", "compute", "launch", "crossing", "host")
+"""The fields of `Cycles` after the total, as literals by which type checkers know the names."""
+
 
 class Cycles(NamedTuple):
     """Cycles of a time interval, in total and by cause.
@@ -51,5 +54,4 @@ class Cycles(NamedTuple):
         return Cycles(*(a + b for a, b in zip(self, next_interval, strict=True)))
 
 
-CAUSES: Final = Cycles._fields[1:]
 NO_CYCLES: Final = Cycles()
