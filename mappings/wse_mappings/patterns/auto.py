@@ -238,19 +238,19 @@ class _Sums:
             reduce: Function from a parameter to a reduce into the end of a line.
             number: The parameter.
         """
-        return self._finished(reduce(number)(self.length, self.lines, self.arrival), 0)
+        return self._with_multicast(reduce(number)(self.length, self.lines, self.arrival), 0)
 
     def into_middle(self, reduce: Callable[[int], Reduce], number: int) -> RootedPattern:
         """Return a pattern from both sides, with its root in the middle; see ``into_end``."""
         pattern = both_sides(self.length, self.lines, self.arrival, reduce(number))
-        return self._finished(pattern, self.length // 2)
+        return self._with_multicast(pattern, self.length // 2)
 
     def tree(self, groups: tuple[int, ...]) -> RootedPattern:
         """Return a K-tree with these numbers of groups in each level but the last."""
         tree = k_tree(self.length, self.lines, self.arrival, broadcast=self.is_all_reduce, groups=groups)
         return tree, root_of(self.length, groups)
 
-    def _finished(self, reduce: LineSchedule, root: int) -> RootedPattern:
+    def _with_multicast(self, reduce: LineSchedule, root: int) -> RootedPattern:
         """Return a reduce and its root, followed by a multicast if all PEs get the sum."""
         return (reduce_multicast(reduce, root) if self.is_all_reduce else reduce), root
 
