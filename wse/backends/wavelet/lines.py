@@ -161,13 +161,22 @@ class Lines:
         numbers = np.array([[self.machine.pe(row, col) for row, col in pes]], np.int32)
         return self._add_round(schedule, numbers, slice(line, line + 1), words, source, target, round_, colour)
 
-    def plane(self, schedule: PlaneSchedule, words: int, *, source: int = 0, target: int = 0, colour: int = 0) -> int:
-        """Add a schedule that covers the whole machine; arguments and result are as in ``path``."""
+    def plane(self, schedule: PlaneSchedule, words: int, *, target: int) -> int:
+        """Add a schedule that covers the whole machine.
+
+        Args:
+            schedule: The pattern.
+            words: Words of every stream, which a PE sends from address 0 on.
+            target: Address at which the words are stored.
+
+        Returns:
+            Number of colours of the pattern, which begin with colour 0.
+        """
         plan = plan_plane(schedule)
         numbers = self._grid().reshape(1, -1)
-        self._routes(plan, numbers, colour, lambda _, side: Port(side))
-        self._operations(plan, numbers, _WordParts(words, 1, source, target), colour)
-        return colour + plan.colours
+        self._routes(plan, numbers, 0, lambda _, side: Port(side))
+        self._operations(plan, numbers, _WordParts(words, 1, 0, target), 0)
+        return plan.colours
 
     def _grid(self) -> I32:
         """Return the numbers of the machine's PEs, int32 ``[rows, cols]``."""
