@@ -105,30 +105,18 @@ class Lines:
         round_: int = 0,
         colour: int = 0,
         line_slice: slice = slice(None),
+        transposed: bool = False,
     ) -> int:
         """Add one round of a pattern on rows of the machine.
 
-        ``line_slice`` selects the rows. The other arguments and the result are those of ``path``.
-        """
-        return self._add_round(schedule, self._grid()[line_slice], line_slice, words, source, target, round_, colour)
+        The arguments that are not listed and the result are those of `path`.
 
-    def columns(
-        self,
-        schedule: LineSchedule,
-        words: int,
-        *,
-        source: int = 0,
-        target: int = 0,
-        round_: int = 0,
-        colour: int = 0,
-        line_slice: slice = slice(None),
-    ) -> int:
-        """Add one round of a pattern on columns of the machine, with index 0 at the north.
-
-        ``line_slice`` selects the columns. The other arguments and the result are those of
-        ``path``.
+        Args:
+            line_slice: Selects the rows.
+            transposed: Whether to use columns, with index 0 at the north, instead of rows.
         """
-        return self._add_round(schedule, self._grid().T[line_slice], line_slice, words, source, target, round_, colour)
+        numbers = self._grid().T if transposed else self._grid()
+        return self._add_round(schedule, numbers[line_slice], line_slice, words, source, target, round_, colour)
 
     def path(
         self,

@@ -85,16 +85,16 @@ class StepRuns:
                 lines = self._lines(
                     machine, main=2 * self.wafer.colours * i, add=add if pattern.store_and_forward else None
                 )
-                colour = (lines.rows if along_rows else lines.columns)(
+                first_row, last_row = messages.first_row, messages.first_row + messages.rows
+                colour = lines.rows(
                     pattern,
                     words,
                     source=address,
                     target=address if messages.in_place else address + words,
                     round_=messages.round,
                     colour=colour,
-                    line_slice=(
-                        slice(messages.first_row, messages.first_row + messages.rows) if along_rows else slice(None)
-                    ),
+                    line_slice=slice(first_row, last_row) if along_rows else slice(None),
+                    transposed=not along_rows,
                 )
                 address += 2 * words
                 adding += lines.adding.reshape(start.shape) * np.int32(lines.add_cycles)
@@ -113,25 +113,17 @@ class StepRuns:
             self.runs_by_key[key] = self._run(machine)
         return self.runs_by_key[key]
 
-    def to_edge(self, words: int, start: I32) -> StepRun:
-        """Simulate ``words`` words from every PE to the last PE of its row, the edge."""
-        key = ("edge", words, start.shape, start.tobytes())
-        if key not in self.runs_by_key:
-            machine = self._machine(start, words)
-            schedule = edge_stream(machine.cols - 1, machine.rows)
-            self._lines(machine).rows(schedule, words)
-            self.runs_by_key[key] = self._run(machine)
-        return self.runs_by_key[key]
+    def edge(self, words: int, start: I32, *, entering: bool) -> StepRun:
+        """Simulate ``words`` words of every PE of a region on the row between the PE and the edge.
 
-    def from_edge(self, words: int, start: I32) -> StepRun:
-        """Simulate words from the first PE of every row, which stands for the edge, to all others.
-
-        Each PE receives ``words`` words.
+        The edge is one more column of the machine: the last one, to which words are sent when they
+        leave the wafer, or the first one, from which they are received when they enter it.
         """
-        key = ("entry", words, start.shape, start.tobytes())
+        key = ("edge", entering, words, start.shape, start.tobytes())
         if key not in self.runs_by_key:
+            rows, cols = start.shape
             machine = self._machine(start, 2 * words)
-            schedule = entry_stream(machine.cols - 1, machine.rows)
+            schedule = (entry_stream if entering else edge_stream)(cols - 1, rows)
             self._lines(machine).rows(schedule, words, target=words)
             self.runs_by_key[key] = self._run(machine)
         return self.runs_by_key[key]

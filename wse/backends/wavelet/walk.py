@@ -253,7 +253,7 @@ class PhaseWalk:
         start, base = _relative(
             np.concatenate([np.full((rect.rows, 1), at_edge - stream), self.free[receiver][:, :cols]], axis=1)
         )
-        step_run = self.runs.from_edge(entering.words, start)
+        step_run = self.runs.edge(entering.words, start, entering=True)
         ends, links = np.zeros((rect.rows, rect.cols), np.int32), np.zeros((4, rect.rows, rect.cols), np.int64)
         ends[:, :cols], links[:, :, :cols] = step_run.ends[:, 1:], step_run.link_words[:, :, 1:]
         moves = step_run.moves[step_run.moves[:, 2] > 0] - np.array([0, 0, 1, 0, 0, 0], np.int32)
@@ -268,7 +268,7 @@ class PhaseWalk:
         first_row, first_col, cols = edge.first_row, edge.first_col, edge.cols
         rows, columns = slice(first_row, first_row + edge.rows), slice(first_col, first_col + cols)
         start, base = _relative(np.concatenate([begin[rows, columns], begin[rows, first_col : first_col + 1]], axis=1))
-        step_run = self.runs.to_edge(edge.words, start)
+        step_run = self.runs.edge(edge.words, start, entering=False)
         rect = self.program.stages[stage].rect
         links, ends = np.zeros((4, rect.rows, rect.cols), np.int64), np.zeros((rect.rows, rect.cols), np.int32)
         inner_columns = slice(first_col, first_col + cols - 1)
