@@ -1,8 +1,8 @@
-"""PlaneSchedule: a communication pattern on a rectangle whose streams turn or branch.
+"""PlaneSchedule: a communication pattern on a rectangle of PEs whose streams turn or branch.
 
-Such a pattern cannot be described as messages along lines of PEs. A stream carries words from one
-PE over a tree of links to its receivers, where they replace the stored words. Values, link loads
-and routes follow from this one description.
+A `LineSchedule` cannot describe it, because its messages stay on one row or column. A stream
+carries words from one PE over a tree of links to its receivers, where they replace the stored
+words. Values, link loads and routes follow from this one description.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class PlaneStream:
 class PlaneSchedule:
     """A communication pattern of streams on a rectangle of PEs.
 
-    Streams of the same colour pass each router in their order.
+    Streams with the same colour (virtual channel of the routers) pass each router in their order.
 
     Attributes:
         name: Name of the pattern.

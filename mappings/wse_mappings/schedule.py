@@ -1,7 +1,10 @@
 """LineSchedule: a communication pattern along lines of PEs, as a sequence of messages.
 
-A line is a row or a column of PEs. Values, link loads, cycles and routes of a pattern all follow
-from this one description.
+A line is a row or a column of PEs of a region, and all its lines work at the same time. A list of
+messages that lines execute is a variant. In a loop, a pattern is executed once per round, and a
+line may execute another variant in each round.
+
+Values, link loads, cycles and routes of a pattern all follow from this one description.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ I32 = npt.NDArray[np.int32]
 
 
 class Arrival(IntEnum):
-    """Effect of a message at its target."""
+    """Effect of a message at its target PE."""
 
     REPLACE = 0
     ADD = 1
@@ -42,25 +45,27 @@ class LineSchedule:
     Attributes:
         name: Name of the pattern.
         length: Number of PEs in a line.
-        messages: int32 ``[m, 3]``: source index, target index, Arrival. Their order is the order of
-            sums.
+        messages: int32 ``[m, 3]``: index of the sending PE in its line, index of the receiving PE,
+            Arrival; for all variants, one after another. A PE that adds messages adds them in this
+            order.
         first: int32 ``[v + 1]``: variant v executes messages ``first[v]`` to ``first[v + 1]`` - 1.
-        variants: int32 ``[rounds, lines]``: variant of each line in each round of a loop, modulo
-            the number of rounds.
-        colours: Number of colours (routes that routers are configured for) that the pattern
-            occupies on a PE.
+        variants: int32 ``[rounds, lines]``: variant of each line in each round. A loop with more
+            rounds repeats them.
+        colours: Number of colours (virtual channels, whose routes are configured in the routers)
+            that the pattern occupies on a PE.
         slowest_variants: Variants of which one takes at least as long as any other; empty if not
             known.
         changes_with_round: Whether the rounds differ in time.
         message_colours: int32 ``[m]``: colour of each message, from 0 to colours - 1. Messages of
-            one colour pass a router in order. If None, messages that cross a router differently
-            have different colours.
-        parts: Number of parts of the words. Part i begins at word ``i * words // parts``.
+            one colour pass a router in order. None to give different colours to messages that cross
+            a router differently.
+        parts: Number of parts into which the words of each PE are cut. Part i begins at word ``i *
+            words // parts``.
         part: int32 ``[m]``: the part that each message carries; None if messages carry all words.
         overlaps: Whether the rounds of a loop overlap: a PE starts the next round when its own work
             in the last one is done.
         store_and_forward: Whether a PE receives a whole message before it sends its own, instead of
-            streaming words.
+            sending each word on as it arrives.
     """
 
     name: str
@@ -94,23 +99,26 @@ class LineSchedule:
     def critical(self, variants: I32) -> list[int]:
         """Return the variants that must be timed to find the slowest of ``variants``.
 
-        If it is known which variants are slowest, only those are returned.
+        These are all different ones, or only the known slowest if any is among them.
         """
         distinct = set(variants.tolist())
         return sorted(distinct & self._slowest_set or distinct)
 
     @cached_property
     def _slowest_set(self) -> frozenset[int]:
-        """Variants of which one takes at least as long as any other."""
+        """Variants of which one takes at least as long as any other; empty if not known."""
         return frozenset(self.slowest_variants)
 
     def words_of_messages(self, words: int) -> npt.NDArray[np.int64]:
-        """Return the number of words of each message, int64 ``[m]``, for ``words`` in total."""
+        """Return the number of words of each message, int64 ``[m]``, if each PE has ``words``."""
         first, end = self.spans_of_messages(words)
         return np.asarray(end - first, np.int64)
 
     def spans_of_messages(self, words: int) -> npt.NDArray[np.int64]:
-        """Return the first word of each message, and the index after its last, int64 ``[2, m]``."""
+        """Return the first word of each message, and the index after its last, int64 ``[2, m]``.
+
+        ``words`` is the number of words of a PE, which messages send as a whole or in parts.
+        """
         part = np.zeros(len(self.messages), np.int64) if self.part is None else self.part
         cuts = np.arange(self.parts + 1) * words // self.parts
         return np.stack([cuts[part], cuts[part + 1]])
@@ -132,6 +140,18 @@ class LineSchedule:
 def _messages(messages: Iterable[tuple[int, int, Arrival]]) -> I32:
     """Return messages as an array of sources, targets and arrivals, int32 ``[m, 3]``."""
     return np.fromiter(chain.from_iterable(messages), np.int32).reshape(-1, 3)
+
+
+def outward_multicasts(root: int, start: int, end: int) -> list[tuple[int, int, Arrival]]:
+    """Return the messages by which a PE multicasts to all others of a segment of a line.
+
+    There is one message in each direction, as far as the segment extends there.
+
+    Args:
+        root: PE that sends, which may be outside of the segment.
+        start, end: First PE of the segment, and the PE after its last.
+    """
+    return [(root, last, Arrival.MULTICAST) for last in dict.fromkeys((end - 1, start)) if last != root]
 
 
 def uniform_schedule(
@@ -173,7 +193,6 @@ def varied_schedule(
     colours: int,
     *,
     slowest_variants: tuple[int, ...] = (),
-    changes_with_round: bool = False,
     message_colours: list[int] | None = None,
 ) -> LineSchedule:
     """Return a schedule whose lines execute different lists of messages.
@@ -183,7 +202,7 @@ def varied_schedule(
         length: Number of PEs in a line.
         groups: Messages (source, target, Arrival) of each variant.
         variants: int32 ``[rounds, lines]``: variant of each line in each round.
-        colours, slowest_variants, changes_with_round: As in `LineSchedule`.
+        colours, slowest_variants: As in `LineSchedule`.
         message_colours: Colour of each message of all variants, or None.
     """
     first = np.concatenate([[0], np.cumsum([len(group) for group in groups])])
@@ -195,7 +214,6 @@ def varied_schedule(
         variants=np.ascontiguousarray(variants, np.int32),
         colours=colours,
         slowest_variants=slowest_variants,
-        changes_with_round=changes_with_round,
         message_colours=None if message_colours is None else np.array(message_colours, np.int32),
     )
 
@@ -215,7 +233,8 @@ def even_schedule(
     Args:
         name: Name of the pattern.
         length: Number of PEs in a line.
-        messages: int32 ``[variants, m, 3]``: (source, target, Arrival) of each message.
+        messages: int32 ``[variants, m, 3]``: (source, target, Arrival) of each message of each
+            variant.
         variants: int32 ``[rounds, lines]``: variant of each line in each round.
         colours, slowest_variants, changes_with_round: As in `LineSchedule`.
     """

@@ -3,22 +3,19 @@
 A hop is one wavelet carried over one link between two neighbouring routers. Its way over the ramps, out of the memory
 of the sender and into that of the receiver, is emulated too and not counted. Goals, one core: 40 M hops/s where every
 PE of 32×32 sends to its neighbour, 30 M with eight colours contending for the links of 32×32, at most 256 bytes a
-queue; 1.4 times as many on two cores where components are independent. BookSim2 does about 0.3 M at 32×32 with dynamic
+queue. BookSim2 does about 0.3 M at 32×32 with dynamic
 allocation of channels, which is harder than static colours: the ratio compares tools, not algorithms.
 """
 
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.benchmarks.conftest import BySize, Say
 from tests.wavelet.lay import WSE2, on_rows
-from wse.arrays import I32
 from wse.backends.wavelet.flatten import tables
 from wse.backends.wavelet.lines import Lines
 from wse.backends.wavelet.machine import Port, WaveletMachine
@@ -52,14 +49,14 @@ def repeats(by_size: BySize) -> int:
     return int(by_size(small=2, full=15))
 
 
-def hops_per_s(machine: WaveletMachine, repeats: int, workers: int = 1) -> float:
+def hops_per_s(machine: WaveletMachine, repeats: int) -> float:
     """Best of several runs, each on fresh tables; the machine may be busy with other work."""
     best = 0.0
     for _ in range(repeats):
         table = tables(machine)
         memory = np.zeros(machine.rows * machine.cols * machine.memory_words, np.float32)
         began = time.perf_counter()
-        execute(machine, table, memory, workers)
+        execute(machine, table, memory)
         seconds = time.perf_counter() - began
         hops = int(table.queues[table.identity[:, 1] < Port.RAMP, columns.TAIL].sum())
         best = max(best, hops / seconds)
@@ -91,32 +88,6 @@ def test_laying_and_running_128x128(name: str, say: Say) -> None:
     run(on_rows(pattern, 16, rows=128, target=target))
     seconds = time.perf_counter() - began
     say(f"{name} on all rows of 128x128: {seconds:.2f} s (goal 2 s)")
-
-
-def test_two_cores_on_independent_components(repeats: int, say: Say) -> None:
-    """By the wall, and by the processor time of the longer half, which other work on the machine does not lengthen."""
-    machine = neighbour_shift()
-    alone, halves = [], []
-    for _ in range(repeats):
-        alone.append(max(processor_s(machine, 1)))
-        halves.append(max(processor_s(machine, 2)))
-    wall = hops_per_s(machine, repeats, workers=2) / hops_per_s(machine, repeats)
-    by_processor = min(alone) / min(halves)
-    say(f"two cores: {wall:.2f} times one by the wall, {by_processor:.2f} by processor time (goal 1.4)")
-
-
-def processor_s(machine: WaveletMachine, parts: int) -> list[float]:
-    """Processor seconds of each of so many threads that share a run's components and run at the same time."""
-    table = tables(machine)
-    memory = np.zeros(machine.rows * machine.cols * machine.memory_words, np.float32)
-
-    def part(spans: I32) -> float:
-        began = time.thread_time()
-        execute(machine, replace(table, spans=spans), memory, 1)
-        return time.thread_time() - began
-
-    with ThreadPoolExecutor(parts) as pool:
-        return list(pool.map(part, np.array_split(table.spans, parts)))
 
 
 def test_bytes_a_queue() -> None:

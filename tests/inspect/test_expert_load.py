@@ -27,7 +27,8 @@ from wse.studies.run.prepare import PreparedRun
 from wse.studies.run.request import RunRequest
 from wse.studies.run.result import RunResult, print_run
 from wse.tracing.print.views import print_view
-from wse.tracing.query.request import InspectRequest, inspect_trace
+from wse.tracing.query.inspect_request import InspectRequest
+from wse.tracing.query.request import inspect_trace
 from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS
 from wse_traces.read import open_trace
 

@@ -12,7 +12,8 @@ from tests.inspect.test_expert_load import prepared_for
 from wse.hardware.mesh import mesh_on
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
-from wse.tracing.query.request import InspectRequest, inspect_trace
+from wse.tracing.query.inspect_request import InspectRequest
+from wse.tracing.query.request import inspect_trace
 from wse_mappings.cuts.expert_groups import DEDICATED
 from wse_traces import open_trace, problems
 from wse_traces.planes import layer_link_words

@@ -15,7 +15,8 @@ from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
-from wse.tracing.query.request import InspectRequest, inspect_trace
+from wse.tracing.query.inspect_request import InspectRequest
+from wse.tracing.query.request import inspect_trace
 from wse_traces import problems
 
 

@@ -20,7 +20,8 @@ from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
 from wse.tracing.print.views import print_view
-from wse.tracing.query.request import InspectRequest, inspect_trace
+from wse.tracing.query.inspect_request import InspectRequest
+from wse.tracing.query.request import inspect_trace
 from wse.tracing.record import run as recording
 from wse_traces import open_trace, problems, write
 from wse_traces.schema import TABLES

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.plane_patterns import corner_multicast, halo_colour, halo_exchange
 from tests.wavelet.lay import WSE2, WSE3, small_numbers
 from wse.arrays import F32, I64
 from wse.backends.wavelet.lines import Lines
@@ -14,8 +15,6 @@ from wse.backends.wavelet.machine import WaveletMachine
 from wse.backends.wavelet.run import MachineRun, run
 from wse.hardware.spec import WaferSpec
 from wse_mappings.mesh.placement import Rect
-from wse_mappings.patterns.corner_multicast import corner_multicast
-from wse_mappings.patterns.halo_exchange import halo_colour, halo_exchange
 from wse_mappings.patterns.translation import translation
 from wse_mappings.plane import STEP, PlaneSchedule
 

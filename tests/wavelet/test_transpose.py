@@ -17,8 +17,9 @@ from wse.backends.wavelet.machine import STEP, WaveletMachine
 from wse.backends.wavelet.run import MachineRun, run
 from wse.hardware.spec import WaferSpec
 from wse.program.steps import ROWS
-from wse_mappings.patterns.point_to_point import corner_path, point_to_point
+from wse_mappings.patterns.point_to_point import point_to_point
 from wse_mappings.patterns.transpose import transpose, transpose_paths
+from wse_mappings.plane import row_then_column
 from wse_mappings.schedule import LineSchedule
 
 GAP = 16
@@ -87,7 +88,8 @@ def test_the_fast_model_is_exact_and_times_no_more_hooks_than_it_has_to(
 @pytest.mark.parametrize(("source", "target"), [((0, 0), (4, 6)), ((4, 6), (0, 0)), ((3, 1), (3, 5)), ((0, 2), (4, 2))])
 def test_a_stream_around_a_corner_takes_its_words_and_its_way(source: tuple[int, int], target: tuple[int, int]) -> None:
     machine = WaveletMachine(WSE2, 5, 7, 60)
-    path = corner_path(source, target)
+    links = [(row, col) for row, col, _ in row_then_column(source, target).tolist()]
+    path = [*links, target]
     schedule = point_to_point(len(path), 1, ((0, len(path) - 1),))
     Lines(machine=machine, gap_cycles=GAP).path(schedule, path, 30, target=30)
     memory = small_numbers(machine)

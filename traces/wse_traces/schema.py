@@ -1,13 +1,16 @@
-"""Schema of traces, version 1: one entry for each dataset. FORMAT.md is generated from this module.
+"""Schema of traces, version 1: one ``Field`` for each HDF5 dataset of a trace file.
+
+Writer, reader, validator and FORMAT.md are all driven by this list.
 
 The first axis of a dataset names its *table*. All datasets with the same first axis are columns of
-one table and grow together. Planes are an exception: their first axis is ``wafer``, and each is a
-table of its own, which is empty if nothing was recorded.
+one table: they have the same length and grow together while a run is recorded. *Planes* are an
+exception. A plane has a value for each PE, its first axis is ``wafer``, and it is a table of its
+own, which has no rows if nothing was recorded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,14 +37,14 @@ TEXT: Final = "S128"  # UTF-8, padded with NUL
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Dataset of the format.
+    """Description of one HDF5 dataset.
 
-    Numbers are at least 0. The value -1 is allowed as well if ``doc`` says what it means, and any
-    value if the field is signed.
+    Allowed numbers depend on the field: all numbers if it is signed; else 0 and above, and also -1
+    if ``doc`` says what -1 means.
 
     Attributes:
         path: Path of the dataset in the file.
-        dtype: Type of the elements.
+        dtype: NumPy type of the elements.
         axes: Names of the axes. The first is the table, or "wafer" for a plane.
         unit: Unit of the values.
         doc: Description of the values.
@@ -79,24 +82,50 @@ FIXED_AXES: Final[Mapping[str, int]] = {
 }
 AXIS_LABELS: Final[Mapping[str, tuple[str, ...]]] = {"use": USES, "cause": CAUSES, "direction": DIRECTIONS}
 
+
+def _reference(path: str, table: str, refers: str, doc: str) -> Field:
+    """Return a column of ``table`` whose values are row numbers of the table ``refers``."""
+    return Field(path, "<i4", (table,), "index", doc, refers=refers)
+
+
+def _code(path: str, table: str, labels: tuple[str, ...], doc: str) -> Field:
+    """Return a column of codes: 0 stands for the first label, 1 for the second, and so on."""
+    return Field(path, "u1", (table,), "code", doc, labels=labels)
+
+
+def _text(path: str, table: str, doc: str) -> Field:
+    """Return a column of short texts."""
+    return Field(path, TEXT, (table,), "text", doc)
+
+
+def _rectangle(group: str, table: str, owner: str) -> Iterator[Field]:
+    """Yield the four columns of a rectangle of PEs: first row, first column, rows and columns.
+
+    Args:
+        group: Path of the group that contains the columns.
+        table: Table that the columns belong to.
+        owner: What the rows and columns are those of, for the descriptions.
+    """
+    names = {"row": "first row", "col": "first column", "rows": "rows", "cols": "columns"}
+    for name, text in names.items():
+        yield Field(f"{group}/{name}", "<i4", (table,), "PE", f"{text} of {owner}")
+
+
 FIELDS: Final[tuple[Field, ...]] = (
     # run
     Field("run/summary", "u1", ("summary_byte",), "byte", "report of the run: a JSON object as UTF-8"),
     # strings
-    Field("strings/names", TEXT, ("name",), "text", "names of kernels and patterns"),
+    _text("strings/names", "name", "names of kernels and patterns"),
     # graph
-    Field("graph/ops/name", TEXT, ("op",), "text", "name of the op, unique"),
-    Field("graph/ops/kind", TEXT, ("op",), "text", "kind of op"),
+    _text("graph/ops/name", "op", "name of the op, unique"),
+    _text("graph/ops/kind", "op", "kind of op"),
     Field("graph/ops/layer", "<i4", ("op",), "layer", "layer of the model, -1: outside of the layers"),
-    Field("graph/ops/stage", "<i4", ("op",), "index", "stage that runs the op, -1: the host", refers="stage"),
-    Field("graph/edges/src", "<i4", ("edge",), "index", "op that produces the value", refers="op"),
-    Field("graph/edges/dst", "<i4", ("edge",), "index", "op that uses the value", refers="op"),
+    _reference("graph/ops/stage", "op", "stage", "stage that runs the op, -1: the host"),
+    _reference("graph/edges/src", "edge", "op", "op that produces the value"),
+    _reference("graph/edges/dst", "edge", "op", "op that uses the value"),
     # placement
-    Field("placement/stages/wafer", "<i4", ("stage",), "index", "wafer of the stage", refers="wafer"),
-    Field("placement/stages/row", "<i4", ("stage",), "PE", "first row of its rectangle"),
-    Field("placement/stages/col", "<i4", ("stage",), "PE", "first column of its rectangle"),
-    Field("placement/stages/rows", "<i4", ("stage",), "PE", "rows of its rectangle"),
-    Field("placement/stages/cols", "<i4", ("stage",), "PE", "columns of its rectangle"),
+    _reference("placement/stages/wafer", "stage", "wafer", "wafer of the stage"),
+    *_rectangle("placement/stages", "stage", "its rectangle"),
     Field("placement/stages/first_layer", "<i4", ("stage",), "layer", "first layer of the stage, -1: none"),
     Field("placement/stages/last_layer", "<i4", ("stage",), "layer", "last layer of the stage, -1: none"),
     # sram
@@ -110,63 +139,39 @@ FIELDS: Final[tuple[Field, ...]] = (
         signed=True,
     ),
     Field("sram/bytes_per_pe", "<i4", ("wafer", "use", "row", "col"), "B", "SRAM by use on every PE", signed=True),
-    Field("sram/buffers/stage", "<i4", ("buffer",), "index", "stage; the buffer is in its fullest PE", refers="stage"),
-    Field("sram/buffers/name", TEXT, ("buffer",), "text", "name of the buffer"),
-    Field("sram/buffers/use", "u1", ("buffer",), "code", "use of the buffer", labels=USES),
+    _reference("sram/buffers/stage", "buffer", "stage", "stage; the buffer is in its fullest PE"),
+    _text("sram/buffers/name", "buffer", "name of the buffer"),
+    _code("sram/buffers/use", "buffer", USES, "use of the buffer"),
     Field("sram/buffers/address", "<i4", ("buffer",), "B", "first byte in the SRAM of the PE"),
     Field("sram/buffers/bytes", "<i4", ("buffer",), "B", "size"),
-    Field("sram/buffers/dtype", TEXT, ("buffer",), "text", "type of the elements"),
-    Field(
-        "sram/buffers/live_from",
-        "<i4",
-        ("buffer",),
-        "index",
-        "first op that needs the buffer, -1: always needed",
-        refers="op",
-    ),
-    Field(
-        "sram/buffers/live_to",
-        "<i4",
-        ("buffer",),
-        "index",
-        "last op that needs the buffer, -1: always needed",
-        refers="op",
-    ),
-    Field("lives/buffer", "<i4", ("live",), "index", "buffer that the steps need", refers="buffer"),
-    Field(
-        "lives/phase",
-        "u1",
-        ("live",),
-        "code",
-        "phase of the steps; for prefill, they are those of the first chunk",
-        labels=PHASES,
-    ),
+    _text("sram/buffers/dtype", "buffer", "type of the elements"),
+    _reference("sram/buffers/live_from", "buffer", "op", "first op that needs the buffer, -1: always needed"),
+    _reference("sram/buffers/live_to", "buffer", "op", "last op that needs the buffer, -1: always needed"),
+    _reference("lives/buffer", "live", "buffer", "buffer that the steps need"),
+    _code("lives/phase", "live", PHASES, "phase of the steps; for prefill, they are those of the first chunk"),
     Field("lives/first_step", "<i4", ("live",), "index", "first step, counted from the first step of the schedule"),
     Field("lives/last_step", "<i4", ("live",), "index", "last step, counted in the same way"),
     # routes
-    Field("routes/stage", "<i4", ("route",), "index", "stage that uses the colour, -1: between stages", refers="stage"),
+    _reference("routes/stage", "route", "stage", "stage that uses the colour, -1: between stages"),
     Field("routes/colour", "<i4", ("route",), "colour", "colour: one of the statically configured routes of a router"),
-    Field("routes/pattern", "<i4", ("route",), "index", "pattern that uses the colour", refers="name"),
-    Field("routes/axis", "u1", ("route",), "code", "lines of PEs that the pattern runs along", labels=LINES),
-    Field("routes/wafer", "<i4", ("route",), "index", "wafer of its rectangle", refers="wafer"),
-    Field("routes/row", "<i4", ("route",), "PE", "first row of the PEs that set the colour"),
-    Field("routes/col", "<i4", ("route",), "PE", "first column of the PEs that set the colour"),
-    Field("routes/rows", "<i4", ("route",), "PE", "rows of the PEs that set the colour"),
-    Field("routes/cols", "<i4", ("route",), "PE", "columns of the PEs that set the colour"),
+    _reference("routes/pattern", "route", "name", "pattern that uses the colour"),
+    _code("routes/axis", "route", LINES, "lines of PEs that the pattern runs along"),
+    _reference("routes/wafer", "route", "wafer", "wafer of its rectangle"),
+    *_rectangle("routes", "route", "the PEs that set the colour"),
     # schedules and their steps
-    Field("schedules/phase", "u1", ("schedule",), "code", "phase of the schedule", labels=PHASES),
+    _code("schedules/phase", "schedule", PHASES, "phase of the schedule"),
     Field(
         "schedules/kv_slots", "<i4", ("schedule",), "token", "KV cache slots in use on the fullest mesh row of a region"
     ),
     Field("schedules/first_step", "<i8", ("schedule",), "index", "first row of the schedule in the table of steps"),
     Field("schedules/steps", "<i8", ("schedule",), "1", "number of its rows there, which are consecutive"),
     Field("schedules/cycles", "<i8", ("schedule",), "cycle", "cycles from its start to the end of its last step"),
-    Field("steps/op", "<i4", ("step",), "index", "op that the step belongs to, -1: none", refers="op"),
-    Field("steps/stage", "<i4", ("step",), "index", "stage in which the step runs, -1: none", refers="stage"),
+    _reference("steps/op", "step", "op", "op that the step belongs to, -1: none"),
+    _reference("steps/stage", "step", "stage", "stage in which the step runs, -1: none"),
     Field("steps/layer", "<i4", ("step",), "layer", "layer of the model, -1: outside of the layers"),
-    Field("steps/wafer", "<i4", ("step",), "index", "wafer on which the step runs, -1: the host", refers="wafer"),
-    Field("steps/kind", "u1", ("step",), "code", "kind of step", labels=KINDS),
-    Field("steps/name", "<i4", ("step",), "index", "kernel or pattern, -1: none", refers="name"),
+    _reference("steps/wafer", "step", "wafer", "wafer on which the step runs, -1: the host"),
+    _code("steps/kind", "step", KINDS, "kind of step"),
+    _reference("steps/name", "step", "name", "kernel or pattern, -1: none"),
     Field("steps/start_cycle", "<i8", ("step",), "cycle", "start, counted from the start of the schedule"),
     Field("steps/cycles", "<i8", ("step",), "cycle", "cycles from its start to its end"),
     Field("steps/cycles_by", "<i8", ("step", "cause"), "cycle", "the cycles by cause; they add up to `cycles`"),
@@ -178,30 +183,20 @@ FIELDS: Final[tuple[Field, ...]] = (
         "32-bit words sent in every pass, each counted once; `shifts` has further ones",
     ),
     Field("steps/hops", "<i8", ("step",), "wavelet-hop", "links that these words cross, summed over words"),
-    Field("steps/row", "<i4", ("step",), "PE", "first row of its rectangle"),
-    Field("steps/col", "<i4", ("step",), "PE", "first column of its rectangle"),
-    Field("steps/rows", "<i4", ("step",), "PE", "rows of its rectangle"),
-    Field("steps/cols", "<i4", ("step",), "PE", "columns of its rectangle"),
+    *_rectangle("steps", "step", "its rectangle"),
     # what was executed
-    Field("passes/schedule", "<i4", ("pass",), "index", "schedule that was executed", refers="schedule"),
+    _reference("passes/schedule", "pass", "schedule", "schedule that was executed"),
     Field("passes/start_cycle", "<i8", ("pass",), "cycle", "start, counted from the start of the run"),
     Field("passes/wall_s", "<f8", ("pass",), "s", "time that the emulator needed"),
-    Field("shifts/pass", "<i4", ("shift",), "index", "pass with the cache shift", refers="pass"),
+    _reference("shifts/pass", "shift", "pass", "pass with the cache shift"),
     Field("shifts/step", "<i8", ("shift",), "index", "step, counted from the first step of the schedule"),
     Field("shifts/words", "<i8", ("shift",), "word", "words sent in this pass in addition to those of the schedule"),
     Field("shifts/hops", "<i8", ("shift",), "wavelet-hop", "links that these words cross, summed over words"),
     Field("tokens/id", "<i4", ("token",), "id", "id in the vocabulary, -1: unknown"),
-    Field(
-        "tokens/is_prompt",
-        "u1",
-        ("token",),
-        "code",
-        "whether the token was read or generated",
-        labels=("generated", "prompt"),
-    ),
+    _code("tokens/is_prompt", "token", ("generated", "prompt"), "whether the token was read or generated"),
     Field("tokens/sequence", "<i4", ("token",), "index", "sequence of the batch that the token belongs to"),
     Field("tokens/position", "<i4", ("token",), "token", "position in its sequence"),
-    Field("tokens/pass", "<i4", ("token",), "index", "pass that read or generated the token, -1: none", refers="pass"),
+    _reference("tokens/pass", "token", "pass", "pass that read or generated the token, -1: none"),
     Field("tokens/cycles", "<i8", ("token",), "cycle", "from the token before it to this one, 0 in a prompt"),
     Field("tokens/wall_s", "<f8", ("token",), "s", "time that the emulator needed, 0 in a prompt"),
     Field(
@@ -219,23 +214,9 @@ FIELDS: Final[tuple[Field, ...]] = (
         "UTF-8 bytes of all tokens; the bytes of a single token may be a part of a character",
     ),
     # traffic
-    Field(
-        "crossings/pass",
-        "<i4",
-        ("crossing",),
-        "index",
-        "pass that the transfer belongs to, -1: loading of the model",
-        refers="pass",
-    ),
-    Field("crossings/src_wafer", "<i4", ("crossing",), "index", "wafer that sends, -1: the host", refers="wafer"),
-    Field(
-        "crossings/dst_wafer",
-        "<i4",
-        ("crossing",),
-        "index",
-        "wafer that receives, -1: the host",
-        refers="wafer",
-    ),
+    _reference("crossings/pass", "crossing", "pass", "pass that the transfer belongs to, -1: loading of the model"),
+    _reference("crossings/src_wafer", "crossing", "wafer", "wafer that sends, -1: the host"),
+    _reference("crossings/dst_wafer", "crossing", "wafer", "wafer that receives, -1: the host"),
     Field("crossings/bytes", "<i8", ("crossing",), "B", "number of bytes"),
     Field("crossings/cycles", "<i8", ("crossing",), "cycle", "cycles from the first byte to the last"),
     Field(
@@ -255,27 +236,25 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("links/patterns/rows", "<i4", ("pattern",), "PE", "rows of the rectangle; words beyond it are 0"),
     Field("links/patterns/cols", "<i4", ("pattern",), "PE", "columns of the rectangle; words beyond it are 0"),
     Field("links/layers/layer", "<i4", ("placed_layer",), "layer", "layer, -1: everything outside of the layers"),
-    Field("links/layers/wafer", "<i4", ("placed_layer",), "index", "wafer of the layer", refers="wafer"),
+    _reference("links/layers/wafer", "placed_layer", "wafer", "wafer of the layer"),
     Field("links/layers/row", "<i4", ("placed_layer",), "PE", "row of the pattern's row 0"),
     Field("links/layers/col", "<i4", ("placed_layer",), "PE", "column of the pattern's column 0"),
-    Field(
-        "links/layers/pattern", "<i4", ("placed_layer",), "index", "pattern with its words on links", refers="pattern"
-    ),
+    _reference("links/layers/pattern", "placed_layer", "pattern", "pattern with its words on links"),
     Field("pe/busy_cycles", "<i8", ("wafer", "row", "col"), "cycle", "cycles in which the PE computes, over the run"),
     # optional
-    Field("attention/stage", "<i4", ("attention",), "index", "stage that contains attention", refers="stage"),
+    _reference("attention/stage", "attention", "stage", "stage that contains attention"),
     Field("attention/col", "<i4", ("attention",), "PE", "first column of its rectangle that attention uses"),
     Field("attention/cols", "<i4", ("attention",), "PE", "number of these columns; sums along rows run over them"),
     Field("experts/layer", "<i4", ("expert_load",), "layer", "layer of the experts"),
     Field("experts/expert", "<i4", ("expert_load",), "index", "expert within the layer"),
     Field("experts/tokens", "<i8", ("expert_load",), "token", "tokens that were routed to the expert, over the run"),
-    Field("routed/pass", "<i4", ("routed",), "index", "pass whose tokens were routed", refers="pass"),
+    _reference("routed/pass", "routed", "pass", "pass whose tokens were routed"),
     Field("routed/layer", "<i4", ("routed",), "layer", "layer of the experts"),
     Field("routed/expert", "<i4", ("routed",), "index", "expert within the layer that got any tokens"),
     Field("routed/tokens", "<i4", ("routed",), "token", "tokens of the pass that were routed to the expert"),
-    Field("tensors/pass", "<i4", ("tensor",), "index", "pass in which the tensor was produced", refers="pass"),
-    Field("tensors/op", "<i4", ("tensor",), "index", "op that produced the tensor", refers="op"),
-    Field("tensors/dtype", TEXT, ("tensor",), "text", "type of the elements, little-endian"),
+    _reference("tensors/pass", "tensor", "pass", "pass in which the tensor was produced"),
+    _reference("tensors/op", "tensor", "op", "op that produced the tensor"),
+    _text("tensors/dtype", "tensor", "type of the elements, little-endian"),
     Field("tensors/shape", "<i8", ("tensor", "dim"), "1", "shape, padded with leading ones"),
     Field(
         "tensors/end",
@@ -285,9 +264,9 @@ FIELDS: Final[tuple[Field, ...]] = (
         "end of its bytes in `tensors/bytes`; they start at the end of the previous tensor",
     ),
     Field("tensors/bytes", "u1", ("tensor_byte",), "byte", "elements of all tensors, row-major"),
-    Field("contents/pass", "<i4", ("content",), "index", "pass in which the bytes were read", refers="pass"),
-    Field("contents/buffer", "<i4", ("content",), "index", "buffer that contains the bytes", refers="buffer"),
-    Field("contents/wafer", "<i4", ("content",), "index", "wafer of the PE", refers="wafer"),
+    _reference("contents/pass", "content", "pass", "pass in which the bytes were read"),
+    _reference("contents/buffer", "content", "buffer", "buffer that contains the bytes"),
+    _reference("contents/wafer", "content", "wafer", "wafer of the PE"),
     Field("contents/row", "<i4", ("content",), "PE", "row of the PE"),
     Field("contents/col", "<i4", ("content",), "PE", "column of the PE"),
     Field(
@@ -298,23 +277,21 @@ FIELDS: Final[tuple[Field, ...]] = (
         "end of its bytes in `contents/bytes`; they start at the end of the previous row",
     ),
     Field("contents/bytes", "u1", ("content_byte",), "byte", "bytes of all contents, as stored in SRAM"),
-    Field("wavelets/pass", "<i4", ("wavelet",), "index", "pass that was simulated", refers="pass"),
+    _reference("wavelets/pass", "wavelet", "pass", "pass that was simulated"),
     Field("wavelets/step", "<i8", ("wavelet",), "index", "step, counted from the first step of the schedule"),
     Field(
         "wavelets/cycle", "<i8", ("wavelet",), "cycle", "cycle in which the wavelet leaves, from the start of the pass"
     ),
-    Field("wavelets/wafer", "<i4", ("wavelet",), "index", "wafer of the router", refers="wafer"),
+    _reference("wavelets/wafer", "wavelet", "wafer", "wafer of the router"),
     Field("wavelets/row", "<i4", ("wavelet",), "PE", "row of the PE whose router the wavelet leaves"),
     Field("wavelets/col", "<i4", ("wavelet",), "PE", "column of the PE whose router the wavelet leaves"),
     Field("wavelets/colour", "u1", ("wavelet",), "colour", "colour, counted from the first colour of the step"),
-    Field("wavelets/direction", "u1", ("wavelet",), "code", "direction of the move; `ramp`: into the PE", labels=MOVES),
-    Field(
+    _code("wavelets/direction", "wavelet", MOVES, "direction of the move; `ramp`: into the PE"),
+    _code(
         "wavelets/source",
-        "u1",
-        ("wavelet_source",),
-        "code",
+        "wavelet_source",
+        MOVES,
         "side from which the wavelet of each row of table `wavelet` came; `ramp`: from the PE",
-        labels=MOVES,
     ),
 )
 
@@ -353,10 +330,10 @@ def shape_of(item: Field, header: RunHeader) -> tuple[int, ...]:
 
 
 def chunk_of(item: Field, header: RunHeader) -> tuple[int, ...]:
-    """Return the shape of the chunks of a dataset.
+    """Return the shape of the HDF5 chunks in which a dataset is compressed and stored.
 
-    A chunk of a plane has at most 256 x 256 PEs of one wafer and one direction or use. Other
-    datasets have a fixed number of rows per chunk.
+    A chunk of a plane has at most 256 x 256 PEs of one wafer and one direction or use. Tables of
+    bytes have 65,536 rows per chunk, all others 4,096.
 
     Args:
         item: Field of the dataset.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -11,12 +12,25 @@ import typer
 from wse.cli import options as opt
 from wse.errors import BadInput
 from wse.studies.options.option import Option
+from wse.tracing.query.inspect_request import InspectRequest
 
 
-def inspect(
-    trace: Annotated[str, Option(positional=True, metavar="TRACE", doc="A file that wse run or wse estimate wrote.")],
-    tree: Annotated[bool, Option(doc="Show the ops of each layer, with their cycles.")] = False,  # noqa: FBT002
-    steps: Annotated[bool, Option(doc="Show the costliest steps, or by --sort.")] = False,  # noqa: FBT002
+@dataclass(frozen=True, kw_only=True)
+class InspectOptions(InspectRequest):
+    """The fields of an `InspectRequest` with the help texts of their options."""
+
+    trace: Annotated[
+        Path,
+        Option(
+            positional=True,
+            required=True,
+            read=Path,
+            metavar="TRACE",
+            doc="A file that wse run or wse estimate wrote.",
+        ),
+    ] = Path()
+    tree: Annotated[bool, Option(doc="Show the ops of each layer, with their cycles.")] = False
+    steps: Annotated[bool, Option(doc="Show the costliest steps, or by --sort.")] = False
     sort: Annotated[
         str | None,
         Option(
@@ -24,54 +38,55 @@ def inspect(
             doc="Of --steps: cycles, words, hops, start, or the cycles of a cause: compute, launch, relays, "
             "hops-cycles, crossing, host. Default: cycles.",
         ),
-    ] = None,
+    ] = None
     by: Annotated[
         str | None,
         Option(metavar="GROUP", doc="Sum the cycles of each phase by op, kind, layer, cause, token or wafer."),
-    ] = None,
-    each_layer: Annotated[  # noqa: FBT002
+    ] = None
+    each_layer: Annotated[
         bool, Option(doc="Show equal layers one by one instead of together; of --links, equal links.")
-    ] = False,
-    links: Annotated[bool, Option(doc="Show the busiest links, and whose words they carry.")] = False,  # noqa: FBT002
+    ] = False
+    links: Annotated[bool, Option(doc="Show the busiest links, and whose words they carry.")] = False
     pe: Annotated[
         str | None,
         Option(
             metavar="ROW,COL", doc="Show one PE: SRAM map, routes, busy time, links. WAFER:ROW,COL with several wafers."
         ),
-    ] = None,
+    ] = None
     dump: Annotated[
         str | None,
         Option(metavar="BUFFER", doc="Of --pe: show the contents of a buffer, if recorded by wse run --record-pe."),
-    ] = None,
+    ] = None
     pass_index: Annotated[
         int | None, Option(flag="--pass", metavar="N", doc="Of --dump: the pass. Default: the last.")
-    ] = None,
-    hex_digits: Annotated[bool, Option(flag="--hex", doc="Of --dump: bytes in hexadecimal digits.")] = False,  # noqa: FBT002
+    ] = None
+    as_hex: Annotated[bool, Option(flag="--hex", doc="Of --dump: bytes in hexadecimal digits.")] = False
     dump_file: Annotated[
         str | None, Option(metavar="FILE", doc="Of --dump: also write a file, numbers as .npy, else raw bytes.")
-    ] = None,
+    ] = None
     sram_png: Annotated[
         str | None, Option(metavar="FILE", doc="Of --pe: also draw its SRAM over the steps of a token, as PNG.")
-    ] = None,
-    wafer_index: Annotated[int | None, Option(metavar="N", doc="Of --pe: the wafer that the PE is on.")] = None,
-    tokens: Annotated[  # noqa: FBT002
-        bool, Option(doc="Show every token with its cycles; with --top the slowest.")
-    ] = False,
-    tensors: Annotated[bool, Option(doc="Show the tensors that the run recorded.")] = False,  # noqa: FBT002
+    ] = None
+    wafer_index: Annotated[int | None, Option(metavar="N", doc="Of --pe: the wafer that the PE is on.")] = None
+    tokens: Annotated[bool, Option(doc="Show every token with its cycles; with --top the slowest.")] = False
+    tensors: Annotated[bool, Option(doc="Show the tensors that the run recorded.")] = False
     cycles: Annotated[
         str | None,
         Option(metavar="FROM-TO", doc="Show the moves in these cycles, if recorded by wse run --wavelets."),
-    ] = None,
+    ] = None
     diff: Annotated[
-        str | None, Option(metavar="TRACE", doc="Show the differences to this trace; equal layers together.")
-    ] = None,
-    check: Annotated[  # noqa: FBT002
-        bool, Option(doc="List everything that is wrong with the file; exit 2 if anything is.")
-    ] = False,
+        Path | None,
+        Option(read=Path, metavar="TRACE", doc="Show the differences to this trace; equal layers together."),
+    ] = None
+    check: Annotated[bool, Option(doc="List everything that is wrong with the file; exit 2 if anything is.")] = False
     top: Annotated[
         int | None,
         Option(metavar="N", doc="How many steps, links, groups or tokens. Default: 20 steps, links and groups."),
-    ] = None,
+    ] = None
+
+
+def inspect(
+    request: InspectOptions,
     csv: Annotated[
         str | None, Option(metavar="FILE|-", doc="Also write the view as CSV; -: only CSV, to stdout.")
     ] = None,
@@ -100,35 +115,12 @@ def inspect(
     from wse.reports.as_json import as_json
     from wse.reports.output_file import output_path, picture_path, write_output
     from wse.reports.rows_csv import nested_csv
-    from wse.tracing.export.contents import content_file
     from wse.tracing.export.sram_png import sram_png_of
     from wse.tracing.print.views import print_view
     from wse.tracing.query.check import CheckView
-    from wse.tracing.query.places.contents import DumpView
-    from wse.tracing.query.request import InspectRequest, check_csv, inspect_trace
+    from wse.tracing.query.places.contents import DumpView, content_file
+    from wse.tracing.query.request import check_csv, inspect_trace
 
-    request = InspectRequest(
-        trace=Path(trace),
-        tree=tree,
-        steps=steps,
-        sort=sort,
-        by=by,
-        each_layer=each_layer,
-        links=links,
-        pe=pe,
-        dump=dump,
-        pass_index=pass_index,
-        as_hex=hex_digits,
-        dump_file=dump_file,
-        sram_png=sram_png,
-        wafer_index=wafer_index,
-        tokens=tokens,
-        tensors=tensors,
-        cycles=cycles,
-        diff=None if diff is None else Path(diff),
-        check=check,
-        top=top,
-    )
     if csv is not None:
         check_csv(request.view)
     input_paths = [path for path in (request.trace, request.diff) if path is not None]
@@ -136,8 +128,8 @@ def inspect(
     if csv == "-" and json:
         message = "--json and --csv -: both are for stdout; give --csv the name of a file, or leave one out"
         raise BadInput(message)
-    dump_path = None if dump_file is None else output_path("--dump-file", dump_file, inputs=input_paths)
-    picture = None if sram_png is None else picture_path("--sram-png", sram_png, inputs=input_paths)
+    dump_path = None if request.dump_file is None else output_path("--dump-file", request.dump_file, inputs=input_paths)
+    picture = None if request.sram_png is None else picture_path("--sram-png", request.sram_png, inputs=input_paths)
     view = inspect_trace(request)
     if dump_path is not None and isinstance(view, DumpView):
         write_output("--dump-file", dump_path, content_file(view.content, dump_path.suffix))
@@ -150,6 +142,6 @@ def inspect(
     elif json:
         sys.stdout.write(as_json(view.to_dict()))
     else:
-        print_view(view, sys.stdout, top=top, each_layer=each_layer, as_hex=hex_digits)
+        print_view(view, sys.stdout, top=request.top, each_layer=request.each_layer, as_hex=request.as_hex)
     if isinstance(view, CheckView) and not view.sound:
         raise typer.Exit(2)

@@ -285,11 +285,6 @@ def hertz(number: float) -> str:
     return f"{number / 1e9:g} GHz" if number >= 1e9 else f"{number / 1e6:g} MHz"
 
 
-def users_text(users: int) -> str:
-    """Return a number of users as text: ``one user``, ``8 users``."""
-    return "one user" if users == 1 else plural(users, "user")
-
-
 def plural(number: int, noun: str) -> str:
     """Return a number with a noun, such as ``1 wafer`` or ``2 wafers``.
 

@@ -122,19 +122,6 @@ def columns_of_expert(cols: int, count: int, placement: str, segment_count: int 
     return segment_cols // _groups_of_segment(segment_cols, count, placement, segment_count)
 
 
-def expert_places(cols: int, count: int, size: int, placement: str) -> int:
-    """Return the number of features of all experts that a column stores, including padding.
-
-    Args:
-        cols, count, size: Number of columns; number of experts; features of an expert.
-        placement: Placement of experts, as in EXPERT_PLACEMENTS.
-
-    >>> expert_places(5, 4, 12, DISTRIBUTED), expert_places(5, 4, 12, "2"), expert_places(5, 4, 12, DEDICATED)
-    (12, 12, 12)
-    """
-    return experts_of_column(cols, count, placement) * ceil_div(size, columns_of_expert(cols, count, placement))
-
-
 def experts_of_column(cols: int, count: int, placement: str) -> int:
     """Return the number of experts of which a column stores a part, including padding.
 

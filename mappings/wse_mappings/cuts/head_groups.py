@@ -1,19 +1,20 @@
 """Groups of columns that share attention heads, and the features of each column.
 
-Rotary embeddings are local to a column, and scores are summed within a group.
+Rotary embeddings are local to a column: both features of a rotary pair are on it. Scores are summed
+within a group.
 
 - If there are at least as many columns as KV heads, each KV head has a contiguous group of columns.
-  Several heads share a group if that leaves fewer empty places. Sizes of groups differ by at most
-  one. A column has the same features of the keys, values and queries of all heads of its group:
-  whole rotary pairs, and a part of the features that do not rotate.
+  Several heads share a group if the columns then have less padding. Sizes of groups differ by at
+  most one. A column has the same features of the keys, values and queries of all heads of its
+  group: whole rotary pairs, and a part of the features that do not rotate.
 - If there are fewer columns, each column has whole KV heads.
 - Features can also be divided evenly, as in the measured kernels of WaferLLM (OSDI 2025). Features
   may then be separated from their rotary partners, which gives correct times but wrong values.
 
 Columns may form segments with expensive links in between, such as those of several wafers. Each
 segment then has whole KV heads, or, if there are fewer heads than segments, a head has whole
-segments. Such columns are many, often more than pairs of features. A KV head may then have several
-copies, each with a part of its queries.
+segments. In the second case a head may have more columns than rotary pairs, so that columns would
+be idle. A KV head may therefore have several copies, each with a part of its queries.
 """
 
 from __future__ import annotations

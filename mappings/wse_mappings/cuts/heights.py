@@ -1,4 +1,4 @@
-"""Heights of bands one below the other, each of whose rows stores a part of the band's bytes."""
+"""Heights of the bands (strips of mesh rows) of each wafer, by the bytes that they store."""
 
 from __future__ import annotations
 

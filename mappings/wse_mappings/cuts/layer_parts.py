@@ -1,6 +1,6 @@
-"""Parts of a layer, between which a stage may begin or end: attention, and eighths of the block.
+"""Parts of a layer, between which a pipeline stage may begin or end.
 
-The block is the feed-forward block.
+Part 0 is attention; the others are eighths of the feed-forward block, here called the block.
 
 Attention and the block each add to the residual stream, so nothing else has to be sent between
 them. A part of a block has some of its features, or some features of each expert in a mixture. The

@@ -1,6 +1,7 @@
-"""Copies of a few outputs along a line, which shorten their paths to all PEs.
+"""Copies of a few outputs along a line of PEs, which shorten their paths to all PEs.
 
-Each of several equal segments of the line has a copy of all outputs.
+They are used where a vector has fewer elements than the line has PEs. The line is divided into
+equal segments, and each has a copy of all outputs.
 """
 
 from __future__ import annotations

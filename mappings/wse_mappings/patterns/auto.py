@@ -193,37 +193,20 @@ def pattern_families(
     if operation == "broadcast":
         return [PatternFamily("multicast", lambda _: (multicast(length, lines, 0), 0))]
     is_all_reduce = operation == "all_reduce"
-
-    def into_end(reduce: Callable[[int], Reduce], number: int) -> RootedPattern:
-        """Return a reduce or all-reduce with its root at the end of the line."""
-        return finish(reduce(number)(length, lines, arrival), 0)
-
-    def into_middle(reduce: Callable[[int], Reduce], number: int) -> RootedPattern:
-        """Return a reduce or all-reduce from both sides, with its root in the middle."""
-        return finish(both_sides(length, lines, arrival, reduce(number)), length // 2)
-
-    def finish(reduce: LineSchedule, root: int) -> RootedPattern:
-        """Append a multicast to a reduce if the operation is an all-reduce."""
-        return (reduce_multicast(reduce, root) if is_all_reduce else reduce), root
-
-    def make_tree(groups: Callable[[int], tuple[int, ...]], number: int) -> RootedPattern:
-        """Return a K-tree with the groups that a function gives for ``number``."""
-        tree = k_tree(length, lines, arrival, broadcast=is_all_reduce, groups=groups(number))
-        return tree, root_of(length, groups(number))
-
+    sums = _Sums(length, lines, arrival, is_all_reduce)
     candidates = []
     for reduce in reduces:
         numbers: tuple[tuple[int, ...], int] = ((1,), 1)
         if reduce.authors_number is not None:
             numbers = (_starts(length, reduce.authors_number(length, words, level_cycles)), length)
-        candidates += [PatternFamily(reduce.label, partial(into_end, reduce.make), *numbers)]
-        candidates += [PatternFamily(f"{reduce.label}, from both sides", partial(into_middle, reduce.make), *numbers)]
+        candidates += [PatternFamily(reduce.label, partial(sums.into_end, reduce.make), *numbers)]
+        both_sides_label = f"{reduce.label}, from both sides"
+        candidates += [PatternFamily(both_sides_label, partial(sums.into_middle, reduce.make), *numbers)]
+    starts = _starts(length, group_count(length))
+    candidates.append(PatternFamily("K-tree of {} groups", lambda number: sums.tree((number,)), starts, length))
     candidates.append(
-        PatternFamily(
-            "K-tree of {} groups", partial(make_tree, lambda n: (n,)), _starts(length, group_count(length)), length
-        )
+        PatternFamily("K-tree of {} levels", lambda levels: sums.tree(_even_groups(length, levels)), (3,), 8)
     )
-    candidates.append(PatternFamily("K-tree of {} levels", partial(make_tree, partial(_even_groups, length)), (3,), 8))
     if is_all_reduce and arrival != Arrival.ARGMAX:  # a part could separate the value from its index
         rounds = 2 * (length - 1)  # each takes at least a level, plus a hop or the words of a part
         ring_bound = rounds * (level_cycles + max(1, words // length))
@@ -231,6 +214,45 @@ def pattern_families(
             PatternFamily("ring", lambda _: (ring_all_reduce(length, lines, arrival), 0), bound_cycles=ring_bound)
         )
     return candidates
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """Creator of reduces and all-reduces over lines, from the reduces of a line into its end.
+
+    Attributes:
+        length, lines: Number of PEs in a line; number of lines.
+        arrival: How two operands are combined.
+        is_all_reduce: Whether all PEs get the sum, or only the root.
+    """
+
+    length: int
+    lines: int
+    arrival: Arrival
+    is_all_reduce: bool
+
+    def into_end(self, reduce: Callable[[int], Reduce], number: int) -> RootedPattern:
+        """Return a pattern with its root at the end of the line.
+
+        Args:
+            reduce: Function from a parameter to a reduce into the end of a line.
+            number: The parameter.
+        """
+        return self._with_multicast(reduce(number)(self.length, self.lines, self.arrival), 0)
+
+    def into_middle(self, reduce: Callable[[int], Reduce], number: int) -> RootedPattern:
+        """Return a pattern from both sides, with its root in the middle; see ``into_end``."""
+        pattern = both_sides(self.length, self.lines, self.arrival, reduce(number))
+        return self._with_multicast(pattern, self.length // 2)
+
+    def tree(self, groups: tuple[int, ...]) -> RootedPattern:
+        """Return a K-tree with these numbers of groups in each level but the last."""
+        tree = k_tree(self.length, self.lines, self.arrival, broadcast=self.is_all_reduce, groups=groups)
+        return tree, root_of(self.length, groups)
+
+    def _with_multicast(self, reduce: LineSchedule, root: int) -> RootedPattern:
+        """Return a reduce and its root, followed by a multicast if all PEs get the sum."""
+        return (reduce_multicast(reduce, root) if self.is_all_reduce else reduce), root
 
 
 def schedule_bound_cycles(schedule: LineSchedule, words: int, level_cycles: int) -> int:

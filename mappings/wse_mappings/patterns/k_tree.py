@@ -18,7 +18,7 @@ from itertools import pairwise
 from wse_mappings.cuts.split import balanced_segments, ceil_div
 from wse_mappings.patterns.pattern import LineCollective, Pattern
 from wse_mappings.patterns.sampling import Case, Sizes, line_case
-from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
+from wse_mappings.schedule import Arrival, LineSchedule, outward_multicasts, uniform_schedule
 
 Message = tuple[int, int, Arrival]
 Groups = tuple[int, ...] | None
@@ -135,7 +135,7 @@ def k_tree(
     for start, count in line_segments:
         messages += [(start + a, start + b, message_arrival) for a, b, message_arrival in messages_by_length[count]]
         first, end = (0, length) if to_all else (start, start + count)
-        messages += _outward_multicasts(start + root_of(count, groups), first, end) if broadcast else []  # 3
+        messages += outward_multicasts(start + root_of(count, groups), first, end) if broadcast else []  # 3
     name = "all_reduce" if broadcast else "reduce"
     depth = 2 if groups is None else len(groups) + 1
     level_colours, broadcast_colours = (
@@ -198,11 +198,6 @@ def _inward_chains(places: list[int], arrival: Arrival) -> list[Message]:
     return [(a, b, arrival) for a, b in pairwise(places[: middle + 1])] + [
         (b, a, arrival) for a, b in reversed(list(pairwise(places[middle:])))
     ]
-
-
-def _outward_multicasts(root: int, start: int, end: int) -> list[Message]:
-    """Return multicasts from a root to both ends of a segment, [start, end)."""
-    return [(root, last, Arrival.MULTICAST) for last in (end - 1, start) if last != root]
 
 
 def _sample(sizes: Sizes, *, broadcast: bool) -> Case:

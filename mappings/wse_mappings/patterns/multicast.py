@@ -6,7 +6,14 @@ import numpy as np
 
 from wse_mappings.patterns.pattern import LineCollective, Pattern, Terms
 from wse_mappings.patterns.sampling import Case, Sizes, line_case
-from wse_mappings.schedule import Arrival, LineSchedule, even_schedule, uniform_schedule, varied_schedule
+from wse_mappings.schedule import (
+    Arrival,
+    LineSchedule,
+    even_schedule,
+    outward_multicasts,
+    uniform_schedule,
+    varied_schedule,
+)
 
 
 def _segment_multicast(root: int, start: int, end: int) -> list[tuple[int, int, Arrival]]:
@@ -14,9 +21,7 @@ def _segment_multicast(root: int, start: int, end: int) -> list[tuple[int, int, 
 
     The root copies its own words, so that it finds them at the target address as well.
     """
-    messages = [(root, root, Arrival.COPY)]
-    messages += [(root, last, Arrival.MULTICAST) for last in (end - 1, start) if last != root]
-    return messages
+    return [(root, root, Arrival.COPY), *outward_multicasts(root, start, end)]
 
 
 COLOURS = 2  # one for each direction

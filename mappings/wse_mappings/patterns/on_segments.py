@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from wse_mappings.outcome import outcome_of
-from wse_mappings.schedule import COMBINING, I32, Arrival, LineSchedule, uniform_schedule
+from wse_mappings.schedule import COMBINING, I32, Arrival, LineSchedule, outward_multicasts, uniform_schedule
 
 Message = tuple[int, int, Arrival]
 
@@ -43,12 +43,13 @@ def all_reduce_on_segments(
     message_colours: list[int] | None = []
     colours = 1
     for start, count in segments or ((0, length),):
-        ends = (0, length - 1) if to_all else (start, start + count - 1)
+        reached = (0, length) if to_all else (start, start + count)
         schedule, root = _segment_pattern(make, count, arrival) if count > 1 else (None, 0)
         segment_messages = [] if schedule is None else _shifted_messages(schedule.messages, start)
-        multicasts = [] if root is None else _multicasts([start + root], ends)
+        multicasts = [] if root is None else outward_multicasts(start + root, *reached)
         if root is None and to_all:  # every PE of the segment has the sum; its ends send it on
-            multicasts = _multicasts([start], (0, 0)) + _multicasts([start + count - 1], (length - 1, length - 1))
+            last = start + count - 1
+            multicasts = outward_multicasts(start, 0, 1) + outward_multicasts(last, length - 1, length)
         messages += segment_messages + multicasts
         multicast_colour = 0 if schedule is None else schedule.colours
         colours = max(colours, multicast_colour + bool(multicasts))  # a router sends both multicasts on one colour
@@ -81,8 +82,3 @@ def _segment_pattern(
 def _shifted_messages(messages: I32, start: int) -> list[Message]:
     """Return messages moved by ``start`` PEs."""
     return [(source + start, target + start, Arrival(arrival)) for source, target, arrival in messages.tolist()]
-
-
-def _multicasts(roots: list[int], ends: tuple[int, int]) -> list[Message]:
-    """Return the multicasts of each root to both ends of a segment."""
-    return [(root, end, Arrival.MULTICAST) for root in roots for end in dict.fromkeys(ends[::-1]) if end != root]

@@ -42,20 +42,6 @@ def point_to_point(length: int, lines: int, streams: tuple[Stream, ...]) -> Line
     return uniform_schedule("point_to_point", length, lines, messages, colours, message_colours=message_colours)
 
 
-def corner_path(source: tuple[int, int], target: tuple[int, int]) -> list[tuple[int, int]]:
-    """Return (row, col) of the PEs on the path from ``source`` to ``target`` with one corner.
-
-    The path follows the row of ``source``, then the column of ``target``.
-
-    >>> corner_path((2, 0), (0, 1))
-    [(2, 0), (2, 1), (1, 1), (0, 1)]
-    """
-    (row, col), (to_row, to_col) = source, target
-    east, south = (1 if to_col >= col else -1), (1 if to_row >= row else -1)
-    row_pes = [(row, at) for at in range(col, to_col + east, east)]
-    return row_pes + [(at, to_col) for at in range(row + south, to_row + south, south)]
-
-
 def _lowest_free_colours(streams: tuple[Stream, ...]) -> list[int]:
     """Return for each stream the lowest colour that is free on all of its PEs."""
     free_from: list[int] = []  # by colour: first PE east of its streams so far

@@ -10,7 +10,7 @@ from wse_mappings.patterns.both_sides import both_sides
 from wse_mappings.patterns.line_reduces import sample_reduce
 from wse_mappings.patterns.pattern import Pattern
 from wse_mappings.patterns.sampling import Case, Sizes, line_case
-from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
+from wse_mappings.schedule import Arrival, LineSchedule, outward_multicasts, uniform_schedule
 
 
 def reduce_multicast(reduce: LineSchedule, root: int) -> LineSchedule:
@@ -19,7 +19,7 @@ def reduce_multicast(reduce: LineSchedule, root: int) -> LineSchedule:
     ``reduce`` must be the same on all lines.
     """
     length, lines = reduce.length, reduce.variants.shape[1]
-    multicasts = [(root, end, Arrival.MULTICAST) for end in (length - 1, 0) if end != root]
+    multicasts = outward_multicasts(root, 0, length)
     messages = [(source, target, Arrival(arrival)) for source, target, arrival in reduce.messages.tolist()]
     message_colours = (
         None if reduce.message_colours is None else reduce.message_colours.tolist() + [reduce.colours] * len(multicasts)

@@ -15,7 +15,8 @@ from tests.inspect.runs import inspect
 from tests.traces.conftest import write
 from wse.errors import BadTrace
 from wse.tracing.print.views import print_view
-from wse.tracing.query.request import InspectRequest, inspect_trace
+from wse.tracing.query.inspect_request import InspectRequest
+from wse.tracing.query.request import inspect_trace
 from wse_traces.schema import BY_PATH
 
 VIEWS: list[dict[str, Any]] = [

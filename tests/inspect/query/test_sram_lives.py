@@ -7,8 +7,8 @@ import pytest
 
 from tests.inspect.runs import TracedRun, traced_run
 from wse.tracing.export.sram_png import sram_png_of
+from wse.tracing.query.inspect_request import InspectRequest
 from wse.tracing.query.places.sram_lives import read_sram_lives
-from wse.tracing.query.request import InspectRequest
 from wse_traces import open_trace
 from wse_traces.schema import KINDS
 

@@ -19,7 +19,8 @@ from tests.inspect.runs import inspect
 from tests.traces.conftest import write
 from wse.errors import BadTrace, UnknownName
 from wse.tracing.query.costs.steps import ORDERS
-from wse.tracing.query.request import InspectRequest, inspect_trace
+from wse.tracing.query.inspect_request import InspectRequest
+from wse.tracing.query.request import inspect_trace
 from wse_traces.groups import distinct_rows
 from wse_traces.schema import CAUSES, TABLES
 

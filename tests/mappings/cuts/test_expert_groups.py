@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED, EXPERT_PLACEMENTS, expert_groups, expert_places
+from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED, EXPERT_PLACEMENTS, expert_groups
 
 SIZES = {"cols": st.integers(1, 17), "count": st.integers(1, 20), "size": st.integers(1, 23)}
 
@@ -17,14 +17,6 @@ SIZES = {"cols": st.integers(1, 17), "count": st.integers(1, 20), "size": st.int
 def test_every_row_of_every_expert_is_on_one_column(placement: str, cols: int, count: int, size: int) -> None:
     rows = expert_groups(cols, count, size, placement).rows
     assert sorted(rows[rows >= 0].tolist()) == list(range(count * size))
-
-
-@pytest.mark.parametrize("placement", [*EXPERT_PLACEMENTS, "3"])
-@given(**SIZES)
-def test_the_places_of_a_column_are_known_without_an_assignment(
-    placement: str, cols: int, count: int, size: int
-) -> None:
-    assert expert_places(cols, count, size, placement) == expert_groups(cols, count, size, placement).rows.shape[1]
 
 
 @given(**SIZES)

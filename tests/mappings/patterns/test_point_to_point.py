@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.mappings.replay import hops, replay
-from wse_mappings.patterns.point_to_point import Stream, corner_path, point_to_point
+from wse_mappings.patterns.point_to_point import Stream, point_to_point
 
 Line = tuple[int, tuple[Stream, ...]]
 
@@ -42,18 +42,6 @@ def test_streams_that_share_a_pe_have_different_colours_and_no_more_are_used(lin
     for (one, c), (other, d) in combinations(zip(spans, schedule.message_colours.tolist(), strict=True), 2):
         assert c != d or not one & other
     assert schedule.colours == max((sum(pe in span for span in spans) for pe in range(length)), default=0)
-
-
-@given(ends=st.tuples(*[st.tuples(st.integers(0, 9), st.integers(0, 9))] * 2))
-def test_a_corner_path_steps_from_neighbour_to_neighbour_along_the_row_first(
-    ends: tuple[tuple[int, int], tuple[int, int]],
-) -> None:
-    source, target = ends
-    path = corner_path(source, target)
-    assert (path[0], path[-1]) == ends
-    assert all(abs(a - c) + abs(b - d) == 1 for (a, b), (c, d) in pairwise(path))
-    assert len(path) == 1 + abs(source[0] - target[0]) + abs(source[1] - target[1])
-    assert (source[0], target[1]) in path
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_costs import PlainCosts
 
+from tests.support.plain_workload import plain_workload
 from wse.serving.simulation.continuous.machine import simulate_continuous
 from wse.serving.simulation.continuous.policy import ContinuousPolicy, PrefillMachine
 from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.statistics import gap_distribution, levels, per_token_s
-from wse.serving.simulation.workload import FAST, NORMAL, Workload, plain_workload
+from wse.serving.simulation.workload import FAST, NORMAL, Workload
 
 COSTS = PlainCosts(
     pass_s=0.01, user_s=0.001, context_s=1e-4, prompt_s=0.002, piece_s=0.005, drain=0.003, chunk_tokens=4

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_costs import PlainCosts
 
+from tests.support.plain_workload import plain_workload
 from wse.serving.simulation.continuous.machine import simulate_continuous
 from wse.serving.simulation.continuous.policy import ContinuousPolicy, PrefillMachine
 from wse.serving.simulation.drafts import Drafts
 from wse.serving.simulation.static import StaticPolicy, simulate_static
 from wse.serving.simulation.statistics import gap_distribution, per_token_s, queueing_s
-from wse.serving.simulation.workload import plain_workload
 
 DRAFTS = Drafts(acceptances=(0.8, 0.7, 0.5), seed=3)
 

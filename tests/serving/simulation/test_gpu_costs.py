@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from tests.support.plain_workload import plain_workload
 from wse.models.load import load_model
 from wse.serving.gpus.load import load_gpu, load_stack
 from wse.serving.gpus.server import GpuServer
@@ -17,7 +18,6 @@ from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.gpu_costs import GpuCosts
 from wse.serving.simulation.pass_costs import PromptPart
 from wse.serving.simulation.statistics import per_token_s
-from wse.serving.simulation.workload import plain_workload
 
 
 @cache

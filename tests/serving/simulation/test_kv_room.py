@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.plain_costs import PlainCosts
+from tests.support.plain_workload import plain_workload
 from wse.serving.simulation.continuous.machine import simulate_continuous
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.kv_room import KvRoom
-from wse.serving.simulation.workload import Workload, plain_workload
+from wse.serving.simulation.workload import Workload
 
 WINDOW = 32
 

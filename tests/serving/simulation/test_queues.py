@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 from plain_costs import PlainCosts
 
+from tests.support.plain_workload import plain_workload
 from wse.arrays import F64, I64
 from wse.serving.simulation.continuous.machine import simulate_continuous
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.static import StaticPolicy, simulate_static
 from wse.serving.simulation.statistics import queueing_s
-from wse.serving.simulation.workload import FAST, NORMAL, WorkloadOptions, draw_workload, plain_workload
+from wse.serving.simulation.workload import FAST, NORMAL, WorkloadOptions, draw_workload
 
 REQUESTS = 40_000
 SERVICE_S = 1.0

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from plain_costs import PlainCosts
 
+from wse.reports.progress import ignore
 from wse.serving.simulation.continuous.machine import ContinuousMachine, simulate_continuous
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.outcome import SimulationOutcome
-from wse.serving.simulation.progress import ignore
 from wse.serving.simulation.replicas import simulate_replicas
 from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
 

@@ -28,8 +28,9 @@ from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
 from wse.studies.run.result import print_run
+from wse.tracing.query.inspect_request import InspectRequest
 from wse.tracing.query.places.pe import read_pe
-from wse.tracing.query.request import InspectRequest, inspect_trace
+from wse.tracing.query.request import inspect_trace
 from wse_traces import open_trace, problems
 from wse_traces.planes import layer_link_words
 

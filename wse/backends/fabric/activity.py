@@ -1,7 +1,7 @@
 """Work of all PEs in a run of a phase: multiply-adds, bytes read, and vector operations.
 
-Only kernels are counted, not the operations inside collectives. An energy that is computed from
-these counts is therefore a lower bound.
+The energy estimates are computed from these counts. Only kernels are counted, not the operations
+inside collectives, so an energy is a lower bound.
 """
 
 from __future__ import annotations

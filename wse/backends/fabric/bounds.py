@@ -1,10 +1,11 @@
 """Lower bounds of the cycles of each step, which no software on this wafer can undercut.
 
-There are four bounds:
+``wse estimate`` reports them next to the modelled cycles, to show what limits a model. There are
+four bounds:
 
 - ``sram``: bytes of weights and cache entries that a PE reads, divided by its SRAM bandwidth.
 - ``arithmetic``: multiply-adds of a PE divided by its rate.
-- ``hops``: cycles of the longest path of any word in the result.
+- ``hops``: cycles of the longest path of any word that a result depends on.
 - ``crossing``: latency and bytes of a transfer between wafers, or to and from the host.
 
 The bounds of consecutive steps add up. Of steps that run at the same time, the largest bound
@@ -45,11 +46,13 @@ Bound = tuple[float, float, float, float]
 
 
 def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
-    """Return how far, in links, words travel at most before a PE combines or stores them.
+    """Return the longest distance, in links, between a word's origin and a PE that it affects.
+
+    The origin is the PE that had the value at the start of the pattern.
 
     Args:
         pattern: The pattern.
-        variant: Index of the variant.
+        variant: Index of the set of messages that a line sends in a round.
         in_place: True if messages send on what earlier messages brought, so that distances add up.
             False if all messages send the initial values.
     """
@@ -79,7 +82,7 @@ def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
 
 
 class PhaseBounds:
-    """Lower bounds of the steps of a Program's phases, with a cache."""
+    """Computes the lower bounds of the steps of a Program's phases, with a cache."""
 
     def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile) -> None:
         self.program, self.wafer = program, wafer
@@ -92,12 +95,12 @@ class PhaseBounds:
     def of(self, phase: Phase, slots: Slots, classes: I64) -> F64:
         """Return the lower bounds in cycles of every step, as float64 ``[steps, bounds]``.
 
-        The bounds cover all iterations of a step's loop. For a group of simultaneous steps, the
-        maxima are at its first step.
+        They cover all iterations of a step's loop. For steps that run at the same time, the row of
+        the first has the maxima, and the other rows are 0.
 
         Args:
             phase: The phase.
-            slots: Cache slots in use.
+            slots: Cache slots in use in each stage.
             classes: int64 ``[steps]``, for each step one that costs the same, from
                 ``Fabric.shape_classes``.
         """
@@ -133,16 +136,16 @@ class PhaseBounds:
         return 0.0, 0.0, float(self._links(transfer, iterations) * self.wafer.hop_cycles), 0.0
 
     def _chosen_wafers(self, phase: Phase, step: int) -> frozenset[int] | None:
-        """Return the wafers with chosen experts, for tokens that choose evenly.
+        """Return the wafers with chosen experts, or None for a step that does not depend on them.
 
-        The result is None for a step that does not depend on the choice.
+        Tokens are assumed to choose evenly.
         """
         if not phase.steps.depends_on_experts[step]:
             return None
         return self.program.chosen_wafers(int(phase.steps.stage[step]), by_column(self.program, phase, step, EVEN))
 
     def _off_wafer(self, transfer: Transfer, iterations: int) -> Bound:
-        """Return the bounds of a transfer between wafers, or to and from the host.
+        """Return the bounds of a transfer between wafers, or to or from the host.
 
         The links between wafers work in parallel.
         """
@@ -157,7 +160,10 @@ class PhaseBounds:
         return 0.0, 0.0, 0.0, iterations * seconds * wafer.clock_hz
 
     def _links(self, transfer: Transfer, iterations: int) -> int:
-        """Return the number of links that the farthest words of a step cross, in all iterations."""
+        """Return the length, in links, of the longest path of a step's words.
+
+        It is summed over the iterations of the step's loop.
+        """
         messages = transfer.messages
         if isinstance(messages, LineMessages):
             return self._pattern_links(messages, iterations)
@@ -171,14 +177,14 @@ class PhaseBounds:
         return iterations  # a cache shift: one row up
 
     def _pattern_links(self, messages: LineMessages, iterations: int) -> int:
-        """Return the sum, over all iterations, of the maximum reach of the lines' variants."""
+        """Return the sum over all iterations of the maximum `reach` on any line."""
         pattern, in_place = messages.schedule, messages.in_place
         rounds = pattern.variants[np.arange(iterations) % len(pattern.variants)]
         return int(self._reaches(pattern, in_place=in_place)[rounds].max(axis=1).sum())
 
 
 def _reaches(pattern: LineSchedule, *, in_place: bool) -> I64:
-    """Return the reach of each variant, as int64 ``[variants]``; 0 if no line uses it."""
+    """Return the `reach` of each variant, as int64 ``[variants]``; 0 if no line uses it."""
     used_variants = set(np.unique(pattern.variants).tolist())
     links = [reach(pattern, v, in_place=in_place) if v in used_variants else 0 for v in range(len(pattern.first) - 1)]
     return np.array(links, np.int64)

@@ -1,4 +1,4 @@
-"""Cycles by cause: how much of a time interval was spent on hops, relays, compute and so on."""
+"""Cycles by cause: how a time interval divides into hops, relays, compute and so on."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from typing import Final, NamedTuple
 
 CAUSES: Final = ("hops", "relays", "compute", "launch", "crossing", "host")
+"""The fields of `Cycles` after the total, as literals by which type checkers know the names."""
 
 
 class Cycles(NamedTuple):

@@ -1,7 +1,7 @@
-"""Cost of steps whose work and words depend on which experts the tokens chose.
+"""Cost of routed steps: steps whose work and words depend on which experts the tokens chose.
 
-A column of PEs processes the (token, expert) pairs of its own experts, and sends words for each of
-them. The phase waits for the column with the most pairs.
+Each column of PEs stores some experts of a layer. It processes the (token, expert) pairs of its own
+experts, and sends words for each of them. The phase waits for the column with the most pairs.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ EVEN: Final[Pairs] = {}
 
 
 class _RoutedClass(NamedTuple):
-    """A class of equal steps, for one choice of experts.
+    """Routed steps with equal cost and traffic, for one choice of experts.
 
     Attributes:
         cost: Time of each step.
         crossings: Wafer pairs between which each step sends; None if words stay on a wafer.
-        steps: int64 ``[n]``, steps of the class.
+        steps: int64 ``[n]``, indices of the steps.
         count_traffic: Function that computes the traffic of the first step.
     """
 
@@ -51,11 +51,11 @@ class _RoutedClass(NamedTuple):
 
 
 class _RoutedTraffic(NamedTuple):
-    """Traffic of all steps that depend on the choice of experts.
+    """Traffic of all routed steps of a phase.
 
     Attributes:
-        by_step: int64 ``[3, steps]``: words, hops and bytes.
-        rectangles: Links that carry the words.
+        by_step: int64 ``[3, steps]``: words, hops and bytes; 0 for steps that are not routed.
+        rectangles: int64 ``[n, 9]``, the links that carry the words, as in ``link_map``.
     """
 
     by_step: I64
@@ -63,7 +63,7 @@ class _RoutedTraffic(NamedTuple):
 
 
 class _RoutedSteps(NamedTuple):
-    """All routed steps of a phase (steps that depend on the choice of experts), for one choice.
+    """All routed steps of a phase, for one choice of experts.
 
     Attributes:
         classes: Classes of equal steps.
@@ -75,7 +75,7 @@ class _RoutedSteps(NamedTuple):
 
 
 class RoutedCosts:
-    """Cost of the steps that depend on the choice of experts, with a cache."""
+    """Times the routed steps of a Program and adds them to the cost of the other steps."""
 
     def __init__(self, program: Program, steps: StepCosts, traffic: Traffic) -> None:
         self.program, self._steps, self._traffic = program, steps, traffic
@@ -83,19 +83,18 @@ class RoutedCosts:
         self._even: dict[Steps, _RoutedSteps] = {}  # where tokens choose evenly
 
     def with_routed_steps(self, cost: PhaseCost, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> PhaseCost:
-        """Return the cost of a phase including the steps that depend on the choice of experts.
+        """Return the cost of a phase including its routed steps.
 
-        No such step depends on cache slots, so the result for an even choice is cached.
-
-        1. The classes of these steps are timed.
+        1. The routed steps are timed, once per class of equal steps. For even choices the result is
+           cached for all cache slots, on which no routed step depends.
         2. Their cycles are added to the steps, and delay all later steps.
-        3. The traffic is counted when it is requested.
+        3. Their traffic is counted when ``PhaseCost.traffic`` is read for the first time.
 
         Args:
-            cost: Cost of the phase without these steps.
+            cost: Cost of the phase without routed steps.
             phase: The phase.
-            classes: int64 ``[steps]``, class of each step.
-            slots: Cache slots in use.
+            classes: int64 ``[steps]``, equal numbers for steps that differ at most in addresses.
+            slots: Cache slots in use in each stage.
             pairs: For each layer, the number of tokens that chose each expert.
         """
         steps = phase.steps
@@ -129,12 +128,12 @@ class RoutedCosts:
         )
 
     def _routed_steps(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> _RoutedSteps:
-        """Return the classes and the traffic of the steps that depend on the choice ``pairs``."""
+        """Return the routed steps of a phase for the choice ``pairs``."""
         routed_classes = self._classes(phase, classes, slots, pairs)
         return _RoutedSteps(routed_classes, cache(partial(_count_traffic, self._traffic, phase, routed_classes)))
 
     def _classes(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> list[_RoutedClass]:
-        """Group the steps that depend on the choice of experts into classes of equal steps.
+        """Group the routed steps of a phase into classes with equal cost and traffic.
 
         Steps are equal if the following are equal:
 
@@ -166,9 +165,9 @@ class RoutedCosts:
 
         Args:
             phase: The phase.
-            steps: Steps of the class.
-            step_class: Class of the steps in ``classes``, the key of cached times.
-            slots: Cache slots in use.
+            steps: int64 ``[n]``, indices of the steps.
+            step_class: Their common number in ``classes``, part of the key of cached times.
+            slots: Cache slots in use in each stage.
             columns: int64 ``[cols]``, (token, expert) pairs on each column.
         """
         step = int(steps[0])
@@ -190,14 +189,17 @@ class RoutedCosts:
     def _crossing_cost(
         self, phase: Phase, step: int, step_class: int, slots: Slots, chosen_wafers: frozenset[int], crossings: int
     ) -> LineTime:
-        """Return the time of a step between wafers, cached by its number of crossings."""
+        """Return the time of a step between wafers, cached by its class and number of crossings."""
         key = (phase.steps, step_class, -1 - crossings)
         if key not in self._known:
             self._known[key] = self._steps.time(phase, step, slots, 0, chosen_wafers)
         return self._known[key]
 
     def _cost(self, phase: Phase, step: int, step_class: int, slots: Slots, pairs: int) -> LineTime:
-        """Return the time of a step whose fullest column has ``pairs`` (token, expert) pairs."""
+        """Return the time of a step whose fullest column has ``pairs`` (token, expert) pairs.
+
+        It is cached by the step's class and ``pairs``.
+        """
         key = (phase.steps, step_class, pairs)
         if key not in self._known:
             self._known[key] = self._steps.time(phase.with_pairs(step, pairs), 0, slots, 0)
@@ -205,7 +207,7 @@ class RoutedCosts:
 
 
 def _count_traffic(traffic: Traffic, phase: Phase, classes: Sequence[_RoutedClass]) -> _RoutedTraffic:
-    """Return the traffic of the steps of a phase that depend on the choice of experts."""
+    """Return the traffic of all routed steps of a phase, given their classes."""
     by_step, links = np.zeros((3, len(phase.steps)), np.int64), [NOTHING]
     for routed_class in classes:
         step_traffic, steps = routed_class.count_traffic(), routed_class.steps
@@ -218,11 +220,11 @@ def _count_traffic(traffic: Traffic, phase: Phase, classes: Sequence[_RoutedClas
 def _with_routed_traffic(
     count_others: Callable[[], PhaseTraffic], count_routed: Callable[[], _RoutedTraffic]
 ) -> PhaseTraffic:
-    """Return the traffic of a phase including the steps that depend on the choice of experts.
+    """Return the traffic of a phase including its routed steps.
 
     Args:
         count_others: Function that computes the traffic of all other steps.
-        count_routed: Function that computes the traffic of the steps that depend on the choice.
+        count_routed: Function that computes the traffic of the routed steps.
     """
     traffic, (by_step, rectangles) = count_others(), count_routed()
     words, hops, payload = by_step
@@ -252,10 +254,9 @@ def by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:
 
 
 def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phase, int]:
-    """Return a phase and step index that stand for a step on its fullest column.
+    """Return a (phase, step) whose operands are those of a step on its fullest column of PEs.
 
-    Tokens are assumed to choose experts evenly. A step that does not depend on the choice is
-    returned unchanged.
+    Tokens are assumed to choose experts evenly. A step that is not routed is returned unchanged.
     """
     if not phase.steps.depends_on_experts[step]:
         return phase, step
@@ -263,11 +264,11 @@ def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phas
 
 
 def kernel_calls(program: Program, phase: Phase, step: int, slots: Slots) -> tuple[Kernel, list[tuple[list[int], int]]]:
-    """Return the kernel of a compute step and its calls on the fullest column.
+    """Return the kernel of a compute step and the calls of a PE on the fullest column.
 
     Returns:
-        The kernel, and (operands, iterations) for each type of call. All iterations after the first
-        cost the same.
+        The kernel, and (operands, number of calls) pairs: one for the first iteration of the step's
+        loop, one that stands for all others.
     """
     one_step, at = fullest_column_step(program, phase, step)
     iterations = phase.steps.iterations(step)

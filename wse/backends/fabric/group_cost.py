@@ -1,4 +1,7 @@
-"""Cycles of groups of steps that run at the same time, over all iterations of their loops."""
+"""Cycles of overlap groups (steps that run at the same time), over all iterations of their loops.
+
+A step outside of any overlap group is a group of its own.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,14 @@ from wse.program.transfers.transfer_types import transfer_steps
 
 
 class GroupCost(NamedTuple):
-    """Cost that an overlap group adds to its phase, with one row per step.
+    """Cost that one or more groups add to their phase, with one row per step.
 
     Attributes:
         by_cause: float64 ``[steps, causes]``, as in ``phase_cost.PhaseCost``.
         contention: float64 ``[steps]``, as in ``phase_cost.PhaseCost``.
         streams: int64 ``[steps]``, as in ``phase_cost.PhaseCost``.
-        first_iteration: float64 ``[steps]``, cycles of the group's first iteration, at its first
-            step.
+        first_iteration: float64 ``[steps]``, cycles of a group's first iteration in the row of its
+            first step; 0 in its other rows.
     """
 
     by_cause: F64
@@ -47,14 +50,14 @@ Each needs about 2 kB, plus its patterns.
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _GroupClass:
-    """A class of equal groups of a phase, represented by one of them.
+    """Groups of a phase that cost the same, represented by one of them.
 
     Attributes:
         group: Steps of the representative.
-        depends_on_experts: True if the work depends on the choice of experts.
-        growing_stages: Stages of the steps that depend on cache slots.
-        content: Everything else that the cost depends on. None if the cost depends on the positions
-            of PEs and wafers.
+        depends_on_experts: True if the work depends on which experts the tokens choose.
+        growing_stages: Stages of those steps whose cost grows with the cache slots in use.
+        content: Key with everything else that the cost depends on; equal keys of any two Programs
+            mean equal costs. None if the cost depends on the positions of PEs and wafers.
     """
 
     group: range
@@ -68,7 +71,8 @@ class _GroupClasses(NamedTuple):
 
     Attributes:
         classes: The classes.
-        rows: int64 ``[steps]``, the row of each step in the concatenated costs of the classes.
+        rows: int64 ``[steps]``, for each step of the phase the row of its cost, if the costs of all
+            classes are concatenated.
     """
 
     classes: list[_GroupClass]
@@ -76,11 +80,14 @@ class _GroupClasses(NamedTuple):
 
 
 class GroupCosts:
-    """Costs of groups of steps, cached by class of groups and by cache slots.
+    """Times the groups of a phase, with caches.
 
-    Groups of one class cost the same. Routed steps, whose work differs from run to run, cost
-    nothing here. If a cost depends on patterns and numbers only, not on positions, it is cached for
-    all Programs of the process with the same wafer, software profile and element types.
+    Groups of one class cost the same, so one group per class and cache slots is timed. If a cost
+    depends on patterns and numbers only, not on positions, it is cached for all Programs of the
+    process with the same wafer, software profile and element types.
+
+    Groups whose work depends on the choice of experts differ from run to run. They get no cycles
+    here; ``expert_costs`` adds them.
     """
 
     def __init__(self, costs: StepCosts) -> None:
@@ -91,13 +98,13 @@ class GroupCosts:
         self._costs_by_content = costs_by_content(costs.wafer, costs.software, costs.program.element_types)
 
     def of(self, phase: Phase, slots: Slots, classes: I64, first: I64) -> GroupCost:
-        """Return the cost of all groups of a phase, in order.
+        """Return the cost of all groups of a phase, with one row per step of the phase.
 
         Args:
             phase: The phase.
-            slots: Cache slots in use.
-            classes: int64 ``[steps]``, the class of each step; the same for all phases with these
-                steps.
+            slots: Cache slots in use in each stage.
+            classes: int64 ``[steps]``, equal numbers for equal steps; the same for all phases with
+                these steps.
             first: int64 ``[groups]``, the first step of each group.
         """
         if phase.steps not in self._classes_by_steps:
@@ -119,9 +126,10 @@ class GroupCosts:
         return GroupCost._make(column[rows] for column in costs)
 
     def _classes(self, steps: Steps, classes: I64, first: I64) -> _GroupClasses:
-        """Divide the overlap groups of a phase into classes with equal costs.
+        """Divide the groups of a phase into classes with equal costs.
 
-        Two groups are in one class if their steps have pairwise the same class.
+        Two groups are in one class if they have the same number of steps and their steps have
+        pairwise the same class.
         """
         numbers, patterns = classes.tolist(), self._costs.program.patterns
         keys = [tuple(numbers[begin:end]) for begin, end in pairwise([*first.tolist(), len(numbers)])]
@@ -147,7 +155,7 @@ class GroupCosts:
         return _GroupClasses(group_classes, rows + np.arange(len(numbers)))
 
     def _class_cost(self, phase: Phase, group_class: _GroupClass, slots: Slots) -> GroupCost:
-        """Return the cost of a group of a class, from the cache if possible."""
+        """Return the cost of one group of a class, from the cache of this Program if possible."""
         if group_class.depends_on_experts:
             return _no_cost(len(group_class.group))
         in_use = tuple(slots[stage] for stage in group_class.growing_stages)
@@ -157,7 +165,10 @@ class GroupCosts:
         return self._known_costs[key]
 
     def _group_cost(self, phase: Phase, group_class: _GroupClass, in_use: tuple[int, ...], slots: Slots) -> GroupCost:
-        """Return the cost of a group, cached across Programs if it is independent of positions."""
+        """Return the cost of one group, cached for all Programs if it is the same everywhere.
+
+        ``in_use`` are the cache slots of the class's ``growing_stages``.
+        """
         if group_class.content is None:
             return _cost(self._costs, phase, group_class.group, slots)
         key = (group_class.content, in_use)
@@ -169,7 +180,7 @@ class GroupCosts:
         return cost
 
     def _goes_by_place(self, steps: Steps) -> npt.NDArray[np.bool_]:
-        """Return which steps cost differently at other positions, as bool ``[steps]``."""
+        """Return which steps would cost something else at other positions, as bool ``[steps]``."""
         if not self._costs.on_whole_wafers:
             return np.ones(len(steps), np.bool_)
         return transfer_steps(steps, lambda kind: kind.by_place or kind.by_counters or kind.leaves_wafer)
@@ -179,9 +190,9 @@ class GroupCosts:
 def costs_by_content(
     wafer: WaferSpec, software: SoftwareProfile, element_types: tuple[str, ...]
 ) -> dict[Hashable, GroupCost]:
-    """Return the cache of group costs by their content.
+    """Return the dictionary that caches group costs for all Programs of the process.
 
-    There is one dictionary per process, wafer, software profile and element types.
+    There is one per wafer, software profile and element types. A key is (content, cache slots).
     """
     return {}
 
@@ -196,7 +207,7 @@ def first_steps(phase: Phase) -> I64:
 
 
 def _concatenated(costs: Sequence[GroupCost]) -> GroupCost:
-    """Return the costs of several groups as one, with the rows of the first group first."""
+    """Return several costs as one, with the rows of the first cost first."""
     return GroupCost._make(np.concatenate(columns) for columns in zip(*costs, strict=True))
 
 

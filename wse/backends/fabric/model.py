@@ -1,4 +1,7 @@
-"""Fabric: the fast timing model of one Program, which returns the cost of each phase."""
+"""Fabric: the fast timing model of one Program, which returns the cost of each phase.
+
+A phase is one prefill chunk, one decode pass or one verification pass.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +38,10 @@ class TokenClass(NamedTuple):
 
     Attributes:
         tokens: Number of decode passes in the class.
-        slots: Cache slots in use.
+        slots: Cache slots in use in each stage.
         cost: Cost of one pass, without the traffic of cache shifts.
-        shift_traffic: Traffic of the cache shifts of all passes in the class.
+        shift_traffic: Traffic of the cache shifts of all passes in the class; a cache shift moves
+            cache entries of a user to the row of PEs above.
     """
 
     tokens: int
@@ -49,8 +53,9 @@ class TokenClass(NamedTuple):
 class Fabric:
     """Timing model of one Program on one wafer type, with one software profile.
 
-    Results are cached. ``meshes`` has the positions of each wafer's live PEs if some are dead. The
-    Program itself sees ``wafer``, a complete mesh.
+    Costs are cached, so that a decode pass like an earlier one takes no time. ``meshes`` has the
+    positions of each wafer's live PEs, and is empty if no PE or link is dead. The Program itself is
+    compiled for the complete mesh ``wafer``.
     """
 
     def __init__(
@@ -70,8 +75,9 @@ class Fabric:
         """Return the cost of a prefill chunk.
 
         Args:
-            index: Index of the chunk among the phases.
-            pairs: For each layer, the number of tokens that chose each expert; even if not given.
+            index: Index of the chunk in ``Program.phases``.
+            pairs: For each layer, the number of tokens that chose each expert; by default, tokens
+                choose evenly.
         """
         phase = self.program.phases[index]
         return self._cost(index, self.program.cache_slots(phase.cached + phase.tokens), (), pairs)
@@ -81,7 +87,8 @@ class Fabric:
 
         Args:
             lengths: Number of tokens in each user's cache before the pass.
-            pairs: For each layer, the number of tokens that chose each expert; even if not given.
+            pairs: For each layer, the number of tokens that chose each expert; by default, tokens
+                choose evenly.
         """
         return self._cost(self.program.decode_index, *self.cache_use(lengths), pairs)
 
@@ -90,25 +97,27 @@ class Fabric:
 
         Args:
             length: Number of tokens in the user's cache before the pass.
-            pairs: For each layer, the number of tokens that chose each expert; even if not given.
+            pairs: For each layer, the number of tokens that chose each expert; by default, tokens
+                choose evenly.
         """
         return self._cost(self.program.phases.index(self.program.verify[0]), *self.verify_use(length), pairs)
 
     def verify_use(self, length: int) -> CacheUse:
-        """Return the cache slots in use in a verification pass, on which its cost depends.
+        """Return what the cost of a verification pass depends on: the cache slots in use.
 
         Args:
             length: Number of tokens in the user's cache before the pass.
         """
         return self.program.cache_slots(length + self.program.verify_tokens), ()
 
-    def decode_costs(self, lengths: Sequence[int], tokens: int, pairs: Pairs = EVEN) -> list[TokenClass]:
+    def decode_costs(self, lengths: Sequence[int], tokens: int) -> list[TokenClass]:
         """Return the costs of several decode passes, grouped into classes with equal costs.
+
+        Tokens choose experts evenly.
 
         Args:
             lengths: Number of tokens in each user's cache before the first pass.
-            tokens: Number of passes: tokens of each user.
-            pairs: For each layer, the number of tokens that chose each expert; even if not given.
+            tokens: Number of passes, which is the number of new tokens of each user.
         """
         lengths_by_slots: dict[Slots, list[int]] = {}
         tokens_by_slots: Counter[Slots] = Counter()
@@ -125,16 +134,19 @@ class Fabric:
                 traffic_by_step, rectangles = self._counts.shifts(phase, steps, slots, all_lengths)
                 words, hops, _ = traffic_by_step.sum(axis=1).tolist()
                 traffic = StepTraffic(words, hops, 0, rectangles)
-            cost = self._cost(index, slots, (), pairs)
+            cost = self._cost(index, slots, (), EVEN)
             costs.append(TokenClass(tokens=tokens_by_slots[slots], slots=slots, cost=cost, shift_traffic=traffic))
         return costs
 
     def cache_shift_traffic(self, slots: Slots, lengths: Sequence[int]) -> I64:
-        """Return the words and hops of the cache shifts of decode passes, as int64 ``[steps, 2]``.
+        """Return the words and hops of the cache shifts of some decode passes.
 
         Args:
-            slots: Cache slots in use.
+            slots: Cache slots in use in each stage, equal for the passes.
             lengths: Number of tokens in the cache before each pass, for every pass and user.
+
+        Returns:
+            int64 ``[steps, 2]``, summed over the passes.
         """
         phase = self.program.decode
         moved_by_step = np.zeros((len(phase.steps), 2), np.int64)
@@ -145,9 +157,7 @@ class Fabric:
         return moved_by_step
 
     def cache_use(self, lengths: Sequence[int]) -> CacheUse:
-        """Return the cache slots in use in a decode pass, and the tokens in each cache before it.
-
-        The cost of the pass depends on them.
+        """Return what the cost of a decode pass depends on: cache slots in use, and ``lengths``.
 
         Args:
             lengths: Number of tokens in each user's cache before the pass.
@@ -161,8 +171,12 @@ class Fabric:
     def _cost(self, index: int, slots: Slots, lengths: tuple[int, ...], pairs: Pairs) -> PhaseCost:
         """Return the cost of one run of a phase.
 
-        The cost without routed steps is cached. So is the cost with routed steps if tokens choose
-        evenly.
+        Args:
+            index: Index of the phase in ``Program.phases``.
+            slots: Cache slots in use in each stage.
+            lengths: Number of tokens in each user's cache before a decode pass; empty for other
+                phases.
+            pairs: For each layer, the number of tokens that chose each expert.
         """
         phase = self.program.phases[index]
         key = CostClass(phase.steps, phase.begins, slots)
@@ -179,8 +193,8 @@ class Fabric:
     def _with_shift(self, cost: PhaseCost, phase: Phase, slots: Slots, lengths: tuple[int, ...]) -> PhaseCost:
         """Return the cost with the traffic of cache shifts added.
 
-        This traffic depends on the number of tokens in each user's cache, and is counted when it is
-        requested.
+        How many rows shift depends on the tokens in each user's cache, so this traffic differs
+        between passes whose cycles are equal. It is counted when it is requested.
         """
         if not lengths or not len(by_counters(phase.steps)):
             return cost
@@ -203,7 +217,10 @@ class Fabric:
         return replace(traffic, words=traffic.words + words, hops=traffic.hops + hops, shifts=shifts)
 
     def _evaluate(self, phase: Phase, slots: Slots) -> PhaseCost:
-        """Return the cost of a phase without routed steps and the traffic of cache shifts."""
+        """Return the cost of a phase without routed steps and the traffic of cache shifts.
+
+        Routed steps depend on the choice of experts (see ``expert_costs``).
+        """
         classes = self.shape_classes(phase)
         first = first_steps(phase)
         cost = self._groups.of(phase, slots, classes, first)
@@ -228,10 +245,15 @@ class Fabric:
 
 
 def _starts(phase: Phase, first: I64, cost: GroupCost) -> F64:
-    """Return the cycle at which each step starts for the first time.
+    """Return the cycle at which each step starts for the first time, as float64 ``[steps]``.
 
     A step starts after all steps before its loop, and after the first iteration of the steps before
     it in the loop.
+
+    Args:
+        phase: The phase.
+        first: int64 ``[groups]``, the first step of each group.
+        cost: Cost of the groups, with one row per step.
     """
     steps = np.arange(len(phase.steps))
     first_of_group = np.repeat(first, np.diff(first, append=len(phase.steps)))

@@ -17,7 +17,7 @@ from wse.program.transfers.transfer import WaferPair
 
 
 class CostClass(NamedTuple):
-    """Key of the cost of a run, apart from cache shifts and the choice of experts.
+    """Key of the cost of a run of a phase, apart from cache shifts and the choice of experts.
 
     Attributes:
         steps: Steps of the phase.
@@ -34,13 +34,14 @@ class CostClass(NamedTuple):
 class PhaseTraffic:
     """Traffic of one run of a phase.
 
-    The last three arrays list the links that carry words. Each row is a rectangle of links as in
-    ``link_map``. A plane of links has the index wafer * 4 + direction.
+    ``rectangles``, ``by_slots`` and ``shifts`` list the links that carry words. They are separate
+    so that runs can share the parts that do not differ. Each row is a rectangle of links as in
+    ``link_map``; the index of its plane is wafer * 4 + direction.
 
     Attributes:
         words: int64 ``[steps]``, words of a step's messages, over all iterations.
         hops: int64 ``[steps]``, sum over these words of the number of links that each crosses.
-        bytes: int64 ``[steps]``, payload of crossings.
+        bytes: int64 ``[steps]``, payload between wafers, or to and from the host.
         rectangles: int64 ``[n, 9]``, links used by steps with constant traffic. All runs with the
             same steps share one array.
         by_slots: int64 ``[n, 9]``, links used by steps whose words increase with the cache slots in
@@ -94,7 +95,7 @@ class PhaseCost:
 
     @cached_property
     def links(self) -> I64:
-        """Words on each link, int64 ``[wafers, 4, rows, cols]``; computed on first access."""
+        """Words on each physical link, int64 ``[wafers, 4, rows, cols]``; computed on first access."""
         traffic = self.traffic
         return self.routes.words(np.concatenate([traffic.rectangles, traffic.by_slots, traffic.shifts]))
 

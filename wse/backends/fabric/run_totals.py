@@ -28,13 +28,13 @@ _Key = Steps | CostClass | bytes
 
 @dataclass(kw_only=True, eq=False)
 class PhaseTotals:
-    """Totals over the runs of prefill, of decode or of verification.
+    """Totals over all prefill chunks, all decode passes or all verification passes of a run.
 
     Attributes:
-        runs: Number of runs.
+        runs: Number of chunks or passes.
         cycles: Total cycles.
-        layer_cycles: Cycles of ops inside layers.
-        by_cause: Cycles by cause.
+        layer_cycles: Cycles of the ops that belong to a layer of the model.
+        by_cause: float64 ``[causes]``, cycles by cause.
         words: Words of all messages.
         hops: Sum over these words of the number of links that each crosses.
         crossed: Bytes by (sending, receiving) wafer; the host is -1.
@@ -61,7 +61,7 @@ class PhaseTotals:
     def busiest_links(self) -> list[Link]:
         """Return the busiest link of each wafer and direction, without creating a map of all links.
 
-        A plane of links has the index wafer * 4 + direction.
+        ``Link.plane`` is wafer * 4 + direction.
         """
         return [] if self._routes is None else self._routes.busiest_links(self.rectangles())
 
@@ -94,18 +94,24 @@ class PhaseTotals:
         self._add_links(traffic.shifts.tobytes(), traffic.shifts, runs)
 
     def add_shifts(self, traffic: StepTraffic) -> None:
-        """Add the traffic of cache shifts, which is not part of any cost."""
+        """Add the traffic of cache shifts, which a ``TokenClass`` has apart from its cost."""
         self.words += traffic.words
         self.hops += traffic.hops
         self._add_links(traffic.rectangles.tobytes(), traffic.rectangles, 1)
 
     def _add_links(self, key: _Key, rectangles: I64, times: int) -> None:
-        """Add rectangles of links that carried words ``times`` times."""
+        """Add rectangles of links whose words were sent ``times`` times.
+
+        Only a counter is increased if the rectangles are known by their key.
+        """
         self._counted_links[key] = (rectangles, self._counted_links.get(key, (rectangles, 0))[1] + times)
 
 
 class RunTotals:
-    """Running totals of the cycles and traffic of a run."""
+    """Totals of a run, to which the phases are added in the order of execution.
+
+    The methods that add phases also track the number of tokens in each user's cache.
+    """
 
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
@@ -120,7 +126,7 @@ class RunTotals:
         return self.prefill.cycles + self.decode.cycles + self.verify.cycles + self.draft_cycles
 
     def links_on(self, wafer: int) -> I64:
-        """Return the words on each link of one wafer, int64 ``[4, rows, cols]`` of the fabric."""
+        """Return the words on each physical link of one wafer, int64 ``[4, rows, cols]``."""
         rectangles = np.concatenate([totals.rectangles() for totals in (self.prefill, self.decode, self.verify)])
         return self.fabric.routes.words_on(wafer, rectangles[rectangles[:, PLANE] // DIRECTIONS == wafer])
 
@@ -128,8 +134,9 @@ class RunTotals:
         """Add one prefill chunk and return its cost.
 
         Args:
-            index: Index of the chunk among the phases.
-            pairs: For each layer, the number of tokens that chose each expert; even if not given.
+            index: Index of the chunk in ``Program.phases``.
+            pairs: For each layer, the number of tokens that chose each expert; by default, tokens
+                choose evenly.
         """
         cost, phase = self.fabric.prefill_cost(index, pairs), self.fabric.program.phases[index]
         self.lengths[phase.user] += phase.tokens
@@ -137,7 +144,11 @@ class RunTotals:
         return cost
 
     def prefill_all(self) -> list[PhaseCost]:
-        """Add all prefill chunks and return the cost of each, as ``prefill_chunk`` would."""
+        """Add all prefill chunks, whose tokens choose experts evenly, and return the cost of each.
+
+        The totals are those of calling `prefill_chunk` for each, but equal chunks are added at
+        once.
+        """
         program = self.fabric.program
         costs = [self.fabric.prefill_cost(index) for index in range(len(program.prefill))]
         runs = Counter(costs)  # chunks of one class have the same cost object
@@ -154,7 +165,8 @@ class RunTotals:
         Args:
             lengths: Number of tokens in each user's cache; by default those after the previous
                 passes.
-            pairs: For each layer, the number of tokens that chose each expert; even if not given.
+            pairs: For each layer, the number of tokens that chose each expert; by default, tokens
+                choose evenly.
 
         Returns:
             The cache use, which determines the cost, and the cost.
@@ -169,23 +181,23 @@ class RunTotals:
         """Add a verification pass over several new tokens of a user and return its cost.
 
         Args:
-            accepted: Number of tokens, from the first one on, that remain in the cache.
+            accepted: Number of tokens that remain in the cache: the first ones, up to the first
+                wrong draft token.
             user: Index of the user.
-            pairs: For each layer, the number of tokens that chose each expert; even if not given.
+            pairs: For each layer, the number of tokens that chose each expert; by default, tokens
+                choose evenly.
         """
         cost, program = self.fabric.verify_cost(self.lengths[user], pairs), self.fabric.program
         self._add(self.verify, program.phases.index(program.verify[user]), cost)
         self.lengths[user] += accepted
         return cost
 
-    def decode_all(self, tokens: int, pairs: Pairs = EVEN) -> list[TokenClass]:
-        """Add several decode passes and return their costs, grouped into classes with equal costs.
+    def decode_all(self, tokens: int) -> list[TokenClass]:
+        """Add ``tokens`` decode passes, whose tokens choose experts evenly, and return their costs.
 
-        Args:
-            tokens: Number of passes.
-            pairs: For each layer, the number of tokens that chose each expert; even if not given.
+        Passes with equal costs are returned as one class.
         """
-        classes = self.fabric.decode_costs(self.lengths, tokens, pairs)
+        classes = self.fabric.decode_costs(self.lengths, tokens)
         for token_class in classes:
             self._add(self.decode, self.fabric.program.decode_index, token_class.cost, token_class.tokens)
             self.decode.add_shifts(token_class.shift_traffic)
@@ -199,11 +211,11 @@ class RunTotals:
 
 
 class TimedRun(NamedTuple):
-    """A timed run.
+    """Result of timing all phases of a run.
 
     Attributes:
         clock: Totals of the run.
-        prompts: Cost of each prompt chunk.
+        prompts: Cost of each prefill chunk.
         token_classes: Classes of decode passes; empty if each pass was timed on its own because of
             its choice of experts.
     """

@@ -1,4 +1,4 @@
-"""Classes of steps with equal cost and traffic.
+"""Classes of equal steps, so that the cost and traffic of only one step per class are computed.
 
 The steps of a class differ only in the addresses of their operands. Layers of a model repeat, so a
 phase has only a few dozen classes.
@@ -19,7 +19,7 @@ from wse.program.transfers.transfer_types import ADDRESSES, transfer_steps
 
 
 def _addresses(operands: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """Return which operands are in ``operands``, as bool ``[OPERAND_COUNT]``."""
+    """Return for each operand index whether it is in ``operands``, as bool ``[OPERAND_COUNT]``."""
     return np.isin(np.arange(OPERAND_COUNT), operands)
 
 
@@ -51,13 +51,13 @@ def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
 def contents_of(steps: Steps, step_indices: I64) -> list[bytes]:
     """Return keys for some steps, with all that their costs depend on, apart from their place.
 
-    Pattern, region and cache slots are not part of the key. Steps of different Programs cost the
-    same if their keys and these are equal, and their words do not depend on the positions of
-    regions.
+    Pattern, region and cache slots are not part of the key. If two steps, even of different
+    Programs, are equal in these and in their keys, they cost the same, unless the cost depends on
+    positions.
 
     Args:
         steps: Steps of a phase.
-        step_indices: The steps in question.
+        step_indices: int64 ``[n]``, the steps in question.
     """
     rows = np.concatenate([_traits(steps, step_indices), *_numbers(steps, step_indices)], axis=1)
     return [row.tobytes() for row in rows]
@@ -82,7 +82,10 @@ def _traits(steps: Steps, step_indices: _Which) -> I64:
 
 
 def _numbers(steps: Steps, step_indices: _Which) -> Iterator[I64]:
-    """Return the operands of steps, int64 ``[steps, OPERAND_COUNT]`` per term; 0 for addresses."""
+    """Return all coefficients of the operands, int64 ``[steps, OPERAND_COUNT]`` each.
+
+    Those of addresses are 0.
+    """
     address = _is_address(steps, step_indices)
     return (np.where(address, 0, values[step_indices]) for values in steps.linear)
 

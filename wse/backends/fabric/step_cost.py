@@ -1,4 +1,8 @@
-"""Cycles of one iteration of one step, and of the simultaneous transfers of an overlap group."""
+"""Cycles of one iteration of one step, and of transfers that start at the same time.
+
+A step is one kernel or one transfer of a phase (a prefill chunk, a decode pass or a verification
+pass), which all PEs of a region execute. Steps of an overlap group run at the same time.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +33,10 @@ from wse_mappings.schedule import LineSchedule
 
 
 class StepCosts:
-    """Cycles of single steps.
+    """Times single steps of a Program, for ``group_cost`` and ``expert_costs``.
 
-    A step outside of an overlap group is a task of its own. The start and the end of an overlap
-    group together cost ``transfer_sync_cycles``.
+    A step outside of an overlap group pays for the dispatch of a task. A group pays once, with
+    `sync`, for starting its transfers and waiting for all of them.
     """
 
     def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile, traffic: Traffic) -> None:
@@ -51,7 +55,11 @@ class StepCosts:
         return _is_along_lines(transfer) and not transfer.in_memory
 
     def distinct_iterations(self, phase: Phase, group: Sequence[int], iterations: int) -> list[tuple[int, int]]:
-        """Return the iterations of a loop with different costs, as (iteration, repetitions) pairs.
+        """Return which iterations of a loop must be timed, as (iteration, repetitions) pairs.
+
+        The first iteration can differ from the others, which are equal: they are timed once and
+        counted ``repetitions`` times. If a pattern in the loop has another set of messages in each
+        round, all iterations are timed.
 
         Args:
             phase: The phase.
@@ -66,10 +74,12 @@ class StepCosts:
     def overlap_time(self, phase: Phase, steps: Sequence[int], slots: Slots, iteration: int) -> LineTime:
         """Return the time, in whole cycles, of transfers that start at the same time.
 
+        They may delay each other where they share links or ramps.
+
         Args:
             phase: The phase.
             steps: Transfers along lines, of one overlap group.
-            slots: Cache slots in use.
+            slots: Cache slots in use in each stage.
             iteration: Iteration of the loop.
         """
         transfers = [transfer_of(self.program, phase, step, slots, iteration) for step in steps]
@@ -78,14 +88,14 @@ class StepCosts:
     def time(
         self, phase: Phase, step: int, slots: Slots, iteration: int, chosen_wafers: frozenset[int] | None = None
     ) -> LineTime:
-        """Return the time, in whole cycles, of one iteration of a step.
+        """Return the time, in whole cycles, of one iteration of a step that runs alone.
 
         Args:
             phase: The phase.
             step: Index of the step.
-            slots: Cache slots in use.
+            slots: Cache slots in use in each stage.
             iteration: Iteration of the step's loop.
-            chosen_wafers: Wafers with chosen experts; None if all wafers may have them.
+            chosen_wafers: Wafers that store experts which tokens chose; None if all may have some.
         """
         time = self._dispatched_time(phase, step, slots, iteration, chosen_wafers)
         if not phase.steps.runs_in_previous_task[step] or not time.cycles.total:
@@ -95,7 +105,10 @@ class StepCosts:
     def _dispatched_time(
         self, phase: Phase, step: int, slots: Slots, iteration: int, chosen_wafers: frozenset[int] | None
     ) -> LineTime:
-        """Return the time of one iteration of a step, including the dispatch of a task for it."""
+        """Return the time of one iteration of a step, as if a task were dispatched for it.
+
+        `time` subtracts the dispatch for a step that runs in the task of the step before.
+        """
         in_group = bool(phase.steps.overlap[step] >= 0) and not self._is_dispatched(phase, step)
         if phase.steps.computes(step):
             kernel = KERNELS[phase.steps.code[step]]
@@ -109,10 +122,11 @@ class StepCosts:
         return LineTime(self._cycles(transfer).rounded_up())
 
     def _is_dispatched(self, phase: Phase, step: int) -> bool:
-        """Return True if a task is dispatched for a step of an overlap group.
+        """Return True if a step of an overlap group has a task of its own.
 
-        This is so for a transfer in the group's chain, and for a kernel directly after such a
-        transfer.
+        Most steps of a group do not: all its transfers are started together. The exceptions are a
+        transfer in the group's chain (the steps that wait for each other), and a kernel directly
+        after such a transfer.
         """
         steps = phase.steps
         if steps.in_chain[step] or not steps.computes(step):
@@ -120,7 +134,11 @@ class StepCosts:
         return bool(step > 0 and steps.in_chain[step - 1] and steps.overlap[step - 1] == steps.overlap[step])
 
     def _cycles(self, transfer: Transfer) -> Cycles:
-        """Return the cycles of a shift, a copy, or words to another region, wafer or the host."""
+        """Return the cycles of a transfer that does not follow a pattern along lines.
+
+        It is a copy within each PE, a cache shift by one row, or sends words to another region, to
+        another wafer, or to or from the host.
+        """
         if not transfer.is_awaited:
             return NO_CYCLES
         if transfer.in_memory:
@@ -131,12 +149,12 @@ class StepCosts:
 
     @property
     def on_whole_wafers(self) -> bool:
-        """True if no PE is dead, so that a pattern costs the same everywhere on the mesh."""
+        """True if no PE or link is dead: a pattern then costs the same everywhere on the mesh."""
         return self._traffic.routes.has_no_faults
 
     @property
     def sync(self) -> int:
-        """Cycles to start and await a group of transfers.
+        """Cycles to start the transfers of an overlap group and to wait for all of them.
 
         They are at least the cycles of a word from one PE to its neighbour.
         """
@@ -152,14 +170,14 @@ class StepCosts:
         return Cycles().plus(launch=self.software.task_dispatch_cycles)
 
     def _line_time(self, transfer: Transfer, *, in_group: bool, in_loop: bool) -> LineTime:
-        """Return the time, in whole cycles, of a pattern along the lines of a region.
+        """Return the time, in whole cycles, of one round of a pattern along the lines of a region.
 
         Rounds of a pattern in a loop may overlap. The first round then costs more than each further
         one.
 
         Args:
-            transfer: The transfer.
-            in_group: Whether it is part of an overlap group, whose start is paid for elsewhere.
+            transfer: The transfer; it sends one round of the pattern.
+            in_group: Whether it is part of an overlap group, which pays for its start.
             in_loop: Whether its step is in a loop.
         """
         pattern, first = transfer.site.schedule, transfer.site.round == 0
@@ -180,7 +198,7 @@ class StepCosts:
 
         Args:
             transfers: The transfers of the patterns.
-            in_group: Whether they are part of an overlap group, whose start is paid for elsewhere.
+            in_group: Whether they are part of an overlap group, which pays for their start.
         """
         time = self._times.time([self._slowest_line(transfer) for transfer in transfers])
         if not in_group:
@@ -190,7 +208,11 @@ class StepCosts:
         return replace(time, cycles=time.cycles.plus(**counted_hop).rounded_up())
 
     def _slowest_line(self, transfer: Transfer) -> LinePattern:
-        """Return the line of a pattern that needs the most time on its own."""
+        """Return the line of a pattern that needs the most time if it runs alone.
+
+        All lines run at the same time, and lines with the same messages (variant) cost the same.
+        Only `LineSchedule.critical` variants are compared.
+        """
         pattern, axis, words = transfer.site.schedule, transfer.site.axis, transfer.words
         line = self._traffic.routes.line(transfer.site.stage, axis)
         variants = pattern.critical(pattern.variants[transfer.site.round % len(pattern.variants)])
@@ -200,14 +222,17 @@ class StepCosts:
         )
 
     def _shift(self, transfer: Transfer) -> Cycles:
-        """Return the cycles of a cache shift by one row, for any number of rows."""
+        """Return the cycles of a cache shift: rows of PEs send a cache entry to the row above.
+
+        They do not depend on the number of rows, because all rows send at the same time.
+        """
         line = self._traffic.routes.line(transfer.site.stage, COLUMNS)
         farthest, streams = (line.farthest, line.streams) if line else (1, 1)
         hops = farthest * self._line.hop + transfer.words * streams / self._line.words_per_cycle
         return self._launch().plus(relays=self._ramps, hops=hops)
 
     def _stream(self, transfer: Transfer) -> Cycles:
-        """Return the cycles of words to another region, to another wafer, or to and from the host.
+        """Return the cycles of words to another region, to another wafer, or to or from the host.
 
         1. Each message is issued. Once per round, it leaves and enters a PE through the ramp.
         2. The first word travels the longest path; then the words of the busiest link follow it.
@@ -237,9 +262,9 @@ class StepCosts:
         return cycles.plus(compute=add, crossing=seconds * wafer.clock_hz)
 
     def _busiest_words(self, transfer: Transfer, path_segments: Sequence[I64]) -> int:
-        """Return the words on the busiest link of a transfer between regions.
+        """Return the words on the busiest link of a transfer that leaves its region.
 
-        At the edge of a wafer all its words share one link.
+        If it leaves its wafer, all words of a wafer and direction share one link at the edge.
         """
         messages, stage = transfer.messages, transfer.site.stage
         if not transfer.leaves_wafer:
@@ -253,25 +278,25 @@ class StepCosts:
         return max(words.values()) * (line.streams if line else 1)
 
     def _launch(self) -> Cycles:
-        """Return the cycles to dispatch the task of a sending step and to issue its operation."""
+        """Return the cycles to dispatch the task of a step and to issue a vector operation."""
         return self._task().plus(launch=self._issue)
 
     @property
     def _ramps(self) -> int:
-        """Cycles of a word from a PE to its router, and from a router to another PE."""
+        """Cycles of a word from a PE to its router, and from the last router to its PE."""
         return 2 * self._line.ramp + 1
 
 
 def most_peers(crossings: Sequence[WaferPair]) -> int:
-    """Return the maximum number of wafers that one wafer sends to, or receives from.
+    """Return the number of wafers that the wafer with the most senders or receivers is linked to.
 
-    The result is 0 if there are no crossings.
+    ``crossings`` are (sending, receiving) wafers. The result is 0 if there are none.
     """
     return max((max(Counter(side).values()) for side in zip(*crossings, strict=True)), default=0)
 
 
 def _is_along_lines(transfer: Transfer) -> bool:
-    """Return True if a transfer sends words along lines of one wafer."""
+    """Return True if a transfer sends words along lines (rows or columns) within one wafer."""
     return isinstance(transfer.messages, LineMessages) and not transfer.leaves_wafer
 
 

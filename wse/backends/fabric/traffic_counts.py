@@ -19,11 +19,11 @@ from wse.program.steps import Slots, Steps
 
 
 class TrafficCounts:
-    """Traffic of the phases of a Program, without steps that depend on the choice of experts.
+    """Counts the words of a Program's phases, apart from routed steps, with a cache.
 
-    Results are cached. ``classes`` and ``shape_classes`` return the classes of steps, as
-    `step_classes` does: ``classes`` distinguishes all stages, ``shape_classes`` only the shapes of
-    their regions.
+    Routed steps depend on the choice of experts (see ``expert_costs``). ``classes`` and
+    ``shape_classes`` return equal numbers for equal steps, as ``step_classes`` does: ``classes``
+    distinguishes all stages, ``shape_classes`` only the shapes of their regions.
     """
 
     def __init__(self, program: Program, routes: Routes, traffic: Traffic) -> None:
@@ -34,10 +34,7 @@ class TrafficCounts:
         self._of_any_slots: dict[Steps, tuple[I64, I64]] = {}  # traffic that does not depend on cache slots
 
     def of(self, phase: Phase, slots: Slots) -> PhaseTraffic:
-        """Return the traffic of all steps, except cache shifts and routed steps.
-
-        Routed steps depend on which experts the tokens choose.
-        """
+        """Return the traffic of one run of a phase, without cache shifts and routed steps."""
         grows, is_independent = by_slots(phase.steps), ~phase.steps.depends_on_experts
 
         def moved_by(step: int) -> StepTraffic:
@@ -54,13 +51,13 @@ class TrafficCounts:
         )
 
     def shifts(self, phase: Phase, steps: I64, slots: Slots, lengths: Sequence[int]) -> tuple[I64, I64]:
-        """Return the traffic of cache shifts.
+        """Return the traffic of cache shifts, in which cache entries move to the row of PEs above.
 
         Args:
             phase: The phase.
-            steps: Steps of the phase that shift caches.
-            slots: Cache slots in use.
-            lengths: Number of tokens in each user's cache.
+            steps: Indices of the steps that shift caches.
+            slots: Cache slots in use in each stage.
+            lengths: Number of tokens in each user's cache, for every pass.
 
         Returns:
             Words, hops and bytes, int64 ``[3, steps]``, and the rectangles of the links that carry
@@ -69,11 +66,11 @@ class TrafficCounts:
         return self._traffic_of(phase, steps, lambda step: self._traffic.shift_traffic(phase, step, slots, lengths))
 
     def _traffic_of(self, phase: Phase, counted_steps: I64, moved_by: Callable[[int], StepTraffic]) -> tuple[I64, I64]:
-        """Return the traffic of some steps.
+        """Return the traffic of some steps; only one step per class is counted.
 
         Args:
             phase: The phase.
-            counted_steps: Indices of the steps to count.
+            counted_steps: int64 ``[n]``, indices of the steps to count.
             moved_by: Function that returns the traffic of a step.
 
         Returns:

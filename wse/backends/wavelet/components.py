@@ -1,7 +1,8 @@
-"""Connected components of a graph, and batches of components that one core simulates at a time."""
+"""Graphs of the simulator: connected components, batches of components, and circular waits."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import numpy as np
@@ -12,15 +13,17 @@ SPAN_QUEUES: Final = 96  # queues per batch: 12 KiB of state, which fit into the
 
 
 def components(count: int, pairs: I32) -> I32:
-    """Return the smallest member of each node's connected component, as int32 ``[count]``.
+    """Return the connected component of each node, as its smallest member, int32 ``[count]``.
 
-    Every root is attached to the smallest root that an edge leads to, and then every node to its
-    root, until nothing changes. Each round removes at least half of the roots that still have an
-    edge.
+    The algorithm repeats two steps until no edge joins two components:
+
+    1. Attach each root to the smallest root that one of its edges leads to. This removes at least
+       half of the roots that still have an edge.
+    2. Attach every node directly to its root.
 
     Args:
         count: Number of nodes.
-        pairs: int32 ``[n, 2]``, edges.
+        pairs: int32 ``[n, 2]``: edges.
 
     >>> components(5, np.array([[1, 3], [4, 3]])).tolist()
     [0, 1, 2, 1, 1]
@@ -47,12 +50,13 @@ def components(count: int, pairs: I32) -> I32:
 
 
 def spans(component: I32, queues: int) -> I32:
-    """Return the batch of each node, as int32 ``[nodes]``.
+    """Return the batch of each node, int32 ``[nodes]``. Batches are simulated one after another.
 
-    Small components are in one batch, so that a core has work while one of them waits.
+    A batch has whole components with SPAN_QUEUES queues or slightly more, so that its state fits
+    into a cache, and so that the simulator has work while one component waits.
 
     Args:
-        component: int32 ``[nodes]``, component of each node; queues come first.
+        component: int32 ``[nodes]``: component of each node; queues come first.
         queues: Number of nodes that are queues.
     """
     names, label = np.unique(component, return_inverse=True)
@@ -65,3 +69,34 @@ def spans(component: I32, queues: int) -> I32:
         span[i] = number
         room -= size
     return span[label]
+
+
+def circular_wait(starts: Iterable[int], waits_for: Callable[[int], Iterable[int]]) -> list[int]:
+    """Return nodes that wait for each other in a circle, in order; empty if there is no circle.
+
+    The search is depth-first from each start.
+
+    Args:
+        starts: Nodes to begin with.
+        waits_for: Function that returns the nodes that a node waits for.
+
+    >>> circular_wait([0], lambda node: {0: [1], 1: [2, 3], 3: [1]}.get(node, []))
+    [1, 3]
+    """
+    finished_nodes: set[int] = set()
+    for start in starts:
+        path, place = [start], {start: 0}
+        branches = [iter(waits_for(start))]
+        while path:
+            next_node = next(branches[-1], None)
+            if next_node is None:
+                branches.pop()
+                place.pop(path[-1])
+                finished_nodes.add(path.pop())
+            elif next_node in place:
+                return path[place[next_node] :]
+            elif next_node not in finished_nodes:
+                place[next_node] = len(path)
+                path.append(next_node)
+                branches.append(iter(waits_for(next_node)))
+    return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from wse.backends.wavelet.components import circular_wait
 from wse.backends.wavelet.flatten import Tables
 from wse.backends.wavelet.machine import WaveletMachine
 from wse.backends.wavelet.wiring import INTO_PE
@@ -21,7 +22,7 @@ def check_finished(machine: WaveletMachine, table: Tables) -> None:
     if not stuck and not full:
         return
     waits = _Waits(table)
-    cycle = waits.cycle([*(-1 - thread for thread in stuck), *full])
+    cycle = circular_wait([*(-1 - thread for thread in stuck), *full], waits.of)
     if cycle:
         reason = f"{_describe(machine, table, cycle)} wait for each other in a cycle"
     elif stuck:
@@ -38,9 +39,9 @@ def check_finished(machine: WaveletMachine, table: Tables) -> None:
 
 
 class _Waits:
-    """Graph of what each queue and thread of a stopped machine waits for.
+    """What each queue and each thread waits for, in a machine that has stopped.
 
-    The node of a queue is its index, the node of a thread is -1 - index.
+    A queue is given by its index, and a thread by -1 - index.
     """
 
     def __init__(self, table: Tables) -> None:
@@ -67,7 +68,15 @@ class _Waits:
                     self.feeders.setdefault(int(table.ops[op, k.SEND]), []).append(-1 - thread)
 
     def of(self, node: int) -> list[int]:
-        """Return the nodes that ``node`` waits for."""
+        """Return the queues and threads that a queue or thread waits for.
+
+        - A thread waits for the thread of an operation that must end first, else for its empty
+          receive queue, else for its full send queue.
+        - An empty queue waits for whoever may still send into it.
+        - A queue with words into a PE waits for the thread that reads it; other queues with words
+          wait for a switch position that lets them pass, or for the next queues on their route that
+          are full.
+        """
         table = self.table
         if node < 0:
             op = table.ops[table.threads[-1 - node, k.CURRENT]]
@@ -88,29 +97,6 @@ class _Waits:
             return [self.enabled[pe, colour]] if (pe, colour) in self.enabled else self.holders.get((pe, colour), [])
         targets = queue[k.OUTPUT : k.OUTPUT + queue[k.OUTPUTS]].tolist()
         return [target for target in targets if self.waiting_words[target] >= table.queues[target, k.CAPACITY]]
-
-    def cycle(self, starts: list[int]) -> list[int]:
-        """Return nodes that wait for each other in a circle; empty if there is none.
-
-        The search is depth-first from each of ``starts``.
-        """
-        finished_nodes: set[int] = set()
-        for start in starts:
-            path, place = [start], {start: 0}
-            branches = [iter(self.of(start))]
-            while path:
-                next_node = next(branches[-1], None)
-                if next_node is None:
-                    branches.pop()
-                    place.pop(path[-1])
-                    finished_nodes.add(path.pop())
-                elif next_node in place:
-                    return path[place[next_node] :]
-                elif next_node not in finished_nodes:
-                    place[next_node] = len(path)
-                    path.append(next_node)
-                    branches.append(iter(self.of(next_node)))
-        return []
 
 
 def _describe(machine: WaveletMachine, table: Tables, nodes: list[int]) -> str:

@@ -1,7 +1,7 @@
-"""Conversion of a Machine to the flat arrays that the simulation kernel uses.
+"""Conversion of a WaveletMachine to the flat arrays of the simulation kernel.
 
-Queues are numbered by connected component, so that components can run one after another in the
-processor's cache, or on several cores.
+Queues that influence each other form a connected component. Components are simulated in batches,
+each of which fits into the processor's cache, so queues are numbered by batch.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from wse_kernels import wavelet as k
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tables:
-    """Arrays of the kernel (`wse_kernels.wavelet`), and what their rows stand for.
+    """Arrays of the simulation kernel (`wse_kernels.wavelet`), and what their rows stand for.
 
     Attributes:
-        queues, routes, links, members, routers, threads, ops, times, spans: Arrays of the kernel.
-        identity: int32 ``[queues, 3]``: PE, side, colour.
-        thread_pe: PE of each thread.
-        op_order: Number of each operation in the Machine.
+        queues, routes, links, members, routers, threads, ops, times, spans: Arrays as the kernel
+            describes them.
+        identity: int32 ``[queues, 3]``: PE, side and colour of each queue.
+        thread_pe: int32 ``[threads]``: PE of each thread.
+        op_order: int32 ``[operations]``: number of each operation in the WaveletMachine.
     """
 
     queues: I32
@@ -64,10 +65,10 @@ class _Flattening:
         self._renumber(shuffle)
 
     def _renumber(self, shuffle: int | None) -> None:
-        """Number the queues by batch.
+        """Number the queues by batch, and within a batch by kind.
 
-        In a batch, plain queues are first, then queues that share a link, then queues that only a
-        PE reads.
+        The kinds, in order, are queues that have each of their links for themselves, queues that
+        share a link with others, and queues that only a PE reads.
         """
         queues = len(self.wiring.key)
         order = np.arange(queues)
@@ -133,9 +134,8 @@ class _Flattening:
     def _link_table(self) -> tuple[I32, I32, I32, I32]:
         """Return the tables of links, members and routers, and the batch of each router.
 
-        Members of a link are the queues that may send over it, sorted by colour and then by port.
-        If a queue shares one of its links, all of its links have members, even if it is the only
-        one.
+        The members of a link are the queues that may send over it, sorted by colour and then by
+        port. A link has members only if it is used by a queue that shares some link with others.
         """
         table = np.zeros((len(self.links), 4), np.int32)
         table[:, k.TAKEN] = NONE
@@ -183,7 +183,7 @@ class _Flattening:
         return table
 
     def _spans(self, router_component: I32, thread_component: I32) -> I32:
-        """Return the ranges of plain queues, routers and threads of each batch, as a table."""
+        """Return the ranges of plain queues, routers and threads of each batch, ``[batches, 8]``."""
         component_numbers = np.unique(np.concatenate([self.component[: len(self.wiring.key)], thread_component]))
         table = np.zeros((len(component_numbers), 8), np.int32)
         plain = self.component[self.order] * 3 + self.kind[self.order]

@@ -1,19 +1,19 @@
-"""Conversion of patterns to the configuration of a Machine.
+"""Lines: builder that adds communication patterns to the configuration of a WaveletMachine.
 
 Messages and streams become routes, switch positions and vector operations:
 
 - A message uses one colour from its source to its target. The two directions of a multicast leave
-  as one stream.
+  the source as one stream.
 - The messages of a colour that cross a router follow each other in order, as switch positions. The
-  last word of a message carries the control bit if a switch must advance after it. If the receive
-  and the send of a PE are fused, both colours advance after the last word that the PE sends.
-- A receive that combines, followed by a send of the PE, becomes one fused operation. The sums are
-  also stored, as the schedule says; without storing, the time would be the same.
-- Receives that only store run on threads of their own, one per colour, alongside the PE's main
-  thread.
-- If words are divided into parts, as in a ring, nothing is fused, and sends have a thread of their
-  own, so that all PEs can send before they receive. A send waits for the operation that wrote its
-  part.
+  last word of a message carries the control bit if a switch must advance after it. If a PE receives
+  and sends in one fused operation, both colours advance after the last word that the PE sends.
+- A receive that combines words, followed by a send of the PE, becomes one fused operation. The sums
+  are also stored, as the schedule says; without storing, the time would be the same.
+- Receives that only store words run on threads of their own, one per colour, alongside the PE's
+  main thread.
+- If words are divided into parts, as in a ring all-reduce, nothing is fused, and sends have a
+  thread of their own, so that all PEs can send before they receive. A send waits for the operation
+  that wrote its part.
 """
 
 from __future__ import annotations
@@ -60,23 +60,25 @@ class _WordParts:
 
 @dataclass(slots=True, kw_only=True)
 class Lines:
-    """A builder that adds patterns to a Machine.
+    """Builder that adds patterns to a WaveletMachine, one after another.
 
     A PE executes its operations in the order in which they are added. Equal lines are planned once.
 
     Attributes:
-        machine: The Machine to configure.
+        machine: The machine to configure.
         gap_cycles: Cycles between two vector operations on the main thread of a PE.
         relay_cycles: Cycles that software adds to a receive that is fused with a send.
         add_cycles: Cycles to add a stored message to a PE's own words, before its next operation.
         main: Number of the main thread; the other threads follow it. Patterns that run at the same
-            time have different main threads. Patterns that run one after another can have the same.
+            time have different main threads, and those that run one after another can have the
+            same.
         last_writes: By address, int32 ``[PEs]``: last operation on another thread that writes
             there, or -1.
         last_reads: By address, int32 ``[PEs]``: last operation that reads there, or -1.
-        adding: bool ``[PEs]``: True if a PE's last operation on the main thread stored a message
+        adding: bool ``[PEs]``: whether a PE's last operation on the main thread stored a message
             that must still be added.
-        copies: (PEs, source, target, words) of words that PEs copy for themselves.
+        copies: (PEs, source, target, words) of words that PEs copy within their memory, without the
+            fabric.
     """
 
     machine: WaveletMachine
@@ -103,30 +105,18 @@ class Lines:
         round_: int = 0,
         colour: int = 0,
         line_slice: slice = slice(None),
+        transposed: bool = False,
     ) -> int:
         """Add one round of a pattern on rows of the machine.
 
-        ``line_slice`` selects the rows. The other arguments and the result are those of ``path``.
-        """
-        return self._add_round(schedule, self._grid()[line_slice], line_slice, words, source, target, round_, colour)
+        The arguments that are not listed and the result are those of `path`.
 
-    def columns(
-        self,
-        schedule: LineSchedule,
-        words: int,
-        *,
-        source: int = 0,
-        target: int = 0,
-        round_: int = 0,
-        colour: int = 0,
-        line_slice: slice = slice(None),
-    ) -> int:
-        """Add one round of a pattern on columns of the machine, with index 0 at the north.
-
-        ``line_slice`` selects the columns. The other arguments and the result are those of
-        ``path``.
+        Args:
+            line_slice: Selects the rows.
+            transposed: Whether to use columns, with index 0 at the north, instead of rows.
         """
-        return self._add_round(schedule, self._grid().T[line_slice], line_slice, words, source, target, round_, colour)
+        numbers = self._grid().T if transposed else self._grid()
+        return self._add_round(schedule, numbers[line_slice], line_slice, words, source, target, round_, colour)
 
     def path(
         self,
@@ -159,13 +149,22 @@ class Lines:
         numbers = np.array([[self.machine.pe(row, col) for row, col in pes]], np.int32)
         return self._add_round(schedule, numbers, slice(line, line + 1), words, source, target, round_, colour)
 
-    def plane(self, schedule: PlaneSchedule, words: int, *, source: int = 0, target: int = 0, colour: int = 0) -> int:
-        """Add a schedule that covers the whole machine; arguments and result are as in ``path``."""
+    def plane(self, schedule: PlaneSchedule, words: int, *, target: int) -> int:
+        """Add a schedule that covers the whole machine.
+
+        Args:
+            schedule: The pattern.
+            words: Words of every stream, which a PE sends from address 0 on.
+            target: Address at which the words are stored.
+
+        Returns:
+            Number of colours of the pattern, which begin with colour 0.
+        """
         plan = plan_plane(schedule)
         numbers = self._grid().reshape(1, -1)
-        self._routes(plan, numbers, colour, lambda _, side: Port(side))
-        self._operations(plan, numbers, _WordParts(words, 1, source, target), colour)
-        return colour + plan.colours
+        self._routes(plan, numbers, 0, lambda _, side: Port(side))
+        self._operations(plan, numbers, _WordParts(words, 1, 0, target), 0)
+        return plan.colours
 
     def _grid(self) -> I32:
         """Return the numbers of the machine's PEs, int32 ``[rows, cols]``."""
@@ -272,10 +271,18 @@ class Lines:
                 self._last(self.last_writes, address)[pes] = numbers_of
 
     def _store(self, pes: I32, colour: int, flow: Flow, address: int, words: int, first: int) -> None:
-        """Add a receive on a thread other than the main one.
+        """Add a receive that only stores words, on a thread other than the main one.
 
-        It waits for the operation that still reads the words that it replaces. A multicast in the
+        It waits for the operation that still reads the words that it replaces. A multicast of the
         pattern that reduced these words need not wait, because each result depends on its operands.
+
+        Args:
+            pes: int32 ``[lines]``: PEs that receive.
+            colour: Colour of the machine that is used for the pattern's colour 0.
+            flow: The received stream.
+            address: Address where the words are stored.
+            words: Number of words.
+            first: Number of the first operation of the pattern.
         """
         reader = self._last(self.last_reads, address)[pes]
         is_stored = flow.arrival != Arrival.DROP

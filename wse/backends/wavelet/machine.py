@@ -1,4 +1,4 @@
-"""Machine: the configuration of a small region, that is, its routes and vector operations."""
+"""WaveletMachine: routes of a small region of PEs, and the vector operations that its PEs execute."""
 
 from __future__ import annotations
 
@@ -38,19 +38,21 @@ STEP: Final = {Port.NORTH: (-1, 0), Port.EAST: (0, 1), Port.SOUTH: (1, 0), Port.
 
 @dataclass(frozen=True, slots=True)
 class SwitchPosition:
-    """A switch position of a colour on a PE, which determines where its wavelets go.
+    """Setting of a PE's router for one colour: where wavelets come from and where they go.
+
+    A colour on a PE may have several positions, which the router uses one after another.
 
     Attributes:
         source: Side that wavelets come from.
         targets: Sides that they are copied to.
-        controls: Number of wavelets with a control bit after which the next position of the colour
-            begins. After the last position, the last one begins again. 0 means that the position
+        controls: Number of wavelets with a control bit after which the router changes to the next
+            position. After the last position, the last one begins again. 0 means that the position
             never ends.
-        waits_for_release: True if the colour accepts nothing after this position until another
+        waits_for_release: Whether the colour accepts nothing after this position until another
             position of the PE releases it.
         releases: (colour, index of the position that begins) that this position releases when it
             ends. A PE that receives on one colour and sends on another uses it to block the words
-            of others until its own have left.
+            of other PEs until its own have left.
     """
 
     source: Port
@@ -62,17 +64,17 @@ class SwitchPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """A vector operation: receive on a colour, combine with SRAM, send on a colour.
+    """Vector operation of a PE: receive words, combine them with SRAM, send the results.
 
     The operation has one operand from the fabric, as on WSE-3; WSE-2 could have two.
 
     Attributes:
         receive: Colour of the received operand; -1 to read the words from SRAM.
-        send: Colour of the results that are sent; -1 for none.
+        send: Colour on which the results are sent; -1 for none.
         arrival: What is done with a received word. MULTICAST stores it, as REPLACE does.
-        address: Address of the first word in the PE's memory.
+        address: Address of the first word in the PE's memory, in words.
         words: Number of words.
-        mark: True if the last word that is sent carries the control bit.
+        mark: Whether the last word that is sent carries the control bit.
         gap_cycles: Minimum cycles between the end of the thread's previous operation and the start
             of this one.
         delay_cycles: Cycles from the arrival of the first received word until it is processed.
@@ -112,12 +114,19 @@ class OperationBlock:
 
 @dataclass(slots=True)
 class WaveletMachine:
-    """A region of ``rows`` x ``cols`` PEs with ``memory_words`` float32 words each.
+    """Region of ``rows`` x ``cols`` PEs for the simulator: its routes and its operations.
 
     The threads of a PE run at the same time. The operations of a thread run in order. If two
     threads of a PE would send in the same cycle, the one with the lower number has priority.
 
-    ``start`` int32 ``[rows, cols]`` is the cycle from which on each PE works; None means 0 for all.
+    Attributes:
+        wafer: Wafer type, with its latencies and limits.
+        rows, cols: Size of the region.
+        memory_words: Words of memory of each PE.
+        start: int32 ``[rows, cols]``: cycle from which on each PE works; None means 0 for all.
+        route_blocks: Switch positions that were added with ``route``, in order.
+        operation_blocks: Operations that were added with ``operate``, in order.
+        operations: Number of operations of all PEs so far.
     """
 
     wafer: WaferSpec
@@ -152,7 +161,7 @@ class WaveletMachine:
             raise BadInput(msg)
 
     def queue_words(self, latency: int) -> int:
-        """Return the capacity of a queue and the wire before it, which has ``latency`` cycles."""
+        """Return the words that fit into a queue and on the wire before it, of ``latency`` cycles."""
         return self.wafer.router_queue_words + max(latency, 1) - 1
 
     def pe(self, row: int, col: int) -> int:

@@ -1,8 +1,9 @@
-"""Cycle-by-cycle simulation of a whole phase of a Program.
+"""Cycle-by-cycle simulation of a whole phase of a Program, as the reference of the fabric model.
 
-A step begins when its task is dispatched. Steps that run together are instead started and awaited
-at one cost, which includes the path of a word to a neighbour, and they share the links. Between two
-steps, all PEs wait for each other, except in the rounds of a loop with an overlapping pattern.
+A step begins when its task is dispatched. The steps of an overlap group are instead started and
+awaited at one cost, which includes the path of a word to a neighbour, and they share the links.
+Between two steps, all PEs wait for each other, except in the rounds of a loop whose pattern
+overlaps from round to round.
 
 Kernels need the cycles that their records state. Transfers are simulated as wavelets: patterns on
 lines and cache shifts on their region, transfers between stages on the rectangle that contains both
@@ -29,12 +30,12 @@ class PhaseRun:
     """Cycles and traffic of a phase in the cycle-by-cycle simulation.
 
     Attributes:
-        step_cycles: int64 ``[steps]``, cycles by which a step delays the end of the phase, over all
-            iterations of its loop. For steps that run together, the first one has the cycles of
-            all.
-        hops: int64 ``[steps]``, sum over the words of the number of links that each crosses,
-            assigned in the same way.
-        links: int64 ``[wafers, 4, mesh rows, mesh cols]``, words that left each PE to the north,
+        step_cycles: int64 ``[steps]``: cycles by which a step delays the end of the phase, over all
+            iterations of its loop. The first step of an overlap group has the cycles of the whole
+            group.
+        hops: int64 ``[steps]``: number of links that the words of a step cross, summed over words,
+            and assigned in the same way.
+        links: int64 ``[wafers, 4, mesh rows, mesh cols]``: words that left each PE to the north,
             east, south and west.
     """
 
@@ -55,8 +56,6 @@ def phase_run(
     wafer: WaferSpec,
     software: SoftwareProfile,
     *,
-    eager: bool = False,
-    workers: int = 1,
     on_moves: OnMoves | None = None,
 ) -> PhaseRun:
     """Simulate a phase from its first step to its last.
@@ -68,10 +67,6 @@ def phase_run(
             user.
         wafer: Wafer type.
         software: Software profile.
-        eager: Whether a PE begins its next step as soon as its own part of the last one is done.
-            Otherwise it waits for all PEs. Words of two steps that are in transit at the same time
-            do not conflict.
-        workers: Number of cores to use.
         on_moves: Function that receives every move of a wavelet.
 
     Raises:
@@ -80,7 +75,7 @@ def phase_run(
         BadInput: The words of the phase depend on the choice of experts, or a region spans wafers.
     """
     check_fixed(phase)
-    walk = PhaseWalk(program, phase, lengths, wafer, software, workers=workers, on_moves=on_moves)
+    walk = PhaseWalk(program, phase, lengths, wafer, software, on_moves)
     step = 0
     while step < len(phase.steps):
         end = int(phase.steps.loops[phase.steps.loop[step], 1]) if phase.steps.loop[step] >= 0 else step + 1
@@ -96,10 +91,9 @@ def phase_run(
                 ):
                     last += 1
                 walk.carry_out(range(first, last), iteration)
-                if not (eager or overlaps):
+                if not overlaps:
                     walk.wait()
                 first = last
-        if not eager:
-            walk.wait()
+        walk.wait()
         step = end
     return PhaseRun(step_cycles=walk.step_cycles, hops=walk.hops, links=walk.links)

@@ -1,8 +1,8 @@
-"""Plan of a pattern: its streams and their colours, and the switch positions and operations of PEs.
+"""Plan of a pattern: streams with their colours, switch positions, and operations of PEs.
 
-On a line, places are indices of PEs, and sides are directions along the line. The position of the
-line on the mesh does not matter. On a plane, places are numbers of PEs, row by row, and sides are
-ports.
+A plan does not depend on the position of a line on the mesh. On a line, places are indices of PEs,
+and sides are directions along the line. On a plane, places are numbers of PEs, row by row, and
+sides are ports.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ is a Port.
 
 @dataclass(slots=True)
 class Flow:
-    """A stream of words: a message, or the messages of a multicast that leave as one stream.
+    """Stream of words: a message, or the two messages of a multicast, which leave as one stream.
 
     Attributes:
         source: Place that sends.
@@ -159,9 +159,9 @@ def _plan(flows: list[Flow], *, fuse: bool) -> Plan:
 
 
 def _operations_in_order(flows: list[Flow], *, fuse: bool) -> list[PlannedOperation]:
-    """Return the operations of all PEs, in order.
+    """Return the operations of all PEs, in the order in which each PE executes its own.
 
-    With ``fuse``, a combining receive and the next send of the PE become one operation.
+    With ``fuse``, a receive that combines words and the next send of the PE become one operation.
     """
     steps: list[PlannedOperation] = []
     pending_receives: dict[int, Flow] = {}

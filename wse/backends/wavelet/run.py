@@ -1,13 +1,10 @@
-"""Simulation of a Machine: cycles per PE, values, words on every link, or a deadlock."""
+"""Simulation of a WaveletMachine: cycles of each PE, values, and words on every link."""
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from wse.arrays import F32, I32, I64
 from wse.backends.wavelet.deadlock import check_finished
@@ -28,15 +25,16 @@ class MachineRun:
 
     Attributes:
         cycles: Cycles from the start to the end of the last vector operation.
-        pe_cycles: int32 ``[rows, cols]``, end of each PE's last operation; 0 for a PE without
+        pe_cycles: int32 ``[rows, cols]``: end of each PE's last operation; 0 for a PE without
             operations.
-        op_times: int32 ``[operations, 2]``, first cycle and the cycle after the last, in the
-            numbering of the Machine.
-        memory: float32 ``[rows, cols, words]``, memory after the simulation.
-        link_words: int64 ``[4, rows, cols]``, words that left each PE to the north, east, south and
+        op_times: int32 ``[operations, 2]``: first cycle of each operation and the cycle after its
+            last, in the numbering of the machine.
+        memory: float32 ``[rows, cols, words]``: memory after the simulation.
+        link_words: int64 ``[4, rows, cols]``: words that left each PE to the north, east, south and
             west.
-        visits: Number of queues and threads that the simulator processed: its own work.
-        moves: int32 ``[n, 6]``, moves of wavelets in order of cycles; empty unless requested.
+        visits: Number of times that the simulator processed a queue or a thread: a measure of its
+            own work.
+        moves: int32 ``[n, 6]``: moves of wavelets in order of cycles; empty unless requested.
             Columns are the cycle in which the wavelet leaves a router; row and column of the PE;
             colour; Port that it leaves through (RAMP: into the PE); Port that it came by (RAMP:
             from the PE). The moves of a wavelet through several ports are next to each other.
@@ -60,7 +58,6 @@ def run(
     machine: WaveletMachine,
     memory: F32 | None = None,
     *,
-    workers: int = 1,
     log: bool = False,
     shuffle: int | None = None,
 ) -> MachineRun:
@@ -69,7 +66,6 @@ def run(
     Args:
         machine: Routes and operations.
         memory: float32 ``[rows, cols, words]`` at the start; None for zeros. Not changed.
-        workers: Number of cores; independent components are distributed over them.
         log: Whether to record every move of a wavelet. This needs a second run, because the first
             one determines the length of the log.
         shuffle: Seed of another numbering of the queues; results do not depend on it.
@@ -84,60 +80,45 @@ def run(
     if values.shape != shape:
         msg = f"wavelet reference: memory of shape {values.shape}; the machine has {shape} (rows, cols, words)"
         raise BadInput(msg)
-    visits, _ = execute(machine, table, values.reshape(-1), workers)
+    visits, _ = execute(machine, table, values.reshape(-1))
     check_finished(machine, table)
     events = NO_EVENTS
     if log:
         entered = int(table.queues[table.identity[:, 1] != Port.RAMP, k.TAIL].sum())
         fresh_table = tables(machine, shuffle=shuffle)
-        _, events = execute(machine, fresh_table, np.zeros(values.size, np.float32), 1, entered)
+        _, events = execute(machine, fresh_table, np.zeros(values.size, np.float32), entered)
     return _result(machine, table, values, visits, events)
 
 
-def execute(machine: WaveletMachine, table: Tables, memory: F32, workers: int, log: int = 0) -> tuple[int, I32]:
-    """Run the kernel on the tables, which it changes.
+def execute(machine: WaveletMachine, table: Tables, memory: F32, log: int = 0) -> tuple[int, I32]:
+    """Run the simulation kernel on the arrays of a machine, which it changes.
 
     Args:
-        machine: The Machine.
-        table: Arrays of the Machine.
-        memory: float32 words of all PEs, changed in place.
-        workers: Number of cores; 1 if ``log`` is not 0.
+        machine: The machine.
+        table: Arrays of the machine.
+        memory: float32 ``[PEs * words]``: words of all PEs, changed in place.
         log: Number of events to record.
 
     Returns:
-        The number of visits, and the recorded events.
+        The number of visits (see `MachineRun`), and the recorded events.
     """
-    burst = burst_words(machine.wafer.stream_words_per_cycle)
-    function = compiled_kernel("run_wavelets").serial
-    workers = max(1, min(workers, os.cpu_count() or 1, len(table.spans))) if log == 0 else 1
-    events = np.zeros((log, 3), np.int32) if log else NO_EVENTS
-
-    def part(spans: I32) -> npt.NDArray[np.int64]:
-        """Run the kernel on some components and return its counters."""
-        counts = np.zeros(3, np.int64)
-        function(
-            table.queues,
-            table.routes,
-            table.links,
-            table.members,
-            table.routers,
-            table.threads,
-            table.ops,
-            table.times,
-            memory,
-            spans,
-            events,
-            counts,
-            burst,
-            LIMIT_CYCLES,
-        )
-        return counts
-
-    if workers == 1:
-        counts = part(table.spans)
-    else:
-        with ThreadPoolExecutor(workers) as pool:
-            counts = np.sum(list(pool.map(part, np.array_split(table.spans, workers))), axis=0)
+    events, counts = np.zeros((log, 3), np.int32) if log else NO_EVENTS, np.zeros(3, np.int64)
+    compiled_kernel("run_wavelets").serial(
+        table.queues,
+        table.routes,
+        table.links,
+        table.members,
+        table.routers,
+        table.threads,
+        table.ops,
+        table.times,
+        memory,
+        table.spans,
+        events,
+        counts,
+        burst_words(machine.wafer.stream_words_per_cycle),
+        LIMIT_CYCLES,
+    )
     return int(counts[2]), events[: counts[1]]
 
 
@@ -167,9 +148,10 @@ def _result(machine: WaveletMachine, table: Tables, memory: F32, visits: int, ev
 
 
 def _moves(machine: WaveletMachine, table: Tables, events: I32) -> I32:
-    """Convert events to moves of wavelets.
+    """Convert recorded events to moves of wavelets.
 
-    An event has the queues that a wavelet enters and leaves. A move has the router that it leaves.
+    An event has the cycle, the queue that a wavelet enters and the queue that it leaves. A move has
+    the router that the wavelet leaves, as described at `MachineRun`.
     """
     events = events[np.argsort(events[:, 0], kind="stable")]
     pe, side, colour = table.identity[events[:, 1]].T

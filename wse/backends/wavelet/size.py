@@ -1,4 +1,4 @@
-"""Checks that a Program is small enough and of a type that the wavelet simulator supports."""
+"""Checks that the wavelet simulator supports a Program, and that its regions are small enough."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_size(program: Program, wafer: WaferSpec) -> None:
 
 
 def check_fixed(phase: Phase) -> None:
-    """Raise an error if the messages of a phase are of a type that the simulator does not support.
+    """Raise an error if the simulator does not support the messages of a phase.
 
     Raises:
         BadInput: The words of the phase depend on the choice of experts, or a region spans wafers.

@@ -1,10 +1,8 @@
-"""Stalls: whether the streams of a plan can wait for each other forever.
-
-This is decided without a simulation.
+"""Stalls: whether streams of a plan can wait for each other forever, found without simulation.
 
 A stream waits for another stream in these cases:
 
-1. At a router, if both have the same colour and the other one is first. The switch advances when
+1. At a router, if both have the same colour and the other stream is first. The switch advances when
    the last word of the other stream has passed, and words of one colour stay in order.
 2. On a PE, because its main thread executes operations one after another.
 3. In the SRAM of a PE. An operation that uses words waits for the operation that stored them. An
@@ -14,7 +12,7 @@ A stream waits for another stream in these cases:
    same time, so neither stream can proceed without the other. Such streams form a group.
 
 If groups wait for each other in a circle, or for themselves, they stall as soon as a message has
-more words than the queues on its path hold. If there is no such circle, nothing stalls for any
+more words than fit into the queues on its path. Without a circular wait, nothing stalls for any
 number of words: the first group proceeds, then the groups after it.
 """
 
@@ -24,6 +22,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
+from wse.backends.wavelet.components import circular_wait
 from wse.backends.wavelet.plan import Flow, Plan
 from wse_mappings.schedule import COMBINING, Arrival
 
@@ -51,12 +50,12 @@ def _mixed_colour(plan: Plan) -> str:
 
 
 def _circular_wait(plan: Plan) -> str:
-    """Describe the first groups of messages that wait for each other in a circle; "" if none.
+    """Describe the first groups of messages that wait in a circle; "" if there are none.
 
     1. If no operation both receives and sends, and operations are in the order of the streams, no
-       circle is possible.
-    2. Streams that one operation receives and sends are merged to a group (case 4 of the module).
-    3. For each group, the groups that it waits for are collected, and a circle is searched.
+       circular wait is possible.
+    2. Streams that one operation receives and sends are merged into a group (case 4 of the module).
+    3. For each group, collect the groups that it waits for, and search for a circular wait.
     """
     number = {id(flow): i for i, flow in enumerate(plan.flows)}
     if all(step.receive is None or step.send is None for step in plan.operations):
@@ -78,8 +77,9 @@ def _circular_wait(plan: Plan) -> str:
     waits: dict[int, dict[int, tuple[Flow, Flow]]] = defaultdict(dict)  # 3
     for waiting_flow, awaited_flow in _waiting_pairs(plan):
         waits[root(number[id(waiting_flow)])].setdefault(root(number[id(awaited_flow)]), (waiting_flow, awaited_flow))
-    circle = _first_circular_wait(waits)
-    wait_texts = [f"{_message(waiting_flow)} for {_message(awaited_flow)}" for waiting_flow, awaited_flow in circle]
+    circle = circular_wait(list(waits), lambda number: waits.get(number, ()))
+    pairs = [waits[a][b] for a, b in zip(circle, [*circle[1:], *circle[:1]], strict=True)]
+    wait_texts = [f"{_message(waiting_flow)} for {_message(awaited_flow)}" for waiting_flow, awaited_flow in pairs]
     return (
         f"messages wait in a circle: {', '.join(wait_texts)}; give them other colours or another order"
         if wait_texts
@@ -88,7 +88,10 @@ def _circular_wait(plan: Plan) -> str:
 
 
 def _waiting_pairs(plan: Plan) -> Iterator[tuple[Flow, Flow]]:
-    """Yield pairs of streams where the first waits for the second."""
+    """Yield all pairs of streams of which the first waits for the second.
+
+    The numbers in the body are those of the cases in the module docstring.
+    """
     for positions in plan.positions.values():  # 1. at a router
         flows_in_order = (flow for position in positions for flow in position.flows)
         yield from ((second, first) for first, second in pairwise(flows_in_order))
@@ -106,31 +109,6 @@ def _waiting_pairs(plan: Plan) -> Iterator[tuple[Flow, Flow]]:
         yield from ((flow, earlier_flow) for flow in flows for earlier_flow in last.get(step.place, ()))  # 2. on a PE
         yield from ((flow, storing_flows[words]) for flow in flows if words in storing_flows)  # 3. in memory
         last[step.place] = users[words] = flows
-
-
-def _first_circular_wait(waits: dict[int, dict[int, tuple[Flow, Flow]]]) -> list[tuple[Flow, Flow]]:
-    """Return the pairs of streams along the first circle of waiting groups; empty if none.
-
-    The search is depth-first.
-    """
-    finished_groups: set[int] = set()
-    for start in waits:
-        path, place = [start], {start: 0}
-        branches = [iter(waits.get(start, ()))]
-        while path:
-            next_group = next(branches[-1], None)
-            if next_group is None:
-                branches.pop()
-                place.pop(path[-1])
-                finished_groups.add(path.pop())
-            elif next_group in place:
-                circle = [*path[place[next_group] :], next_group]
-                return [waits[a][b] for a, b in pairwise(circle)]
-            elif next_group not in finished_groups:
-                place[next_group] = len(path)
-                path.append(next_group)
-                branches.append(iter(waits.get(next_group, ())))
-    return []
 
 
 def _message(flow: Flow) -> str:

@@ -1,7 +1,7 @@
-"""Simulation of single steps that move words, each on a Machine of its own.
+"""Simulation of single transfer steps, each on a WaveletMachine of its own.
 
-Only times and links matter: all words are zero, at addresses that the Machine chooses. Equal steps
-are simulated once.
+Only times and links matter: all words are zero, at addresses that the simulation chooses. Equal
+steps are simulated once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from wse.backends.wavelet.machine import WaveletMachine
 from wse.backends.wavelet.run import run
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.isa.pe_costs import PeCosts
-from wse.program.program import Program
 from wse.program.steps import ROWS
 from wse.program.transfers.messages import LineMessages, Translation
 from wse.program.transfers.transfer import Transfer
@@ -32,7 +31,7 @@ class StepRun(NamedTuple):
     """Result of the simulation of a step.
 
     Attributes:
-        ends: int32 ``[rows, cols]``, cycle in which each PE ended; 0 if it was idle.
+        ends: int32 ``[rows, cols]``: cycle in which each PE ended; 0 if it was idle.
         link_words, moves: As in `MachineRun`.
     """
 
@@ -43,26 +42,22 @@ class StepRun(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class StepRuns:
-    """Simulator of single steps of one Program, with a cache.
+    """Simulator of single steps, with a cache of results.
 
     In all methods, ``start`` int32 ``[rows, cols]`` is the cycle at which each PE of the machine
     begins.
 
     Attributes:
-        program: The Program.
         wafer: Wafer type.
         software: Software profile.
         pe: Costs of operations on one PE.
-        workers: Number of cores to use.
         log: Whether moves are recorded.
         runs_by_key: Cached results.
     """
 
-    program: Program
     wafer: WaferSpec
     software: SoftwareProfile
     pe: PeCosts
-    workers: int = 1
     log: bool = False
     runs_by_key: dict[tuple[object, ...], StepRun] = field(default_factory=dict)
 
@@ -90,16 +85,16 @@ class StepRuns:
                 lines = self._lines(
                     machine, main=2 * self.wafer.colours * i, add=add if pattern.store_and_forward else None
                 )
-                colour = (lines.rows if along_rows else lines.columns)(
+                first_row, last_row = messages.first_row, messages.first_row + messages.rows
+                colour = lines.rows(
                     pattern,
                     words,
                     source=address,
                     target=address if messages.in_place else address + words,
                     round_=messages.round,
                     colour=colour,
-                    line_slice=(
-                        slice(messages.first_row, messages.first_row + messages.rows) if along_rows else slice(None)
-                    ),
+                    line_slice=slice(first_row, last_row) if along_rows else slice(None),
+                    transposed=not along_rows,
                 )
                 address += 2 * words
                 adding += lines.adding.reshape(start.shape) * np.int32(lines.add_cycles)
@@ -108,7 +103,7 @@ class StepRuns:
         return self.runs_by_key[key]
 
     def translate(self, source: Rect, target: Rect, messages: Translation, start: I32) -> StepRun:
-        """Simulate the pieces that PEs of ``source`` send to PEs of ``target``."""
+        """Simulate the words that PEs of ``source`` send to PEs of ``target``."""
         key = ("translation", source, target, tuple(messages.sent_words), messages.stride, start.tobytes())
         if key not in self.runs_by_key:
             max_words = int(messages.words.max())
@@ -118,25 +113,17 @@ class StepRuns:
             self.runs_by_key[key] = self._run(machine)
         return self.runs_by_key[key]
 
-    def to_edge(self, words: int, start: I32) -> StepRun:
-        """Simulate ``words`` words from every PE to the last PE of its row, the edge."""
-        key = ("edge", words, start.shape, start.tobytes())
-        if key not in self.runs_by_key:
-            machine = self._machine(start, words)
-            schedule = edge_stream(machine.cols - 1, machine.rows)
-            self._lines(machine).rows(schedule, words)
-            self.runs_by_key[key] = self._run(machine)
-        return self.runs_by_key[key]
+    def edge(self, words: int, start: I32, *, entering: bool) -> StepRun:
+        """Simulate ``words`` words of every PE of a region on the row between the PE and the edge.
 
-    def from_edge(self, words: int, start: I32) -> StepRun:
-        """Simulate words from the first PE of every row, which stands for the edge, to all others.
-
-        Each PE receives ``words`` words.
+        The edge is one more column of the machine: the last one, to which words are sent when they
+        leave the wafer, or the first one, from which they are received when they enter it.
         """
-        key = ("entry", words, start.shape, start.tobytes())
+        key = ("edge", entering, words, start.shape, start.tobytes())
         if key not in self.runs_by_key:
+            rows, cols = start.shape
             machine = self._machine(start, 2 * words)
-            schedule = entry_stream(machine.cols - 1, machine.rows)
+            schedule = (entry_stream if entering else edge_stream)(cols - 1, rows)
             self._lines(machine).rows(schedule, words, target=words)
             self.runs_by_key[key] = self._run(machine)
         return self.runs_by_key[key]
@@ -147,9 +134,13 @@ class StepRuns:
         return WaveletMachine(self.wafer, rows, cols, memory_words, start)
 
     def _lines(self, machine: WaveletMachine, *, main: int = 0, add: int | None = None) -> Lines:
-        """Return a builder of patterns.
+        """Return a builder of patterns for a machine.
 
-        If ``add`` is given, messages are stored and awaited, and then added in ``add`` cycles.
+        Args:
+            machine: The machine to configure.
+            main: Number of the main thread.
+            add: Cycles to add a message that was stored and awaited; None if words are combined as
+                they arrive.
         """
         gap = self.software.reduce_gap_cycles if add is None else self.software.transfer_sync_cycles
         relay = self.software.relay_cycles
@@ -157,5 +148,5 @@ class StepRuns:
 
     def _run(self, machine: WaveletMachine) -> StepRun:
         """Simulate a machine and return the results that depend on the step only."""
-        result = run(machine, workers=self.workers, log=self.log)
+        result = run(machine, log=self.log)
         return StepRun(result.pe_cycles, result.link_words, result.moves)

@@ -7,11 +7,11 @@ steps, changes the state as follows:
    unless the step runs in the task of the step before. An overlap group is instead started and
    awaited at one cost.
 2. Kernels, and patterns whose messages stay on their PEs, occupy the PEs of their rows for the
-   cycles that they cost. The kernels of a group run one after another, and so do the patterns of
-   the group's chain. A task is dispatched for such a pattern, unless it is joined to the kernel
-   before it, and for a kernel after it. The lines of a pattern in the chain are assumed to be
-   different from those of the rest of the group. Conflicts of the two at the ramp of a PE are
-   ignored.
+   cycles that they cost. The kernels of a group run one after another, and so do the patterns in
+   the group's chain. A task is dispatched for each pattern of the chain, unless it runs in the task
+   of the kernel before it, and for each kernel after such a pattern. The lines of a pattern in the
+   chain are assumed to be different from those of the rest of the group; conflicts of the two on
+   the ramp of a PE are ignored.
 3. Patterns on lines of the region are simulated as wavelets, all of the group together, each with
    its own colours. A cache shift in a group is one of them.
 4. Other transfers are issued one by one. Cache shifts are simulated on their region, and words
@@ -55,10 +55,9 @@ colour, counted from the first one of the step; Port that it leaves through; Por
 
 
 class PhaseWalk:
-    """State of a phase that is simulated step by step.
+    """Simulation of a phase step by step: when each PE of each stage is free, and totals so far.
 
-    The state consists of the cycle from which on each PE of each stage is free, and of the totals
-    so far.
+    The totals are ``step_cycles``, ``hops`` and ``links``, as in `PhaseRun`.
     """
 
     def __init__(
@@ -68,8 +67,6 @@ class PhaseWalk:
         lengths: Sequence[int],
         wafer: WaferSpec,
         software: SoftwareProfile,
-        *,
-        workers: int,
         on_moves: OnMoves | None,
     ) -> None:
         self.program, self.phase, self.wafer, self.software = program, phase, wafer, software
@@ -77,8 +74,7 @@ class PhaseWalk:
         self.slots = program.cache_slots(max(lengths) + phase.tokens // len(lengths))
         self.lengths = lengths
         self.pe = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
-        log = on_moves is not None
-        self.runs = StepRuns(program=program, wafer=wafer, software=software, pe=self.pe, workers=workers, log=log)
+        self.runs = StepRuns(wafer=wafer, software=software, pe=self.pe, log=on_moves is not None)
         self.issue = math.ceil(software.vector_issue_cycles)
         self.neighbour_cycles = 2 * wafer.ramp_cycles + 1 + wafer.hop_cycles  # from a PE to its neighbour
         self.sync = max(software.transfer_sync_cycles, self.neighbour_cycles)
@@ -142,9 +138,13 @@ class PhaseWalk:
         return transfer_of(self.program, self.phase, step, self.slots, iteration)
 
     def _compute(self, step: int, iteration: int, idle: I64) -> None:
-        """Simulate a kernel on some rows.
+        """Simulate a kernel on the rows that its operands name.
 
-        ``idle`` is the cycle from which on each PE is free for kernels of the group; it is updated.
+        Args:
+            step: Index of the step.
+            iteration: Iteration of its loop.
+            idle: int64 ``[rows, cols]``: cycle from which on each PE is free for kernels of the
+                group; updated.
         """
         operands = self.phase.steps.operands(step, self.slots, iteration)
         over_heads = bool(self.phase.steps.over_heads[step])
@@ -154,9 +154,13 @@ class PhaseWalk:
         idle[first_row : first_row + rows] += math.ceil(cycles - 1e-9)
 
     def _follow(self, step: int, transfer: Transfer, idle: I64) -> None:
-        """Simulate a pattern in the chain of its group.
+        """Simulate a pattern in the chain of its group, after the kernels before it.
 
-        ``idle`` is the cycle from which on each PE is free for the chain; it is updated.
+        Args:
+            step: Index of the step.
+            transfer: Transfer of the step.
+            idle: int64 ``[rows, cols]``: cycle from which on each PE is free for the chain;
+                updated.
         """
         if not self.phase.steps.runs_in_previous_task[step]:
             idle += self.software.task_dispatch_cycles
@@ -249,7 +253,7 @@ class PhaseWalk:
         start, base = _relative(
             np.concatenate([np.full((rect.rows, 1), at_edge - stream), self.free[receiver][:, :cols]], axis=1)
         )
-        step_run = self.runs.from_edge(entering.words, start)
+        step_run = self.runs.edge(entering.words, start, entering=True)
         ends, links = np.zeros((rect.rows, rect.cols), np.int32), np.zeros((4, rect.rows, rect.cols), np.int64)
         ends[:, :cols], links[:, :, :cols] = step_run.ends[:, 1:], step_run.link_words[:, :, 1:]
         moves = step_run.moves[step_run.moves[:, 2] > 0] - np.array([0, 0, 1, 0, 0, 0], np.int32)
@@ -264,7 +268,7 @@ class PhaseWalk:
         first_row, first_col, cols = edge.first_row, edge.first_col, edge.cols
         rows, columns = slice(first_row, first_row + edge.rows), slice(first_col, first_col + cols)
         start, base = _relative(np.concatenate([begin[rows, columns], begin[rows, first_col : first_col + 1]], axis=1))
-        step_run = self.runs.to_edge(edge.words, start)
+        step_run = self.runs.edge(edge.words, start, entering=False)
         rect = self.program.stages[stage].rect
         links, ends = np.zeros((4, rect.rows, rect.cols), np.int64), np.zeros((rect.rows, rect.cols), np.int32)
         inner_columns = slice(first_col, first_col + cols - 1)
@@ -310,7 +314,7 @@ class PhaseWalk:
 
 
 def _works(transfer: Transfer) -> bool:
-    """Return True if a transfer has anything to simulate."""
+    """Return whether a transfer has anything to simulate: words that somebody awaits."""
     messages = transfer.messages
     return transfer.is_awaited and not (isinstance(messages, LineMessages) and not len(messages.schedule.messages))
 

@@ -1,6 +1,7 @@
-"""Switch positions, queues and operations of a Machine as arrays, with their connections.
+"""Wiring: routes, queues and operations of a WaveletMachine as arrays, with their connections.
 
-A route that leads nowhere is refused here, and so are two users of something that allows only one.
+Invalid configurations are refused here: routes that lead nowhere, and two users of something that
+allows only one.
 """
 
 from __future__ import annotations
@@ -38,21 +39,23 @@ def _ranks(sorted_keys: I64) -> I64:
 
 
 class Wiring:
-    """Routes, queues and operations of a Machine as arrays, sorted by PE.
+    """Routes, queues and operations of a machine as arrays.
 
-    Operations are in the order of the Machine.
+    A router has a queue for each colour and each side that words come from. Words that have passed
+    the ramp into a PE wait in a further queue. Switch positions are sorted by PE and colour, and
+    operations are in the order of the machine.
 
     Attributes:
         key: int64 ``[queues]``: PE, side and colour of a queue as one number.
         identity: int32 ``[queues, 3]``: PE, side and colour of a queue.
-        link: Physical link before each queue.
+        link: int64 ``[queues]``: physical link from which a queue receives words.
         place: int64 ``[positions]``: PE and colour of a switch position as one number.
         targets: bool ``[positions, 5]``: ports to which a position sends words.
-        successor: Queues after each position.
-        position_queue: Queue before each position.
+        successor: int64 ``[positions, 5]``: queue to which each of these ports leads, or -1.
+        position_queue: int64 ``[positions]``: queue from which a position takes words.
         users: int64 ``[n, 2]``: a link, and a queue that may send over it.
-        thread_key: PE and thread as one number.
-        shares_link: bool ``[queues]``, True if another queue may send over the same link.
+        thread_key: int64 ``[threads]``: PE and thread as one number.
+        shares_link: bool ``[queues]``: whether another queue may send over the same link.
     """
 
     def __init__(self, machine: WaveletMachine) -> None:

@@ -74,14 +74,8 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
     """Return the tree that yields the most tokens per pass, with limited size and depth.
 
     This is the dynamic programme of section 3.1 of the paper, with probabilities that may differ
-    between positions:
-
-    1. ``node_yield(d, n)`` is the maximum yield of a node at position d with n nodes, including
-       itself: 1 plus the yield of its children with n - 1 nodes.
-    2. ``children_yield(d, k, m)`` is the maximum yield of the choices from k on at position d with
-       m nodes. The first of these choices gets j nodes and counts with its probability; the other
-       choices get the rest. Later choices are never more likely, so no choice is skipped.
-    3. All nodes are descendants of the root. The tree is built from the best values of j.
+    between positions (`_Yields`). All nodes are descendants of the root. The tree is built from the
+    root on: each node gets the children, and the number of nodes below each, that yield the most.
 
     Args:
         shares: Acceptance probabilities by position and choice.
@@ -96,25 +90,50 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
     if not 1 <= nodes <= MAX_NODES:
         message = f"tree of {nodes} nodes: give 1 to {MAX_NODES}"
         raise BadInput(message)
-    deepest = len(shares) if depth is None else min(depth, len(shares))
+    yields = _Yields(shares, len(shares) if depth is None else min(depth, len(shares)))
+    parents, choices = list[int](), list[int]()
 
-    @cache
-    def node_yield(position: int, count: int) -> float:  # phase 1
+    def add_children(parent: int, position: int, count: int) -> None:
+        """Add ``count`` nodes below a node whose children are at a position."""
+        choice = 0
+        while (best := yields.children(position, choice, count))[0] > 0:
+            parents.append(parent)
+            choices.append(choice)
+            add_children(len(parents) - 1, position + 1, best[1] - 1)
+            count, choice = count - best[1], choice + 1
+
+    add_children(ROOT, 1, nodes)
+    return DraftTree(parents=tuple(parents), choices=tuple(choices), tokens_per_pass=yields.node(0, nodes + 1))
+
+
+class _Yields:
+    """Maximum numbers of accepted tokens of parts of a tree, computed once for each part.
+
+    Args:
+        shares: Acceptance probabilities by position and choice.
+        deepest: Maximum distance of a node from the root.
+    """
+
+    def __init__(self, shares: Sequence[Sequence[float]], deepest: int) -> None:
+        self._shares, self._deepest = shares, deepest
+        self.children = cache(self._children)
+
+    def node(self, position: int, count: int) -> float:
         """Return the maximum expected number of accepted tokens at a node, if the node is accepted.
 
-        The number includes the node itself and its descendants.
+        It is 1 for the node itself, plus the maximum of its children with the remaining nodes.
 
         Args:
             position: Distance of the node from the root.
-            count: Number of nodes, including the node itself.
+            count: Number of nodes, including the node itself and its descendants.
         """
-        return 1.0 + children_yield(position + 1, 0, count - 1)[0]
+        return 1.0 + self.children(position + 1, 0, count - 1)[0]
 
-    @cache
-    def children_yield(position: int, choice: int, count: int) -> tuple[float, int]:  # phase 2
-        """Return the maximum expected number of accepted tokens at some siblings.
+    def _children(self, position: int, choice: int, count: int) -> tuple[float, int]:
+        """Return the maximum expected number of accepted tokens at some siblings and below them.
 
-        The number includes their descendants.
+        The first of the choices gets some of the nodes and counts with its probability; the other
+        choices get the rest. Later choices are never more likely, so no choice is skipped.
 
         Args:
             position: Distance of the siblings from the root.
@@ -124,27 +143,13 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
         Returns:
             The expected number, and the number of nodes given to the first choice.
         """
-        if position > deepest or choice == len(shares[position - 1]) or not count:
+        if position > self._deepest or choice == len(self._shares[position - 1]) or not count:
             return 0.0, 0
-        share = shares[position - 1][choice]
+        share = self._shares[position - 1][choice]
         return max(
-            (share * node_yield(position, first) + children_yield(position, choice + 1, count - first)[0], first)
+            (share * self.node(position, first) + self.children(position, choice + 1, count - first)[0], first)
             for first in range(1, count + 1)
         )
-
-    parents, choices = list[int](), list[int]()
-
-    def add_children(parent: int, position: int, count: int) -> None:  # phase 3
-        """Add the children of a node and their descendants to the tree."""
-        choice = 0
-        while (best := children_yield(position, choice, count))[0] > 0:
-            parents.append(parent)
-            choices.append(choice)
-            add_children(len(parents) - 1, position + 1, best[1] - 1)
-            count, choice = count - best[1], choice + 1
-
-    add_children(ROOT, 1, nodes)
-    return DraftTree(parents=tuple(parents), choices=tuple(choices), tokens_per_pass=node_yield(0, nodes + 1))
 
 
 def fastest_tree(

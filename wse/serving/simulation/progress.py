@@ -10,10 +10,6 @@ OnDone = Callable[[int, int], None]
 _CALLS: Final = 100
 
 
-def ignore(finished_count: int, total: int) -> None:
-    """Do nothing with a progress report."""
-
-
 def reporter(on_done: OnDone, total: int) -> Callable[[int], None]:
     """Return a function that passes on about a hundred of its calls to ``on_done``.
 

@@ -10,14 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
+from wse.reports.progress import ignore
 from wse.serving.simulation.continuous.machine import ContinuousMachine
 from wse.serving.simulation.outcome import SimulationOutcome
-from wse.serving.simulation.progress import OnDone, ignore, reporter
+from wse.serving.simulation.progress import OnDone, reporter
 from wse.serving.simulation.workload import Workload
+
+_SUMMED: Final = ("busy_s", "work_s", "prefill_busy_s", "user_s", "in_system_s", "prefix_hits", "saved_tokens")
+"""Fields of an outcome that are sums over all machines."""
 
 
 class MakeMachine(Protocol):
@@ -121,12 +125,6 @@ def _combined_outcome(outcomes: Sequence[tuple[Sequence[int], SimulationOutcome]
         left_s=left_s,
         gaps=np.concatenate([part.gaps for part in parts]),
         makespan_s=float(left_s.max() - workload.arrival_s.min()),
-        busy_s=sum(part.busy_s for part in parts),
-        work_s=sum(part.work_s for part in parts),
-        prefill_busy_s=sum(part.prefill_busy_s for part in parts),
-        user_s=sum(part.user_s for part in parts),
-        in_system_s=sum(part.in_system_s for part in parts),
-        prefix_hits=sum(part.prefix_hits for part in parts),
-        saved_tokens=sum(part.saved_tokens for part in parts),
         replicas=replicas,
+        **{name: sum(getattr(part, name) for part in parts) for name in _SUMMED},
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
 
 from wse.arrays import F64, Bools
+from wse.reports.result import Doc, Result
 from wse.serving.simulation.outcome import SimulationOutcome
 
 QUANTILES: Final = (0.5, 0.9, 0.99)
@@ -16,21 +17,21 @@ PARTS_OF_RUN: Final = 8
 """Number of equal parts into which a run of passes with rising times is divided."""
 
 
-@dataclass(frozen=True, slots=True)
-class Distribution:
-    """Mean, quantiles and maximum of some times, in seconds."""
+@dataclass(frozen=True, kw_only=True)
+class Distribution(Result):
+    """Mean, percentiles and maximum of some times."""
 
-    mean: float
-    p50: float
-    p90: float
-    p99: float
-    most: float
+    mean: Annotated[float, Doc("mean", "s")]
+    p50: Annotated[float, Doc("median", "s")]
+    p90: Annotated[float, Doc("90th percentile", "s")]
+    p99: Annotated[float, Doc("99th percentile", "s")]
+    most: Annotated[float, Doc("maximum", "s")]
 
 
 def distribution(values: F64) -> Distribution:
     """Return mean, quantiles and maximum of values of equal weight. There must be at least one."""
     p50, p90, p99 = np.quantile(values, QUANTILES).tolist()
-    return Distribution(float(values.mean()), p50, p90, p99, float(values.max()))
+    return Distribution(mean=float(values.mean()), p50=p50, p90=p90, p99=p99, most=float(values.max()))
 
 
 def first_token_s(outcome: SimulationOutcome) -> F64:
@@ -80,7 +81,7 @@ def gap_distribution(outcome: SimulationOutcome) -> Distribution | None:
     quantile_index = np.searchsorted(sums, np.array(QUANTILES) * sums[-1])
     mean = float(((first + last) / 2 * passes * users).sum()) / total
     p50, p90, p99 = part_s[np.minimum(quantile_index, len(part_s) - 1)].tolist()
-    return Distribution(mean, p50, p90, p99, float(np.maximum(first, last).max()))
+    return Distribution(mean=mean, p50=p50, p90=p90, p99=p99, most=float(np.maximum(first, last).max()))
 
 
 def in_time(outcome: SimulationOutcome, ttft_s: float | None, tpot_s: float | None) -> Bools:

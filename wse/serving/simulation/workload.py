@@ -99,24 +99,6 @@ class Workload:
 _PER_REQUEST: Final = ("arrival_s", "prompt_tokens", "new_tokens", "tier", "prefix", "prefix_tokens")
 
 
-def plain_workload(arrival_s: F64, prompt_tokens: I64, new_tokens: I64) -> Workload:
-    """Return a workload of one tier without shared prefixes.
-
-    Args:
-        arrival_s: Times of arrival in seconds, never falling, float64 [requests].
-        prompt_tokens, new_tokens: Lengths of prompts and answers, int64 [requests].
-    """
-    count = len(arrival_s)
-    return Workload(
-        arrival_s=arrival_s,
-        prompt_tokens=prompt_tokens,
-        new_tokens=new_tokens,
-        tier=np.full(count, NORMAL),
-        prefix=np.full(count, NO_PREFIX),
-        prefix_tokens=np.zeros(count, np.int64),
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadOptions:
     """The distributions from which a workload is drawn.

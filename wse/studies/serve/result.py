@@ -12,6 +12,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import with_settings_text
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import WIDEST, count, in_bytes, percent, plural, printable, ranged, seconds
+from wse.serving.simulation.statistics import Distribution
 from wse.studies.estimate.drafts.result import acceptance_rows, draft_text, place_text
 from wse.studies.results.answer import machine_text
 from wse.studies.results.placement import ModelResult
@@ -21,24 +22,13 @@ from wse.studies.serve.machines.machine import MachineResult
 
 
 @dataclass(frozen=True, kw_only=True)
-class DistributionResult(Result):
-    """Mean, percentiles and maximum of some times."""
-
-    mean: Annotated[float, Doc("mean", "s")]
-    p50: Annotated[float, Doc("median", "s")]
-    p90: Annotated[float, Doc("90th percentile", "s")]
-    p99: Annotated[float, Doc("99th percentile", "s")]
-    most: Annotated[float, Doc("maximum", "s")]
-
-
-@dataclass(frozen=True, kw_only=True)
 class WaitsResult(Result):
     """Waiting times of users, over all requests or over the requests of one tier."""
 
     requests: Annotated[int, Doc("number of requests")]
-    queueing: Annotated[DistributionResult, Doc("from arrival until the request is admitted", "s")]
-    ttft: Annotated[DistributionResult, Doc("time to first token, from arrival", "s")]
-    tpot: Annotated[DistributionResult | None, Doc("time per output token after the first, by request", "s")] = None
+    queueing: Annotated[Distribution, Doc("from arrival until the request is admitted", "s")]
+    ttft: Annotated[Distribution, Doc("time to first token, from arrival", "s")]
+    tpot: Annotated[Distribution | None, Doc("time per output token after the first, by request", "s")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +115,7 @@ class ServedResult(Result):
 
     all: Annotated[WaitsResult, Doc("waiting times of all requests")]
     tiers: Annotated[Mapping[str, WaitsResult], Doc("waiting times by tier; if there is a fast tier")]
-    gaps: Annotated[DistributionResult | None, Doc("time between two tokens of a user, over all tokens", "s")] = None
+    gaps: Annotated[Distribution | None, Doc("time between two tokens of a user, over all tokens", "s")] = None
     tokens_per_pass: Annotated[float | None, Doc("mean tokens that a pass adds to an answer; with drafts")] = None
     makespan_s: Annotated[float, Doc("from the first arrival until all requests are finished", "s")]
     tokens_per_s: Annotated[float, Doc("generated tokens of all users in that time", "tokens/s")]
@@ -226,7 +216,7 @@ class ServeResult(Result):
 def waits_table(served_result: ServedResult) -> Table:
     """Return a table of waiting times, with a row for each type of time and for each tier."""
     all_waits = served_result.all
-    rows: list[tuple[str, DistributionResult | None]] = [
+    rows: list[tuple[str, Distribution | None]] = [
         ("queue", all_waits.queueing),
         ("TTFT", all_waits.ttft),
         ("TPOT", all_waits.tpot),

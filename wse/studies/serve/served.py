@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import Final
 
 import numpy as np
 
-from wse.arrays import F64, Bools
+from wse.arrays import Bools
 from wse.hardware.number import SourcedNumber, weakest
 from wse.serving.cost import MILLION, SECONDS_PER_HOUR
 from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.pass_costs import PassCosts
 from wse.serving.simulation.statistics import (
-    Distribution,
     distribution,
     first_token_s,
     gap_distribution,
@@ -27,7 +25,6 @@ from wse.studies.serve.machines.machine import ServingMachine, times
 from wse.studies.serve.prepare import PreparedServe
 from wse.studies.serve.result import (
     AmountResult,
-    DistributionResult,
     GoodputResult,
     LittleResult,
     PrefixResult,
@@ -59,7 +56,6 @@ def served_result(
     tokens_per_s = float(workload.new_tokens.sum()) / outcome.makespan_s
     replica_s = outcome.replicas * outcome.makespan_s
     tiers = {name: workload.tier == tier for name, tier in TIERS.items()}
-    gaps = gap_distribution(outcome)
     requests_in_system, by_law = outcome.little
     power, price = (
         None if amount is None else times(outcome.replicas, amount)
@@ -68,7 +64,7 @@ def served_result(
     return ServedResult(
         all=_waits(outcome, np.ones(len(workload), bool)),
         tiers={name: _waits(outcome, in_tier) for name, in_tier in tiers.items() if 0 < in_tier.sum() < len(workload)},
-        gaps=None if gaps is None else _distribution(gaps),
+        gaps=gap_distribution(outcome),
         tokens_per_pass=_tokens_per_pass(outcome) if decode.drafts is not None and decode.drafts.draft_tokens else None,
         makespan_s=outcome.makespan_s,
         tokens_per_s=tokens_per_s,
@@ -113,18 +109,10 @@ def _waits(outcome: SimulationOutcome, selected: Bools) -> WaitsResult:
     per_token = per_token[~np.isnan(per_token)]
     return WaitsResult(
         requests=int(selected.sum()),
-        queueing=_of(queueing_s(outcome)[selected]),
-        ttft=_of(first_token_s(outcome)[selected]),
-        tpot=_of(per_token) if len(per_token) else None,
+        queueing=distribution(queueing_s(outcome)[selected]),
+        ttft=distribution(first_token_s(outcome)[selected]),
+        tpot=distribution(per_token) if len(per_token) else None,
     )
-
-
-def _of(values: F64) -> DistributionResult:
-    return _distribution(distribution(values))
-
-
-def _distribution(values: Distribution) -> DistributionResult:
-    return DistributionResult(**asdict(values))
 
 
 def _goodput(prepared_serve: PreparedServe, outcome: SimulationOutcome) -> GoodputResult:

@@ -98,33 +98,17 @@ def router_events(trace: Trace, wafer: int, cycles: tuple[int, int] | None) -> R
         TraceError: The log is damaged.
     """
     moves = _moves_of(trace, wafer)
-    # 1. Departures
-    first = np.ones(len(moves["cycle"]), bool)
-    for name in ("cycle", "source", *_PLACE):
-        first[1:] &= moves[name][1:] == moves[name][:-1]
-    first[1:], first[:1] = ~first[1:], True
-    begins, group = np.flatnonzero(first), np.cumsum(first) - 1
-    leaves = np.bitwise_or.reduceat(1 << moves["direction"], begins)
-    departing = {name: moves[name][begins] for name in ("cycle", "source", *_PLACE)}
-    # 2. Arrivals. A wavelet that leaves eastwards arrives on the west side, and so on.
-    link_moves = np.flatnonzero(moves["direction"] != RAMP)
-    side = moves["direction"][link_moves]
-    arriving = {name: moves[name][link_moves] for name in ("cycle", *_PLACE)}
-    arriving["row"], arriving["col"] = arriving["row"] + _DOWN[side], arriving["col"] + _RIGHT[side]
-    arriving["source"] = (side + 2) % 4
-    # 3. Matching
+    departing, departure_of_move = _departures(moves)  # 1
+    link_moves, arriving = _arrivals(moves)  # 2
+    # 3
     arrival = _match_arrivals(arriving, departing)
-    wavelet = _roots(np.where(arrival >= 0, group[link_moves][arrival], WAITED))
-    # 4. Events
+    wavelet = _roots(np.where(arrival >= 0, departure_of_move[link_moves][arrival], WAITED))
+    # 4
     has_waited = arrival >= 0
     if len(link_moves):
         has_waited &= departing["cycle"] > arriving["cycle"][arrival] + 1
-    departures = {
-        **departing,
-        "landing": np.where(has_waited, WAITED, departing["source"]),
-        "leaves": leaves,
-        "wavelet": wavelet,
-    }
+    landing = np.where(has_waited, WAITED, departing["source"])
+    departures = {**departing, "landing": landing, "wavelet": wavelet}
     is_separate = np.ones(len(link_moves), bool)
     is_separate[arrival[(arrival >= 0) & ~has_waited]] = False
     is_separate &= (arriving["row"] >= 0) & (arriving["row"] < trace.header.rows)
@@ -134,17 +118,50 @@ def router_events(trace: Trace, wafer: int, cycles: tuple[int, int] | None) -> R
         "cycle": arriving["cycle"][is_separate] + 1,
         "landing": arriving["source"][is_separate],
         "leaves": np.zeros(int(is_separate.sum()), np.int64),
-        "wavelet": wavelet[group[link_moves][is_separate]],
+        "wavelet": wavelet[departure_of_move[link_moves][is_separate]],
     }
     names = RouterEvents.__dataclass_fields__
     events = {name: np.concatenate([arrivals[name], departures[name]]) for name in names}
-    # 5. Range of cycles
+    # 5
     is_shown = np.ones(len(events["cycle"]), bool)
     if cycles is not None:
         is_shown = (events["cycle"] >= cycles[0]) & (events["cycle"] <= cycles[1])
     _check_count(trace, wafer, cycles, events["cycle"], int(is_shown.sum()))
     order = np.flatnonzero(is_shown)[np.argsort(events["cycle"][is_shown], kind="stable")]
     return RouterEvents(**{name: events[name][order] for name in names})
+
+
+def _departures(moves: Columns) -> tuple[Columns, Array]:
+    """Combine the moves by which one wavelet leaves a router in several directions.
+
+    Args:
+        moves: Moves in logged order, in which such moves are next to each other.
+
+    Returns:
+        The columns of the departures, with the bit mask ``leaves`` of their directions; and int64
+        ``[move]``: the departure that each move belongs to.
+    """
+    names = ("cycle", "source", *_PLACE)
+    is_first = np.ones(len(moves["cycle"]), bool)
+    for name in names:
+        is_first[1:] &= moves[name][1:] == moves[name][:-1]
+    is_first[1:], is_first[:1] = ~is_first[1:], True
+    begins = np.flatnonzero(is_first)
+    leaves = np.bitwise_or.reduceat(1 << moves["direction"], begins)
+    return {**{name: moves[name][begins] for name in names}, "leaves": leaves}, np.cumsum(is_first) - 1
+
+
+def _arrivals(moves: Columns) -> tuple[Array, Columns]:
+    """Return the indices of the moves over links, and their arrivals at the neighbouring routers.
+
+    The place of an arrival may be outside of the wafer. ``cycle`` is that of the move itself.
+    """
+    link_moves = np.flatnonzero(moves["direction"] != RAMP)
+    side = moves["direction"][link_moves]
+    arriving = {name: moves[name][link_moves] for name in ("cycle", *_PLACE)}
+    arriving["row"], arriving["col"] = arriving["row"] + _DOWN[side], arriving["col"] + _RIGHT[side]
+    arriving["source"] = (side + 2) % 4  # a wavelet that leaves eastwards arrives on the west side, and so on
+    return link_moves, arriving
 
 
 def write_simulator_log(

@@ -7,8 +7,9 @@ from typing import Any, Final
 from wse.reports.colours import USES
 from wse.reports.terminal import printable
 from wse.reports.tile_name import tile_name
+from wse.tracing.query.inspect_request import InspectRequest
 from wse.tracing.query.places.sram_lives import Band, SramLives, read_sram_lives
-from wse.tracing.query.request import InspectRequest, pe_of
+from wse.tracing.query.request import pe_of
 from wse.tracing.query.view import trace_at
 
 SIZE: Final = (15.0, 8.0)

@@ -12,7 +12,8 @@ from typing import Any, Final
 from wse.errors import BadInput
 from wse.reports.as_json import as_json
 from wse.reports.rows_csv import csv_text
-from wse.tracing.export.tables import FlatColumn, FlatTable
+from wse.tracing.export.tables import FlatTable
+from wse_traces.schema import TEXT, Field
 
 CSV_COLUMNS: Final = ("file", "column", "unit", "dtype", "labels", "refers", "dataset", "meaning")
 RUN_FILE: Final = "run.json"
@@ -33,7 +34,7 @@ def write_csv(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path) ->
     for table in tables:
         with (folder / f"{table.name}.csv").open("x", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerow([column.name for column in table.columns])
+            writer.writerow(table.columns)
             for batch in table.batches():
                 writer.writerows(zip(*map(_cells, batch), strict=True))
     (folder / "columns.csv").write_text(_columns_csv(tables), encoding="utf-8")
@@ -63,7 +64,9 @@ def write_parquet(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path
     import pyarrow.parquet
 
     for table in tables:
-        schema = pyarrow.schema([_field(column) for column in table.columns], metadata={"run": as_json(run).strip()})
+        schema = pyarrow.schema(
+            [_field(*column) for column in table.columns.items()], metadata={"run": as_json(run).strip()}
+        )
         with pyarrow.parquet.ParquetWriter(folder / f"{table.name}.parquet", schema) as writer:
             for batch in table.batches():
                 arrays = [pyarrow.array(values, field.type) for values, field in zip(batch, schema, strict=True)]
@@ -82,26 +85,32 @@ def _columns_csv(tables: Sequence[FlatTable]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
     for table in tables:
-        for column in table.columns:
-            dtype = "text" if column.is_text else column.dtype
-            names = (" ".join(column.labels), column.refers, column.path, column.doc)
-            writer.writerow([f"{table.name}.csv", column.name, column.unit, dtype, *map(csv_text, names)])
+        for name, field in table.columns.items():
+            dtype = "text" if _is_text(field) else field.dtype.lstrip("<")
+            texts = (" ".join(field.labels), field.refers, field.path, field.doc)
+            writer.writerow([f"{table.name}.csv", name, field.unit, dtype, *map(csv_text, texts)])
     return text.getvalue()
 
 
-def _field(column: FlatColumn) -> Any:
+def _is_text(field: Field) -> bool:
+    """Return whether values are exported as texts: if they are texts, or codes that have names."""
+    return field.dtype == TEXT or bool(field.labels)
+
+
+def _field(name: str, field: Field) -> Any:
     """Return the Arrow field of a column: its name, type and metadata."""
     import pyarrow
 
-    if column.labels:
+    if field.labels:
         kind = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
-    elif column.is_text:
+    elif _is_text(field):
         kind = pyarrow.string()
     else:
         kind = {
-            "i4": pyarrow.int32(),
-            "i8": pyarrow.int64(),
+            "<i4": pyarrow.int32(),
+            "<i8": pyarrow.int64(),
             "u1": pyarrow.uint8(),
-            "f8": pyarrow.float64(),
-        }[column.dtype]
-    return pyarrow.field(column.name, kind, metadata=column.attributes)
+            "<f8": pyarrow.float64(),
+        }[field.dtype]
+    texts = {"unit": field.unit, "doc": field.doc, "dataset": field.path, "refers": field.refers}
+    return pyarrow.field(name, kind, metadata={key: text for key, text in texts.items() if text})

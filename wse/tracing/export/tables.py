@@ -18,7 +18,7 @@ import numpy as np
 from wse.errors import BadInput, BadTrace, UnknownName
 from wse.reports.as_json import Report
 from wse_traces.read import Array, Trace
-from wse_traces.schema import AXIS_LABELS, BY_PATH, FIXED_AXES, TABLES, Field
+from wse_traces.schema import AXIS_LABELS, BY_PATH, FIXED_AXES, TABLES, TEXT, Field
 
 ROWS_AT_ONCE: Final = 16_384
 _BYTES: Final = ("summary_byte", "text_byte", "tensor_byte")
@@ -31,54 +31,20 @@ PLANES: Final = {
 _PLACE: Final = {"row": "row of the PE", "col": "column of the PE"}
 
 
-@dataclass(frozen=True, slots=True)
-class FlatColumn:
-    """Column of an exported table.
-
-    Attributes:
-        name: Name of the column.
-        path: Path of the dataset in the trace.
-        dtype: Type of the stored values. It starts with "S" for texts.
-        unit: Unit of the values.
-        doc: Description of the values.
-        labels: Names of the codes 0, 1, ...; empty if the values are not codes.
-        refers: Table that the values are row numbers of, or empty.
-    """
-
-    name: str
-    path: str
-    dtype: str
-    unit: str
-    doc: str
-    labels: tuple[str, ...] = ()
-    refers: str = ""
-
-    @property
-    def is_text(self) -> bool:
-        """True if the values are exported as texts: texts, or codes that have names."""
-        return self.dtype.startswith("S") or bool(self.labels)
-
-    @property
-    def attributes(self) -> dict[str, str]:
-        """Unit, description, dataset path and referenced table, without those that are empty."""
-        texts = {"unit": self.unit, "doc": self.doc, "dataset": self.path, "refers": self.refers}
-        return {name: text for name, text in texts.items() if text}
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class FlatTable:
     """Table to export.
 
     Attributes:
         name: Name of the table.
-        columns: Columns of the table.
+        columns: For each column, by name, the field of the schema that its values are from.
         rows: Number of rows.
         batches: Function that yields the values in order, as lists with one item per column. Each
             batch has at most ``ROWS_AT_ONCE`` rows.
     """
 
     name: str
-    columns: tuple[FlatColumn, ...]
+    columns: dict[str, Field]
     rows: int
     batches: Callable[[], Iterator[list[Array | list[str]]]]
 
@@ -173,14 +139,15 @@ def _flat(trace: Trace, name: str) -> FlatTable:
     Row numbers of ops and of names get a second column with the name itself.
     """
     fields = [field for field in TABLES[name] if not _is_plane(field)]
-    columns: list[FlatColumn] = []
+    columns: dict[str, Field] = {}
     for field in fields:
-        columns += _columns_of(field)
+        columns |= dict.fromkeys(_column_names(field), field)
         if field.refers in _IN_WORDS:
             doc = f"`{field.name}` in words, empty: none"
-            columns.append(FlatColumn(f"{field.name}_text", _IN_WORDS[field.refers], "S", "text", doc))
+            columns[f"{field.name}_text"] = Field(_IN_WORDS[field.refers], TEXT, field.axes, "text", doc)
     if name == "token":
-        columns.append(FlatColumn("text", "tokens/text", "S", "text", "what it says; a part of a character is U+FFFD"))
+        doc = "what it says; a part of a character is U+FFFD"
+        columns["text"] = Field("tokens/text", TEXT, ("token",), "text", doc)
     rows = trace.rows(name)
 
     def batches() -> Iterator[list[Array | list[str]]]:
@@ -197,18 +164,16 @@ def _flat(trace: Trace, name: str) -> FlatTable:
                     batch.append([names[i] if 0 <= i < len(names) else "" for i in values.tolist()])
             yield [*batch, token_texts[start : start + ROWS_AT_ONCE]] if name == "token" else batch
 
-    return FlatTable(name, tuple(columns), rows, batches)
+    return FlatTable(name, columns, rows, batches)
 
 
-def _columns_of(field: Field) -> list[FlatColumn]:
-    """Return the exported columns of a field: one, or one for each position on its second axis."""
-    dtype = "S" if field.dtype.startswith("S") else field.dtype.lstrip("<")
-    facts = (field.path, dtype, field.unit, field.doc, field.labels, field.refers)
+def _column_names(field: Field) -> list[str]:
+    """Return the names of a field's exported columns: one per position on its second axis, if any."""
     if len(field.axes) == 1:
-        return [FlatColumn(field.name, *facts)]
+        return [field.name]
     axis = field.axes[1]
     places = AXIS_LABELS.get(axis) or tuple(str(i) for i in range(FIXED_AXES[axis]))
-    return [FlatColumn(f"{field.name}_{place}", *facts) for place in places]
+    return [f"{field.name}_{place}" for place in places]
 
 
 def _values_of(field: Field, values: Array) -> list[Array | list[str]]:
@@ -225,11 +190,9 @@ def _plane(trace: Trace, field: Field) -> FlatTable:
     first, *middle_axes, _row, _col = field.axes
     labels = AXIS_LABELS[middle_axes[0]] if middle_axes else ()
     docs = {first: f"{first} that the PE is in, counted from 0", **_PLACE}
-    columns = [FlatColumn(name, field.path, "i4", "index", doc) for name, doc in docs.items()]
-    dtype = field.dtype.lstrip("<")
+    columns = {name: Field(field.path, "<i4", (first,), "index", doc) for name, doc in docs.items()}
     for label in labels or (field.name,):
-        name = f"{label}_{field.name}" if labels else label
-        columns.append(FlatColumn(name, field.path, dtype, field.unit, field.doc))
+        columns[f"{label}_{field.name}" if labels else label] = field
     count, header = trace.rows(field.table), trace.header
 
     def batches() -> Iterator[list[Array | list[str]]]:
@@ -242,4 +205,4 @@ def _plane(trace: Trace, field: Field) -> FlatTable:
                 part = slice(start, start + ROWS_AT_ONCE)
                 yield [np.full(len(rows[part]), index, "i4"), rows[part], cols[part], *layers[:, part]]
 
-    return FlatTable(PLANES[field.path], tuple(columns), count * header.rows * header.cols, batches)
+    return FlatTable(PLANES[field.path], columns, count * header.rows * header.cols, batches)

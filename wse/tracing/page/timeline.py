@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -50,7 +51,6 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     """
     passes, schedules = checked_table(trace, "pass"), trace.table("schedule")
     tokens = checked_table(trace, "token", MAX_TOKENS)
-    texts = trace.token_texts()
     if trace.rows("token") > MAX_TOKENS:
         notes.append(f"Of {trace.rows('token'):,} tokens the page has the first {MAX_TOKENS:,}.")
     token_schedules = np.append(passes["schedule"], -1)[tokens["pass"]]
@@ -77,28 +77,34 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
         notes.append("What cache shifts of single tokens send found no room on this page; see wse inspect --by token.")
     ends = ends if packed_shifts else 0 * ends
     from_row, to_row = (np.append(end, 0)[tokens["pass"]] for end in (ends[:-1], ends[1:]))
+    token_columns = {
+        "id": tokens["id"],
+        "text": trace.token_texts(),
+        "prompt": tokens["is_prompt"].astype(bool),
+        "user": tokens["sequence"],
+        "position": tokens["position"],
+        "cycles": tokens["cycles"],
+        "pass_cycles": pass_cycles,
+        "start_cycle": start,
+        "phase": phase,
+        "schedule": np.array([number.get(schedule, -1) for schedule in token_schedules.tolist()], np.int64),
+        "shifts": np.stack([from_row, to_row], axis=1),
+    }
     return {
-        "tokens": [
-            {
-                "id": int(tokens["id"][i]),
-                "text": texts[i],
-                "prompt": bool(tokens["is_prompt"][i]),
-                "user": int(tokens["sequence"][i]),
-                "position": int(tokens["position"][i]),
-                "cycles": int(tokens["cycles"][i]),
-                "pass_cycles": int(pass_cycles[i]),
-                "start_cycle": int(start[i]),
-                "phase": int(phase[i]),
-                "schedule": number.get(int(token_schedules[i]), -1),
-                "shifts": [int(from_row[i]), int(to_row[i])],
-            }
-            for i in range(len(tokens["id"]))
-        ],
+        "tokens": _records(token_columns, len(tokens["id"])),
         "schedules": _shown_schedules(schedules, shown_schedules, first, rows, by_kind),
         "median": median_data(phase, pass_cycles, token_schedules, by_kind, schedules["kv_slots"]),
         "steps": packed_steps,
         "shifts": packed_shifts,
     }
+
+
+def _records(columns: Mapping[str, Array | list[str]], rows: int) -> list[Report]:
+    """Return the first rows of a table of columns as dictionaries of plain values."""
+    lists = [column if isinstance(column, list) else column.tolist() for column in columns.values()]
+    return [
+        dict(zip(columns, values, strict=True)) for values in zip(*(values[:rows] for values in lists), strict=True)
+    ]
 
 
 def _shown_schedules(
@@ -113,17 +119,14 @@ def _shown_schedules(
         rows: For each of them, the number of its steps on the page.
         by_kind: int ``[schedule, kind]``: cycles by kind of op, for all schedules.
     """
-    return [
-        {
-            "phase": int(schedules["phase"][schedule]),
-            "kv_slots": int(schedules["kv_slots"][schedule]),
-            "cycles": int(schedules["cycles"][schedule]),
-            "first": first[at],
-            "steps": rows[at],
-            "by_kind": by_kind[schedule].tolist(),
-        }
-        for at, schedule in enumerate(schedule_indices)
-    ]
+    shown_columns = {name: schedules[name][schedule_indices] for name in ("phase", "kv_slots", "cycles")}
+    columns = {
+        **shown_columns,
+        "first": np.array(first[:-1]),
+        "steps": np.array(rows),
+        "by_kind": by_kind[schedule_indices],
+    }
+    return _records(columns, len(schedule_indices))
 
 
 def _chosen_sequences(

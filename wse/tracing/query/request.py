@@ -1,11 +1,9 @@
-"""Requests of ``wse inspect``: their options, checks, and the view that answers each."""
+"""Answers to requests of ``wse inspect``: checks of the options, and the view that they select."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from wse.errors import BadInput
@@ -14,6 +12,7 @@ from wse.tracing.query.costs.groups import GroupsView, check_group, read_groups
 from wse.tracing.query.costs.step_sums import StepSums
 from wse.tracing.query.costs.steps import StepsView, check_order, read_steps
 from wse.tracing.query.costs.tree import TreeView, read_tree
+from wse.tracing.query.inspect_request import VIEWS, InspectRequest
 from wse.tracing.query.number_range import cycle_range
 from wse.tracing.query.places.contents import DumpView, read_content
 from wse.tracing.query.places.links import LinksView, busiest_links, check_links, layer_links
@@ -26,60 +25,9 @@ from wse.tracing.query.two_traces.diff import read_diff
 from wse.tracing.query.view import View, source_of, trace_at
 from wse_traces.read import Trace
 
-VIEWS: Final = ("steps", "by", "links", "pe", "tokens", "tree", "cycles", "tensors", "diff", "check")
-"""Views other than the summary, named after the options that request them."""
-
 OF_TOP: Final = ("summary", "steps", "by", "links", "tokens")
 OF_EACH_LAYER: Final = ("summary", "steps", "by", "links", "tree", "diff")
 """Views that combine equal layers or links, unless ``--each-layer`` is given."""
-DEFAULT_TOP: Final = {"summary": 10, "steps": 20, "links": 20}
-
-
-@dataclass(frozen=True, kw_only=True)
-class InspectRequest:
-    """Options of ``wse inspect`` as the user gave them. At most one view may be requested.
-
-    Combinations of options are checked by ``inspect_trace``, before the trace is opened.
-    """
-
-    trace: Path
-    steps: bool = False
-    by: str | None = None
-    links: bool = False
-    pe: str | None = None
-    dump: str | None = None
-    pass_index: int | None = None
-    as_hex: bool = False
-    dump_file: str | None = None
-    sram_png: str | None = None
-    tokens: bool = False
-    tree: bool = False
-    cycles: str | None = None
-    tensors: bool = False
-    diff: Path | None = None
-    check: bool = False
-    each_layer: bool = False
-    sort: str | None = None
-    top: int | None = None
-    wafer_index: int | None = None
-
-    @property
-    def view(self) -> str:
-        """Name of the requested view; "summary" if there is none.
-
-        Raises:
-            BadInput: Several views are requested.
-        """
-        views = [view for view in VIEWS if getattr(self, view) not in (False, None)]
-        if len(views) > 1:
-            message = f"{' and '.join(f'--{view}' for view in views)}: are different views; give only one of them"
-            raise BadInput(message)
-        return views[0] if views else "summary"
-
-    @property
-    def rows(self) -> int | None:
-        """Maximum number of rows of the view, or None for all rows."""
-        return DEFAULT_TOP.get(self.view) if self.top is None else self.top
 
 
 def inspect_trace(request: InspectRequest) -> View:

@@ -1,9 +1,10 @@
 """Trace of an estimate: the timed prompt chunks and decoded tokens, written as if they had run.
 
-Tokens with the same number of cache slots in use are timed once and share a schedule. Their cache
-shifts differ, because different rows of PEs pass on a cache entry. The schedule therefore has the
-words and hops of the mean token, rounded down. The last token of the group additionally sends the
-remainder, so that the sums over all tokens are exact.
+Tokens with the same number of cache slots in use cost the same cycles. They are timed once and
+share a schedule (sequence of steps). Their cache shifts differ: before a token is stored, some rows
+of PEs pass a cache entry to the row above, and how many do depends on the tokens in the cache. The
+schedule therefore has the words and hops of the mean token, rounded down. The last token of the
+group additionally sends the remainder, so that the sums over all tokens are exact.
 """
 
 from __future__ import annotations

@@ -84,15 +84,16 @@ class Recorder:
     ) -> int:
         """Return the index of a schedule, and write the schedule if it is new.
 
-        A schedule is a sequence of steps that several passes execute.
+        A schedule is a sequence of steps, with their cycles and traffic, that several passes
+        execute.
 
         Args:
-            phase_index: Phase whose steps are executed.
+            phase_index: Phase whose steps are executed, an index into ``Program.phases``.
             cost: Cost of one pass.
-            slots: KV cache slots in use in each region.
+            slots: KV cache slots in use in each stage.
             key: Whatever else distinguishes schedules of this phase.
-            varying_steps: Indices of the steps whose traffic differs from pass to pass and is left
-                out.
+            varying_steps: Indices of the steps whose traffic differs from pass to pass. It is left
+                out here and written by `write_shifts`.
         """
         phase = self._program.phases[phase_index]
         sequence_key = (phase.steps, phase.begins, slots, key)
@@ -116,10 +117,11 @@ class Recorder:
         """Append passes that execute the same schedule, and return their indices.
 
         Args:
-            phase_index: Phase that ran.
-            sequence: Index of the schedule, from ``sequence``.
+            phase_index: Phase that ran, an index into ``Program.phases``.
+            sequence: Index of the schedule, from `Recorder.sequence`.
             cost: Cost of one pass.
-            uses: For each pass, the state of the KV caches that its traffic depends on.
+            uses: For each pass, the cache slots in use and the tokens in each user's cache, on
+                which its traffic depends.
             starts: Cycle in which each pass starts.
             pairs: For each layer, the tokens of one pass that were routed to each expert.
             wall_times_s: Seconds that the emulator needed for each pass.
@@ -138,10 +140,10 @@ class Recorder:
         return index
 
     def write_shifts(self, phase_index: int, first_pass: int, words: I64, hops: I64) -> None:
-        """Write the traffic of cache shifts that is not part of the schedule of their passes.
+        """Write the traffic of cache shifts, which differs between passes with the same schedule.
 
         Args:
-            phase_index: Phase that ran.
+            phase_index: Phase that ran, an index into ``Program.phases``.
             first_pass: Index of the first of the passes.
             words: int64 ``[pass, step]``: words that each step sends in addition to those in the
                 schedule.

@@ -64,7 +64,7 @@ class _PhaseRun(NamedTuple):
 
     @property
     def sequence_key(self) -> tuple[Hashable, ...]:
-        """Key that is equal for passes that can share a schedule.
+        """Key that is equal for passes that can share a schedule (steps with their costs).
 
         The cache shifts of such passes may differ.
         """

@@ -1,13 +1,15 @@
-"""Conflicts: places where words of two pieces use the same link of the line or the same PE's ramp.
+"""Conflicts: places where words of two messages use the same link of a line, or the same ramp.
 
-A piece is a part of a message's path (`wse.backends.fabric.line.pieces`). Neither times nor numbers
-of words are known here. The conflicts of all pieces of a plan are found together:
+Messages are divided into *pieces*, parts of their paths (`wse.backends.fabric.line.pieces`).
+Neither times nor numbers of words are known here, so conflicts are computed once per pattern. The
+conflicts of all pieces of a plan are found together:
 
-1. Two pieces conflict on a resource if the spans that they use of it overlap.
-2. If both pieces have one message, the times at the two ends of the common span are known relative
-   to the starts of the pieces: a hop or a relay costs a fixed number of cycles.
-3. If a piece has several messages side by side, every common place is recorded, relative to the
-   start of the message that uses it.
+1. Two pieces conflict on a type of link or ramp if the ranges of PEs at which they use it overlap.
+2. If both pieces consist of one message, two places are recorded: the ends of the common range. The
+   cycles from the start of each piece to these places are fixed, as a hop or a relay always costs
+   the same.
+3. If a piece consists of several messages side by side, every common place is recorded, with the
+   cycles from the start of the message that uses it.
 """
 
 from __future__ import annotations
@@ -30,13 +32,13 @@ words of the second piece that wait between its start and this place.
 
 
 class Conflict(NamedTuple):
-    """A link or ramp that two pieces (parts of message paths) both use.
+    """PEs at which a piece of a message's path shares a type of link or ramp with another piece.
 
     Attributes:
         other_piece: Index of the other piece in its plan.
-        resource: Type of the link or ramp.
-        low, high: First and last place of the common span.
-        shared_ends: Both ends of the common span, or all common places.
+        resource: Type of the link or ramp, a `Resource`.
+        low, high: First and last PE of the common range.
+        shared_ends: Both ends of the common range, or all common places.
     """
 
     other_piece: int
@@ -47,12 +49,12 @@ class Conflict(NamedTuple):
 
 
 class Conflicts(NamedTuple):
-    """Conflicts between pieces of message paths, by the index of the first piece.
+    """Conflicts of the pieces of a plan. Each list has an item per piece: its own conflicts.
 
     Attributes:
-        on_other_colours: Conflicts with pieces on other colours, which alternate on a link.
-        on_same_colour: Conflicts with pieces on the same colour. Router switches let the other
-            piece pass first.
+        on_other_colours: Conflicts with pieces on other colours. Their words alternate on a link.
+        on_same_colour: Conflicts with pieces on the same colour. Routers let the other piece pass
+            first.
     """
 
     on_other_colours: list[list[Conflict]]
@@ -62,15 +64,19 @@ class Conflicts(NamedTuple):
 def find_conflicts(
     pieces: Pieces, other_pieces: Pieces, costs: LineCosts, *, same_plan: bool, links: bool = True
 ) -> Conflicts:
-    """Return the conflicts of each piece of ``pieces`` with ``other_pieces``.
+    """Return the conflicts of each piece of one plan with the pieces of another plan or its own.
+
+    The numbers in the bodies refer to the module docstring.
 
     Args:
         pieces: Pieces of a plan.
-        other_pieces: Pieces of another plan, or of the same plan.
-        costs: Cycles of hops and relays, and words that wait there.
-        same_plan: True if both plans are the same. Conflicts are then only those with earlier
-            pieces, and the main thread of a PE keeps its words apart.
-        links: True if both plans are on the same line. False if their lines cross at each PE.
+        other_pieces: Pieces of the other plan, or again of the same plan.
+        costs: Cycles of hops and relays, and words that can wait there.
+        same_plan: Whether both plans are the same. Only conflicts with earlier pieces count then.
+            Two pieces that the main thread of one PE processes never conflict, as it processes them
+            one after another.
+        links: True if both plans are on the same line, so that they share links and ramps. False if
+            their lines cross at each PE, so that they share only ramps.
     """
     resource, i, j = _pairs(pieces, other_pieces, same_plan=same_plan, links=links)
     has_several_messages = pieces.side_by_side or other_pieces.side_by_side
@@ -86,10 +92,10 @@ def find_conflicts(
 
 
 def _pairs(pieces: Pieces, other_pieces: Pieces, *, same_plan: bool, links: bool) -> I64:
-    """Return the pairs of pieces that use a resource at the same PEs.
+    """Return all pairs of pieces that use the same type of link or ramp at common PEs.
 
     Returns:
-        Resource, piece and other piece of each pair, int32 ``[3, n]``.
+        int64 ``[3, n]``: for each pair the `Resource`, the piece and the other piece.
     """
     kinds = slice(Resource.UP if links else Resource.INTO_PE, Resource.OUT_OF_PE if same_plan else None)
     (low, high), (start, end) = (piece_list.spans[kinds].swapaxes(0, 1) for piece_list in (pieces, other_pieces))
@@ -105,7 +111,14 @@ def _pairs(pieces: Pieces, other_pieces: Pieces, *, same_plan: bool, links: bool
 def _single_message_conflicts(
     pieces: Pieces, i: I64, other_pieces: Pieces, j: I64, resource: I64, costs: LineCosts
 ) -> Sequence[Conflict | None]:
-    """Return the conflicts ``[n]`` of pieces ``i`` with pieces ``j``, all of one message each."""
+    """Return the conflict of each pair of pieces, all of which consist of one message.
+
+    Args:
+        pieces, i: Pieces of a plan, and int64 ``[n]``: the piece of each pair.
+        other_pieces, j: Pieces of the other plan, and int64 ``[n]``: the other piece of each pair.
+        resource: int64 ``[n]``: type of link or ramp of each pair.
+        costs: Cycles of hops and relays, and words that can wait there.
+    """
     (low, high), (start, end) = pieces.spans[resource, :, i].T, other_pieces.spans[resource, :, j].T
     low, high = np.maximum(low, start), np.minimum(high, end)
     place = np.stack([low, high])  # 2
@@ -119,9 +132,10 @@ def _single_message_conflicts(
 def _multi_message_conflicts(
     pieces: Pieces, i: I64, other_pieces: Pieces, j: I64, resource: I64, costs: LineCosts
 ) -> list[Conflict | None]:
-    """Return the conflicts of pairs in which a piece has several messages.
+    """Return the conflict of each pair of pieces, some of which consist of several messages.
 
-    The result is None for a pair without a conflict.
+    The arguments are those of `_single_message_conflicts`. A pair has no conflict (None) if its
+    messages use no link or ramp in common although the ranges of the pieces overlap.
     """
     conflicts: list[Conflict | None] = []
     for piece, other_piece, kind in zip(i.tolist(), j.tolist(), resource.tolist(), strict=True):
@@ -146,9 +160,16 @@ def _multi_message_conflicts(
 
 
 def _sources(pieces: Pieces, number: int, places: I64, resource: int) -> I64:
-    """Return the source of the message that uses a resource at each PE.
+    """Return, for each PE, the source of the message that uses a type of link or ramp there.
 
-    The result is int64 ``[n]``, with -1 where no message uses the resource.
+    Args:
+        pieces: Pieces of a plan.
+        number: Index of the piece.
+        places: int64 ``[n]``: the PEs.
+        resource: Type of link or ramp.
+
+    Returns:
+        int64 ``[n]``; -1 where no message of the piece uses it.
     """
     if not pieces.side_by_side:
         return np.full(len(places), pieces.source[number])
@@ -166,11 +187,18 @@ def _sources(pieces: Pieces, number: int, places: I64, resource: int) -> I64:
 def _offsets(
     pieces: Pieces, numbers: I64 | int, source: I64, place: I64, resource: I64 | int, costs: LineCosts
 ) -> tuple[I64, I64]:
-    """Return when the words of messages reach a place, relative to their start.
+    """Return how long words travel from their source to a place, and how many can wait on the way.
+
+    Args:
+        pieces: Pieces of a plan.
+        numbers: int64 ``[n]`` or one index: piece of each message.
+        source, place: int64 ``[..., n]``: source of each message, and the PE.
+        resource: Type of the link or ramp that the words use at the PE.
+        costs: Cycles of hops and relays, and words that can wait there.
 
     Returns:
-        Cycles from the start of a message until its words use the resource at ``place``, and words
-        that wait in between.
+        Cycles from the source until the words use the link or ramp, and the number of words that
+        fit in queues and on wires between the two.
     """
     hops = each_hops_between(pieces.places, source, place)
     distance = np.abs(place - source) - (resource == Resource.INTO_PE)

@@ -1,24 +1,28 @@
-"""Contention: how long words of one message wait for words of others on the same link or ramp.
+"""Contention: how long words of one message wait for words of others on a link or a ramp.
 
-A link or a ramp carries one word per cycle. The delay of a stream is computed by these rules:
+A link between two routers, or a ramp between a router and its PE, carries one word per cycle. Here
+the words of a message are a *stream*: they leave a place one after another, from a first time to a
+last time. `wse.backends.fabric.line.line_time` calls `delays_of` for each stream, in the order of
+the messages. The delay of a stream follows these rules:
 
-1. Streams on the same colour do not alternate. Router switches let one stream pass after the other,
-   so the second waits for the last word of the first (`wait_on_colour`).
-2. Streams on different colours alternate on a link. While two streams are present, each gets half
-   of it. A stream is delayed by one cycle for every word that the other sends during this time. The
-   time ends when the stream with fewer remaining words ends (processor sharing). The rule is
-   evaluated at both ends of the common span, and at a place in between where both arrive at the
-   same time (`_largest_effects`). On the ramp out of a PE, the thread that was started first has
-   priority.
-3. A stream that is slower than one word per cycle leaves cycles to the other (`_interleave`). A
-   stream that is only slow because it is delayed itself leaves none: it has a word ready for each
-   of its cycles (`Window.pace`).
-4. A stream that is fed by the one that it conflicts with arrives after it by some lag, and is
-   delayed by up to half of the lag in addition.
-5. If several other streams are on one link, all their words count, except that the pauses of one of
-   them can be used (`delay_cycles`). For each further stream, the delayed length of this stream
-   counts. Which streams conflict is decided before that: a stream that arrives after the undelayed
-   end of this stream is not one of them.
+1. Streams on the same colour do not alternate. The routers let one stream pass completely before
+   the other, so the second stream waits for the last word of the first (`wait_on_colour`).
+2. Streams on different colours alternate on a link. While both are present, each gets half of the
+   link. A stream is therefore delayed by one cycle for each word that the other sends during this
+   time, which ends when the stream with fewer remaining words ends (processor sharing). The rule is
+   evaluated at both ends of the part of the line that the streams share, and where both arrive at
+   the same time; the largest effect counts (`_largest_effects`). On the ramp out of a PE, streams
+   do not alternate: the thread that was started first has priority.
+3. A stream that sends less than one word per cycle leaves the other cycles to its competitor
+   (`_interleave`). If it is slow only because contention delays it, it leaves none, because it has
+   a word ready in each of its cycles (`Window.pace`).
+4. A stream may compete with the stream that its own words come from, sent on by a relay. It then
+   arrives later than that stream by some lag, and is delayed by up to half of the lag in addition.
+5. If several other streams are on one link, the words of all of them count as delay, except that
+   the pauses of one of them can be used (`delay_cycles`). Streams are added in order of their
+   arrival, and each further one meets this stream at its length with the delays so far. Which
+   streams compete is decided before that: a stream that arrives after the end of this stream
+   without delays is not one of them.
 """
 
 from __future__ import annotations
@@ -36,11 +40,11 @@ Owner = TypeVar("Owner")
 
 
 class Interleaving(NamedTuple):
-    """Effect of alternating with another stream.
+    """Effect on a stream of alternating with another stream.
 
     Attributes:
-        cycles: Delay of this stream.
-        words: Words that the other stream sends in the meantime.
+        cycles: Cycles by which this stream ends later.
+        words: Words that the other stream sends while both are present.
     """
 
     cycles: float
@@ -48,9 +52,11 @@ class Interleaving(NamedTuple):
 
 
 class SharedSpan(NamedTuple):
-    """Part of a line, from place ``low`` to ``high``, where a stream shares a link or ramp.
+    """Part of a line where a stream shares a link or ramp with another stream.
 
-    ``effect`` is the effect on the stream.
+    Attributes:
+        low, high: First and last PE of the part.
+        effect: Effect of the other stream on this stream.
     """
 
     low: int
@@ -63,18 +69,19 @@ SharedSpans = dict[int, list[SharedSpan]]
 
 
 class Window(NamedTuple):
-    """Time window in which the words of a piece leave the router of its source.
+    """Time window in which the words of a piece of a message's path leave its first router.
 
-    If an operation at the destination starts after the words arrive, the words wait. At most
-    ``departed_words`` had left the source by then, and at most ``room`` words fit between source
-    and receiver.
+    If an operation at the destination starts after the words arrive, the words wait on the path.
+    ``departed_words`` and ``room`` describe this.
 
     Attributes:
-        first, last: Times of the first and last word.
+        first, last: Cycles at which the first and the last word leave.
         words: Number of words.
-        departed_words: See above; 0 if words do not wait.
-        room: See above.
-        contention_cycles: Cycles of the window in which words wait for words of other streams.
+        departed_words: Upper limit of the words that had left the source when the operation
+            started; 0 if words do not wait.
+        room: Number of words that fit between source and receiver, in queues and on wires; used
+            only if words wait.
+        contention_cycles: Part of the window in which words wait for words of other streams.
     """
 
     first: float
@@ -108,13 +115,14 @@ class Window(NamedTuple):
 
 
 class Contender(NamedTuple, Generic[Owner]):
-    """A piece of another message's path that competes with a stream for a link or ramp.
+    """Another piece (part of a message's path) that competes with a stream for a link or ramp.
 
     Attributes:
         conflict: The shared link or ramp.
         window: Time window of the other piece.
-        feeds: True if the other piece is on the path of the same stream.
-        owner: State of the other piece's line.
+        feeds: Whether the other piece is on the path of the same stream, before a relay.
+        owner: State of the line that the other piece belongs to. The caller uses it to delay the
+            piece.
     """
 
     conflict: Conflict
@@ -124,11 +132,11 @@ class Contender(NamedTuple, Generic[Owner]):
 
 
 class Delays(NamedTuple, Generic[Owner]):
-    """Effects of contention on a stream and on the streams that compete with it.
+    """Effects of contention on a stream, and on the streams that compete with it.
 
     Attributes:
-        shared_spans: Spans that the stream shares, with the delays of the stream.
-        effects_on_others: Effects on the other streams.
+        shared_spans: Spans of the line that the stream shares, each with the effect on the stream.
+        effects_on_others: Each competitor that is delayed, and the effect on it.
     """
 
     shared_spans: SharedSpans
@@ -136,11 +144,13 @@ class Delays(NamedTuple, Generic[Owner]):
 
 
 def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[Owner]:
-    """Return the effects of contention between a stream and others.
+    """Return the effects of contention between a stream and its competitors.
+
+    The numbers in the body are those of the rules in the module docstring.
 
     Args:
-        window: Time window of the stream at its source without contention.
-        contenders: Pieces that the stream conflicts with.
+        window: Time window of the stream at its source, without contention.
+        contenders: Pieces that share a link or ramp with the stream and overlap it in time.
     """
     shared_spans: SharedSpans = {}
     effects_on_others: list[tuple[Contender[Owner], Interleaving]] = []
@@ -161,19 +171,24 @@ def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[
 
 
 def _first_common_time(window: Window, contender: Contender[Owner]) -> float:
-    """Return the time at which two streams are first at the same place.
+    """Return the cycle at which both streams are first at the start of the span that they share.
 
-    The time is relative to the source of the first stream.
+    The cycle is given as the time at which a word at that place left the source of the first
+    stream.
     """
     shift, other_shift, room = contender.conflict.shared_ends[0]
     return max(window.first, contender.window.first_at(other_shift, room) - shift)
 
 
 def delay_cycles(shared_spans: SharedSpans) -> tuple[float, int]:
-    """Return the delay of a stream by others, and the number of streams at the worst place.
+    """Return the delay of a stream in cycles, and the number of streams at its most crowded place.
 
-    With one other stream, the pauses of that stream can be used. With several, only the largest
-    pauses of one of them are usable, and all words of the others delay the stream.
+    Spans of all competitors overlap differently along the line. The delay is the maximum over the
+    places of the line. At a place with one competitor, its pauses can be used. With several, only
+    the longest pauses of one of them can be used, and all words of the others delay the stream.
+
+    Args:
+        shared_spans: Spans that the stream shares with competitors, by type of link or ramp.
     """
     largest_delay = (0.0, 1)
     for spans in shared_spans.values():
@@ -204,11 +219,13 @@ def wait_on_colour(first: float, earlier_streams: Sequence[tuple[float, Sequence
 def overlap_in_time(
     first: float, last: float, other_first: float, other_last: float, shared_ends: Sequence[SharedEnd]
 ) -> bool:
-    """Return True if two streams use a common place at the same time.
+    """Return whether two streams use a common place at the same time.
+
+    The result is False only if one stream has passed before the other at every place.
 
     Args:
-        first, last: Times of the first and last word of one stream at its source.
-        other_first, other_last: Times of the first and last word of the other stream at its source.
+        first, last: Cycles of the first and the last word of one stream at its source.
+        other_first, other_last: The same for the other stream.
         shared_ends: Common places.
     """
     always_before = always_after = True
@@ -219,9 +236,10 @@ def overlap_in_time(
 
 
 class _Place(NamedTuple):
-    """Times of the first and last words of two streams at one place of a line.
+    """Times at which the first and last words of two streams pass one place of a line.
 
-    ``lag`` is the time by which the second stream is ahead of the first.
+    ``lag`` is the time by which the second stream arrives earlier than the first if its words never
+    wait.
     """
 
     first: float
@@ -234,10 +252,13 @@ class _Place(NamedTuple):
 def _largest_effects(window: Window, contender: Contender[Owner]) -> tuple[Interleaving, Interleaving]:
     """Return the effects of two streams on each other at the place where they are largest.
 
-    If a stream is fed by the one that it conflicts with, it arrives after it by some lag. A delay
-    of the other stream later causes gaps in this stream. The other stream fills the gaps, until the
-    words in transit amount to half of the lag. These words still arrive at half the rate after the
-    other stream has ended.
+    If the contender feeds the stream, through a relay, the stream arrives later than the contender
+    by some lag. A delay of the contender then causes gaps in the stream, which the contender's own
+    later words fill, until the words in transit amount to half of the lag. These words still arrive
+    at half the rate after the contender has ended.
+
+    Returns:
+        The effect on the stream, and the effect on the contender.
     """
     worst_case = Interleaving(0.0, 0.0), Interleaving(0.0, 0.0)
     rate, other_rate, other_pace = window.rate, contender.window.rate, contender.window.pace
@@ -258,9 +279,9 @@ def _largest_effects(window: Window, contender: Contender[Owner]) -> tuple[Inter
 
 
 def _places(window: Window, contender: Contender[Owner]) -> list[_Place]:
-    """Return the places to evaluate: both ends of the common span, and points in between.
+    """Return the places to evaluate: the ends of the shared span, and crossing points between them.
 
-    In between are the places where both streams arrive at the same time.
+    At a crossing point both streams arrive at the same time, because one catches up with the other.
     """
     other_window, ends = contender.window, list[_Place]()
     for shift, other_shift, other_room in contender.conflict.shared_ends:
@@ -279,17 +300,20 @@ def _places(window: Window, contender: Contender[Owner]) -> list[_Place]:
 def _interleave(
     rate: float, words: float, other_rate: float, other_words: float, *, in_order: bool
 ) -> tuple[Interleaving, Interleaving]:
-    """Return the effects of two streams on each other while both are present.
+    """Return the effects of two streams on each other from when both are present until one ends.
 
-    Each stream gets half of the resource, or whatever the other one leaves. With ``in_order``, the
+    Each stream gets half of the link, or whatever the other one leaves. With ``in_order``, the
     other stream has priority.
 
     Args:
         rate: Words per cycle of the stream.
-        words: Remaining words of the stream.
+        words: Words of the stream that have not passed yet.
         other_rate: Words per cycle of the other stream.
-        other_words: Remaining words of the other stream.
+        other_words: Words of the other stream that have not passed yet.
         in_order: Whether the other stream has priority.
+
+    Returns:
+        The effect on the stream, and the effect on the other stream.
     """
     fraction = min(rate, 1 - other_rate if in_order else max(0.5, 1 - other_rate))
     other_fraction = min(other_rate, max(other_rate if in_order else 0.5, 1 - rate))

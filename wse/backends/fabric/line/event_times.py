@@ -1,4 +1,4 @@
-"""Times of events with their causes, and the paths that streams of words have travelled."""
+"""Times of events with their causes, and the progress of streams of words along their paths."""
 
 from __future__ import annotations
 
@@ -37,20 +37,21 @@ def add_delay(time: EventTime, cycles: float) -> EventTime:
 
 
 class StreamPath:
-    """Path of a stream: from the SRAM that its words come from, through relays.
+    """Path of a stream, from the SRAM that its words come from through all PEs that relay them.
 
-    All pieces of the path move at the pace of the last operation that received the words. If words
-    have to wait for it, they fill the queues and wires along the path. Only words that find no room
-    there leave later.
+    The words move at the same pace on the whole path: that of the last operation that received
+    them. If words have to wait for it, they fill the queues and wires along the path. Only words
+    that find no room there leave later. Pieces of the path therefore look up their times here, even
+    after the stream has moved on.
 
     Attributes:
-        age: Cycles since the start of the path, for words that never wait.
-        room: Number of words that fit on the path, in queues and on wires.
-        operations: Number of operations that have received the words.
+        age: Cycles from the start of the path to its present end, for words that never wait.
+        room: Number of words that fit on the path so far, in queues and on wires.
+        operations: Number of operations that have received the words so far.
         begin, end: Times at which the first and last word reached the router of the PE with the
-            last operation.
+            last of these operations.
         stall: Cycles that words waited for that operation.
-        taken_age, taken_room: Age and room at that operation.
+        taken_age, taken_room: Age and room of the path at that operation.
     """
 
     __slots__ = ("age", "begin", "end", "operations", "room", "stall", "taken_age", "taken_room")
@@ -59,11 +60,11 @@ class StreamPath:
         self.age = self.room = self.operations = 0
 
     def take(self, begin: float, end: float, stall: float) -> None:
-        """Record that an operation receives the words.
+        """Record that an operation of a PE receives the words.
 
         Args:
-            begin: Time of the first word at the router of the PE.
-            end: Time of the last word there.
+            begin: Cycle of the first word at the router of the PE.
+            end: Cycle of the last word there.
             stall: Cycles that the words waited there.
         """
         self.operations += 1
@@ -77,9 +78,9 @@ class PieceArrival(NamedTuple):
     Attributes:
         path: Path of the stream.
         age, room, operations: Values of the path at the arrival.
-        first, last: Times at which the first and last word leave the router of the piece's source.
-            They are valid as long as no later operation has received the words. They are unknown
-            for the last piece before an operation.
+        first, last: Cycles at which the first and last word leave the router of the piece's source.
+            They are used until a later operation receives the words, which then determines the
+            pace. They are infinite for the last piece before an operation.
         contention_cycles: Cycles by which words of other streams delay the last word.
     """
 
@@ -92,9 +93,9 @@ class PieceArrival(NamedTuple):
     contention_cycles: float = 0.0
 
     def span(self) -> tuple[float, float]:
-        """Return the times of the first and last word at the router of the source.
+        """Return the cycles of the first and last word at the router of the piece's source.
 
-        Unknown times are infinite.
+        They are infinite if they are not known yet.
         """
         path = self.path
         if path.operations == self.operations:
@@ -103,7 +104,12 @@ class PieceArrival(NamedTuple):
         return path.begin - age, path.end - age
 
     def window(self, words: int, costs: LineCosts) -> Window:
-        """Return the time window in which the words are at the router of the source."""
+        """Return the time window in which the words leave the router of the piece's source.
+
+        Args:
+            words: Number of words of the message.
+            costs: Costs of words on a line.
+        """
         path = self.path
         first, last = self.span()
         if path.operations == self.operations:
@@ -115,13 +121,13 @@ class PieceArrival(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """Words at the router of a PE.
+    """Words that have reached the router of a PE, which has still to receive them.
 
     Attributes:
-        first, last: Times of the first and last word.
+        first, last: Times of the first and last word at the router.
         path: Path of the stream.
         piece: Index of the last piece of the path.
-        age: Cycles that the last piece needed.
+        age: Cycles that the words needed for this piece.
     """
 
     first: EventTime

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from wse.arrays import I64
 from wse.hardware.spec import SoftwareProfile, WaferSpec, burst_words
+
+WordCount = TypeVar("WordCount", int, I64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,15 +72,14 @@ class LineCosts:
         """Words that a PE accepts before an operation reads them: in its queue and on the ramp."""
         return self.queue_words + self.ramp - 1
 
-    def tail(self, words: int) -> int:
+    def tail(self, words: WordCount) -> WordCount:
         """Return the cycles from the first word of a stream to its last.
 
         Each word needs one cycle. A pause of one cycle follows every burst.
-        """
-        return words - 1 + ((words - 1) // self.burst if self.burst else 0)
 
-    def tails(self, words: I64) -> I64:
-        """Return the cycles from first to last word of several streams, as int64 ``[n]``."""
+        Args:
+            words: Number of words of a stream, or int64 ``[n]`` for several streams.
+        """
         return words - 1 + ((words - 1) // self.burst if self.burst else 0)
 
     @property

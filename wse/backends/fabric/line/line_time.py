@@ -1,26 +1,27 @@
 """Cycles of a pattern along one line of PEs: a max-plus recurrence over its messages.
 
-A message is a stream of words. Its first word leaves the sender's router at some time and crosses
-each hop in ``hop`` cycles. The other words follow at one per cycle, with a pause where vector
-operations of the machine make one. A PE performs its operations in order:
+A message is a *stream* of words. Its first word leaves the sender's router at some time and crosses
+each hop in ``hop`` cycles. The other words follow at one per cycle, with pauses on machines whose
+vector operations pause. The functions compute, message by message, when streams reach routers and
+when PEs become free, by these rules:
 
-1. An operation begins when the PE is free and its first word is in the PE, one ramp after it
+1. An operation begins when the PE is free and the first word is in the PE, one ramp after it
    reached the router. It processes one word per cycle. Its results are at the router one ramp
    later: a word sent from SRAM is there one ramp and one cycle after the operation begins.
-2. A receive that combines and is followed by a send is one fused operation. Its first word leaves
-   two ramps and one add after it arrived. A chain therefore costs hop + 2 ramp + 1 cycles per relay
-   (6 on WSE-2), and words stream through it.
+2. A receive that combines words (adds, or takes the maximum) and is followed by a send is one fused
+   operation. Its first word leaves two ramps and one add after it arrived. A chain therefore costs
+   hop + 2 ramp + 1 cycles per relay (6 on WSE-2), and words stream through it.
 3. A launch gap separates the end of one operation of a PE from the start of the next. Words that
-   arrive during the gap wait in the PE's queue and have already passed the ramp, using ramp cycles
-   of the stream that was being received.
-4. A receive that only stores does not delay the PE's own sends, because another microthread
+   arrive while another stream is received wait in a queue of the PE. They have already passed the
+   ramp, and used ramp cycles of the stream that was being received.
+4. A receive that only stores words does not delay the PE's own sends, because another microthread
    performs it.
 5. Streams that are on a link or ramp at the same time share it
-   (`wse.backends.fabric.line.contention`). A stream is computed in the order of the pattern, with
-   the windows of the streams before it. It may delay stored streams afterwards, whose windows are
-   then longer for later streams.
-6. Words that wait at their destination fill the queues and wires along the path back to their
-   source. Only words that find no room there leave later.
+   (`wse.backends.fabric.line.contention`). Streams are computed in the order of the pattern, each
+   with the time windows of the streams before it. A stream may afterwards still delay earlier ones
+   that are only stored; later streams meet their lengthened windows.
+6. Words that wait at their destination fill the queues and wires along their path, from the
+   destination back to the source. Only words that find no room there leave the source later.
 
 Sources of the rules: the cycle logs of chain and two-phase reduces of the WSE-2 fabric simulator
 (github.com/pr0f3ss/SpMM_Cerebras), and the model of Luczynski et al., HPDC 2024 (arXiv 2404.15888).
@@ -64,13 +65,13 @@ from wse.backends.fabric.line.segments import LinePlan, PathSegment, line_segmen
 
 @dataclass(frozen=True, slots=True)
 class LineTime:
-    """Time of patterns on one line, in cycles.
+    """Time of the patterns that run on one line at the same time, in cycles.
 
     Attributes:
         cycles: Cycles by cause, from the start of the first operation to the end of the last.
-        contention_cycles: Cycles in which words waited for words of other messages; part of the
-            hops.
-        streams: Maximum number of messages on one link or ramp in one window; 1 if no words waited.
+        contention_cycles: Part of the hops in which words waited for words of other messages.
+        streams: Maximum number of messages that shared a link or ramp at one time; 1 if no words
+            waited.
     """
 
     cycles: Cycles
@@ -79,18 +80,18 @@ class LineTime:
 
     @classmethod
     def of(cls, ends: Sequence[LineEnd]) -> LineTime:
-        """Return the time of sections of a line that share no PE and no link."""
+        """Return the time of a line from those of its sections, which share no PE and no link."""
         total, hops, relays, launch, contention = max((end.time for end in ends), default=START)
         streams = max(end.streams for end in ends) if contention else 1
         return cls(Cycles(total=total, hops=hops, relays=relays, launch=launch), contention, streams)
 
 
 class LineEnd(NamedTuple):
-    """Time at which the last operation of a line ended.
+    """End of the last operation on a line.
 
     Attributes:
-        time: The time, with its causes.
-        streams: Maximum number of streams on one link or ramp.
+        time: Cycle at which it ended, with the causes of the cycles until then.
+        streams: Maximum number of streams that shared a link or ramp at one time.
     """
 
     time: EventTime
@@ -112,10 +113,12 @@ def line_cycles(messages: I32, words: int, costs: LineCosts, colours: I32 | None
 def lines_end(
     transfers: Sequence[tuple[LinePlan, int]], costs: LineCosts, conflicts: Mapping[tuple[int, int], Conflicts]
 ) -> LineEnd:
-    """Return the end of patterns that run at the same time through the same PEs.
+    """Return the end of patterns that start at the same time on one line, or on crossing lines.
+
+    Each pattern is computed after the ones before it, and competes with them for links and ramps.
 
     Args:
-        transfers: (plan, words) of each pattern.
+        transfers: (plan, words per message) of each pattern.
         costs: Costs of words on a line.
         conflicts: Conflicts of the pieces of a pattern with those of an earlier pattern, by
             (pattern, earlier pattern).
@@ -132,7 +135,10 @@ def lines_end(
 
 
 class _LineState:
-    """Times of the PEs and streams of one line, while its path segments are computed in order."""
+    """Times of the PEs and streams of one line while its path segments are computed in order.
+
+    The numbers in the bodies of the methods refer to the rules in the module docstring.
+    """
 
     def __init__(
         self, plan: LinePlan, words: int, costs: LineCosts, other_lines: list[tuple[_LineState, Conflicts]]
@@ -152,10 +158,7 @@ class _LineState:
         self.streams = 1
 
     def carry_out(self, segment: PathSegment) -> None:
-        """Compute one segment: its send, its relays, and its arrivals.
-
-        The numbers in the bodies of the methods refer to the rules in the module docstring.
-        """
+        """Compute one segment: the send of a PE, the relays that its words pass, and their arrival."""
         pe, relays, relays_hops, relays_relays, relays_age, relays_room, piece, end_piece, hops, room, target = segment
         first, last, path = self._send(pe)  # 1, 2
         if relays >= 0:
@@ -177,9 +180,10 @@ class _LineState:
         self.waiting.setdefault(target, []).append(Stream(first, last, path, piece, hops))
 
     def _store(self, pieces: Sequence[int], path: StreamPath, first: EventTime, last: EventTime) -> None:
-        """Record when the words of a stream are stored in the PEs of some pieces of its path.
+        """Record when the words of a stream are stored in the PEs at the ends of some pieces.
 
-        The words are received by threads other than the main threads of these PEs.
+        The words are received by threads other than the main threads of these PEs, so no operation
+        waits.
         """
         delayed_cycles = 0.0
         if any(map(self.contended.__getitem__, pieces)):
@@ -191,19 +195,26 @@ class _LineState:
             self.stored[number] = advance(last, self.plan.hop_cycles[number], self.ramp + 1)
 
     def finish(self) -> None:
-        """Compute the receives after which a PE sends nothing."""
+        """Compute the remaining receives: those of PEs that send nothing afterwards."""
         for pe, streams in self.waiting.items():
             self._receive(pe, streams)
 
     def end(self) -> EventTime:
-        """Return the time at which the last operation or store ended."""
+        """Return the time at which the last operation or store ended.
+
+        Stores are delayed by streams that were computed after them.
+        """
         stored_times = dict(self.stored)
         for piece in self.later_spans:
             stored_times[piece] = add_delay(stored_times[piece], self._later_delay(piece))
         return max([START, *self.free.values(), *stored_times.values()])
 
     def _later_delay(self, piece: int) -> float:
-        """Return the cycles by which later streams delay a stored piece of a message's path."""
+        """Return the cycles by which streams computed later delay a piece whose words are stored.
+
+        They are the delay by all competitors minus the delay by the competitors that were known
+        before.
+        """
         earlier_spans, spans_of_later_pieces = self.shared_spans.get(piece, {}), self.later_spans.get(piece, {})
         resources = {**earlier_spans, **spans_of_later_pieces}
         all_spans = {
@@ -233,12 +244,12 @@ class _LineState:
         return advance(begin, 0, out), advance(last, 0, out), path
 
     def _receive(self, pe: int, streams: list[Stream], relay: int = 0) -> tuple[EventTime, EventTime]:
-        """Compute the receives of a PE.
+        """Compute the pending combining receives of a PE, one after another.
 
         Args:
             pe: Index of the PE.
             streams: Streams to receive, in order.
-            relay: Additional cycles of the last receive, if its words are sent on.
+            relay: Additional cycles before the last receive starts, if its words are sent on.
 
         Returns:
             Times of the first and last word of the last receive.
@@ -277,9 +288,9 @@ class _LineState:
         """Return the ramp cycles that waiting streams use while another stream is received.
 
         Args:
-            streams: Streams that the PE receives.
+            streams: Streams that the PE receives, in order.
             i: Index of the first waiting stream. The stream before it is being received.
-            begin: Time at which this reception begins.
+            begin: Cycle at which this receive begins.
         """
         stream, colours = streams[i - 1], self.plan.colours
         end = max(begin + self.tail, stream.last[0] + self.ramp) - self.ramp
@@ -296,7 +307,12 @@ class _LineState:
     def _delayed_stream(
         self, pieces: Sequence[int], path: StreamPath, first: EventTime, last: EventTime
     ) -> tuple[EventTime, EventTime, float]:
-        """Return a stream at the start of its pieces, delayed by other streams.
+        """Return the times of a stream that enters some pieces, delayed by other streams.
+
+        Args:
+            pieces: Indices of the pieces, which start at the same router.
+            path: Path of the stream.
+            first, last: Times of the first and last word without these delays.
 
         Returns:
             Times of the first and last word, and the cycles by which the last word is delayed more
@@ -313,7 +329,7 @@ class _LineState:
 
         Args:
             piece: Index of the piece of its path that the stream enters.
-            first: Time at which its first word would otherwise leave.
+            first: Cycle at which its first word would otherwise leave.
         """
         conflicts = self.plan.conflicts.on_same_colour[piece]
         arrivals = [(self.arrivals[conflict.other_piece], conflict.shared_ends) for conflict in conflicts]
@@ -323,12 +339,13 @@ class _LineState:
     def _delay(self, piece: int, path: StreamPath, first: float, last: float) -> float:
         """Return the cycles that contention adds to a stream, and delay its competitors.
 
-        Only stored streams are delayed afterwards, because others have been completed.
+        Only competitors whose words are stored are delayed afterwards. The times of others have
+        already been used.
 
         Args:
             piece: Index of the piece of the stream's path.
             path: Path of the stream.
-            first, last: Times of the first and last word at the start of the piece.
+            first, last: Cycles of the first and last word at the start of the piece.
         """
         contenders = self._contenders(self.plan.conflicts.on_other_colours[piece], path, first, last)
         for line, conflicts in self.other_lines:
@@ -344,7 +361,12 @@ class _LineState:
         return cycles
 
     def delay(self, conflict: Conflict, effect: Interleaving) -> None:
-        """Delay a stored piece that was computed before a conflicting piece was known."""
+        """Delay a piece of this line by a stream that was computed later, if its words are stored.
+
+        Args:
+            conflict: Conflict of the later stream with the piece (``other_piece``).
+            effect: Effect on the piece.
+        """
         piece, arrival = conflict.other_piece, self.arrivals[conflict.other_piece]
         if piece not in self.stored or arrival is None:
             return
@@ -359,7 +381,13 @@ class _LineState:
     def _contenders(
         self, conflicts: list[Conflict], path: StreamPath | None, first: float, last: float
     ) -> list[Contender[_LineState]]:
-        """Return the pieces that conflict with a stream and have been computed before it."""
+        """Return the computed pieces of this line that compete with a stream at its time.
+
+        Args:
+            conflicts: Conflicts of the stream's piece with pieces of this line.
+            path: Path of the stream, or None if the stream is on another line.
+            first, last: Cycles of the first and last word of the stream at the start of its piece.
+        """
         contenders = []
         for conflict in conflicts:
             arrival = self.arrivals[conflict.other_piece]

@@ -1,16 +1,16 @@
 """Cycles of a pattern whose words are divided into parts, as in a ring all-reduce.
 
 Such a pattern consists of rounds in which no PE sends or receives twice. The messages of a round
-are computed together, as arrays over PEs, with the terms of `wse.backends.fabric.line.line_time`.
-No operations are fused: a PE sends in one thread and receives in another, so all PEs can send
-before they receive. For each message of a round:
+are computed together, as arrays over PEs, with the same costs as in
+`wse.backends.fabric.line.line_time`. No receive is fused with a send: a PE sends in one thread and
+receives in another, so all PEs can send before they receive. For each message of a round:
 
-1. The message leaves when its PE has sent the previous one, plus a gap, and when the last operation
-   on its part has ended.
-2. Its first word reaches the other PE after the hops between them and a ramp at either end.
-3. A message that is combined is received when the PE has added the previous one, plus a gap. A
-   message that is stored is received when the previous one is stored and its part is no longer in
-   use.
+1. The message leaves when its PE has sent its previous message, plus a launch gap, and when the
+   last operation on the part that it carries has ended.
+2. Its first word is in the other PE after the hops between them and a ramp at either end.
+3. A message whose words are combined is received when the PE has combined its previous message,
+   plus a gap. A message that is stored is received when the previous one is stored and its part is
+   no longer in use.
 4. Words that do not fit into the queues on the path leave when the receiver has accepted others.
    The sender is busy until then.
 
@@ -35,17 +35,17 @@ TOTAL, HOPS, RELAYS, LAUNCH = range(4)
 
 
 class _Messages(NamedTuple):
-    """Messages with words, and their properties that do not depend on when they are sent.
+    """Messages that carry words, as arrays of properties that do not depend on when they are sent.
 
-    Times are float64 ``[4, messages]``: total, hops, relays, launch.
+    Time intervals are float64 ``[4, messages]``: total, hops, relays, launch.
 
     Attributes:
-        source, target, part: PEs, and the part that is sent.
-        adds: bool, True if the target combines the words.
-        path_cycles: Time from when a message leaves to its first word in the other PE.
-        stream: Time from the first word to the last, at the sender or the receiver.
-        waits: bool, True if the words do not all fit into the queues on the path.
-        drained: Time from the first received word to when the waiting words have left.
+        source, target, part: Sending PE, receiving PE, and the part that is sent.
+        adds: bool: whether the target combines the words with its own.
+        path_cycles: Interval from when a message leaves to its first word in the other PE.
+        stream: Interval from the first word to the last, at the sender or the receiver.
+        waits: bool: whether some words do not fit into the queues on the path.
+        drained: Interval from the first received word to when the words that had to wait have left.
     """
 
     source: I64
@@ -59,13 +59,13 @@ class _Messages(NamedTuple):
 
     @classmethod
     def of(cls, messages: I64, part: I64, words: I64, places: I64, costs: LineCosts) -> _Messages:
-        """Return messages with their words.
+        """Return the properties of messages.
 
         Args:
             messages: int64 ``[m, 3]``: source, target, Arrival.
-            part: int64 ``[m]``, part that each message sends.
-            words: int64 ``[m]``, words of each message.
-            places: int64 ``[PEs]``, hops from the first PE to each PE.
+            part: int64 ``[m]``: part that each message sends.
+            words: int64 ``[m]``: words of each message, at least 1.
+            places: int64 ``[PEs]``: hops from the first PE to each PE.
             costs: Costs of words on a line.
         """
         source, target, arrival = messages.T
@@ -77,9 +77,9 @@ class _Messages(NamedTuple):
             part=part,
             adds=np.isin(arrival, COMBINING),
             path_cycles=_interval(relays=2 * costs.ramp + 1, hops=hops * costs.hop),
-            stream=_interval(relays=1, hops=costs.tails(words)),
+            stream=_interval(relays=1, hops=costs.tail(words)),
             waits=words > room,
-            drained=_interval(relays=1, hops=costs.tails(np.maximum(words - room, 1))),
+            drained=_interval(relays=1, hops=costs.tail(np.maximum(words - room, 1))),
         )
 
     def messages_of_round(self, message_range: slice) -> _Messages:
@@ -116,7 +116,7 @@ def part_time(schedule: LineSchedule, variant: int, words: int, costs: LineCosts
 
 
 def _rounds(messages: I32) -> list[tuple[int, int]]:
-    """Return ranges of messages in which no PE sends or receives twice."""
+    """Return the rounds: ranges of consecutive messages in which no PE sends or receives twice."""
     cuts, sources, targets = [0], set[int](), set[int]()
     for i, (source, target, _) in enumerate(messages.tolist()):
         if source in sources or target in targets:
@@ -128,9 +128,9 @@ def _rounds(messages: I32) -> list[tuple[int, int]]:
 
 
 class _PartState:
-    """State of the PEs during a pattern.
+    """State of the PEs of a line while a pattern with parts is computed.
 
-    Times are float64 ``[4, ...]``: the total and its causes.
+    Times are float64 ``[4, ...]``: total, hops, relays, launch.
     """
 
     def __init__(self, length: int, parts: int, costs: LineCosts) -> None:
@@ -141,7 +141,7 @@ class _PartState:
         self.end = np.zeros(4)
 
     def round(self, messages: _Messages) -> None:
-        """Compute a round: one message each from some PEs, all to different PEs.
+        """Compute the messages of one round, which come from different PEs and go to different PEs.
 
         The numbers in the body refer to the steps in the module docstring.
         """

@@ -1,4 +1,8 @@
-"""Pieces: parts of the paths of messages along a line, with the links and ramps that they use."""
+"""Pieces: parts of the paths of messages along a line, with the links and ramps that they use.
+
+A piece is one message, or a run of messages between neighbours that are relayed in code, or several
+messages side by side. Contention is computed between pieces (`wse.backends.fabric.line.conflicts`).
+"""
 
 from __future__ import annotations
 
@@ -30,22 +34,21 @@ NOTHING: Final = (1 << 30, -1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
-    """Parts of message paths, as arrays; the words of each part travel at one pace.
+    """Pieces of message paths, as arrays. The words of each piece travel at one pace.
 
     Attributes:
-        source, target: int64 ``[n]``, PEs where the words start and end. A single piece may consist
-            of several messages side by side. Then int64 ``[m]``, the PEs of each message.
-        relayed: bool ``[n]``, True if the PEs in between receive the words and send them on. False
+        source, target: int64 ``[n]``: PEs where the words start and end. If the only piece consists
+            of several messages side by side, int64 ``[m]``: the PEs of each message.
+        relayed: bool ``[n]``: True if the PEs in between receive the words and send them on, False
             if routers just pass them.
-        main: bool ``[n]``, True if the receiver uses its main thread, which does one operation
+        main: bool ``[n]``: whether the receiver uses its main thread, which performs one operation
             after another.
-        colour: int64 ``[n]``, colour of the words; -1 if they have a colour of their own.
+        colour: int64 ``[n]``: colour of the words; -1 if no other piece uses their colour.
         places: Hops from the first PE to each PE of the line.
-        hops: int64 ``[n]``, number of links of each piece (of its longest message).
-        relays: int64 ``[n]``, number of PEs that receive and send on.
-        spans: int32 ``[resources, 2, n]``, first and last PE of the resources that each piece uses.
-            A link has the index of the PE that it leaves. `NOTHING` if the piece does not use the
-            resource.
+        hops: int64 ``[n]``: number of links of each piece, or of its longest message.
+        relays: int64 ``[n]``: number of PEs that receive the words and send them on.
+        spans: int32 ``[resources, 2, n]``: first and last PE at which each piece uses each type of
+            link or ramp; `NOTHING` if it does not. A link belongs to the PE that it leaves.
     """
 
     source: I64
@@ -89,17 +92,17 @@ def pieces_of_messages(
     leaves: Bools,
     colour: I64,
 ) -> Pieces:
-    """Return pieces (parts of message paths) that consist of one message each.
+    """Return pieces that consist of one message, or one run of relayed messages, each.
 
     Args:
-        source, target: int64 ``[n]``, PEs where the words start and end.
+        source, target: int64 ``[n]``: PEs where the words start and end.
         places: Hops from the first PE to each PE of the line.
-        relayed: Whether the PEs in between receive the words and send them on.
-        enters_all: Whether the words enter every PE on the path, or only the last.
-        main: Whether the receiver uses its main thread.
-        leaves: Whether the words leave the source by its ramp on their own. False for the second
-            direction of a multicast.
-        colour: Colour of the words, or -1.
+        relayed: bool ``[n]``: whether the PEs in between receive the words and send them on.
+        enters_all: bool ``[n]``: whether the words enter every PE on the path, or only the last.
+        main: bool ``[n]``: whether the receiver uses its main thread.
+        leaves: bool ``[n]``: whether the words use the ramp out of the source. False for the second
+            direction of a multicast, whose words leave together with those of the first.
+        colour: int64 ``[n]``: colour of the words, or -1.
     """
     rises = target > source
     step = np.where(rises, 1, -1)
@@ -125,7 +128,12 @@ def pieces_of_messages(
 
 
 def piece_side_by_side(source: I64, target: I64, places: Places) -> Pieces:
-    """Return a single piece that consists of stored messages ``[m]`` with no common link or PE."""
+    """Return a single piece of several stored messages that have no link and no PE in common.
+
+    Args:
+        source, target: int64 ``[m]``: PEs of each message.
+        places: Hops from the first PE to each PE of the line.
+    """
     rises = target > source
     spans = [
         _hull(source[rises], target[rises] - 1),

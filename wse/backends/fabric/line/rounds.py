@@ -1,26 +1,28 @@
-"""Cycles of a pattern in a loop, whose rounds overlap.
+"""Cycles of a pattern of sums in a loop whose rounds overlap, such as the row sums of dist-GEMM-T.
 
-Each PE starts its next round when its part of the last one is done. An example is a reduce whose
-root moves along the ring. Its rounds overlap, because PEs far from the root finish earlier than PEs
-near it. A further round adds only the time from one root's last sum to the next root's last sum,
-which depends on the few PEs between the two. The distance along the whole line is paid once.
+Each PE starts its next round when its part of the last one is done. In dist-GEMM-T, the root of the
+sum moves along the ring from round to round. PEs far from the root finish earlier than PEs near it,
+so rounds overlap. A further round adds only the time from one root's last sum to the next root's
+last sum, which depends on the few PEs between the two roots. The time along the whole line is
+needed once.
 
-1. The first round is computed on the line that needs the most time on its own.
-2. Up to MAX_ROUNDS rounds are all computed, one after another, on some lines. The rules are those
-   of `wse.backends.fabric.line.line_time`, but PEs stay busy from one round to the next. Each
-   further round is assumed to add the mean of the slowest line.
-3. Of more rounds, two samples are computed on the middle line: from the start and from the middle
-   of the rounds, because the root moves in opposite directions in the two halves. The first rounds
-   of a sample are not counted, until PEs are as busy as later on.
+1. The first round is computed for the line that needs the most time on its own.
+2. If there are up to MAX_ROUNDS rounds, all are computed on four lines: the first two, the middle
+   and the last. The rules are those of `wse.backends.fabric.line.line_time`, but PEs stay busy from
+   one round to the next. Each further round is taken to add the mean of the slowest of these lines.
+3. If there are more rounds, two samples are computed on the middle line: one from the first round
+   on and one from the middle round on, because the root moves in opposite directions in the two
+   halves. The first rounds of a sample are not counted, until PEs are as busy as later on.
 
-Sums are passed on in one of two ways. Fused: words stream through a PE. Stored and forwarded: a PE
-receives and adds a whole message before it sends its own. Each such transfer then costs the start
-and the end of a transfer.
+PEs pass on sums in one of two ways (``store_and_forward``). Fused: words stream through a PE.
+Stored and forwarded: a PE receives and adds a whole message before it sends its own, so each
+message costs the start and the end of a transfer.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from wse.backends.fabric.causes import Cycles
@@ -40,7 +42,7 @@ COUNTED_ROUNDS: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
-    """Cycles of the rounds of a pattern.
+    """Cycles of a loop of overlapping rounds.
 
     Attributes:
         first: Cycles of the first round.
@@ -52,51 +54,49 @@ class Rounds:
 
 
 def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: LineCosts, places: Places = None) -> Rounds:
-    """Return the cycles of the rounds of a pattern of sums.
+    """Return the cycles of the first round of a pattern of sums, and of each further round.
 
     The numbers in the body refer to the steps in the module docstring.
 
     Args:
-        schedule: A pattern of chains, with one colour on a link.
+        schedule: Pattern of chains into a root, with one colour on a link.
         words: Words of each message.
         add_cycles: Cycles to add a received message, if it is stored first.
         costs: Costs of words on a line.
         places: Hops from the first PE to each PE; None if neighbours are one hop apart.
     """
-    first = _RoundState(words, add_cycles, costs, places, store_and_forward=schedule.store_and_forward)
+    new_state = partial(_RoundState, words, add_cycles, costs, places, store_and_forward=schedule.store_and_forward)
+    first = new_state()
     # 1
     first.round(schedule.variant_messages(max(schedule.critical(schedule.variants[0])))[0])
     count, lines = schedule.variants.shape
     if count <= MAX_ROUNDS:  # 2
         sample = sorted({0, 1 % lines, lines // 2, lines - 1})
-        last = max(_ends(schedule, line, range(count), first)[-1] for line in sample)
+        last = max(_ends(schedule, line, range(count), new_state())[-1] for line in sample)
         period = (last - first.end) / max(1, count - 1)
     else:  # 3
         spans = [range(at, at + COUNTED_ROUNDS) for at in (0, count // 2)]
-        ends = [_ends(schedule, lines // 2, span, first) for span in spans]
+        ends = [_ends(schedule, lines // 2, span, new_state()) for span in spans]
         period = sum(end[-1] - end[SETTLING_ROUNDS] for end in ends) / 2 / (COUNTED_ROUNDS - 1 - SETTLING_ROUNDS)
     return Rounds(first=Cycles().plus(relays=first.end), period=Cycles().plus(relays=period))
 
 
-def _ends(schedule: LineSchedule, line: int, round_range: range, template: _RoundState) -> list[float]:
-    """Return the cycles at which the rounds of a line end, starting with all PEs free.
+def _ends(schedule: LineSchedule, line: int, round_range: range, state: _RoundState) -> list[float]:
+    """Return the cycle at which each round of a line ends.
 
     Args:
         schedule: The pattern.
         line: Index of the line.
-        round_range: Indices of the rounds to compute.
-        template: A state with the same words and costs.
+        round_range: Indices of the rounds to compute, in order.
+        state: State of the PEs before the first of these rounds: all free.
     """
-    state = _RoundState(
-        template.words, template.add, template.costs, template.places, store_and_forward=template.store_and_forward
-    )
     return [state.round(schedule.line_messages(line, index)) for index in round_range]
 
 
 def exchange_cycles(words: int, costs: LineCosts) -> float:
-    """Return the cycles of a round in which all PEs exchange words with a neighbour.
+    """Return the cycles of a round in which all PEs of a line exchange words with a neighbour.
 
-    A PE sends and receives on one thread.
+    A PE sends and receives on one thread, so it moves twice the words, one after another.
     """
     return costs.sync + costs.tail(2 * words)
 
@@ -107,13 +107,7 @@ class _RoundState:
     def __init__(
         self, words: int, add_cycles: float, costs: LineCosts, places: Places, *, store_and_forward: bool
     ) -> None:
-        self.words, self.costs, self.add, self.places, self.store_and_forward = (
-            words,
-            costs,
-            add_cycles,
-            places,
-            store_and_forward,
-        )
+        self.costs, self.add, self.places, self.store_and_forward = costs, add_cycles, places, store_and_forward
         self.tail = float(costs.tail(words))
         self.free: dict[int, float] = {}
         self.end = 0.0
@@ -137,9 +131,9 @@ class _RoundState:
         self.end = max(self.end, self.free[target])
 
     def _streams(self, messages: I32) -> None:
-        """Compute the chains of fused operations of a round.
+        """Compute the chains of fused operations of a round, in which words stream through the PEs.
 
-        A root receives in separate operations.
+        The root of a round receives its two chains in separate operations.
         """
         costs, waiting_streams = self.costs, dict[int, tuple[float, float]]()
         for source, target, _ in messages.tolist():

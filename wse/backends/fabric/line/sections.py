@@ -1,11 +1,11 @@
 """Sections of a line that no message leaves or enters, so that they can be timed independently.
 
-Examples are head groups that reduce side by side, and distant point-to-point streams. Equal
-sections need equal time and are computed once.
+Examples are head groups that reduce side by side, and point-to-point streams far from each other.
+Equal sections need equal time and are computed once.
 
-1. A section ends between two neighbours if no message of any simultaneous pattern passes there.
-   Patterns along different axes share the ramps of PEs with equal indices, so they are cut at the
-   same positions.
+1. A section ends between two neighbouring PEs if no message of any simultaneous pattern passes
+   there. Patterns along different axes share the ramps of PEs with equal indices, so all are cut at
+   the same positions.
 2. The messages of a section are stored relative to its first PE. Equal sections are therefore equal
    values.
 """
@@ -70,7 +70,14 @@ class LineSection(NamedTuple):
 def sections_of(lines: Sequence[LineArrays]) -> list[tuple[LineSection, ...]]:
     """Return the distinct sections of lines on which patterns run at the same time.
 
-    A tuple has the messages of each pattern on a section, and may be empty for some of them.
+    The numbers in the body refer to the module docstring.
+
+    Args:
+        lines: Messages of each pattern on its line.
+
+    Returns:
+        For each distinct section, the messages of each pattern on it. A pattern may have none
+        there.
     """
     lines = [_fabric_messages(line) for line in lines]
     if not lines:

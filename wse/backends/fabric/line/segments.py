@@ -1,4 +1,4 @@
-"""Messages of a line as path segments, each of which needs one calculation.
+"""Path segments: the messages of a line, grouped so that each group needs one calculation.
 
 A segment is one of the following:
 
@@ -7,8 +7,8 @@ A segment is one of the following:
 - the two directions of a multicast
 - messages side by side that are the only ones of their PEs and use no link twice
 
-Words and times are not known here, so a plan is made once per pattern. The ``segments`` of a
-pattern are something else: sections of its line.
+Words and times are not known here, so a plan is made once per pattern. Do not confuse path segments
+with the ``segments`` of a pattern, which are sections of its line.
 """
 
 from __future__ import annotations
@@ -28,19 +28,22 @@ _COMBINES: Final = np.isin(np.array(Arrival), COMBINING)  # whether each type of
 
 
 class PathSegment(NamedTuple):
-    """A send and the messages that it starts.
+    """A send of one PE, and the path of its words to the PE that receives them next.
+
+    The words may first pass a run of neighbours that relay them. They are then on one or two
+    further pieces: the last message of the run, the only message, or the two directions of a
+    multicast.
 
     Attributes:
         source: PE that sends.
-        relays: Index of the piece for the run of neighbours that the words pass first; -1 if there
-            is none.
-        relays_hop_cycles, relays_relay_cycles: Cycles of the hops of this run, and of its relays
-            including those of software.
-        relays_age, relays_room: Cycles of this run for words that never wait, and words that fit on
+        relays: Index of the piece for the run of relays; -1 if there is none.
+        relays_hop_cycles, relays_relay_cycles: Cycles of the hops of this run; cycles of its
+            relays, including those of software.
+        relays_age: Cycles of this run for words that never wait.
+        relays_room: Number of words that fit on this run.
+        piece, end_piece: Range of the further pieces.
+        hop_cycles, room: Cycles of the hops of the first further piece; number of words that fit on
             it.
-        piece, end_piece: Range of the other pieces: the last message of a run, the only message, or
-            the two directions of a multicast.
-        hop_cycles, room: Cycles of the hops of the first of these pieces, and words that fit on it.
         target: PE that receives the words in its main thread; -1 if they are stored by another
             thread.
     """
@@ -60,13 +63,13 @@ class PathSegment(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinePlan:
-    """Plan of the messages of one line, for one variant of a pattern.
+    """Path segments of one line, for one variant of a pattern, with everything known before times.
 
     Attributes:
         segments: Path segments, in order.
-        pieces: Pieces (parts of message paths) of the segments.
+        pieces: Pieces of the segments.
         hop_cycles: Cycles of the hops of each piece.
-        colours: Colour of each piece.
+        colours: Colour of each piece; -1 if no other piece uses its colour.
         conflicts: Conflicts of each piece with earlier pieces.
     """
 
@@ -121,13 +124,21 @@ def line_segments(messages: I32, costs: LineCosts, colours: I32 | None = None, p
 
 
 def _in_runs(source: I64, target: I64, arrival: I64, colour: I64, places: Places) -> tuple[Pieces, I64]:
-    """Return the pieces of consecutive messages, and the indices that define each `PathSegment`.
+    """Return the pieces of the messages of a line, and the indices that define each `PathSegment`.
 
-    1. Messages are grouped to runs. A run ends where the next message is not a direct continuation.
+    1. Messages are grouped into runs. A run ends where the next message does not continue it
+       through a relay.
     2. Each run has a piece for its relays, if there are any, and a piece for its last message.
-    3. A run begins a segment, unless it is the second direction of a multicast.
+    3. Each run begins a segment, unless it is the second direction of a multicast.
 
-    The indices are int64 ``[n, 5]``: source, relays, piece, end piece, target.
+    Args:
+        source, target, arrival: int64 ``[m]``: source, target and Arrival of each message.
+        colour: int64 ``[m]``: colour of each message, or -1.
+        places: Hops from the first PE to each PE; None if neighbours are one hop apart.
+
+    Returns:
+        The pieces, and int64 ``[segments, 5]``: source, piece of the relays, first and end of the
+        further pieces, target.
     """
     flood, combines = arrival == Arrival.MULTICAST, _COMBINES[arrival]
     second = np.zeros(len(source), bool)  # second direction of a multicast, which is not a send of its own
@@ -159,9 +170,15 @@ def _in_runs(source: I64, target: I64, arrival: I64, colour: I64, places: Places
 
 
 def _passes(source: I64, target: I64, combines: Bools, second: Bools) -> Bools:
-    """Return which messages continue as the next message, through a relay, as bool ``[m]``.
+    """Return whether the next message continues each message through a relay, bool ``[m]``.
 
-    The PE in between must do nothing else. The two messages then belong to the same run.
+    Such messages belong to the same run. The PE between them must combine the words, and receive
+    and send nothing else.
+
+    Args:
+        source, target: int64 ``[m]``: source and target of each message.
+        combines: bool ``[m]``: whether the target combines the words.
+        second: bool ``[m]``: whether the message is the second direction of a multicast.
     """
     sends, receives = np.bincount(source[~second]), np.bincount(target[combines])
     passes = np.zeros(len(source), bool)

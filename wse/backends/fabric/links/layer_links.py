@@ -1,4 +1,7 @@
-"""Words on links by layer of the model, over all phases of a run."""
+"""Words on links by layer of the model, over all phases of a run.
+
+Traces and the HTML view show them as maps of the busy links of each layer.
+"""
 
 from __future__ import annotations
 
@@ -50,13 +53,13 @@ _Uses = dict[Slots, tuple[int, list[int]]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LayerLinks:
-    """Words on the links of one wafer, equal for some layers in the same place.
+    """Words on the links of one wafer, for each of some layers that load the same links equally.
 
     Attributes:
         layers: Layers of the model, ascending; -1 stands for ops outside of layers.
         wafer: Index of the wafer.
         rect: Bounding box of the sending region and of all links with words. If PEs are dead, it is
-            the box of the links only, in positions of the fabric.
+            the box of the links only, in physical rows and columns.
         words: int64 ``[4, rect.rows, rect.cols]``, words by direction and by the PE that they
             leave.
     """
@@ -72,10 +75,10 @@ class _Moves:
     """Transfers of a phase, one for each class of equal steps.
 
     Attributes:
-        regions: Region of each step on each of its wafers, as rectangles of ``link_map`` without
-            words.
-        rectangles: Rectangles of links that each step loads, over all its runs.
-        counts: For each layer, int64 ``[n]``: its number of steps of each class.
+        regions: For each class, the region of its step on each wafer, as rectangles of ``link_map``
+            without words.
+        rectangles: For each class, the rectangles of links that its step loads, over all runs.
+        counts: For each layer, int64 ``[classes]``: its number of steps of each class.
     """
 
     regions: list[I64]
@@ -86,10 +89,12 @@ class _Moves:
 def layer_links(
     fabric: Fabric, runs: Runs, chosen_experts: Chosen, chosen_wafers: Chosen = MappingProxyType({})
 ) -> Iterator[LayerLinks]:
-    """Yield the words on links by layer, summed over all runs.
+    """Yield the words on links by layer, summed over all runs of all phases.
 
-    A layer is yielded once for each wafer with words. Layers with equal steps are computed and
-    yielded together. The words of all layers add up to the words on all links.
+    1. The transfers of each phase are divided into classes; one transfer per class is counted.
+    2. Layers with the same number of steps of each class are computed and yielded together.
+    3. A layer is yielded once for each wafer with words. The words of all layers add up to the
+       words on all links.
 
     Args:
         fabric: Fabric model of the Program.
@@ -102,11 +107,11 @@ def layer_links(
     for (index, slots, lengths), times in runs.items():
         phase = program.phases[index]
         phases.setdefault(phase.steps, (phase, Counter()))[1][slots, lengths] += times
-    moves_by_phase = [
+    moves_by_phase = [  # 1
         _moves(fabric, phase, times, _pairs(program, phase, chosen_experts), _pairs(program, phase, chosen_wafers))
         for phase, times in phases.values()
     ]
-    same_moves: dict[tuple[bytes, ...], list[int]] = defaultdict(list)
+    same_moves: dict[tuple[bytes, ...], list[int]] = defaultdict(list)  # 2
     for layer in sorted(set(program.op_layers)):
         counts = (moves.counts[layer].tobytes() if layer in moves.counts else b"" for moves in moves_by_phase)
         same_moves[tuple(counts)].append(layer)
@@ -117,11 +122,14 @@ def layer_links(
             moving = [i for i in np.flatnonzero(in_layer).tolist() if len(moves.rectangles[i])]
             regions += [moves.regions[i] for i in moving]
             parts += [scale_words(moves.rectangles[i], int(in_layer[i])) for i in moving]
-        yield from _by_wafer(fabric.routes, tuple(layers), np.concatenate(parts), np.concatenate(regions))
+        yield from _by_wafer(fabric.routes, tuple(layers), np.concatenate(parts), np.concatenate(regions))  # 3
 
 
 def _pairs(program: Program, phase: Phase, chosen_experts: Chosen) -> Pairs:
-    """Return ``chosen_experts`` summed over the phases that have the same steps as ``phase``."""
+    """Return the choices ``chosen_experts`` of a phase and of all phases that have the same steps.
+
+    The counts of these phases are summed, by layer.
+    """
     pairs_by_layer: dict[int, I64] = {}
     for index, layers in chosen_experts.items():
         for layer, pairs in layers.items() if program.phases[index].steps is phase.steps else ():
@@ -163,20 +171,24 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, 
 
 
 def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs: Pairs, chosen_wafers: Pairs) -> I64:
-    """Return the rectangles of links of a step that depends on chosen experts, over all runs.
+    """Return the rectangles of links of a routed step, over all runs of its phase.
 
-    Some words of such a step do not depend on the choice; they are the same in all runs.
+    The step depends on the choice of experts, which ``pairs`` has summed over the runs.
     """
     if TRANSFERS[phase.steps.code[step]].leaves_wafer:
         return _real(_crossing_rectangles(fabric, phase, step, chosen_wafers))
     columns, empty = by_column(fabric.program, phase, step, pairs), fabric.program.cache_slots(0)
-    one_run = fabric.traffic.traffic_by_pairs(phase, step, empty, columns)
+    # Words that do not depend on the choice are sent in every run; those of one run are in `all_pairs` already.
+    all_pairs = fabric.traffic.traffic_by_pairs(phase, step, empty, columns)
     without_pairs = fabric.traffic.traffic_by_pairs(phase, step, empty, np.zeros_like(columns))
-    return _real(np.concatenate([one_run.rectangles, scale_words(without_pairs.rectangles, runs - 1)]))
+    return _real(np.concatenate([all_pairs.rectangles, scale_words(without_pairs.rectangles, runs - 1)]))
 
 
 def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, chosen_wafers: Pairs) -> I64:
-    """Return the rectangles of links of a step between wafers, over all runs with experts there."""
+    """Return the rectangles of links of a routed step between wafers, over all runs.
+
+    A wafer takes part in the runs in which it has chosen experts.
+    """
     no_runs = np.zeros(fabric.program.wafers, np.int64)
     runs = chosen_wafers.get(fabric.program.op_layers[phase.steps.op[step]], no_runs)
     wafers = fabric.program.stages[phase.steps.stage[step]].wafers
@@ -198,8 +210,8 @@ def _uses(runs: Counter[CacheUse]) -> _Uses:
     """Group the runs of a phase by the cache slots in use.
 
     Returns:
-        For each combination of slots: the number of runs, and the tokens before each decode pass of
-        each user.
+        For each combination of slots: the number of runs, and the number of cached tokens before
+        each decode pass, of each user.
     """
     counts: Counter[Slots] = Counter()
     all_lengths: defaultdict[Slots, list[int]] = defaultdict(list)
@@ -212,7 +224,8 @@ def _uses(runs: Counter[CacheUse]) -> _Uses:
 def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
     """Return the rectangles of links of one step over all runs of its phase.
 
-    If the operands do not vary, the step is computed once and its words are multiplied.
+    Only cache shifts need the tokens before every pass. Other steps are computed once for each
+    combination of cache slots, and their words are multiplied.
     """
     if TRANSFERS[phase.steps.code[step]].by_counters:
         parts = [
@@ -234,10 +247,7 @@ def _real(rectangles: I64) -> I64:
 
 
 def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions: I64) -> Iterator[LayerLinks]:
-    """Yield the words of some layers on each wafer, cropped to the links with words.
-
-    Without dead PEs, the cropped part contains the sending regions, too.
-    """
+    """Yield the words of some layers on each wafer, cropped to sending regions and busy links."""
     for wafer in np.unique(rectangles[:, PLANE] // DIRECTIONS).tolist():
         wafer_rectangles, wafer_regions = (
             part[part[:, PLANE] // DIRECTIONS == wafer] for part in (rectangles, regions)

@@ -69,7 +69,11 @@ def one_by_one(rectangles: I64) -> I64:
 
 
 def merge_repeats(rectangles: I64) -> I64:
-    """Merge equal rectangles at constant column distances into rectangles with repetitions."""
+    """Merge equal rectangles at constant column distances into rectangles with repetitions.
+
+    Returns:
+        The merged rectangles, which stand for the same links, sorted by size, words and place.
+    """
     width = rectangles[:, END_COL] - rectangles[:, COL]
     sort_keys = [width, *(rectangles[:, side] for side in (WORDS, END_ROW, ROW, PLANE))]
     order = np.lexsort((rectangles[:, COL], *sort_keys))
@@ -97,8 +101,8 @@ def link_map(rectangles: I64, planes: int, rows: int, cols: int, out: I64 | None
     """Return the words on every link, int64 ``[planes, rows, cols]``.
 
     Args:
-        rectangles: int64 ``[n, 9]``, see the module; inside the map. Rectangles without links are
-            ignored.
+        rectangles: int64 ``[n, 9]``, see the module. Rectangles without links are ignored; all
+            others must be inside the map.
         planes: Planes of the map, such as one per direction, or one per colour and direction.
         rows: Rows of PEs.
         cols: Columns of PEs.
@@ -131,10 +135,10 @@ class Link(NamedTuple):
 
 
 def busiest_links(rectangles: I64) -> list[Link]:
-    """Return one busiest link of each plane, sorted by words, the busiest first.
+    """Return the busiest link of each plane, sorted by words, the busiest first.
 
-    In a plane, ties are won by the first link. Of planes with equal loads, only the first is
-    included.
+    If several links of a plane have the most words, the first one is returned. If planes have equal
+    rectangles, only the first plane is included.
     """
     if not len(rectangles):
         return []
@@ -153,7 +157,10 @@ def busiest_links(rectangles: I64) -> list[Link]:
 
 
 def cached_most_words(rectangles: I64) -> int:
-    """Return the words on the busiest link, cached for rectangles that are equal up to position."""
+    """Return the words on the busiest link, from a cache if possible.
+
+    Rectangles that differ only in their position have the same result.
+    """
     if not len(rectangles):
         return 0
     plane, row, _, col, *_ = rectangles.min(axis=0)
@@ -176,12 +183,15 @@ def _by_plane(rectangles: I64, planes: int) -> list[tuple[int, I64]]:
 
 
 def _scratch(rows: int, cols: int) -> I64:
-    """Return memory for the difference array of one plane, with an additional row for the ends."""
+    """Return memory for the words of one plane, with one row more than the map.
+
+    Rectangles that end at the last row of the map use it.
+    """
     return np.empty((rows + 1, cols), np.int64)
 
 
 def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
-    """Add up the rectangles of a plane, in bands of rows with equal words.
+    """Add up the rectangles of a plane, in bands of consecutive rows with equal words.
 
     Args:
         rectangles: Rectangles of the plane.

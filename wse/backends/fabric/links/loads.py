@@ -1,4 +1,4 @@
-"""Rectangles of links that each transfer of a Program loads (`link_map` defines rectangles)."""
+"""Rectangles of links that each type of transfer loads (``link_map`` defines rectangles)."""
 
 from __future__ import annotations
 
@@ -100,10 +100,10 @@ def pattern_rectangles(unit: I64, rect: Rect, axis: int, words: int, lines: rang
 
 
 def translation(source: Rect, target: Rect, messages: Translation) -> I64:
-    """Return the rectangles of links that a transfer to another region loads.
+    """Return the rectangles of links that a transfer to another region of the wafer loads.
 
-    Words go along rows and then along columns. Columns that send the same pieces are ``stride``
-    apart. Their words are one rectangle with repetitions.
+    Words go along rows and then along columns. A piece of a vector is sent from every ``stride``-th
+    column. The words of these columns are one rectangle with repetitions.
 
     Args:
         source: Sending region.
@@ -123,7 +123,7 @@ def translation(source: Rect, target: Rect, messages: Translation) -> I64:
 
 
 def _along_rows(source: Rect, start: I64, end: I64, messages: Translation) -> I64:
-    """Return the rectangles of links that pieces of vectors use along rows.
+    """Return the rectangles of links that pieces of vectors load along rows.
 
     Each piece goes from a column ``start`` to a column ``end``. The pieces of a PE are counted
     together. Consecutive rows that send equal numbers of words are one rectangle.
@@ -142,11 +142,11 @@ def _along_rows(source: Rect, start: I64, end: I64, messages: Translation) -> I6
 
 
 def _links(start: I64, end: I64) -> tuple[npt.NDArray[np.bool_], I64, I64]:
-    """Return the links that streams along a line use.
+    """Return the links that words use along one axis, given their first and last PE.
 
     Returns:
-        Whether each stream goes towards higher indices, the first PE whose link it uses, and one
-        past the last.
+        Whether they go towards higher indices, the first PE whose link they use, and one past the
+        last.
     """
     rises = end > start
     return rises, np.where(rises, start, end + 1), np.where(rises, end, start + 1)
@@ -155,7 +155,8 @@ def _links(start: I64, end: I64) -> tuple[npt.NDArray[np.bool_], I64, I64]:
 def edge_streams(edge: EdgeStream) -> I64:
     """Return the rectangles of links to the east edge of a region, or from its west edge.
 
-    Every participating column of the region is a stream of its own.
+    Words leave a wafer at its east edge and enter the next at its west edge. Every participating
+    column of the region is a stream of its own.
     """
     rect, columns = edge.rect, edge.rect.col + edge.first_col + np.arange(edge.cols)
     row = rect.row + edge.first_row
@@ -168,7 +169,7 @@ def cache_shift(rect: Rect, passing: Sequence[int], words: int) -> I64:
 
     Args:
         rect: Rectangle of the region.
-        passing: For each shift, the number of rows that send, counted from the last row.
+        passing: For each shift, the number of sending rows, which are the last rows of the region.
         words: Words that a PE sends in a shift.
     """
     bottom = rect.row + rect.rows

@@ -1,8 +1,12 @@
 """Physical links that words use: those of the mesh, or detours around dead PEs and links.
 
-Rectangles are those of ``link_map`` for all wafers. A plane has the index wafer * 4 + direction. A
-detour does not use any of the colours of the Program. Redundancy is configured below the colours,
-as in machines whose mesh is complete for programs.
+Programs are compiled for a complete mesh. If PEs or links are dead, each link of that mesh stands
+for a path of one or more physical links. Such a detour needs none of the Program's colours (virtual
+channels): it is assumed to be configured below them, as in machines whose mesh is complete for
+programs.
+
+Rectangles of links are those of ``link_map`` for all wafers; planes have the index wafer * 4 +
+direction.
 """
 
 from __future__ import annotations
@@ -41,11 +45,11 @@ DIRECTIONS: Final = 4
 class LongestLine:
     """The longest line along one axis of all regions with the same shape.
 
-    The cost of this line is used for all of them.
+    All lines of these regions are timed as this one.
 
     Attributes:
-        key: Distinguishes lines with different ``places``.
-        places: Hops from the first PE to each PE.
+        key: Content of ``places``, by which lines are compared.
+        places: int64 ``[PEs]``, physical hops from the first PE to each PE.
         farthest: Maximum number of hops between two neighbours on any of the lines.
         streams: Maximum number of the lines' links that share one physical link in a direction.
     """
@@ -120,9 +124,10 @@ class Routes:
         return sorted(links, key=lambda link: -link.words)
 
     def farthest(self, rectangles: I64) -> int:
-        """Return the maximum hops of words along rows, plus the maximum hops along columns.
+        """Return the hops of the longest path of a transfer, given the links that it loads.
 
-        The rectangles are on one wafer. Words travel along rows first and then along columns.
+        Words travel along rows first and then along columns, on one wafer. The result is the
+        maximum hops along rows plus the maximum hops along columns.
         """
         direction = rectangles[:, PLANE] % DIRECTIONS
         sideways = (direction == EAST) | (direction == WEST)
@@ -136,7 +141,10 @@ class Routes:
         return self._most_hops(0, along_rows) + self._most_hops(1, along_columns)
 
     def _most_hops(self, axis: int, rectangles: I64) -> int:
-        """Return the maximum number of hops along one line of the rectangles."""
+        """Return the maximum number of physical hops along one line of the rectangles.
+
+        ``axis`` is 0 for rows, 1 for columns.
+        """
         hops = [0]
         for plane, *sides in one_by_one(rectangles)[:, :WORDS].tolist():
             wafer, direction = divmod(plane, DIRECTIONS)
@@ -148,7 +156,11 @@ class Routes:
         return max(hops)
 
     def contention(self, *stages: int) -> int:
-        """Return the maximum number of streams that share a link in the regions of some stages."""
+        """Return the maximum number of mesh links in some regions that share one physical link.
+
+        Args:
+            stages: Indices of the stages with these regions.
+        """
         lines = [self.line(stage, axis) for stage in stages for axis in (ROWS, COLUMNS)]
         return max(line.streams if line else 1 for line in lines)
 
@@ -165,11 +177,11 @@ class Routes:
         )
 
     def _hops_on(self, plane: int, rectangles: I64) -> int:
-        """Return the sum of words times physical links, for rectangles of one plane."""
+        """Return the sum over all words of the physical links that each crosses, for one plane."""
         wafer, direction = divmod(plane, DIRECTIONS)
         row, end_row, col, end_col, words = one_by_one(rectangles)[:, ROW:TIMES].T
         row, end_row, col, end_col = _sides(direction, row, end_row, col, end_col)
-        # `before` is a two-dimensional prefix sum of hops, so four corners give the hops of a rectangle.
+        # `hops_before` is a two-dimensional prefix sum of hops, so four corners give the hops of a rectangle.
         hops_before = self.meshes[wafer].hops_before[0 if direction in (EAST, WEST) else 1]
         links = (
             hops_before[end_row, end_col]
@@ -191,7 +203,13 @@ def _longest_line(
 ) -> LongestLine:
     """Return the longest line of all regions of a shape.
 
-    A row that spans several wafers consists of the longest row of any of them, once per wafer.
+    A row that spans several wafers is as long as the longest row of one wafer, times their number.
+
+    Args:
+        stages: Stages of the Program, each with a region.
+        meshes: Mesh of each wafer.
+        rows, cols, span: The shape: PEs of the region on each wafer, and number of its wafers.
+        axis: ROWS or COLUMNS, the direction of the lines.
     """
     same_shape = [s for s in stages if (s.rect.rows, s.rect.cols, s.span) == (rows, cols, span)]
     regions = [(meshes[wafer], stage.rect) for stage in same_shape for wafer in stage.wafers]
@@ -205,7 +223,6 @@ def _longest_line(
         longest_hops = line if line.sum() >= longest_hops.sum() else longest_hops
         farthest = max(farthest, int(lines.max(initial=1)))
     if axis == ROWS:
-        longest_hops = np.tile(np.append(longest_hops, 1), span)[
-            :-1
-        ]  # no link leads from one wafer's row to the next one's
+        # One hop joins the rows of neighbouring wafers; none follows the last one.
+        longest_hops = np.tile(np.append(longest_hops, 1), span)[:-1]
     return LongestLine.of(longest_hops, farthest, max(mesh.streams(axis, rect) for mesh, rect in regions))

@@ -1,6 +1,7 @@
 """Traffic of a step: its words, the links that they cross, and its bytes between wafers.
 
-All figures are totals over the iterations of the step's loop.
+Links are given as rectangles of ``link_map``, whose planes have the index wafer * 4 + direction.
+All numbers are totals over the iterations of the step's loop.
 """
 
 from __future__ import annotations
@@ -39,9 +40,8 @@ class StepTraffic(NamedTuple):
     Attributes:
         words: Number of words that are sent.
         hops: Sum over the words of the number of links that each crosses.
-        bytes: Payload between wafers.
-        rectangles: int64 ``[n, 9]``, links that carry the words, as in ``link_map``. A plane has
-            the index wafer * 4 + direction.
+        bytes: Payload between wafers, or to and from the host.
+        rectangles: int64 ``[n, 9]``, links that carry the words.
     """
 
     words: int
@@ -54,7 +54,7 @@ NO_TRAFFIC: Final = StepTraffic(0, 0, 0, NOTHING)
 
 
 class Traffic:
-    """Traffic of a Program's steps, with a cache of patterns."""
+    """Counts the traffic of a Program's steps, with a cache of patterns."""
 
     def __init__(self, program: Program, routes: Routes | None = None) -> None:
         self.program, self.routes = program, routes or Routes(program)
@@ -70,12 +70,12 @@ class Traffic:
     def step_traffic(
         self, phase: Phase, step: int, slots: Slots, chosen_wafers: frozenset[int] | None = None
     ) -> StepTraffic:
-        """Return the traffic of a step, except for cache shifts (see ``shift_traffic``).
+        """Return the traffic of a step, except for cache shifts (see `shift_traffic`).
 
         Args:
             phase: The phase.
             step: Index of the step.
-            slots: Cache slots in use.
+            slots: Cache slots in use in each stage.
             chosen_wafers: Wafers with chosen experts, for a step that depends on them.
         """
         if phase.steps.computes(step):
@@ -93,14 +93,14 @@ class Traffic:
         return NO_TRAFFIC
 
     def traffic_by_pairs(self, phase: Phase, step: int, slots: Slots, columns: I64) -> StepTraffic:
-        """Return the traffic of a pattern along columns, given the pairs on each column.
+        """Return the traffic of a pattern along columns whose messages have different lengths.
 
-        The words of a line depend on the number of (token, expert) pairs on its column.
+        The words of a message depend on the number of (token, expert) pairs on its column.
 
         Args:
             phase: The phase.
             step: Index of the step.
-            slots: Cache slots in use.
+            slots: Cache slots in use in each stage.
             columns: int64 ``[cols]``, number of (token, expert) pairs on each column.
         """
         # Neighbouring columns with equal numbers of pairs are computed together.
@@ -117,10 +117,13 @@ class Traffic:
     def shift_traffic(self, phase: Phase, step: int, slots: Slots, lengths: Sequence[int]) -> StepTraffic:
         """Return the traffic of cache shifts, one for each decoded token of a user.
 
+        In a cache shift, PEs send a cache entry to the row above, which makes room for a new token
+        in the last row.
+
         Args:
             phase: The phase.
             step: Index of the step.
-            slots: Cache slots in use.
+            slots: Cache slots in use in each stage.
             lengths: For each shift, the number of tokens in the user's cache.
         """
         transfer = transfer_of(self.program, phase, step, slots)
@@ -131,13 +134,13 @@ class Traffic:
         return self._region_traffic(transfer.words * sum(passing) * stage.cols, stage, rectangles)
 
     def in_stages(self, rectangles: I64, stage: int, counts: I64) -> I64:
-        """Return the rectangles of links of a step, repeated for all equal steps in other stages.
+        """Return the rectangles of links of a step, moved to the stages of all steps that equal it.
 
         Args:
             rectangles: Rectangles of the step.
             stage: Stage of the step.
-            counts: int64 ``[stages]``, number of such steps in each stage. The words are multiplied
-                by it.
+            counts: int64 ``[stages]``, number of equal steps in each stage, by which the words are
+                multiplied.
         """
         stages = np.flatnonzero(counts)
         stage_rectangles = rectangles + (self._corners[stages] - self._corners[stage])[:, None]
@@ -145,9 +148,10 @@ class Traffic:
         return np.asarray(stage_rectangles.reshape(-1, stage_rectangles.shape[2]), np.int64)
 
     def path_segments(self, transfer: Transfer) -> list[I64]:
-        """Return the rectangles of links of a transfer between regions, by segment of its path.
+        """Return the links of a transfer to another region or wafer, by segment of the words' path.
 
-        The segments are in the order in which words pass them. A copy within a PE has none.
+        A transfer to another wafer has two segments, to the edge of the one and from the edge of
+        the other wafer. Each is an array of rectangles. A copy within a PE has none.
         """
         if transfer.leaves_wafer:
             ends = ([edge for edge in transfer.edges if edge.leaving == leaving] for leaving in (True, False))
@@ -181,7 +185,7 @@ class Traffic:
         """Return the traffic of a transfer that leaves its wafer.
 
         The links are those to the edge of the sending wafer and from the edge of the receiving one.
-        The words are those that leave a wafer.
+        A word is counted once, when it leaves a wafer.
         """
         rectangles = np.concatenate([NOTHING, *(_edge(edge) for edge in transfer.edges)])
         words = sum(edge.words * edge.rows * edge.cols for edge in transfer.edges if edge.leaving)
@@ -189,7 +193,10 @@ class Traffic:
         return StepTraffic(words, self.routes.hops_of(rectangles), payload, rectangles)
 
     def _region_traffic(self, words: int, stage: Stage, rectangles: I64) -> StepTraffic:
-        """Return the traffic on a region, whose columns are counted through all of its wafers."""
+        """Return the traffic of ``words`` on a region, given its links as on one wafer.
+
+        The rectangles count the columns of the region through all of its wafers.
+        """
         wafer_rectangles = _on_wafer(stage.wafer, rectangles if stage.span == 1 else _by_wafer(stage, rectangles))
         return StepTraffic(words, self.routes.hops_of(wafer_rectangles), 0, wafer_rectangles)
 
@@ -218,24 +225,26 @@ def _edge(edge: EdgeStream) -> I64:
 
 
 def _on_wafer(wafer: int, rectangles: I64) -> I64:
-    """Move rectangles to the planes of a wafer, in place, and return them."""
+    """Move rectangles from the planes of wafer 0 to those of a wafer, in place, and return them."""
     rectangles[:, PLANE] += wafer * DIRECTIONS
     return rectangles
 
 
 def _unit_rectangles(pattern: LineSchedule, iterations: int, words: int) -> I64:
-    """Return the rectangles of links that a pattern uses, on a map with one row per line.
+    """Return the rectangles of links that a pattern loads in some iterations of its loop.
 
-    They cover all iterations of a loop.
+    They are on a map with one row per line and one column per PE of a line.
+
+    Args:
+        pattern: The pattern.
+        iterations: Number of iterations.
+        words: Words of a message.
     """
     return line_rectangles(line_loads(pattern, iterations, words))
 
 
 def _carried_words(pattern: LineSchedule, words: int, iterations: int, lines: range) -> int:
-    """Return the number of words that travel, over some lines and all iterations.
-
-    Copies within a PE are not counted.
-    """
+    """Return the words that some lines send to other PEs, over some iterations of a loop."""
     wire = np.where(pattern.messages[:, 2] != Arrival.COPY, pattern.words_of_messages(words), 0)
     per_variant = np.add.reduceat(np.append(wire, 0), pattern.first[:-1]) * (np.diff(pattern.first) > 0)
     rounds = pattern.variants[np.arange(iterations) % len(pattern.variants)][:, lines.start : lines.stop]

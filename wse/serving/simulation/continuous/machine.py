@@ -33,6 +33,7 @@ from functools import cache
 from heapq import heappop, heappush
 from math import inf
 
+from wse.reports.progress import ignore
 from wse.serving.simulation.continuous.policy import ContinuousPolicy, PrefillMachine
 from wse.serving.simulation.continuous.prompt_reader import ROUNDING, PromptReader
 from wse.serving.simulation.continuous.users import Users
@@ -41,7 +42,7 @@ from wse.serving.simulation.drafts import Drafts, answer_passes
 from wse.serving.simulation.kv_room import KvRoom
 from wse.serving.simulation.outcome import Recorder, SimulationOutcome
 from wse.serving.simulation.pass_costs import PassCosts, PromptPart
-from wse.serving.simulation.progress import OnDone, ignore, reporter
+from wse.serving.simulation.progress import OnDone, reporter
 from wse.serving.simulation.workload import NORMAL, Workload
 
 
@@ -139,11 +140,12 @@ class ContinuousMachine:
         record, self.horizon_s = self.record, horizon_s
         self._advance(record.now)
         while not record.is_done and record.now < horizon_s:
-            self._join()
+            self._join()  # 1
             self._advance(record.now)  # in a closed loop, requests start when others end
-            self._admit()
+            self._admit()  # 2
             if self.ready and self.ready[0][0] <= record.now:
                 continue  # a prompt was completed in gaps before the end of the last round
+            # 3
             if self.reader.is_reading and self.policy.prompt_tokens is None:
                 self._rounds_with_gaps()
             elif self.reader.is_reading:

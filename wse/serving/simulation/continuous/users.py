@@ -1,4 +1,4 @@
-"""Users: the users in flight, with their contexts and the rounds after which they are done."""
+"""Users: the users in flight, with the sizes of their caches and the round that ends each answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from wse.serving.simulation.drafts import AnswerPasses
 
 
 class Users:
-    """The users whose answers a machine decodes, with one pass of each in every round.
+    """The users whose answers a machine decodes, with one decode pass of each in every round.
+
+    All users are advanced together, so a long run of rounds costs as little as a single one.
 
     Attributes:
         count: Number of users in flight.

@@ -57,10 +57,10 @@ def op_in_layer(name: str, layer: int) -> str:
     return name.removeprefix(f"layers.{layer}.")
 
 
-class LayerOps:
-    """Ops of a trace, with a number that corresponding ops of different layers share.
+class OpNumbers:
+    """Numbers of the ops of a trace: corresponding ops of different layers have the same number.
 
-    An extra entry at the end stands for steps that belong to no op.
+    All arrays have an extra entry at the end, for steps that belong to no op.
 
     Attributes:
         number: int64 ``[op + 1]``: number of each op. Ops with the same name within their layers,
@@ -108,7 +108,7 @@ def fold_steps(sums: StepSums) -> tuple[Columns, list[Ranges]]:
         layers of each row.
     """
     # 1. Groups
-    steps, ops = sums.steps, LayerOps(sums.trace)
+    steps, ops = sums.steps, OpNumbers(sums.trace)
     number = ops.number[ops.rows(steps["op"])]
     keys = [steps["phase"], number, steps["kind"], steps["name"], steps["times"]]
     _, group = distinct_rows([*keys, *(steps[name] for name in CAUSE_COLUMNS)])

@@ -10,7 +10,7 @@ import numpy as np
 
 from wse.errors import BadInput, BadTrace, UnknownName
 from wse.reports.result import Doc, Result
-from wse.tracing.query.costs.folds import LayerOps, Ranges, layers_by_group
+from wse.tracing.query.costs.folds import OpNumbers, Ranges, layers_by_group
 from wse.tracing.query.costs.kinds import EqualOps, OpKind, read_kinds
 from wse.tracing.query.costs.step_sums import PassTotals, StepSums, cycle_fraction
 from wse.tracing.query.view import View, name_at
@@ -202,7 +202,7 @@ def _causes(sums: StepSums) -> Iterator[Group]:
     Cycles of an op are summed over equal ops of all layers. The groups have no words and hops,
     because these belong to steps and not to causes.
     """
-    ops = LayerOps(sums.trace)
+    ops = OpNumbers(sums.trace)
     return _causes_by(sums, ops.number[ops.rows(sums.steps["op"])], ops.names)
 
 

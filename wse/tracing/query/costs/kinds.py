@@ -1,4 +1,8 @@
-"""Cycles by kind of op. A kind consists of sets of equal ops, and such a set of steps."""
+"""Cycles by kind of op, such as ``norm``, for the page of a trace and ``wse inspect --by kind``.
+
+A kind consists of sets of equal ops of different layers, and the steps of such a set are summed by
+kernel or communication pattern.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from wse.reports.result import Doc, Result
-from wse.tracing.query.costs.folds import LayerOps, Ranges, layers_by_group
+from wse.tracing.query.costs.folds import OpNumbers, Ranges, layers_by_group
 from wse.tracing.query.costs.step_sums import StepSums, Sums
 from wse.tracing.query.view import name_at
 from wse_traces.groups import distinct_rows
@@ -78,13 +82,13 @@ def read_kinds(sums: StepSums) -> dict[str, tuple[OpKind, ...]]:
     Kinds without any cycles and words are omitted. Equal ops are combined
     (``wse.tracing.query.costs.folds``).
     """
-    ops = LayerOps(sums.trace)
+    ops = OpNumbers(sums.trace)
     op = ops.rows(sums.steps["op"])
     totals = sums.by_group(op, len(ops.number))
     return {phase: _kinds_of(sums, ops, op, totals, code) for code, phase in enumerate(PHASES) if sums.passes[phase]}
 
 
-def _kinds_of(sums: StepSums, ops: LayerOps, op: Array, totals: Sums, phase: int) -> tuple[OpKind, ...]:
+def _kinds_of(sums: StepSums, ops: OpNumbers, op: Array, totals: Sums, phase: int) -> tuple[OpKind, ...]:
     """Return the kinds of op of one phase, the most expensive first.
 
     1. Group the equal ops among those that have any cycles or words.
@@ -118,7 +122,7 @@ def _kinds_of(sums: StepSums, ops: LayerOps, op: Array, totals: Sums, phase: int
     return tuple(sorted(kinds, key=lambda kind: (-kind.cycles, kind.kind)))
 
 
-def _kind(kind: str, folds: list[tuple[EqualOps, Array]], ops: LayerOps) -> OpKind:
+def _kind(kind: str, folds: list[tuple[EqualOps, Array]], ops: OpNumbers) -> OpKind:
     """Return a kind of op with the totals of its ops.
 
     Args:

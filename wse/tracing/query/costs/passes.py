@@ -14,7 +14,7 @@ def pass_phases(trace: Trace) -> Array:
 
     The code is -1 if the schedule of the pass is unknown.
     """
-    return _schedule_values(trace, "schedules/phase", -1)
+    return _schedule_values(trace, "schedules/phase")
 
 
 def phase_of_pass(trace: Trace, pass_index: int) -> str:
@@ -25,7 +25,7 @@ def phase_of_pass(trace: Trace, pass_index: int) -> str:
 
 def run_cycles(trace: Trace) -> int:
     """Return the cycles from the start of the run to the end of its last pass."""
-    cycles = _schedule_values(trace, "schedules/cycles", -1)
+    cycles = _schedule_values(trace, "schedules/cycles")
     is_finished = cycles >= 0
     return int((trace.column("passes/start_cycle")[is_finished] + cycles[is_finished]).max(initial=0))
 
@@ -50,15 +50,16 @@ def crossing_bytes(trace: Trace) -> dict[tuple[str, bool], float]:
     return amounts
 
 
-def _schedule_values(trace: Trace, path: str, unknown_value: int) -> Array:
+def _schedule_values(trace: Trace, path: str) -> Array:
     """Return a column of the table of schedules for each pass, int64 ``[pass]``.
+
+    The value is -1 for passes whose schedule does not exist.
 
     Args:
         trace: An open trace.
         path: Path of the column.
-        unknown_value: Value for passes whose schedule does not exist.
     """
     column, sequence = trace.column(path).astype(np.int64), trace.column("passes/schedule")
     in_table = (sequence >= 0) & (sequence < len(column))
     rows = np.where(in_table, sequence, len(column))
-    return np.where(in_table, np.append(column, unknown_value)[rows], unknown_value)
+    return np.where(in_table, np.append(column, -1)[rows], -1)

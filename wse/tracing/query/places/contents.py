@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import io
 import re
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -66,6 +67,19 @@ class DumpView(View):
             {"element": index, "address": content.address + index * size, "value": value}
             for index, value in enumerate(content.elements)
         ]
+
+
+def content_file(content: Content, suffix: str) -> bytes:
+    """Return the contents of a buffer as the bytes of a file with a suffix.
+
+    With the suffix ``.npy`` it is a NumPy file, in which bfloat16 elements are float32. With any
+    other suffix it has the raw bytes of the buffer.
+    """
+    if suffix != ".npy":
+        return bytes(content.raw())
+    file = io.BytesIO()
+    np.save(file, content.numbers(), allow_pickle=False)
+    return file.getvalue()
 
 
 def read_content(trace: Trace, pe: tuple[int, int, int], name: str, pass_index: int | None) -> Content:

@@ -1,0 +1,26 @@
+"""Workloads for tests of the serving simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wse.arrays import F64, I64
+from wse.serving.simulation.workload import NO_PREFIX, NORMAL, Workload
+
+
+def plain_workload(arrival_s: F64, prompt_tokens: I64, new_tokens: I64) -> Workload:
+    """Return a workload of one tier without shared prefixes.
+
+    Args:
+        arrival_s: Times of arrival in seconds, never falling, float64 [requests].
+        prompt_tokens, new_tokens: Lengths of prompts and answers, int64 [requests].
+    """
+    count = len(arrival_s)
+    return Workload(
+        arrival_s=arrival_s,
+        prompt_tokens=prompt_tokens,
+        new_tokens=new_tokens,
+        tier=np.full(count, NORMAL),
+        prefix=np.full(count, NO_PREFIX),
+        prefix_tokens=np.zeros(count, np.int64),
+    )
