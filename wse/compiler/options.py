@@ -185,7 +185,7 @@ Rewrites = tuple[tuple[str, int], ...]
 
 
 class TreeSize(NamedTuple):
-    """The line and the message of K-tree all-reduces that all get the same number of groups.
+    """The sizes of K-tree all-reduces for which a search chooses one common number of groups.
 
     Attributes:
         phase: Name of the phase.
@@ -208,12 +208,12 @@ class TreeSize(NamedTuple):
 
 
 Trees = tuple[tuple[TreeSize, int], ...]
-"""Sizes of all-reduces, each with the number of groups to use."""
+"""Sizes of all-reduces, each with the number of groups of its trees."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The decisions that the compiler makes by trying alternatives.
+    """The decisions that the compiler makes by trying alternatives, as opposed to `Options`.
 
     Attributes:
         bands: Number of bands, one below the other, into which the mesh is divided.
@@ -221,9 +221,9 @@ class Choice:
         mesh: Rows and columns of the part of each mesh that is used; None for the whole mesh.
         is_transposed: Whether the mesh is transposed, so that rows of regions run along its
             columns.
-        prefill: Product of prefill, one of ``PREFILL_PRODUCTS``.
+        prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
         prefill_chunk: Prompt tokens that are processed together.
-        head_chunk: Vocabulary entries per column that are projected at a time.
+        head_chunk: Vocabulary entries per column whose logits are computed at a time.
         rewrites: Rewrites of the steps of layers, with their settings.
         verify_rewrites: Rewrites for verification passes; None for the same ones.
         trees: All-reduces with another number of groups than the one with the fewest relays.
@@ -261,7 +261,7 @@ class Choice:
 
 
 def check_types(dtype: str, activations: str | None) -> None:
-    """Check the types of weights and activations.
+    """Check that the element types of weights and activations exist and match.
 
     Args:
         dtype: Type of the weights: an element type or a coding.
@@ -284,7 +284,7 @@ def check_types(dtype: str, activations: str | None) -> None:
 
 
 def unsupported_on_mesh(spec: ModelSpec, options: Options) -> str:
-    """Return the property of a request that MeshGEMM does not support; "" if it supports all.
+    """Return the property of a model or a request that MeshGEMM does not support; "" without one.
 
     Quantised weights are not supported because MeshGEMM moves weights between PEs. Their scales,
     and the groups of their rows, would have to be moved along with the codes.

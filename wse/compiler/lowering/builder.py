@@ -1,7 +1,8 @@
 """Builder of one phase: collects symbolic steps in blocks, with loops and overlap groups.
 
-The steps of an overlap group run at the same time. Before a block is closed, rewrites may change
-its steps in a `BlockSteps`.
+Lowering functions add kernels and transfers to a `PhaseBuilder`. The steps of a layer form a block,
+which is closed when the layer ends. Before that, rewrites may change the steps of the block, which
+they get as `BlockSteps`. The steps of an overlap group run at the same time.
 """
 
 from __future__ import annotations
@@ -47,15 +48,41 @@ class BlockSteps:
     iterations: list[int]
     groups: int
 
-    def add_loop(self, iterations: int) -> int:
-        """Add a loop with a number of iterations. Return its index, the ``loop`` of its steps."""
-        self.iterations.append(iterations)
-        return len(self.iterations) - 1
+    def add_group(self) -> dict[str, int]:
+        """Add an overlap group, in a loop of one iteration.
 
-    def add_group(self) -> int:
-        """Add an overlap group. Return its index, the ``overlap`` of its steps."""
+        Returns:
+            The fields ``loop`` and ``overlap`` of the steps of the group.
+        """
+        self.iterations.append(1)
         self.groups += 1
-        return self.groups - 1
+        return {"loop": len(self.iterations) - 1, "overlap": self.groups - 1}
+
+    def group_of_pattern(self, index: int) -> dict[str, int] | None:
+        """Return the overlap group of a pattern, which is added if the pattern has none.
+
+        Args:
+            index: Index of the step that runs the pattern.
+
+        Returns:
+            The fields ``loop`` and ``overlap`` of the steps of the group. None if further steps
+                cannot run in parallel with the pattern: it is in the chain of a group, in a loop of
+                several iterations, or in a loop without a group, such as a round of a product on
+                the mesh.
+        """
+        step = self.steps[index]
+        if step.in_chain or (step.loop >= 0 and (step.overlap < 0 or self.iterations[step.loop] > 1)):
+            return None
+        if step.overlap < 0:
+            self.steps[index] = step.copy_with(**self.add_group())
+        return {"loop": self.steps[index].loop, "overlap": self.steps[index].overlap}
+
+    def end_of_group(self, index: int) -> int:
+        """Return the index after the last step of the overlap group of the step at ``index``."""
+        end = index + 1
+        while end < len(self.steps) and self.steps[end].overlap == self.steps[index].overlap >= 0:
+            end += 1
+        return end
 
 
 class PhaseBuilder:
@@ -96,7 +123,8 @@ class PhaseBuilder:
     def rewrite_steps(self) -> None:
         """Apply the rewrites to the steps that were added since the last block was closed.
 
-        Loops that have lost all their steps are removed, and the others are renumbered.
+        Afterwards, loops that have lost all their steps are removed, and the others get new
+        indices.
         """
         if self.rewrite is None or not self._steps:
             return
@@ -124,7 +152,8 @@ class PhaseBuilder:
         """End the current block and add it to the runs, if it has steps.
 
         Args:
-            requests: Buffers that determine the order of the block's buffers. Other buffers follow.
+            requests: Buffers that come first among the block's buffers, in this order. The run of
+                an equivalent layer replaces the buffers by position.
         """
         operand_buffers = dict.fromkeys(
             buffer
@@ -206,7 +235,7 @@ class PhaseBuilder:
         only_row: int | None = None,
         count: SymBuffer | None = None,
     ) -> None:
-        """Add a transfer by a pattern along the lines of one axis.
+        """Add a transfer that runs a pattern along all rows or all columns of the region.
 
         Args:
             pattern: Index of the pattern.
@@ -237,13 +266,13 @@ class PhaseBuilder:
         """Add a transfer of a given kind.
 
         Args:
-            kind: Class of the transfer.
+            kind: Class of the transfer, which names its operands.
             source: Elements to send.
             pattern: Index of the pattern; -1 for transfers without one.
             axis: Axis of the pattern's lines.
             only_row: Row that takes part; None for the whole region.
-            by_choice: If not 0, only wafers with selected experts take part. One of the constants
-                of `wse.program.transfers.patterns`.
+            by_choice: FROM_CHOSEN or TO_CHOSEN of `wse.program.transfers.patterns` if only wafers
+                with selected experts take part; 0 if all do.
             operands: Further operands of the kind by name; 0 for those that are not given.
 
         Raises:
@@ -318,7 +347,7 @@ class PhaseBuilder:
         return SymPhase(name=name, tokens=tokens, user=user, on_mesh=on_mesh, cached=cached, steps=steps)
 
     def _rect(self, only_row: int | None) -> dict[int, SymAddress | SymNumber]:
-        """Return the first two operands of a step: its first row and its number of rows."""
+        """Return the operands that all steps have: first row that takes part, number of rows."""
         if only_row is None:
             return {0: fixed_number(0), 1: fixed_number(self.rows[self.stage])}
         return {0: fixed_number(only_row), 1: fixed_number(1)}

@@ -1,6 +1,7 @@
 """Embedding: from token ids to the residual stream.
 
-Each column looks up the ids and positions that it stores, and an all-reduce adds up the results.
+The table is divided over columns by vocabulary entry. Each column looks up the ids that it stores,
+and an all-reduce along rows adds up the results. Learned positions are looked up in the same way.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ ID_BYTES = 4
 def embedding(c: Context, op: Op) -> None:
     """Lower the lookup of token ids.
 
-    On the mesh, the tokens of one row are looked up at a time. All rows look them up, and the
-    results are streamed from the diagonal to the row of the tokens.
+    In decode, the ids are on the PEs already. Other phases may receive them from the host first. On
+    the mesh, the tokens of one row are looked up at a time. All rows look them up, and the results
+    are streamed from the diagonal to the row of the tokens.
     """
     d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
     rounds = c.cut.rows if c.on_mesh else 1
@@ -76,7 +78,7 @@ def _look_up(c: Context, op: Op, ids: SymAddress, vectors: SymBuffer, row: SymNu
 
 
 def take_ids(c: Context, ids: SymAddress, elements: int, payload_bytes: int, stream: type[TokensIn] = TokensIn) -> None:
-    """Receive ids from the host at the north-west PE, and send them to all PEs of the region.
+    """Receive token ids from the host at the north-west PE, and send them to all PEs of the region.
 
     Args:
         c: Context.

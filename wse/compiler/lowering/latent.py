@@ -38,8 +38,9 @@ from wse_mappings.cuts.split import ceil_div
 def compress(c: Context, op: Op) -> None:
     """Lower the projections to the source of queries, the rotary key and the latent vector.
 
-    The results are stored side by side. If queries are computed from the hidden vector directly,
-    the hidden vector is the source and comes first.
+    The source is the compressed vector from which the queries of all heads are computed. If a model
+    computes queries from the hidden vector directly, the hidden vector is the source. It is
+    transposed from rows to columns and stored in front of the other results.
     """
     S, R, C = _shared_widths(c)
     d, M, w = c.cut.hidden_per_pe, c.tokens, c.tile("+".join(op.weights))
@@ -80,7 +81,7 @@ def norm_latent(c: Context, op: Op) -> None:
 
 
 def query(c: Context, op: Op) -> None:
-    """Lower the queries of all heads.
+    """Lower the queries of all heads, in the form that is compared with cached latent vectors.
 
     1. Compute the queries of the row's heads from their source, with and without rotation.
     2. Multiply those without rotation by the up-projection of keys, so that they can be compared
@@ -177,13 +178,23 @@ def attention(c: Context, op: Op) -> None:
 
 
 def output(c: Context, op: Op) -> None:
-    """Lower the values of each row's heads, and add their projection to the residual stream."""
+    """Lower the values of each row's heads, and add their projection to the residual stream.
+
+    1. Pick the attended latent vectors of the row's heads.
+    2. Multiply them by the up-projection of values, and add up along rows.
+    3. Multiply by the output projection, and add up along columns. The result is divided over
+       columns.
+    4. Transpose it, so that it is divided over rows like the residual stream, and add it to the
+       stream.
+    """
     C = _shared_widths(c)[2]
     per_row, _, _, value = _head_widths(c)
     d, h, M, H, b = c.cut.hidden_per_pe, _cut(c).hidden.shape[1], c.tokens, c.spec.head_count, c.builder
     v_b, o = op.weights
     attended, row_attended = c.temp("attended", M * H * C, "act"), c.temp("attended_of_row", per_row * M * C, "act")
+    # 1. The row's heads.
     b.compute("pick_heads", x=attended, heads=c.tile(HEADS), out=row_attended, M=M, H=H, Hl=per_row, n=C)
+    # 2. Up-projection of values.
     width = per_row * value
     expanded, values = c.temp("values_of_row", M * width, "acc"), c.temp("values", M * width, "act")
     for i in range(per_row):
@@ -191,10 +202,12 @@ def output(c: Context, op: Op) -> None:
         local_product(c, x, w, SymAddress(buffer=expanded, offset=i * value), C, value, stride=width, out_stride=width)
     all_reduce(c, ROWS, expanded, M * width, over_rows=M * H * _latent(c).value_size, column_range=c.cut.attention)
     b.compute("store", out=values, x=expanded, n=M * width)
+    # 3. Output projection.
     on_columns, output_to_transpose = c.temp("output_on_columns", M * h, "acc"), c.temp("output_to_turn", M * h, "act")
     local_product(c, values, c.tile(o), on_columns, width, h, stride=h, out_stride=h)
     all_reduce(c, COLUMNS, on_columns, M * h)
     b.compute("store", out=output_to_transpose, x=on_columns, n=M * h)
+    # 4. Transpose, and add to the residual stream.
     addend = c.temp("projected_back", M * d, "acc")
     b.compute("turn_block", x=output_to_transpose, out=addend, M=M, K=h, N=d, first_col=c.cut.attention[0], to_rows=1)
     all_reduce(c, ROWS, addend, M * d, over_rows=M * c.spec.hidden_size, column_range=c.cut.attention, to_all=True)
@@ -202,7 +215,10 @@ def output(c: Context, op: Op) -> None:
 
 
 def _store_parts(c: Context, x: SymAddress, out: SymAddress, widths: Sequence[int], stride: int = 0) -> None:
-    """Round the parts of each token's vector to separate blocks ``[tokens, width]``.
+    """Round the parts of each token's vector to the activation type, into one block per part.
+
+    The input has the parts of a token side by side. Each block ``[tokens, width]`` has one part of
+    all tokens.
 
     Args:
         c: Context.

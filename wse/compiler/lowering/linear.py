@@ -65,6 +65,8 @@ def into_stream(
 ) -> None:
     """Multiply activations by weights and add the product to the residual stream.
 
+    This is the second product of attention or of a feed-forward block.
+
     Args:
         c: Context.
         x: Activations, divided over columns.

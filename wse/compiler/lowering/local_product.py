@@ -1,4 +1,4 @@
-"""The product of a PE with its own weight tile.
+"""The product of activations with a PE's own weight tile, without any transfer.
 
 The kernel depends on the coding of the weights and on the number of tokens.
 """
@@ -74,11 +74,12 @@ def _is_faster_by_token(costs: PeCosts, tokens: int, K: int, N: int) -> bool:
 
 
 def expert_product(c: Context, kernel: str, w: SymAddress, K: int, N: int, **operands: Any) -> None:
-    """Lower ``expert_in`` or ``expert_out``, or the corresponding kernel for quantised weights.
+    """Lower the products with the experts of a column, quantised or not.
 
     Args:
         c: Context.
-        kernel: ``expert_in`` or ``expert_out``.
+        kernel: Kernel for weights that are not quantised, ``expert_in`` (gate and up) or
+            ``expert_out`` (down). The kernels for quantised weights are named after it.
         w: Address of the first expert.
         K: Rows of an expert.
         N: Weights of an expert in each row; they are consecutive.
@@ -129,7 +130,7 @@ def _unpacking_operands(c: Context, coding: Coding, w: SymBuffer, K: int, N: int
 
 
 def scratch(c: Context, K: int, N: int, most_codes: int) -> tuple[int, SymBuffer]:
-    """Return the number of rows of a tile to unpack at a time, and the scratch buffer.
+    """Return how many rows of a tile of codes are unpacked at a time, and the buffer for them.
 
     Args:
         c: Context.

@@ -1,8 +1,11 @@
-"""Pass 1: assign layers to stages, stages to wafers and bands, and a size to every region.
+"""Pass 1: divide the layers into stages, and choose a wafer, a band and a size for each region.
 
-The mapping strategy of the request decides which layers form a stage. Unless the request lists
-regions, the rows of a band and the columns of a region depend on the bytes that they store. The
-embedding is part of the first stage. The head is part of the last stage, or of the first one if
+A stage consists of some consecutive layers on one region, a rectangle of PEs. Regions are side by
+side in bands, strips over the whole width of the mesh. The mapping strategy of the request decides
+which layers form a stage. Unless the request lists regions, the rows of a band and the columns of a
+region depend on the bytes that they store.
+
+The embedding is part of the first stage. The head is part of the last stage, or of the first one if
 both share a table, which is then stored once. Experts that are distributed over all wafers form a
 separate stage, which comes last.
 """
@@ -34,7 +37,9 @@ def partition(state: State) -> State:
 
 
 def plan_stages(state: State) -> State:
-    """Fill in ``plans``.
+    """Fill in ``plans``, without the ops of split layers.
+
+    A search calls this function instead of the whole pass and replaces the model by a reduced one.
 
     1. Let the mapping strategy divide the layers into regions.
     2. Compute the size of every region.
@@ -99,7 +104,10 @@ def plan_stages(state: State) -> State:
 
 
 def placed_parts(plans: Sequence[StagePlan]) -> PartsOfLayers:
-    """Return the parts into which each layer is split between stages; empty if none is split."""
+    """Return the parts into which each layer is split between stages; empty if none is split.
+
+    A feed-forward block may be split into parts that are stored on neighbouring stages.
+    """
     stored_parts = [layer_parts for plan in plans if not plan.experts for layer_parts in plan.layers.parts]
     if all(parts.is_whole for _, parts in stored_parts):
         return ()
@@ -128,18 +136,27 @@ def _check_layers(state: State, regions: Sequence[RegionLayers]) -> None:
 
 
 def _shapes(state: State, demand: Demand, layout: Layout, regions: Sequence[RegionLayers]) -> list[tuple[int, int]]:
-    """Return rows and columns of every region.
+    """Return rows and columns of every region, in the order of the regions.
 
-    The shape is the requested one, a square if the product of prefill needs it, or computed from
-    the bytes.
+    1. Regions that a mapping file lists have the listed size.
+    2. A region has the requested size (``--region``).
+    3. Otherwise a region is as high as its band. With MeshGEMM for prefill it is a square.
+    4. With thin-gemm for prefill, its columns and the rows of its band depend on the bytes of its
+       layers.
+
+    Args:
+        state: State before this pass.
+        demand: What is placed, with the bytes of each layer.
+        layout: Number of bands, regions per band and the part of the mesh to use.
+        regions: Layers of each region.
 
     Raises:
         BadMesh: The regions do not fit on the mesh.
     """
-    if demand.listed:
+    if demand.listed:  # 1
         return region_shapes(demand, layout, regions)
     rows, (_, mesh_cols), region = _rows(state), state.mesh, state.options.region
-    cols = region[1] if region is not None else rows if state.choice.prefill != THIN_GEMM else None
+    cols = region[1] if region is not None else rows if state.choice.prefill != THIN_GEMM else None  # 2, 3
     most_per_band = max(
         sum(1 for _ in band)
         for _, band in groupby(regions, key=lambda stage_region: (stage_region.wafer, stage_region.band))
@@ -150,11 +167,9 @@ def _shapes(state: State, demand: Demand, layout: Layout, regions: Sequence[Regi
             "columns of the mesh; choose a smaller --region or a larger --mesh"
         )
         raise BadMesh(message)
-    return (
-        region_shapes(demand, layout._replace(mesh=state.mesh), regions)
-        if cols is None
-        else [(rows, cols)] * len(regions)
-    )
+    if cols is None:  # 4
+        return region_shapes(demand, layout._replace(mesh=state.mesh), regions)
+    return [(rows, cols)] * len(regions)
 
 
 def _rows(state: State) -> int:

@@ -1,8 +1,8 @@
 """Rewrite: divide by the softmax sums only the heads that a row of PEs uses afterwards.
 
-Latent attention leaves the values of all heads on every PE, because each row stores cache entries
-that all heads read. A row continues with the heads whose output projection it stores, often a
-single one. With this rewrite it selects these heads and divides them in one kernel, instead of
+After latent attention, every PE has the weighted values of all heads, because each row stores cache
+entries that all heads read. A row continues with the heads whose output projection it stores, often
+a single one. With this rewrite it selects these heads and divides them in one kernel, instead of
 dividing all heads first. The quotients are the same.
 """
 

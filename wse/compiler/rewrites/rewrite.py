@@ -1,4 +1,4 @@
-"""The interface of a rewrite: when it is valid, its settings, and how it changes a block."""
+"""The interface of a rewrite: when it is valid, its settings, and how it changes steps."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Rewrite:
         source: Where the idea comes from.
         position: Position in the order in which rewrites are applied, lowest first. A rewrite sees
             the steps that earlier ones have produced.
-        apply: Function that changes the steps of a block. Its arguments are the context, the block_steps
-            and a setting. Blocks without the expected steps are left unchanged.
+        apply: Function that changes the steps of a block in place, given the context, the steps and
+            a setting. It leaves blocks without the expected steps unchanged.
         invalid: Function that returns why the rewrite cannot be used for a model and a request; ""
             if it can.
         settings: Settings to try; (1,) for a rewrite without settings.
@@ -50,10 +50,10 @@ class Rewrite:
 
 
 def needs_float32_sums(spec: ModelSpec, options: Options) -> str:
-    """Return why statistics and sums cannot be sent in one message; "" if sums are float32.
+    """Return why statistics and sums cannot travel in one message; "" if they can.
 
     Statistics, such as maxima and sums of squares, are always float32, and the elements of a
-    message have one type.
+    message have one type. So the sums must be float32, too (``--accumulate``).
     """
     if options.accumulate != FLOAT32:
         return f"sums are {options.accumulate} but statistics float32, and a message has elements of one type"
@@ -61,7 +61,10 @@ def needs_float32_sums(spec: ModelSpec, options: Options) -> str:
 
 
 def needs_shared_block(spec: ModelSpec, options: Options) -> str:
-    """Return why experts cannot be combined with a shared block; "" if there is one."""
+    """Return why a rewrite that needs a shared block cannot be used; "" if it can.
+
+    A shared block is a feed-forward block that every token uses in addition to its experts.
+    """
     if spec.experts is None or not spec.experts.shared_size:
         return f"{spec.name} has no shared block in addition to its experts"
     return ""

@@ -1,7 +1,7 @@
 """Rewrite: compute router scores on the columns of its outputs, or for selected experts only.
 
-The outputs of a router are divided over columns. An all-reduce sends them to every PE, which
-computes a sigmoid or an exp of each. This can be avoided in two cases:
+The outputs of a router are divided over columns. Without this rewrite, an all-reduce sends them to
+every PE, which computes a sigmoid or an exponential of each. This can be avoided in two cases:
 
 1. Sigmoid: each column computes it for its own outputs before they are distributed. If a correction
    is added for the choice, the column adds it to its own scores and sends both. PEs then do not
@@ -70,8 +70,8 @@ def _score_on_columns(c: Context, block_steps: BlockSteps, index: int, live_step
     Args:
         c: Context.
         block_steps: The steps of the block, changed in place.
-        index: Index of the step that computes scores.
-        live_steps: Steps in which the scores are live.
+        index: Index of the step that computes the scores of all experts.
+        live_steps: Steps in which these scores are live.
     """
     steps = block_steps.steps
     scores, place = steps[index], steps[index - 2]

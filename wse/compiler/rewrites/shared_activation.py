@@ -1,16 +1,17 @@
 """Rewrite: divide the computation of activation functions between neighbouring PEs of a column.
 
-The results of gate and up are replicated along the columns, so each PE of a column would activate
-all n features. With this rewrite, each of g neighbours activates n / g features and fills in zeros
-for the others. A sum over the g PEs, which is exact, gives all n features to each of them.
+The products with gate and up are complete on all PEs of a column after their all-reduce. Without
+this rewrite, each of these PEs activates the same n features. With it, each of g neighbours
+activates n / g features and fills in zeros for the others. A sum over the g PEs, which is exact,
+gives all n features to each of them.
 
 1. The columns are divided into groups of at least g rows.
-2. Every PE activates its part. If there are fewer features than neighbours, it treats the features
-   of all tokens as one vector. If the activated values are scaled right before and read nowhere
-   else, the PE scales its part only.
+2. Every PE activates its part. If there are fewer features than neighbours, the features of all
+   tokens are divided as one vector. If the activated values are scaled right before and read
+   nowhere else, the PE scales its part only.
 3. An all-reduce inside each group combines the parts. If columns store different experts, its
-   length depends on the number of pairs of a token and an expert. A pair that ends inside a word is
-   padded with zeros, which are stored after all pairs.
+   length depends on the number of (token, expert) pairs. A pair that ends inside a word is padded
+   with zeros, which are stored after all pairs.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _last_line(earlier_steps: Sequence[SymStep], buffer: SymBuffer) -> SymStep | None:
-    """Return the last all-reduce that combined the contents of a buffer; None without one."""
+    """Return the last line step that combined the contents of a buffer; None without one."""
     return next((step for step in reversed(earlier_steps) if is_line(step) and touches(step, buffer)), None)
 
 

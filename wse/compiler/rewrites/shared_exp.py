@@ -1,8 +1,9 @@
 """Rewrite: divide the exponentials of softmax between the columns of a head group.
 
-Scores are all-reduced over the columns of a head group, so each column would compute all
-exponentials. With this rewrite, each of g neighbours computes 1 / g of them and fills in zeros for
-the others. A sum over the g columns, which is exact, gives all of them to each.
+A head group is a set of neighbouring columns that share the features of the same heads. Scores are
+all-reduced over its columns. Without this rewrite, each of them computes the same exponentials.
+With it, each of g neighbours computes 1 / g of them and fills in zeros for the others. A sum over
+the g columns, which is exact, gives all of them to each.
 
 1. The columns of a group are divided into sets of at least g.
 2. Every PE computes its part of the exponentials.
@@ -48,7 +49,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 def _first_use(steps: Sequence[SymStep], exp: int) -> int | None:
     """Return the first step that uses the exponentials; None if sums cannot be added before it.
 
-    If one of the two steps is in a loop over users, both must be in such loops.
+    The sums can be added if both steps are in loops over users, or none of them is.
     """
     results = [address(steps[exp], name).buffer for name in ("out", "sums")]
     use = next((i for i in range(exp + 1, len(steps)) if any(touches(steps[i], buffer) for buffer in results)), None)

@@ -1,6 +1,7 @@
 """Combination of results that neighbouring PEs on a line have divided between them.
 
-Each PE has zeros in place of the results of the others, so an exact sum combines them.
+Each PE has computed a part of the results and has zeros in place of the others. An all-reduce over
+the neighbours adds them up, which is exact.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def combine_shares(
         c: Context.
         template: Step whose rows and op are used.
         axis: Axis of the lines.
-        sets: First PE and length of each segment of a line whose PEs divide their results.
+        sets: First PE and length of each segment of a line whose PEs have divided their results.
         at: Results, with zeros in place of those of other PEs.
         elements: Number of elements.
         pairs: Address of the number of (token, expert) pairs, as for `line_step`.

@@ -1,4 +1,4 @@
-"""Sizes of weight tiles, without their contents.
+"""Sizes of weight tiles, without their contents, for compilations that only need sizes.
 
 A search needs nothing else. The sizes depend on the shape of a region and the kind of layer, so
 there are few distinct ones, and each is computed once.
@@ -51,7 +51,7 @@ class TileSize(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """Functions that return the sizes of all tiles of a model.
+    """Functions that return the sizes of all tiles of a model, with cached results.
 
     Attributes:
         sizes_of_op: Function of a region and an op.
@@ -116,10 +116,10 @@ def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tilin
 
 
 def _has_equal_experts(spec: ModelSpec, tiling: Tiling, op: Op) -> bool:
-    """Return whether all experts of an op have tiles of equal size.
+    """Return whether all experts of an op have tiles of equal size, so that one stands for all.
 
-    That is the case if the features of an expert are a multiple of the neighbouring outputs that
-    share a scale. All experts are then divided into the same runs.
+    That is the case if the features of an expert are a multiple of the number of neighbouring
+    outputs that share a scale. All experts are then divided into the same runs of outputs.
     """
     codings = [coding_of(spec, matrix, tiling.dtype) for matrix in op.weights]
     size = 0 if spec.experts is None else spec.experts.ffn_size

@@ -1,4 +1,4 @@
-"""Candidates of a search: layouts and what is known of them before they are tried, as arrays."""
+"""Candidates of a search: layouts that have not been tried, and their known sizes, as arrays."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers
 
 
 class _BandSizes(NamedTuple):
-    """Sizes of a layout that do not depend on the size of its regions.
+    """Sizes of a layout that follow from its bands and layers alone.
 
     Attributes:
         stages: Number of stages.
-        width: Mean fraction of a band's width that the region of a layer has, times the wafers that
-            the region spans.
+        width: Fraction of a band's width that the region of a layer has, times the wafers that the
+            region spans; the mean over all layers.
         fullest: Bytes of the fullest wafer divided by the number of bands, as if all PEs of a band
             were as full as those of its fullest region. Bytes of experts on a stage of their own
             are added.
@@ -80,7 +80,7 @@ class Candidates:
         self.open = np.append(self.open, np.ones(len(new), np.bool_))
 
     def _numbers(self, layout: Layout) -> tuple[float, float, float, float, float, float]:
-        """Return the numbers that are known of a layout.
+        """Return the numbers that are known of a layout before it is tried.
 
         Returns:
             Rows and columns of a region, rows and columns without padding, stages, and bytes of the
@@ -109,9 +109,9 @@ class Candidates:
         return 1 / demand.row_share(max(1, rows)), cols / padding
 
     def _padded_bytes(self, layout: Layout) -> float | None:
-        """Return the bytes of the fullest PE of a layout, padding included.
+        """Return the bytes of the fullest PE of a layout, padding included; None if unknown.
 
-        Return None for layouts on a part of a wafer, and for ops that are divided over wafers.
+        They are unknown for layouts on a part of a wafer, and for ops that are divided over wafers.
         """
         demand = self.demand
         if layout.mesh is not None or demand.region is not None or demand.column_bytes is None:
@@ -123,7 +123,7 @@ class Candidates:
 
 
 def _band_sizes(demand: Demand, layout: Layout) -> _BandSizes:
-    """Return the sizes of a layout that do not depend on the size of its regions.
+    """Return the sizes of a layout that follow from its bands and layers alone.
 
     The heights of bands and the widths of regions are proportional to their bytes, unless the
     request states the shape of regions.

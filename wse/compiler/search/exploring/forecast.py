@@ -1,4 +1,4 @@
-"""Forecast of the cycles or bytes of an untried layout from the trials of others."""
+"""Forecast of the cycles or bytes of an untried layout from the trials of other layouts."""
 
 from __future__ import annotations
 

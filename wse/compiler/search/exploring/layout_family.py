@@ -1,4 +1,4 @@
-"""Families of layouts that share forecasts of cycles and bytes, fitted to all trials."""
+"""Families of layouts that share a forecast of cycles and one of bytes, fitted to their trials."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ All-reduces travel from the ends to the middle and back (He et al., WaferLLM, OS
 
 
 class Pick(NamedTuple):
-    """A candidate layout that was selected for a trial.
+    """A candidate layout that is to be tried next.
 
     Attributes:
-        forecast: Forecast of its cycles or bytes.
+        forecast: Forecast of its cycles or bytes, by which it was selected.
         family: Its family.
         number: Its index in the family.
     """
@@ -36,7 +36,7 @@ class Pick(NamedTuple):
 
 
 class LayoutFamily:
-    """Layouts with a common forecast: same prefill products, and equally divided over wafers.
+    """Layouts with common forecasts: same prefill products, and equally divided over wafers.
 
     Attributes:
         candidates: The layouts.
@@ -140,7 +140,7 @@ class LayoutFamily:
             self._cycles.learn(candidate_features, cycles)
 
     def _bytes(self, features_of_all: F64) -> F64:
-        """Return the forecast of each candidate's bytes per PE.
+        """Return the forecast of each candidate's bytes per PE, float64 ``[candidates]``.
 
         Layouts on a part of the mesh and on the whole mesh have separate forecasts.
         """

@@ -14,10 +14,10 @@ from wse_mappings.cuts.split import ceil_div
 
 
 def largest_chunks(setup: TrialSetup, trial: Trial) -> Choice:
-    """Return the choice with the largest chunks that fit: vocabulary first, then the prompt.
+    """Return the choice with the largest chunks that fit: of the head first, then of the prompt.
 
-    The whole vocabulary is tried first. If the best size of prompt chunks is known from the trial,
-    larger ones are not tried.
+    The head is tried with the whole vocabulary at once first. If the best size of prompt chunks is
+    known from the trial, larger ones are not tried.
     """
     layout, prefill = trial.layout, trial.prefill
     _, cols = layout.region(setup.demand)
@@ -35,7 +35,7 @@ def largest_chunks(setup: TrialSetup, trial: Trial) -> Choice:
 
 
 def first_that_fits(setup: TrialSetup, options: Options, choices: list[Choice], guess: int) -> Choice:
-    """Return the first choice that fits; choices are ordered from the most to the least demanding.
+    """Return the first choice that fits, of a list in descending order of the memory it needs.
 
     The search starts at a guess and doubles its steps (exponential search; Bentley and Yao,
     Information Processing Letters 1976). The last choice is returned if none fits.

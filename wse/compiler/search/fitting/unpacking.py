@@ -1,4 +1,7 @@
-"""Choice of the number of codes that are unpacked at a time, after prompt chunks are chosen."""
+"""Choice of the number of codes of quantised weights that are unpacked at a time.
+
+It is made after the prompt chunks are chosen, for the memory that they leave.
+"""
 
 from __future__ import annotations
 
