@@ -20,7 +20,7 @@ for the maximum number of pairs on a column. For each pair fewer, ``per_pair`` i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from typing import Any, Final
 
@@ -166,25 +166,10 @@ class Steps:
         return 1 if self.loop[step] < 0 else int(self.loops[int(self.loop[step]), 2])
 
 
-_OF_STEPS = (
-    *(
-        "kind",
-        "code",
-        "pattern",
-        "axis",
-        "view",
-        "stage",
-        "op",
-        "loop",
-        "overlap",
-        "in_chain",
-        "route_rewrites",
-        "depends_on_experts",
-        "runs_in_previous_task",
-        "over_heads",
-    ),
-)
-"""Attributes with one value per step."""
-
 _OPERANDS = ("fixed", "per_slot", "per_round", "odd", "per_slot_round", "per_pair")
 """Attributes with one value per operand of every step."""
+
+_OF_STEPS = tuple(
+    field.name for field in fields(Steps) if field.name not in (*_OPERANDS, "most_pairs", "loops", "over_users")
+)
+"""Attributes with one value per step, except ``most_pairs``."""

@@ -68,39 +68,41 @@ def plan_stages(state: State) -> State:
     model = options.scope == MODEL  # 3
     head_stage = 0 if spec.tied_embedding else len(regions) - 1
     plans = [
-        StagePlan(
-            wafer=region.wafer,
-            band=region.band,
-            rows=rows,
-            cols=cols,
-            first_layer=region.first_layer,
-            last_layer=region.last_layer,
-            has_embedding=model and index == 0,
-            has_head=model and index == head_stage,
-            span=region.wafers,
-            corner=None if region.rect is None else (region.rect.row, region.rect.col),
-            first_part=region.first_part,
-            last_part=region.last_part,
-        )
-        for index, (region, (rows, cols)) in enumerate(zip(regions, shapes, strict=True))
+        _plan(region, shape, region.band, has_embedding=model and index == 0, has_head=model and index == head_stage)
+        for index, (region, shape) in enumerate(zip(regions, shapes, strict=True))
     ]
     plans += [  # 4
-        StagePlan(
-            wafer=region.wafer,
-            band=plans[0].band,
-            rows=plans[0].rows,
-            cols=plans[0].cols,
-            first_layer=region.first_layer,
-            last_layer=region.last_layer,
-            has_embedding=False,
-            has_head=False,
-            span=region.wafers,
-            experts=True,
-        )
+        _plan(region, shapes[0], regions[0].band, has_embedding=False, has_head=False)
         for region in region_layers
         if region.experts
     ]
     return replace(state, plans=tuple(plans))
+
+
+def _plan(region: RegionLayers, shape: tuple[int, int], band: int, *, has_embedding: bool, has_head: bool) -> StagePlan:
+    """Return the plan of the stage that stores the layers of a region.
+
+    Args:
+        region: Layers and wafers of the region.
+        shape: Rows and columns of the region on each wafer.
+        band: Index of its band.
+        has_embedding, has_head: Whether the stage contains the embedding table and the output head.
+    """
+    return StagePlan(
+        wafer=region.wafer,
+        band=band,
+        rows=shape[0],
+        cols=shape[1],
+        first_layer=region.first_layer,
+        last_layer=region.last_layer,
+        has_embedding=has_embedding,
+        has_head=has_head,
+        span=region.wafers,
+        experts=region.experts,
+        corner=None if region.rect is None else (region.rect.row, region.rect.col),
+        first_part=region.first_part,
+        last_part=region.last_part,
+    )
 
 
 def placed_parts(plans: Sequence[StagePlan]) -> PartsOfLayers:

@@ -43,7 +43,6 @@ from wse.models.graph import Op, name_in_layer, ops_in_order
 from wse.models.spec import ModelSpec
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.tiles import Tile
-from wse_mappings.cuts.layer_parts import Parts
 from wse_mappings.cuts.output_copies import copied_blocks
 from wse_mappings.result_cache import ResultCache
 
@@ -51,10 +50,20 @@ from wse_mappings.result_cache import ResultCache
 def with_cuts(state: State) -> State:
     """Fill in how all dimensions of the model are divided over the region of each stage.
 
-    The fields are ``cuts`` and, for stages with parts of a feed-forward block, ``cuts_of_parts``. A
-    search needs the sizes of tiles only, so it calls this function without the rest of the pass.
+    The fields are ``cuts`` and, for stages with some but not all parts of a feed-forward block,
+    ``cuts_of_parts``. A search needs the sizes of tiles only, so it calls this function without the
+    rest of the pass.
     """
-    return replace(state, cuts=cuts_of(state), cuts_of_parts=_cuts_of_parts(state))
+    types, scope = WeightTypes.from_options(state.options), state.options.scope
+    divide = partial(region_cut, model_shape(state), types, scope)
+    regions = regions_of(state)
+    cuts_of_parts = {
+        (stage, parts.block): divide(region, parts.block)
+        for stage, (plan, region) in enumerate(zip(state.plans, regions, strict=True))
+        for _, parts in plan.layers.parts
+        if parts.block is not None and parts.cuts_block
+    }
+    return replace(state, cuts=tuple(map(divide, regions)), cuts_of_parts=cuts_of_parts)
 
 
 def shard(state: State) -> State:
@@ -77,27 +86,6 @@ def shard(state: State) -> State:
 def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int) -> list[Tile]:
     """Return the tiles of an op's tensors on a stage, with the names that they have on stage 0."""
     return op_tiles(state.options.cache, shape, tiling, op, state.cut_of(stage, op.parts))
-
-
-def cuts_of(state: State) -> tuple[RegionCut, ...]:
-    """Return the division of all dimensions over the region of each stage."""
-    shape, weight_types, scope = model_shape(state), WeightTypes.from_options(state.options), state.options.scope
-    return tuple(region_cut(shape, weight_types, scope, region) for region in regions_of(state))
-
-
-def _cuts_of_parts(state: State) -> dict[tuple[int, Parts], RegionCut]:
-    """Return the divisions for stages with some but not all parts of a feed-forward block.
-
-    Returns:
-        The divisions by the index of the stage and the parts.
-    """
-    shape, weight_types, scope = model_shape(state), WeightTypes.from_options(state.options), state.options.scope
-    return {
-        (stage, parts.block): region_cut(shape, weight_types, scope, region, parts.block)
-        for stage, (plan, region) in enumerate(zip(state.plans, regions_of(state), strict=True))
-        for _, parts in plan.layers.parts
-        if parts.block is not None and parts.cuts_block
-    }
 
 
 def model_shape(state: State) -> ModelSpec:

@@ -15,11 +15,9 @@ from typing import Final
 
 from wse.compiler.lowering.builder import BlockSteps, Operand
 from wse.compiler.lowering.context import Context
-from wse.compiler.options import Options
-from wse.compiler.rewrites.rewrite import Rewrite
+from wse.compiler.rewrites.rewrite import Rewrite, needs
 from wse.compiler.rewrites.steps import address, compute_step, count, is_line, runs, touches
 from wse.compiler.symbolic import SymAddress, SymStep
-from wse.models.spec import ModelSpec
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
@@ -52,16 +50,11 @@ def _may_run_beside(sinks: SymStep, line: SymStep) -> bool:
     )
 
 
-def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite cannot be used: the model has no sinks. Return "" otherwise."""
-    return "" if spec.sinks else f"{spec.name} has no sinks"
-
-
 REWRITE: Final = Rewrite(
     name="early-sinks",
     summary="Weights of attention sinks are computed while sums and values are all-reduced.",
     source="this project: a step starts as soon as its operands are available",
     position=170,
     apply=_apply,
-    invalid=_invalid,
+    invalid=needs(lambda spec: spec.sinks, "has no sinks"),
 )

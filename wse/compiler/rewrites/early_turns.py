@@ -15,11 +15,9 @@ from typing import Final
 
 from wse.compiler.lowering.builder import BlockSteps, Operand
 from wse.compiler.lowering.context import Context
-from wse.compiler.options import Options
-from wse.compiler.rewrites.rewrite import Rewrite
+from wse.compiler.rewrites.rewrite import Rewrite, needs
 from wse.compiler.rewrites.steps import address, compute_step, count, is_line, number, runs, with_operands
 from wse.compiler.symbolic import SymAddress, SymStep, fixed_number
-from wse.models.spec import ModelSpec
 
 ROTATIONS: Final = ("rope", "rotate")
 
@@ -59,16 +57,11 @@ def _is_like(first: SymStep, step: SymStep) -> bool:
     return has_same_numbers and step.loop < 0 and address(first, "frequency") == address(step, "frequency")
 
 
-def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite cannot be used: nothing is rotated. Return "" otherwise."""
-    return "" if spec.rope else f"{spec.name} rotates nothing"
-
-
 REWRITE: Final = Rewrite(
     name="early-turns",
     summary="Cosines and sines of rotary positions are computed while a product is all-reduced.",
     source="this project: a step starts as soon as its operands are available",
     position=180,
     apply=_apply,
-    invalid=_invalid,
+    invalid=needs(lambda spec: spec.rope, "rotates nothing"),
 )

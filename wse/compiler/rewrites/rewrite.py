@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from wse.compiler.lowering.builder import BlockSteps
 from wse.compiler.lowering.context import Context
@@ -13,9 +14,18 @@ from wse.models.spec import ModelSpec
 FLOAT32 = "float32"
 
 
-def always_valid(spec: ModelSpec, options: Options) -> str:
-    """Return "", which means that a rewrite is valid for every model and request."""
-    return ""
+Invalid = Callable[[ModelSpec, Options], str]
+"""Function that returns why a rewrite cannot be used for a model and a request; "" if it can."""
+
+
+def needs(trait: Callable[[ModelSpec], object], fault: str) -> Invalid:
+    """Return the check of a rewrite that is only valid for models with a trait.
+
+    Args:
+        trait: Function that returns whether a model has the trait, as a true or false value.
+        fault: What a model without it lacks, as the end of a sentence after the model's name.
+    """
+    return lambda spec, options: "" if trait(spec) else f"{spec.name} {fault}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +53,7 @@ class Rewrite:
     source: str
     position: int
     apply: Callable[[Context, BlockSteps, int], None]
-    invalid: Callable[[ModelSpec, Options], str] = always_valid
+    invalid: Invalid = needs(lambda spec: True, "")  # noqa: RUF009 (a function)
     settings: tuple[int, ...] = (1,)
     holds_tiles: Callable[[ModelSpec], bool] = lambda spec: False
     between_stages: bool = False
@@ -60,11 +70,8 @@ def needs_float32_sums(spec: ModelSpec, options: Options) -> str:
     return ""
 
 
-def needs_shared_block(spec: ModelSpec, options: Options) -> str:
-    """Return why a rewrite that needs a shared block cannot be used; "" if it can.
-
-    A shared block is a feed-forward block that every token uses in addition to its experts.
-    """
-    if spec.experts is None or not spec.experts.shared_size:
-        return f"{spec.name} has no shared block in addition to its experts"
-    return ""
+needs_shared_block: Final = needs(
+    lambda spec: spec.experts is not None and spec.experts.shared_size,
+    "has no shared block in addition to its experts",
+)
+"""The check of a rewrite for models whose tokens all use a shared block in addition to experts."""
