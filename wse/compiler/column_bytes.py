@@ -133,7 +133,12 @@ def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
 
 
 def _block_bytes(features: int, size: int) -> ColumnBytes:
-    """Return the function of `block_bytes` for a number of features and bytes per feature."""
+    """Create the function that `block_bytes` describes; its result is cached for the request.
+
+    Args:
+        features: Features of a dense block.
+        size: Bytes per feature.
+    """
     return lambda cols: float(size * ceil_div(features, cols))
 
 

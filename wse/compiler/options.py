@@ -103,8 +103,10 @@ class Options:
         activations: Element type of activations, KV cache, tables and gains; None for the type of
             the weights.
         experts: Placement of experts: ``distributed`` over all columns of a region, on
-            ``dedicated`` columns, or a number of groups.
-        schedule: ``baseline`` or ``optimized``.
+            ``dedicated`` columns, on a number of column groups, or ``grouped``, for which the
+            compiler chooses a number of groups with little padding. ``auto`` is ``distributed``
+            unless a search finds that the model does not fit that way.
+        schedule: ``baseline``, ``optimized``, or a comma-separated list of rewrites.
         all_reduce: Name of the pattern that adds up over lines if all PEs need the sum; empty for
             K-trees.
         verify_tokens: Number of new tokens of one user per verification pass, such as draft tokens;

@@ -111,7 +111,7 @@ def append(
     ``layers`` and ``product``, the cache does not grow.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         caches: Addresses of the key cache and the value cache.
         new: New keys and new values.
         entries: Elements of a key entry and of a value entry.
@@ -205,7 +205,7 @@ def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, ca
     5. Divide by the sums.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         op: Op of the attention.
         scores: Partial scores.
         values: Cached values.

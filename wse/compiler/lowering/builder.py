@@ -347,7 +347,7 @@ class PhaseBuilder:
         return SymPhase(name=name, tokens=tokens, user=user, on_mesh=on_mesh, cached=cached, steps=steps)
 
     def _rect(self, only_row: int | None) -> dict[int, SymAddress | SymNumber]:
-        """Return the operands that all steps have: first row that takes part, number of rows."""
+        """Return the operands that all steps have: first participating row, and number of rows."""
         if only_row is None:
             return {0: fixed_number(0), 1: fixed_number(self.rows[self.stage])}
         return {0: fixed_number(only_row), 1: fixed_number(1)}

@@ -113,7 +113,7 @@ class Context:
 
     @property
     def cut(self) -> RegionCut:
-        """The division over the current region, for the current parts of a layer."""
+        """How dimensions are divided over the current region, for the current parts of a layer."""
         stage = self.builder.stage
         return self.cuts_of_parts.get((stage, self.parts)) or self.cuts[stage]
 

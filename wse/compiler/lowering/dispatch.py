@@ -123,7 +123,7 @@ def _elements(c: Context, buffer: SymBuffer, vectors: SymBuffer) -> int:
     """Return the elements per PE of a buffer that is sent to the experts.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         buffer: Hidden vectors, ids or weights.
         vectors: The buffer of hidden vectors.
     """
@@ -150,7 +150,7 @@ def _copy(
     """Add a copy from the current stage to another stage on the same PEs.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         source, target: Buffers on the two stages.
         elements: Elements per PE.
         stage: The other stage.

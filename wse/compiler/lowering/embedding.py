@@ -55,7 +55,7 @@ def _look_up(c: Context, op: Op, ids: SymAddress, vectors: SymBuffer, row: SymNu
     """Lower the lookup of the embeddings of some ids, and of their positions if these are trained.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         op: Op of the embedding, whose weights are the tables.
         ids: Token ids.
         vectors: Buffer for the embeddings.
@@ -81,7 +81,7 @@ def take_ids(c: Context, ids: SymAddress, elements: int, payload_bytes: int, str
     """Receive token ids from the host at the north-west PE, and send them to all PEs of the region.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         ids: Address of the ids.
         elements: Number of ids, padding included.
         payload_bytes: Bytes from the host.
@@ -101,7 +101,7 @@ def multicast_along_rows(
     """Multicast from one column of each wafer along every row, or along the first row only.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         at: Elements to send.
         elements: Elements per PE.
         only_first_row: Whether only the first row takes part.

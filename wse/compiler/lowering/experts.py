@@ -138,14 +138,20 @@ def experts(c: Context, op: Op) -> None:
 
 
 def _inward_products(c: Context, op: Op) -> None:
-    """Lower gate and up of the selected experts and their activation, on the experts' stage."""
+    """Lower gate and up of the selected experts, and the activation, on the stage of the experts.
+
+    1. List the (token, expert) pairs of each column.
+    2. Multiply the token of each pair by gate and up of its expert, and add up the products over
+       the rows.
+    3. Activate.
+    """
     spec, cut = _mixture(c)
     M, d, F, per_col, b = c.tokens, c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col, c.builder
     ids, weights = _choice(c, spec)
     P = _most_pairs(c)
     pairs = _pairs(c)
     segment_count = cut.segment_count
-    b.compute(
+    b.compute(  # 1
         "expert_pairs",
         ids=ids,
         weights=weights,
@@ -158,6 +164,7 @@ def _inward_products(c: Context, op: Op) -> None:
         columns=c.cut.cols,
         segments=segment_count,
     )
+    # 2. Products.
     gate_up = c.temp("expert_gate_up", P * 2 * F, "acc")
     tile, normed = c.tile("+".join(op.weights)), c.normed_hidden
     pair_operands: dict[str, Any] = {"pairs": pairs, "P": _by_pair(c), "M": M, "local_experts": per_col}
@@ -168,7 +175,7 @@ def _inward_products(c: Context, op: Op) -> None:
         sizes = {"N": F, "parts": 2, "stride": 2 * F, "share": ceil_div(per_col * F, c.cut.rows)}
         _add_bias(c, gate_up, "+".join(group), by_token=0, weighted=0, **sizes)
     all_reduce(c, COLUMNS, gate_up, _by_pair(c, 2 * F), count=pairs if _is_routed(c) else None)
-    activate(c, gate_up, c.temp("expert_hidden", P * F, "act"), _by_pair(c), F)
+    activate(c, gate_up, c.temp("expert_hidden", P * F, "act"), _by_pair(c), F)  # 3
 
 
 def experts_down(c: Context, op: Op) -> None:
@@ -217,7 +224,7 @@ def _add_bias(c: Context, x: SymBuffer, vector: str, **numbers: int) -> None:
     """Add the biases of experts to the products of a PE's pairs of a token and an expert.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         x: Products.
         vector: Name of the tile with the biases.
         numbers: Further operands of the kernel.
@@ -239,7 +246,7 @@ def _add_bias(c: Context, x: SymBuffer, vector: str, **numbers: int) -> None:
 
 
 def _experts(c: Context) -> Experts:
-    """Return the model's description of its experts."""
+    """Return the model's mixture of experts; only for models that have one."""
     assert c.spec.experts is not None
     return c.spec.experts
 

@@ -113,7 +113,7 @@ def _logits_out(c: Context, source: SymAddress, elements: int, first: int, n: in
     """Send logits from all columns of the root row to the host, eastwards on each wafer.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         source: Logits.
         elements: Logits per column, of all tokens.
         first: First of the column's vocabulary entries that are sent.

@@ -221,7 +221,7 @@ def _store_parts(c: Context, x: SymAddress, out: SymAddress, widths: Sequence[in
     all tokens.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         x: Vectors ``[tokens, stride]`` in the accumulator type.
         out: Address of the first block.
         widths: Elements of each part.
@@ -261,7 +261,7 @@ def _shared_widths(c: Context) -> tuple[int, int, int]:
 
 
 def _head_widths(c: Context) -> tuple[int, int, int, int]:
-    """Return the heads per row and a row's features per head.
+    """Return how many heads a row of PEs has, and how many features of each.
 
     Returns:
         Heads per row; features of queries without rotation, of rotary queries, and of values.

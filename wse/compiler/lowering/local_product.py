@@ -40,7 +40,7 @@ def local_product(
     chunk. Quantised weights are unpacked once for all tokens.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         x: Activations.
         w: Weights. Quantised weights must be a whole tile.
         out: Product.
@@ -77,7 +77,7 @@ def expert_product(c: Context, kernel: str, w: SymAddress, K: int, N: int, **ope
     """Lower the products with the experts of a column, quantised or not.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         kernel: Kernel for weights that are not quantised, ``expert_in`` (gate and up) or
             ``expert_out`` (down). The kernels for quantised weights are named after it.
         w: Address of the first expert.
@@ -112,7 +112,7 @@ def _unpacking_operands(c: Context, coding: Coding, w: SymBuffer, K: int, N: int
     """Return the operands that say how a tile of codes is unpacked, and into which buffer.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         coding: Coding of the tile.
         w: Tile of codes.
         K, N: Rows and columns of the tile.
@@ -133,7 +133,7 @@ def scratch(c: Context, K: int, N: int, most_codes: int) -> tuple[int, SymBuffer
     """Return how many rows of a tile of codes are unpacked at a time, and the buffer for them.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         K, N: Rows and columns of the tile.
         most_codes: Maximum number of codes to unpack at a time; at least one row is unpacked.
     """
@@ -147,7 +147,7 @@ def _quantised_product(
     """Lower the product of activations with a tile of codes, which are unpacked on the PE.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         x: Activations.
         w: Tile of codes.
         out: Product.

@@ -52,7 +52,7 @@ def moving_copy(
     The original must stay in place, because decode uses it.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         name: Name of the operand, for the names of its buffers.
         source: Elements to copy.
         elements: Number of elements.
@@ -73,7 +73,7 @@ def align(c: Context, *operands: tuple[MovingOperand, int]) -> list[MovingOperan
     rows.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         operands: Operands with the axis of each.
 
     Returns:
@@ -104,7 +104,7 @@ def mesh_gemm(
     Afterwards A and B are on the PEs where they started, but in the other buffer if P is odd.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         kernel: Kernel of the local product.
         a, b: Operands.
         out: Product.
@@ -151,7 +151,7 @@ def dist_gemm_t(
     the row into one column, which keeps the sum.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         kernel: Kernel of the local product.
         x: X, divided over columns along K.
         b: B.

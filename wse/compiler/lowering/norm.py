@@ -70,7 +70,7 @@ def normalise_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gains: S
     """Scale heads by their root mean square, in place.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         heads: Buffers ``[tokens, count, F]`` with the number of heads of each.
         gains: Names of the gains, one per buffer, each over the features of a head. Without gains,
             heads are only normalised.

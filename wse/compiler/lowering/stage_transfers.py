@@ -37,7 +37,7 @@ def transfer_to_stage(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
     """Send the residual stream from the current stage to another one, and continue there.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         target: Index of the other stage.
         rects: Rectangle of each stage.
     """
@@ -55,7 +55,7 @@ def transfer_inside_block(c: Context, target: int, rects: tuple[Rect, ...], laye
     Both are sent in one transfer. If the choice of experts is sent, it follows them in every row.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         target: Index of the other stage.
         rects: Rectangle of each stage.
         layer: Index of the layer that is split.
@@ -91,7 +91,7 @@ def _send_vectors(
        vectors.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         target: Index of the other stage.
         rects: Rectangle of each stage.
         at: Vectors on the current stage.
@@ -153,7 +153,10 @@ def _columns(c: Context, target: int, rects: tuple[Rect, ...], words: int) -> _C
 
 
 def return_ids(c: Context, target: int) -> None:
-    """Send the next token ids from the stage of the head to that of the embedding."""
+    """Send the next token ids from the stage of the head to that of the embedding.
+
+    The next pass reads them there. On the target stage, they are multicast along all rows.
+    """
     source = c.builder.stage
     at = c.next_ids()
     c.builder.stage = target
@@ -184,7 +187,7 @@ def _move(
     """Add the transfer from one stage to another, over the mesh or between wafers.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         source, target: Indices of the stages.
         at, target_address: Elements on each stage.
         elements: Elements per PE.

@@ -41,7 +41,7 @@ def all_reduce(
     """Add an all-reduce over whole rows or whole columns of the region.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         axis: ROWS to combine along rows, COLUMNS to combine along columns.
         buffer: Values to combine, in place.
         elements: Number of elements per PE.
@@ -86,7 +86,7 @@ def _named_pattern(
     """Return the index of the all-reduce pattern that the request names with ``--all-reduce``.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         length: PEs of a line.
         lines: Number of lines.
         arrival: How values are combined.
@@ -113,7 +113,7 @@ def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | SymNumber) -
     """Add a sum over the columns of each head group, which all columns of the group receive.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         buffer: Values to add up, in place.
         elements: Number of elements per PE.
     """
@@ -159,7 +159,7 @@ def all_reduce_of_wafers(
     3. The result is sent along the row on each wafer.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         at: Values to combine, in place.
         elements: Number of elements per PE.
         arrival: How values are combined.
@@ -206,7 +206,7 @@ def to_all_wafers(c: Context, at: SymAddress, elements: int, place: int, row: in
     """Send the values of one PE of the first wafer to the PEs at the same position on all wafers.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         at: Values to send.
         elements: Number of elements.
         place: Column of the PE on its wafer.
@@ -232,7 +232,7 @@ def cross_wafers(
     """Add a transfer by a pattern between wafers.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         source: Elements to send.
         pattern: Index of the pattern.
         elements: Number of elements.

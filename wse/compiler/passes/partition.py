@@ -37,9 +37,9 @@ def partition(state: State) -> State:
 
 
 def plan_stages(state: State) -> State:
-    """Fill in ``plans``, without the ops of split layers.
+    """Fill in ``plans``: the first part of the pass, which a search calls alone.
 
-    A search calls this function instead of the whole pass and replaces the model by a reduced one.
+    The search then replaces the model by a reduced one with fewer stages.
 
     1. Let the mapping strategy divide the layers into regions.
     2. Compute the size of every region.

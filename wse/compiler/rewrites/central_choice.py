@@ -52,7 +52,7 @@ def _choose_first(c: Context, block_steps: BlockSteps, index: int, end: int, cho
     """Choose in the middle column, and send the choice instead of the scores.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         block_steps: The steps of the block, changed in place.
         index: Index of the multicast of outputs.
         end: Index of the last step of the choice.

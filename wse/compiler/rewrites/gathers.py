@@ -71,7 +71,7 @@ def _gather_steps(c: Context, line: SymStep, places: Sequence[SymStep]) -> list[
     """Return the steps that gather router outputs in the middle column and multicast them.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         line: The all-reduce that is replaced.
         places: Steps that place the outputs of a column.
     """

@@ -75,7 +75,7 @@ def _merge(c: Context, block_steps: BlockSteps, first: int, second: int) -> None
     3. Replace the two exchanges by one, after both activations.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         block_steps: The steps of the block, changed in place.
         first, second: Indices of the activations.
     """

@@ -103,7 +103,7 @@ def _rewrite(c: Context, block_steps: BlockSteps, exp: int, sums_index: int) -> 
     """Rescale before the sums, and all-reduce the maxima in parallel with the exponentials.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         block_steps: The steps of the block, changed in place.
         exp: Index of the step that computes exponentials.
         sums_index: Index of the all-reduce of the sums and values.

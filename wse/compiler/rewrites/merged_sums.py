@@ -62,7 +62,7 @@ def _merge(c: Context, steps: list[SymStep], first: int, second: int) -> bool:
     """Merge two all-reduces if all uses of their buffers are in these steps.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         steps: Steps of a block, changed in place.
         first, second: Indices of the all-reduces.
 

@@ -301,7 +301,7 @@ def _rewrite(c: Context, steps: list[SymStep], norm: _Norm, new_steps: _NormStep
     """Return the steps of a block after a norm was merged with its products (2 to 4).
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         steps: Steps of the block.
         norm: The norm.
         new_steps: Steps that replace the norm.

@@ -87,7 +87,7 @@ def _gather_steps(c: Context, query_steps: Sequence[SymStep], segments: Sequence
     """Return the steps that gather the queries instead of adding them up.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         query_steps: The five steps of `_are_queries`.
         segments: First row and number of rows of each head.
     """

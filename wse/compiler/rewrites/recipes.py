@@ -26,7 +26,7 @@ def joins(c: Context, previous_step: SymStep, step: SymStep) -> bool:
     This is possible only with the rewrite `joined_tasks`.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         previous_step: Last step of the preceding block.
         step: First step of the block.
     """

@@ -68,7 +68,7 @@ def _score_on_columns(c: Context, block_steps: BlockSteps, index: int, live_step
     """Compute the sigmoid of a column's own outputs before they are all-reduced (case 1).
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         block_steps: The steps of the block, changed in place.
         index: Index of the step that computes the scores of all experts.
         live_steps: Steps in which these scores are live.
@@ -90,10 +90,10 @@ def _score_on_columns(c: Context, block_steps: BlockSteps, index: int, live_step
 
 
 def _correct_on_columns(c: Context, steps: list[SymStep], index: int) -> None:
-    """Correct a column's own scores, and send scores and corrected scores together.
+    """Correct the scores of a column's own outputs, and send scores and corrected scores together.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         steps: Steps of the block, changed in place.
         index: Index of the step that corrects scores.
     """

@@ -47,7 +47,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Divide every activation function whose input is the same in all PEs of a column.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         block_steps: The steps of the block, changed in place.
         setting: Minimum number of neighbouring rows that divide the features.
     """
@@ -96,7 +96,7 @@ def _scaled_share(c: Context, scaling: SymStep, step: SymStep, groups: int) -> S
     """Return a step that scales only the part of the features that the PE activates.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         scaling: Step that scales all features.
         step: The activation.
         groups: Number of groups of rows.
@@ -112,7 +112,7 @@ def _shared_steps(c: Context, step: SymStep, groups: int, line: SymStep, shared_
     """Return the activation of a part of the features, and the all-reduce that combines the parts.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         step: The activation.
         groups: Number of groups of rows.
         line: All-reduce of the activation's input.

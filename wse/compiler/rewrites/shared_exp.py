@@ -30,7 +30,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Divide the exponentials of every softmax between columns, if all head groups are wide enough.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         block_steps: The steps of the block, changed in place.
         setting: Minimum number of neighbouring columns that divide the exponentials.
     """
@@ -60,7 +60,7 @@ def _shared_steps(c: Context, step: SymStep, sharers: int) -> list[SymStep]:
     """Return the steps that replace the computation of all exponentials on every column.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         step: Step that computes all exponentials.
         sharers: Minimum number of neighbouring columns that divide them.
 

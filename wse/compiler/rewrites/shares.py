@@ -27,7 +27,7 @@ def combine_shares(
     """Return the step that gives all PEs of a set the results of all others in the set.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         template: Step whose rows and op are used.
         axis: Axis of the lines.
         sets: First PE and length of each segment of a line whose PEs have divided their results.

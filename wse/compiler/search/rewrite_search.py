@@ -215,7 +215,7 @@ def _paying_rewrites(
 
 
 def _toggle(settings: Mapping[str, int], name: str, setting: int) -> dict[str, int]:
-    """Return settings of rewrites with one rewrite removed, or added if it was missing.
+    """Return settings of rewrites, with one rewrite removed if it is in use, and added otherwise.
 
     Args:
         settings: Settings by rewrite.

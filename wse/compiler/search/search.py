@@ -206,7 +206,7 @@ def _paying_rewrites(setup: TrialSetup, rewrites: Rewrites, fastest_trial: Trial
     """Restrict attention to fewer columns and drop useless rewrites, judging by the fastest layout.
 
     Args:
-        setup: Inputs of all trials.
+        setup: Inputs that all trials share, such as model, wafer and request.
         rewrites: Rewrites to try.
         fastest_trial: Trial of the fastest layout.
     """

@@ -30,7 +30,7 @@ class Timer(NamedTuple):
 
 
 class ChunkTime(NamedTuple):
-    """The time of a prompt chunk.
+    """The time of a prompt chunk on its way through the stages.
 
     Attributes:
         cycles: Cycles on all stages together.

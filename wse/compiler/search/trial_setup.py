@@ -197,7 +197,7 @@ class TrialSetup:
 
         Args:
             layout: The layout.
-            prefill: Product of prefill.
+            prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
             tokens: Tokens per prompt chunk, and in each prompt.
         """
         options = replace(self.options_on(layout), prompt_tokens=(tokens,) * self.options.batch)
@@ -225,7 +225,7 @@ class TrialSetup:
 
         Args:
             layout: The layout.
-            prefill: Product of prefill.
+            prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
             tokens: Tokens per prompt chunk.
 
         Raises:
@@ -263,7 +263,7 @@ class TrialSetup:
 
         Args:
             layout: The layout.
-            prefill: Product of prefill.
+            prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
             prefill_chunk: Tokens per prompt chunk.
             head_chunk: Vocabulary entries per column at a time.
         """
@@ -288,7 +288,7 @@ class TrialSetup:
         too.
 
         Args:
-            prefill: Product of prefill.
+            prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
         """
         return prefill == THIN_GEMM and self.options.schedule == OPTIMIZED and self.options.scope == MODEL
 

@@ -34,9 +34,9 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
        alone take more than ``worth_cycles``: the trial is then slower than another one anyway.
 
     Args:
-        setup: Inputs of all trials.
+        setup: Inputs that all trials share, such as model, wafer and request.
         layout: The layout.
-        prefill: Product of prefill.
+        prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
         worth_cycles: Dominant cycles (`Trial`) beyond which the layout is of no interest.
 
     Raises:
@@ -86,7 +86,7 @@ def deciding_trials(setup: TrialSetup, layout: Layout, products: Sequence[str], 
     which does not matter once the generated tokens take longer than the prompts.
 
     Args:
-        setup: Inputs of all trials.
+        setup: Inputs that all trials share, such as model, wafer and request.
         layout: The layout.
         products: Products for prefill, the one that needs the least memory last.
         worth_cycles: As for `try_layout`.
@@ -141,7 +141,7 @@ def fastest_product_first(setup: TrialSetup, trials: Sequence[Trial], preferred:
     Products are ordered by the time of all prompts.
 
     Args:
-        setup: Inputs of all trials.
+        setup: Inputs that all trials share, such as model, wafer and request.
         trials: Trials of the layout. They are returned unchanged if they have no times.
         preferred: The only product to consider, if the layout supports it; None for all products.
     """
@@ -169,7 +169,7 @@ def with_chunk(setup: TrialSetup, trial: Trial) -> Trial:
     3. Extrapolate the time of all prompts for each of them, and choose the fastest.
 
     Args:
-        setup: Inputs of all trials.
+        setup: Inputs that all trials share, such as model, wafer and request.
         trial: Trial with the time of the smallest chunk. It is returned unchanged if larger chunks
             were considered already or the prompts are too short for them.
     """
@@ -210,9 +210,9 @@ def layers_on(setup: TrialSetup, layout: Layout, prefill: str, phase: str, token
     It is compiled up to placement, so `cycles_of_layers` can time it with different rewrites.
 
     Args:
-        setup: Inputs of all trials.
+        setup: Inputs that all trials share, such as model, wafer and request.
         layout: The layout.
-        prefill: Product of prefill.
+        prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
         phase: Name of the phase.
         tokens: Tokens per prompt chunk.
     """
@@ -228,7 +228,7 @@ def cycles_of_layers(setup: TrialSetup, layers: ReducedModel, rewrites: Rewrites
     """Return the approximate cycles of all layers with some rewrites; None without enough colours.
 
     Args:
-        setup: Inputs of all trials.
+        setup: Inputs that all trials share, such as model, wafer and request.
         layers: Result of `layers_on`.
         rewrites: Rewrites with their settings.
     """

@@ -9,7 +9,7 @@ There are two ways to divide a dimension:
   be longer.
 
 The division that needs fewer bytes is used. This module also chooses the number of column groups
-over which experts are distributed (placement ``few``). With more groups, a column stores fewer
+over which experts are distributed (placement ``grouped``). With more groups, a column stores fewer
 experts, but more features of each.
 """
 
@@ -111,7 +111,7 @@ class WeightTypes:
         return _index(spec, self, EXPERTS).line_bytes(self.cut(spec, EXPERTS, cols))
 
     def expert_placement(self, spec: ModelSpec, placement: str, cols: int, segment_count: int = 1) -> str:
-        """Return a placement of experts in which ``few`` is replaced by the number of groups.
+        """Return a placement of experts in which ``grouped`` is replaced by the number of groups.
 
         Args:
             spec: Model.
@@ -177,7 +177,7 @@ class _Index(NamedTuple):
 
     @property
     def place_bytes(self) -> float:
-        """Bytes of the matrices per element of the dimension, without scales of contracting ones."""
+        """Bytes of the matrices per element, without the scales of contracting ones."""
         return (
             sum(
                 _bits(coding, self.float_bytes) * weights
@@ -263,6 +263,11 @@ def grouped_cut(extent: int, parts: int, group: int) -> Cut:
 def _best_cuts(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> Callable[[int], tuple[int, Cut]]:
     """Return a function that chooses the division of a dimension with the fewest bytes.
 
+    Args:
+        spec: Model.
+        weight_types: Types in which weights are stored.
+        kind: The dimension: ``HIDDEN``, ``FFN``, ``SHARED`` or ``EXPERTS``.
+
     Returns:
         A function from the number of rows or columns to the group size at whose multiples the
         dimension is divided (0: evenly) and the resulting blocks.
@@ -286,7 +291,7 @@ def _best_cuts(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> Callabl
 
 
 def _few_groups(spec: ModelSpec, weight_types: WeightTypes, cols: int, segment_count: int) -> int:
-    """Return the number of column groups over which placement ``few`` distributes experts.
+    """Return the number of column groups over which placement ``grouped`` distributes experts.
 
     1. Compute the bytes of experts per column for every number of groups.
     2. Return the smallest number with at most `MAX_EXTRA_FRACTION` more than the minimum bytes.

@@ -130,7 +130,7 @@ def _near_layouts(setup: TrialSetup, layout: Layout, sides: tuple[int, int]) -> 
     """Yield variants of a layout whose regions have half to twice the given size.
 
     Args:
-        setup: Inputs of all trials.
+        setup: Inputs that all trials share, such as model, wafer and request.
         layout: The layout.
         sides: Rows and columns of the regions of the fastest layout.
     """
@@ -178,7 +178,7 @@ class _Exploration:
         return len(self.trials) - misfits < MAX_TIMED and misfits < MAX_MISFITS and self._oversized_count < MAX_CUT
 
     def add(self, layouts: Iterable[Layout]) -> None:
-        """Add layouts that may be tried, sorted into families that share forecasts."""
+        """Add layouts that may be tried, to the families whose forecasts they share."""
         by_family: dict[tuple[object, ...], list[Layout]] = defaultdict(list)
         for layout in layouts:
             mapping_strategy, products = strategy(layout.mapping), self._setup.products(layout)
@@ -302,7 +302,7 @@ class _Exploration:
 
         Args:
             layout: The variant.
-            prefill: Product of prefill.
+            prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
             worth_cycles: As for `try_layout`.
         """
         try:

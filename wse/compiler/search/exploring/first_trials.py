@@ -43,7 +43,7 @@ def within_limits(setup: TrialSetup, try_all: Callable[[TrialSetup], list[Trial]
     3. If nothing fits, try them without the rewrites for which PEs store additional tiles.
 
     Args:
-        setup: Inputs of all trials.
+        setup: Inputs that all trials share, such as model, wafer and request.
         try_all: Function that tries layouts.
 
     Returns:
@@ -112,7 +112,7 @@ def refusal(setup: TrialSetup, trials: list[Trial]) -> Exception:
     Otherwise no layout supports the requested prefill product.
 
     Args:
-        setup: Inputs of all trials.
+        setup: Inputs that all trials share, such as model, wafer and request.
         trials: The layouts that were tried.
     """
     spec, wafer, options = setup.spec, setup.wafer, setup.options

@@ -26,7 +26,7 @@ Their scratch memory is not available for KV caches any more.
 
 
 def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choice, tuple[RewriteTrial, ...]]:
-    """Return the choice that unpacks the most codes at a time that fit and save cycles.
+    """Return a choice with the number of codes to unpack at a time that fits and saves cycles.
 
     1. Time a token on the most common layer of each kind, and double the codes while that saves
        enough.

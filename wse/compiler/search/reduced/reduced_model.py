@@ -200,9 +200,13 @@ class ReducedModel:
         return float(np.bincount(stage, by_step * times).max(initial=0.0))
 
     def _places(self, program: Program, phase: Phase) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
-        """Return the layer and the stage of each step, and whether it occurs once per stage.
+        """Return where the steps of a phase are, and which of them occur once per stage.
 
         Other steps occur once per layer.
+
+        Returns:
+            For each step: the index of its layer (-1 outside of layers), the index of its stage,
+                and whether it occurs once per stage.
         """
         layer, stage = np.array(program.op_layers)[phase.steps.op], np.array(program.op_stages)[phase.steps.op]
         return layer, stage, (layer < 0) | _stage_transfers(phase.steps)
