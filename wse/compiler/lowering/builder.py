@@ -66,9 +66,9 @@ class BlockSteps:
 
         Returns:
             The fields ``loop`` and ``overlap`` of the steps of the group. None if further steps
-                cannot run in parallel with the pattern: it is in the chain of a group, in a loop of
-                several iterations, or in a loop without a group, such as a round of a product on
-                the mesh.
+            cannot run in parallel with the pattern: it is in the chain of a group, in a loop of
+            several iterations, or in a loop without a group, such as a round of a product on
+            the mesh.
         """
         step = self.steps[index]
         if step.in_chain or (step.loop >= 0 and (step.overlap < 0 or self.iterations[step.loop] > 1)):

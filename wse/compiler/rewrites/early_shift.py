@@ -61,7 +61,7 @@ def _all_reduce_before(steps: Sequence[SymStep], shifts: range) -> int | None:
 
     Returns:
         None if the shifts cannot run in parallel with that step: a step in between uses the cache,
-            or it is in a loop.
+        or it is in a loop.
     """
     caches = [address(steps[i], "source").buffer for i in shifts]
     for index in reversed(range(shifts.start)):

@@ -206,7 +206,7 @@ class ReducedModel:
 
         Returns:
             For each step: the index of its layer (-1 outside of layers), the index of its stage,
-                and whether it occurs once per stage.
+            and whether it occurs once per stage.
         """
         layer, stage = np.array(program.op_layers)[phase.steps.op], np.array(program.op_stages)[phase.steps.op]
         return layer, stage, (layer < 0) | _stage_transfers(phase.steps)
