@@ -1,9 +1,13 @@
 """Context of a lowering: what the lowering functions of all ops know, and where they add steps.
 
 A lowering function gets the context and an op. It asks the context for buffers, tiles and patterns,
-and adds steps to the context's builder. Names in these functions: H and Hk are query and KV heads
-per column, F features of a head per column, M tokens, d hidden features per PE, P rows of a square
-region.
+and adds steps to the context's builder. These functions have short names for sizes:
+
+- H and Hk: query and KV heads per column
+- F: features of a head per column
+- M: tokens
+- d: hidden features per PE
+- P: rows of a square region
 """
 
 from __future__ import annotations
@@ -184,9 +188,9 @@ class Context:
     def stream_before_block(self) -> SymAddress:
         """Address of the residual stream before a split block, which all parts of the block read.
 
-        The parts are on different stages, and the stream before the block is sent along with the
-        stream to which the parts add their results, so both are in one buffer. If the choice of
-        experts is sent, the stream at this address is normalised.
+        The parts are on different stages. This stream and the stream to which the parts add their
+        results are sent together, so both are in one buffer. If the choice of experts is sent, the
+        stream at this address is normalised.
         """
         return SymAddress(buffer=self.temp("streams", 2 * self.tokens * self.cut.hidden_per_pe, "act"))
 

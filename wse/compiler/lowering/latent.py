@@ -3,16 +3,18 @@
 Prefill and decode both use the absorbed form (DeepSeek-V2, arXiv 2405.04434, section 2.1.2). Each
 head's up-projection of keys is applied to the queries without rotation instead of to the keys, so
 that queries are compared with latent vectors directly. Attention produces a mixture of latent
-vectors, to which the head's up-projection of values is applied. Vectors are divided over columns
-and over rows alternately, because each product contracts over the axis over which its input is
-divided:
+vectors, to which the head's up-projection of values is applied.
 
-    hidden (rows) > source of queries, rotated key, latent vector (columns) > queries of the row's
-    heads (rows)
-    > queries of all heads (columns) > attended (columns) > values of the row's heads (rows) >
-    hidden (columns)
+Vectors are divided over columns and over rows alternately, because each product contracts over the
+axis over which its input is divided:
 
-The result is moved from columns to rows when it is added to the residual stream.
+1. Hidden vectors are divided over rows.
+2. The source of queries, the rotated key and the latent vector are divided over columns.
+3. The queries of a row's heads are on that row.
+4. The queries of all heads, and the attended latent vectors, are divided over columns.
+5. The values of a row's heads are on that row.
+6. The output of attention is divided over columns. It is moved to rows when it is added to the
+   residual stream.
 """
 
 from __future__ import annotations

@@ -245,9 +245,9 @@ def _lowest(intervals: Sequence[_Interval], needs: Sequence[_Need], start: int) 
 def _places(needs: Mapping[SymBuffer, _Need], replacements: Replacements) -> list[list[SymBuffer]]:
     """Divide the temporary buffers of a stage into groups that get a common address.
 
-    Buffers are visited in descending order of size. A buffer joins the group of another one if a
-    kernel may replace one by the other in place, and if the buffer may share an address with all
-    members of the group. Otherwise the buffer starts a group of its own.
+    Buffers are visited in descending order of size. A buffer joins the group of another one under
+    two conditions: a kernel may replace one by the other in place, and the buffer may share an
+    address with all members of the group. Otherwise the buffer starts a group of its own.
 
     Args:
         needs: Size and live steps of each buffer.

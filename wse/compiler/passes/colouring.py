@@ -270,8 +270,8 @@ def _move_routes(
 def _rewrites_of_tokens(demand: RouteDemand, routes: Sequence[int], conflicts: Sequence[int]) -> int:
     """Return the number of route rewrites if each token phase runs once.
 
-    The first of several consecutive runs of a block is counted separately, because it may find
-    other routes set up than the following ones, which are all alike.
+    Of several consecutive runs of a block, the first is counted separately: it may find other
+    routes set up than the following ones, which are all alike.
 
     Args:
         demand: The routes of the stage.

@@ -119,8 +119,8 @@ class _Demand(NamedTuple):
 def _demands(state: State) -> Iterator[tuple[int, int, _Demand]]:
     """Yield what to lower: the user, the number of cached tokens and the demand of each phase.
 
-    First come the prompt chunks of one user after another, then one decode phase for all users
-    together (user -1), and then the verification phase of each user.
+    First come the prompt chunks of one user after another. One decode phase for all users together
+    follows, with -1 as the user. The verification phase of each user comes last.
     """
     options, size = state.options, state.choice.prefill_chunk
     if PREFILL in options.phases:

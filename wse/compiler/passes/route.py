@@ -156,8 +156,8 @@ def _colour_stages(state: State, first_with_routes: list[int]) -> tuple[list[_St
 def same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
     """Return for each pattern the index of the first pattern with the same routes.
 
-    Two patterns have the same routes if they differ only in what happens to words on arrival, such
-    as a sum and a maximum along the same tree. They can then use the same colours.
+    Such patterns differ only in what happens to words on arrival, such as a sum and a maximum along
+    the same tree. They can use the same colours.
     """
     first: dict[tuple[object, ...], int] = {}
     same_routes = []
@@ -320,7 +320,7 @@ def _visits(block: Block) -> Iterator[tuple[int, int]]:
     """Yield the steps of a block in execution order, each with a count.
 
     The steps of a loop are yielded twice: with count 1 for the first iteration, and with the number
-    of remaining iterations, in which the routes are set up as at the start of the second one.
+    of remaining iterations, which are all alike.
     """
     index = 0
     while index < len(block.steps):

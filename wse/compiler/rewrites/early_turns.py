@@ -5,7 +5,7 @@ depend only on the position of a token and on the rotary frequencies, not on the
 rotated.
 
 1. Cosines and sines are computed once, in parallel with the last line step before the first
-   rotation, in the overlap group of that step if there is one.
+   rotation. They join the overlap group of that step if there is one.
 2. All rotations of the block read them instead of the frequencies.
 """
 

@@ -1,9 +1,9 @@
 """Rewrite: apply the norms of query heads to the attention scores instead of the queries.
 
-In models that normalise query heads, the columns add up squares, and every PE computes a root and
-an inverse per head before it scales, rotates and multiplies by keys. Rotation and scores are linear
-in the queries, and the scale of a head is a single number. The scale can therefore be applied to
-the scores instead, which are few in decode.
+Some models normalise query heads. The columns add up squares, and every PE computes a root and an
+inverse per head. Only then can it scale and rotate the queries and multiply them by keys. Rotation
+and scores are linear in the queries, and the scale of a head is a single number. The scale can
+therefore be applied to the scores instead, which are few in decode.
 
 1. Queries are multiplied by their gain when their squares are added up, and are rotated while the
    sums travel.

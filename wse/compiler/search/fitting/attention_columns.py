@@ -53,9 +53,9 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice, known_cols: i
     1. Time numbers of columns on the most common layer of each kind: all columns, then decreasing
        numbers while they save cycles. If the best number is known from another layout, use it
        instead.
-    2. Of the numbers from there up to the smallest that needs no more memory (`free_columns`), use
-       the first that fits with the chunks of the choice, unless it needs more cycles than the
-       choice.
+    2. The best number may need too much memory. Try larger numbers, up to that of `free_columns`,
+       and use the first that fits with the chunks of the choice. Keep the number of the choice if
+       that is faster.
 
     The phase that takes longer in the trial is timed, prefill or decode; decode if the trial has no
     times. If verification passes are requested, one is timed together with a token.
