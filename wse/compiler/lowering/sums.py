@@ -182,7 +182,7 @@ def all_reduce_of_wafers(
         if _link_s(c.wafer, 2, in_parts, wafers) < _link_s(c.wafer, 1, real * element_bytes, wafers):
             part, rounds, payload = ceil_div(elements, wafers), 2, in_parts
     pattern = c.patterns.get(wafer_all_reduce, cols, rows, wafers, place, arrival, teams)
-    messages = {"round_count": rounds, "latencies": rounds, "part": part}
+    messages: dict[str, Any] = {"round_count": rounds, "latencies": rounds, "part": part}
     cross_wafers(
         c, at, pattern, elements, (place, place), payload, only_row=only_row, target=combined_buffer, **messages
     )
@@ -243,7 +243,7 @@ def cross_wafers(
         operands: Operands of `BetweenWafers` that differ from the default. By default, elements
             arrive at ``source``, in one message, and one link latency is waited for.
     """
-    defaults: dict[str, Operand] = {"target": source, "round_count": 1, "latencies": 1, "part": elements}
+    defaults: dict[str, Any] = {"target": source, "round_count": 1, "latencies": 1, "part": elements}
     numbers = {"elements": elements, "source_col": columns[0], "target_col": columns[1], "bytes": payload}
     c.builder.transfer(
         BetweenWafers,
