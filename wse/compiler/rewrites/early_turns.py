@@ -4,8 +4,8 @@ Without this rewrite, every rotation of queries or keys computes the cosines and
 depend only on the position of a token and on the rotary frequencies, not on the product that is
 rotated.
 
-1. Cosines and sines are computed once, in parallel with the last line step before the first
-   rotation. They join the overlap group of that step if there is one.
+1. Cosines and sines are computed once, in parallel with the last transfer along rows or columns
+   before the first rotation. They join the overlap group of that transfer if there is one.
 2. All rotations of the block read them instead of the frequencies.
 """
 
@@ -26,7 +26,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Insert the computation of cosines and sines, and let all rotations of the block read them.
 
     Nothing is changed if the rotations use different angles, or if no kernel can run in parallel
-    with the line step. ``setting`` is not used.
+    with the transfer. ``setting`` is not used.
     """
     steps = block_steps.steps
     rotations = [i for i, step in enumerate(steps) if any(runs(step, name) for name in ROTATIONS)]

@@ -68,7 +68,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _last_line(earlier_steps: Sequence[SymStep], buffer: SymBuffer) -> SymStep | None:
-    """Return the last line step that combined the contents of a buffer; None without one."""
+    """Return the last all-reduce that combined the contents of a buffer; None without one."""
     return next((step for step in reversed(earlier_steps) if is_line(step) and touches(step, buffer)), None)
 
 
