@@ -12,7 +12,7 @@ from wse.number_formats import CODINGS, DTYPES
 from wse_mappings.cuts.expert_groups import DISTRIBUTED
 from wse_mappings.patterns.k_tree import FEWEST_RELAYS
 from wse_mappings.result_cache import ResultCache
-from wse_mappings.strategies.strategy import ListedRegion
+from wse_mappings.strategies.strategy import Layout, ListedRegion
 
 MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM = "mesh-gemm", "mesh-gemm-own-weights", "thin-gemm"
 PREFILL_PRODUCTS = (MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM)
@@ -247,6 +247,16 @@ class Choice:
     trees: Trees = ()
     block_parts: int = 0
     attention_cols: int = 0
+
+    def layout(self, mapping: str) -> Layout:
+        """Return the layout of the choice: the division of wafers into regions.
+
+        Args:
+            mapping: Name of the mapping strategy.
+        """
+        return Layout(
+            mapping, self.bands, self.per_band, self.is_transposed, mesh=self.mesh, block_parts=self.block_parts
+        )
 
     def uses(self, rewrite: str) -> bool:
         """Return whether a rewrite is used in any phase."""

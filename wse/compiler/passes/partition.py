@@ -52,14 +52,7 @@ def plan_stages(state: State) -> State:
         BadInput: The strategy omits a layer, or places one twice.
     """
     options, spec, choice = state.options, state.spec, state.choice
-    layout = Layout(
-        options.mapping,
-        choice.bands,
-        choice.per_band,
-        choice.is_transposed,
-        mesh=choice.mesh,
-        block_parts=choice.block_parts,
-    )
+    layout = choice.layout(options.mapping)
     demand = demand_of(spec, state.wafer, options)
     region_layers = layers_of_regions(demand, layout)  # 1
     regions = [region for region in region_layers if not region.experts]

@@ -17,7 +17,6 @@ from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.search.trials import cycles_of_layers, layers_on, try_layout
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
-from wse_mappings.strategies.strategy import Layout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,14 +140,7 @@ def verify_choice(
         attention_cols=choice.attention_cols,
         timing=timing,
     )
-    layout = Layout(
-        options.mapping,
-        choice.bands,
-        choice.per_band,
-        is_transposed=choice.is_transposed,
-        mesh=choice.mesh,
-        block_parts=choice.block_parts,
-    )
+    layout = choice.layout(options.mapping)
     trial = Trial(layout=layout, prefill=choice.prefill, needed_bytes=0, fits=False)
     # 1. Rewrites.
     paying = try_verify_rewrites(setup, rewrites, trial, is_forced=options.schedule != OPTIMIZED)
