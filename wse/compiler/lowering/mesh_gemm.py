@@ -36,7 +36,13 @@ class MovingOperand:
 
 
 def moving_operand(buffer: SymBuffer, spare: SymBuffer, elements: int | SymNumber) -> MovingOperand:
-    """Return a moving operand that starts in ``buffer`` and alternates between it and ``spare``."""
+    """Return a moving operand that starts in ``buffer`` and alternates between it and ``spare``.
+
+    Args:
+        buffer: Buffer of a PE's first tile.
+        spare: Buffer of the same size.
+        elements: Elements of a tile.
+    """
     return MovingOperand(
         current=SymAddress(buffer=buffer, odd_round_buffer=spare),
         next=SymAddress(buffer=spare, odd_round_buffer=buffer),

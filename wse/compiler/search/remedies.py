@@ -54,7 +54,14 @@ def smallest_mesh(
     """Return rows and columns of the smallest mesh on which the model fits; None if there is none.
 
     The mesh is a square if a square suffices. Otherwise the shorter side of the wafer is used
-    fully, and the longer one as far as needed. Arguments are those of `smallest_square`.
+    fully, and the longer one as far as needed.
+
+    Args:
+        spec: Model.
+        wafer: Wafer, which limits the mesh.
+        software: Costs of the software on the wafer.
+        options: What the user requested, without the region.
+        at_least: Minimum side.
     """
     side = smallest_square(spec, wafer, software, options, at_least)
     if side is not None:
@@ -82,6 +89,12 @@ def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, 
     """Return the smallest number of wafers on which the model fits.
 
     If it fits on none, return the largest number that is tried.
+
+    Args:
+        spec: Model.
+        wafer: Wafer.
+        software: Costs of the software on the wafer.
+        options: What the user requested. Its number of wafers is ignored.
     """
     first_count = math.ceil(_least_pes(spec, wafer, software, options) / (wafer.mesh_rows * wafer.mesh_cols))
     wafer_count = _fewest_from(max(1, first_count), spec, wafer, software, options, whole_layers=False)
@@ -94,6 +107,12 @@ def fewest_wafers_for_whole_layers(
     """Return the smallest number of wafers on which the model fits without splitting layers.
 
     Only numbers above the requested one are tried. Return None if none suffices.
+
+    Args:
+        spec: Model.
+        wafer: Wafer.
+        software: Costs of the software on the wafer.
+        options: What the user requested.
     """
     return _fewest_from(options.wafers + 1, spec, wafer, software, options, whole_layers=True)
 

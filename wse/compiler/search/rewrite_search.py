@@ -99,8 +99,13 @@ def try_verify_rewrites(
 ) -> tuple[RewriteTrial, ...] | None:
     """Return the rewrites that save cycles in a verification pass; None if they do not fit.
 
-    Arguments are those of `try_rewrites`. Rewrites that save cycles in decode may not do so here,
-    and vice versa.
+    Rewrites that save cycles in decode may not do so here, and vice versa.
+
+    Args:
+        setup: Inputs that all trials share. Its rewrites are the starting point.
+        candidates: Rewrites to try.
+        trial: Trial with the layout and the prefill product.
+        is_forced: Whether all candidates are used, and only their settings are chosen.
     """
     layers = layers_on(setup, trial.layout, trial.prefill, VERIFY)
     paying = _paying_rewrites(setup, candidates, partial(cycles_of_layers, setup, layers), is_forced=is_forced)

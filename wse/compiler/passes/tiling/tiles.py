@@ -167,6 +167,11 @@ def column_vectors(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
     """Return the tiles of an op's trained vectors that are divided over columns in every phase.
 
     Such vectors are biases, gains of heads and sinks. Vectors of hidden features are excluded.
+
+    Args:
+        op: The op.
+        cut: Division over the region.
+        spec: Model.
     """
     return [
         _vectors(group, *((_over_columns(name, cut, spec), ROWS) for name in group))
@@ -179,8 +184,15 @@ def norm_products(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
     """Return the tile with the products of an op's matrices and the vectors of the preceding norm.
 
     The rewrite `norm_scales` needs them for a LayerNorm. The products with the gain come first,
-    then those with the bias. They are float32 and divided over columns. The list is empty for ops
-    that do not follow such a norm.
+    then those with the bias. They are float32 and divided over columns.
+
+    Args:
+        op: The op.
+        cut: Division over the region.
+        spec: Model.
+
+    Returns:
+        A list with the tile; an empty one for ops that do not follow such a norm.
     """
     if op.kind not in NORM_OF:
         return []

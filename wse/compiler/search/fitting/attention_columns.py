@@ -110,6 +110,11 @@ def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
     Messages of a verification pass are longer than those of a token, and the fewer columns there
     are, the longer they are. Numbers above that of the choice are tried while they save cycles, and
     then all columns. All of these numbers fit, because more columns need less memory per column.
+
+    Args:
+        setup: Inputs of the search.
+        trial: Trial of the layout.
+        choice: Choice for decode, whose number of attention columns is the minimum.
     """
     if setup.timing is None or not choice.attention_cols:
         return choice
