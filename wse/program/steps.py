@@ -134,12 +134,15 @@ class Steps:
         return bool(self.kind[step] == _COMPUTE)
 
     def operands(self, step: int, slots: Slots, round_: int = 0) -> list[int]:
-        """Return the OPERAND_COUNT operands of one step.
+        """Return the values of all operands of one step in one iteration of its loop.
 
         Args:
             step: Index of the step.
             slots: Cache slots in use in each stage.
             round_: Round of the step (``Phase.round_of``).
+
+        Returns:
+            OPERAND_COUNT integers: addresses in elements, and numbers.
         """
         in_use = slots[self.stage[step]]
         if round_ == 0:

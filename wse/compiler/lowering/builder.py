@@ -390,7 +390,11 @@ class PhaseBuilder:
 
 
 def kernel_operands(kernel: str, operands: Mapping[str, Operand]) -> dict[int, SymAddress | SymNumber]:
-    """Return the operands of a kernel by index.
+    """Return the operands of a kernel by index, each as an address or a number.
+
+    Args:
+        kernel: Name of the kernel.
+        operands: Operands by name. A buffer stands for its first element.
 
     Raises:
         WseBug: An operand is missing or does not belong to the kernel.

@@ -97,7 +97,9 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _blocks(steps: Sequence[SymStep]) -> tuple[_Block, _Block] | None:
-    """Return the experts and the shared block of a layer, each with its two all-reduces (1).
+    """Return the experts and the shared block of a layer, each with its two all-reduces.
+
+    This is phase 1 of the rewrite.
 
     Returns:
         None if there is no shared block, or if the steps do not have the expected form.

@@ -45,7 +45,10 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _partner(steps: Sequence[SymStep], first: int) -> int | None:
-    """Return the all-reduce that can be merged with the one at index ``first``, or None (1)."""
+    """Return the all-reduce that can be merged with the one at index ``first``, or None.
+
+    This is phase 1 of the rewrite.
+    """
     step = steps[first]
     if not (is_line(step) and in_place(step) and count(step, "elements") > 0 and not address(step, "source").offset):
         return None

@@ -298,7 +298,9 @@ def _sum_step(steps: Sequence[SymStep], norm: _Norm, kernel: str, **gain: Operan
 
 
 def _rewrite(c: Context, steps: list[SymStep], norm: _Norm, new_steps: _NormSteps) -> list[SymStep]:
-    """Return the steps of a block after a norm was merged with its products (2 to 4).
+    """Return the steps of a block after a norm was merged with its products.
+
+    These are phases 2 to 4 of the rewrite.
 
     Args:
         c: Context of the phase that is lowered.

@@ -65,7 +65,9 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _score_on_columns(c: Context, block_steps: BlockSteps, index: int, live_steps: range) -> None:
-    """Compute the sigmoid of a column's own outputs before they are all-reduced (case 1).
+    """Compute the sigmoid of a column's own outputs before they are all-reduced.
+
+    This is case 1 of the rewrite.
 
     Args:
         c: Context of the phase that is lowered.
@@ -121,12 +123,14 @@ def _correct_on_columns(c: Context, steps: list[SymStep], index: int) -> None:
 
 
 def _score_selected(block_steps: BlockSteps, index: int, live_steps: range) -> None:
-    """Select experts by their outputs, and compute the softmax of the selected ones (case 2).
+    """Select experts by their outputs, and compute the softmax of the selected ones only.
+
+    This is case 2 of the rewrite.
 
     Args:
         block_steps: The steps of the block, changed in place.
-        index: Index of the step that computes scores.
-        live_steps: Steps in which the scores are live.
+        index: Index of the step that computes the scores of all experts.
+        live_steps: Steps in which these scores are live.
     """
     steps = block_steps.steps
     scores, choose = steps[index], steps[index + 1]

@@ -80,7 +80,7 @@ def _shared_steps(c: Context, step: SymStep, sharers: int) -> list[SymStep]:
 
 
 def _sums(step: SymStep, use: SymStep) -> SymStep:
-    """Return the step that adds up the softmax weights (4).
+    """Return the step that adds up the softmax weights, phase 4 of the rewrite.
 
     Args:
         step: Step that computes the exponentials.
