@@ -90,8 +90,8 @@ class Buffer:
 class ColourUse:
     """Router colours that one pattern uses in one stage.
 
-    The colours are ``first`` to ``first + colours - 1``. If ``is_rewritten`` is true, several patterns
-    use these colours one after another, and the routes are rewritten at run time.
+    The colours are ``first`` to ``first + colours - 1``. If ``is_rewritten`` is true, several
+    patterns use these colours one after another, and the routes are rewritten at run time.
     """
 
     stage: int

@@ -148,7 +148,7 @@ def _end(steps: Sequence[SymStep], outward: int) -> int:
 
 
 def _is_whole(line: SymStep) -> bool:
-    """Return whether an all-reduce combines a buffer from its start, in place, in every iteration."""
+    """Return whether an all-reduce combines a buffer from its start, in place, every time."""
     at = address(line, "source")
     return at == address(line, "target") and not at.offset and varies_by_pairs_only(number(line, "elements"))
 

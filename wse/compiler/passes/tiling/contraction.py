@@ -124,7 +124,7 @@ class WeightTypes:
         return str(self.cache.of(_few_groups, 4096)(spec, self, cols, segment_count))
 
     def _best_cuts(self, spec: ModelSpec, kind: str) -> Callable[[int], tuple[int, Cut]]:
-        """Return the function that chooses how a dimension is divided, from the cache if possible."""
+        """Return the function that chooses how a dimension is divided, if possible a cached one."""
         return self.cache.of(_best_cuts, 64)(spec, self, kind)
 
 

@@ -25,8 +25,8 @@ FEW_LAYOUTS: Final = 2
 def first_rewrites(rewrites: Rewrites, options: Options) -> Rewrites:
     """Return the rewrites with which layouts are tried first.
 
-    In schedule ``optimized``, rewrites for layers that are split between stages are tried later, on the
-    fastest layout only.
+    In schedule ``optimized``, rewrites for layers that are split between stages are tried later, on
+    the fastest layout only.
     """
     return tuple(
         known_rewrite

@@ -47,7 +47,7 @@ class Forecast:
     """
 
     def __init__(self, prior: Sequence[float]) -> None:
-        """Create a forecast from an initial guess of the weights, one per term of `forecast_terms`."""
+        """Create a forecast from an initial guess of the weights, one per term."""
         self._prior = np.asarray(prior, np.float64)
         self._weights = self._prior
         self._terms = np.empty((0, len(self._prior)))

@@ -105,7 +105,7 @@ class TreeCosts:
         return dict(cycles_by_phase)
 
     def _count(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
-        """Compute the result of `cycles_of_stage` for a set of sizes that was not counted before."""
+        """Compute the result of `cycles_of_stage` for a set of sizes that is new."""
         phases = [self._with_trees(phase, fitted_sizes) for phase in self._phases[stage]]
         try:
             route_rewrites = count_route_rewrites(replace(self._state, phases=tuple(phases)), self._same_routes)
