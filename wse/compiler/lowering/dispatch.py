@@ -62,10 +62,8 @@ def dispatch(c: Context, vectors: SymBuffer, choice: tuple[SymBuffer, SymBuffer]
     with at_experts(c):
         cols, rows, wafers, width = c.cut.cols, c.cut.rows, c.cut.span, c.cut.cols_of_wafer
         multicast_over_wafers = c.patterns.get(wafer_multicast, cols, rows, wafers, wafer, width - 1, 0)
-        multicast_along_rows, multicast_along_columns = (
-            c.patterns.get(multicast, cols, rows, 0, wafers),
-            c.patterns.get(multicast, rows, cols, 0),
-        )
+        multicast_along_rows = c.patterns.get(multicast, cols, rows, 0, wafers)
+        multicast_along_columns = c.patterns.get(multicast, rows, cols, 0)
         for buffer, (_, elements) in zip(targets, sources, strict=True):  # 2
             is_vectors = buffer is targets[-1]
             cross_wafers(

@@ -95,10 +95,8 @@ def query(c: Context, op: Op) -> None:
     per_row, nope, rope, _ = _head_widths(c)
     M, H, b, width = c.tokens, c.spec.head_count, c.builder, per_row * (nope + rope)
     q_nope, q_rope, k_b = op.weights
-    row_queries, queries_to_absorb = (
-        c.temp("queries_of_row", M * width, "acc"),
-        c.temp("queries_to_absorb", M * per_row * nope, "act"),
-    )
+    row_queries = c.temp("queries_of_row", M * width, "acc")
+    queries_to_absorb = c.temp("queries_to_absorb", M * per_row * nope, "act")
     # 1. Queries of the row's heads.
     local_product(
         c, _shared_vectors(c)[0], c.tile(f"{q_nope}+{q_rope}"), row_queries, S, width, stride=width, out_stride=width
@@ -109,10 +107,8 @@ def query(c: Context, op: Op) -> None:
     # 2. Multiply by the up-projection of keys.
     absorbed = c.temp("absorbed", M * per_row * C, "acc")
     for i in range(per_row):
-        x, w = (
-            SymAddress(buffer=queries_to_absorb, offset=i * M * nope),
-            SymAddress(buffer=c.tile(k_b), offset=i * nope * C),
-        )
+        x = SymAddress(buffer=queries_to_absorb, offset=i * M * nope)
+        w = SymAddress(buffer=c.tile(k_b), offset=i * nope * C)
         local_product(c, x, w, SymAddress(buffer=absorbed, offset=i * C), nope, C, stride=C, out_stride=per_row * C)
     # 3. Place among zeros.
     queries, heads = c.temp("queries", M * H * (R + C), "acc"), c.tile(HEADS)

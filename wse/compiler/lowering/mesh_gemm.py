@@ -168,10 +168,8 @@ def dist_gemm_t(
     """
     P, builder = c.cut.rows, c.builder
     shift_pattern = c.patterns.get(ring_shift, P, P)
-    reduce_pattern, keep_pattern = (
-        c.patterns.get(ring_reduce, P, store_and_forward=c.options.store_and_forward),
-        c.patterns.get(ring_keep, P),
-    )
+    reduce_pattern = c.patterns.get(ring_reduce, P, store_and_forward=c.options.store_and_forward)
+    keep_pattern = c.patterns.get(ring_keep, P)
     k_stride, n_stride = (1, K) if transposed else (N, 1)
     elements = M * N if isinstance(N, int) else SymNumber(per_slot=M * N.per_slot)
     with builder.loop(P):

@@ -304,10 +304,8 @@ def _free(demand: RouteDemand, route: int, start: int, end: int, first: dict[int
         start, end: Range of colours to search, ``end`` exclusive.
         first: First colours of the routes that have colours already.
     """
-    width, simultaneous = (
-        demand.widths[route],
-        {o: at for o, at in first.items() if demand.simultaneous_routes[route] >> o & 1},
-    )
+    width = demand.widths[route]
+    simultaneous = {o: at for o, at in first.items() if demand.simultaneous_routes[route] >> o & 1}
     return [at for at in range(start, end - width + 1) if not _sharers(demand, route, at, simultaneous)]
 
 

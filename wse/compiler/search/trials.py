@@ -59,14 +59,10 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
     if setup.timing is None or allocated is None:
         return trial
     reduced, program = allocated, _amid_prompt(setup, allocated.program())
-    step, (chunk_step_cycles, token_step_cycles) = (
-        setup.row_tokens(layout, prefill),
-        _by_step(setup, program, (0, len(program.prefill))),
-    )
-    first_chunk, decoded_cycles = (
-        _chunk_time(reduced, program, chunk_step_cycles),
-        reduced.sum_over_model(program, program.decode, token_step_cycles),
-    )
+    step = setup.row_tokens(layout, prefill)
+    chunk_step_cycles, token_step_cycles = _by_step(setup, program, (0, len(program.prefill)))
+    first_chunk = _chunk_time(reduced, program, chunk_step_cycles)
+    decoded_cycles = reduced.sum_over_model(program, program.decode, token_step_cycles)
     prompts = PromptTime(
         first_chunk.cycles_of_chunks(sum(setup.options.prompt_tokens) / step), step, first_chunk, sized=False
     )

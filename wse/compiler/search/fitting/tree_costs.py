@@ -96,10 +96,8 @@ class TreeCosts:
         """Return the cycles that fitted trees save in all stages, by phase."""
         cycles_by_phase: dict[str, float] = defaultdict(float)
         for stage in self._phases:
-            cycles_before, cycles_after = (
-                self.cycles_of_stage(stage, frozenset()),
-                self.cycles_of_stage(stage, fitted_sizes),
-            )
+            cycles_before = self.cycles_of_stage(stage, frozenset())
+            cycles_after = self.cycles_of_stage(stage, fitted_sizes)
             for phase in cycles_before:
                 cycles_by_phase[phase] += cycles_before[phase] - cycles_after[phase]
         return dict(cycles_by_phase)
