@@ -269,8 +269,6 @@ def _link_s(wafer: WaferSpec, rounds: int, payload_bytes: int, wafers: int) -> f
 
 def _times(number: int | SymNumber, factor: int) -> int | SymNumber:
     """Return a number multiplied by a factor; the number may be symbolic."""
-    return (
-        number * factor
-        if isinstance(number, int)
-        else SymNumber(fixed=number.fixed * factor, per_slot=number.per_slot * factor)
-    )
+    if isinstance(number, int):
+        return number * factor
+    return SymNumber(fixed=number.fixed * factor, per_slot=number.per_slot * factor)

@@ -281,11 +281,9 @@ def _best_cuts(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> Callabl
         if not index.group or not index.extent:
             return 0, even_division
         grouped_division = grouped_cut(index.extent, parts, index.group)
-        return (
-            (index.group, grouped_division)
-            if index.line_bytes(grouped_division) < index.line_bytes(even_division)
-            else (0, even_division)
-        )
+        if index.line_bytes(grouped_division) < index.line_bytes(even_division):
+            return index.group, grouped_division
+        return 0, even_division
 
     return best_cut
 

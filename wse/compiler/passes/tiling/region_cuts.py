@@ -64,12 +64,8 @@ def region_cut(
         region: Shape of the region.
         parts: Parts of the feed-forward blocks that the region contains.
     """
-    cached = (
-        weight_types.cache.of(_cut_on_one_wafer, 24)
-        if region.span == 1
-        else weight_types.cache.of(_cut_across_wafers, 2)
-    )
-    cut = cached(spec, weight_types, scope, region)
+    divide, cached_results = (_cut_on_one_wafer, 24) if region.span == 1 else (_cut_across_wafers, 2)
+    cut = weight_types.cache.of(divide, cached_results)(spec, weight_types, scope, region)
     return cut if parts == BLOCK else weight_types.cache.of(_with_parts, 24)(spec, weight_types, region, cut, parts)
 
 

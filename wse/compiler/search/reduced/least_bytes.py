@@ -63,11 +63,9 @@ def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> in
             bytes_by_stage[stage] += block_bytes * weight_types.cut(shape, FFN, region.cols).width
     # 4. The stage of experts.
     expert_stage_bytes = [bytes_by_stage[stage] - reserved for stage, plan in enumerate(state.plans) if plan.experts]
-    return (
-        max(bytes_by_stage)
-        if not expert_stage_bytes
-        else max(bytes_by_stage[: -len(expert_stage_bytes)]) + sum(expert_stage_bytes)
-    )
+    if not expert_stage_bytes:
+        return max(bytes_by_stage)
+    return max(bytes_by_stage[: -len(expert_stage_bytes)]) + sum(expert_stage_bytes)
 
 
 def _experts_across_wafers(shape: ModelSpec, weight_types: WeightTypes, region: RegionShape) -> float:
