@@ -18,14 +18,14 @@ from wse.program.transfers.transfer_types import TRANSFERS
 
 
 def check(state: State, pass_name: str) -> None:
-    """Check the state after a pass.
+    """Check the invariants of the state that a pass must establish.
 
     Args:
         state: State of the compilation.
         pass_name: Name of the pass that ran last.
 
     Raises:
-        WseBug: The state violates a rule of the pass.
+        WseBug: The state violates an invariant of the pass.
     """
     problem = _CHECKS[pass_name](state) if pass_name in _CHECKS else None
     if problem:

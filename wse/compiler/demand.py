@@ -78,7 +78,7 @@ def _layers(spec: ModelSpec, options: Options) -> tuple[tuple[float, ...], tuple
 
     @cache
     def layer_bytes(layer: Layer) -> tuple[float, float, float]:
-        """Return the three numbers of `_layers` for one layer."""
+        """Return the bytes of one layer: without experts, of experts, and of attention."""
         weights = {
             name: tensor_bytes(shape, coding_of(spec, f"layers.0.{name}", options.dtype), float_bytes)
             for name, shape in layer_shapes(spec, layer).items()

@@ -139,7 +139,7 @@ class PatternCall(NamedTuple):
 
 
 def _schedule(call: PatternCall) -> LineSchedule:
-    """Create the messages of a pattern by making the call."""
+    """Create the messages of a pattern. `PatternCall.schedule` caches the results."""
     return call.make(*call.args, **dict(call.options))
 
 

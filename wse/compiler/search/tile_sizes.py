@@ -100,7 +100,7 @@ def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tilin
     """Create the functions for the sizes of a model's weight tiles."""
 
     def sizes_of_op(region: RegionShape, op: Op) -> list[TileSize]:
-        """Return the sizes of the tiles of an op on a region."""
+        """Return the name, view and elements per PE of each tile of an op on a region."""
         parts = op.parts if op.parts.cuts_block else BLOCK
         cut = region_cut(spec, weight_types, scope, region, parts)
         if op.kind in ROUTED and cut.experts is not None and _has_equal_experts(spec, tiling, op):
@@ -108,7 +108,7 @@ def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tilin
         return _tile_sizes(op_tiles(weight_types.cache, spec, tiling, op, cut))
 
     def sizes_of_tables(region: RegionShape, with_layers: bool, rotates: bool) -> list[TileSize]:  # noqa: FBT001
-        """Return the sizes of the tables of a region."""
+        """Return the same of each table of a region, from the arguments of `region_tables`."""
         cut = region_cut(spec, weight_types, scope, region)
         return _tile_sizes(region_tables(spec, cut, with_layers=with_layers, rotates=rotates))
 

@@ -256,7 +256,7 @@ def _tokens(setup: TrialSetup, timing: Timer) -> dict[str, int]:
 
 
 def _words(state: State, tokens: Mapping[str, int]) -> dict[TreeSize, dict[int, int]]:
-    """Return the words of the all-reduces of each size, by stage.
+    """Return the message length of the all-reduces of each size, in words, by stage.
 
     Args:
         state: State after lowering.

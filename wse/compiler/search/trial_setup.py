@@ -284,8 +284,8 @@ class TrialSetup:
     def narrows_attention(self, prefill: str) -> bool:
         """Return whether attention may be restricted to some columns of a region.
 
-        MeshGEMM needs all columns. The baseline schedule and compilations of layers only use all,
-        too.
+        MeshGEMM needs all columns. In the baseline schedule, and without embedding and head, all
+        columns are used, too.
 
         Args:
             prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
