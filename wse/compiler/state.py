@@ -149,7 +149,8 @@ class StagePlan:
 
     Attributes:
         wafer: First wafer.
-        band: Index of the band (a region as wide as the mesh) that contains the region.
+        band: Index of the band that contains the region. A band is a strip of rows as wide as the
+            mesh.
         rows, cols: Size of the region on each wafer, in PEs.
         first_layer, last_layer: First layer, and one past the last.
         has_embedding, has_head: Whether the stage contains the embedding table and the output head.

@@ -75,7 +75,7 @@ class Steps:
     Attributes:
         kind: int32 ``[steps]``, a StepKind.
         code: int32 ``[steps]``. COMPUTE: index into ``instructions.KERNELS``. TRANSFER: index into
-            ``kinds.TRANSFERS``.
+            ``transfer_types.TRANSFERS``.
         pattern: int32 ``[steps]``, index into ``Program.patterns``; -1 for steps without a pattern.
         axis: int32 ``[steps]``: ROWS or COLUMNS, the direction of the pattern's lines.
         view: int32 ``[steps]``, index into ``wse.program.isa.operands.VIEWS`` of the elements that
