@@ -1,4 +1,4 @@
-"""Checks of the compiler state after each pass; a violation is a bug in the pass."""
+"""Checks of the compiler state after each pass. A violation is a bug in the pass."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from wse.program.transfers.transfer_types import TRANSFERS
 
 
 def check(state: State, pass_name: str) -> None:
-    """Check the state after a pass.
+    """Check the invariants of the state that a pass must establish.
 
     Args:
         state: State of the compilation.
         pass_name: Name of the pass that ran last.
 
     Raises:
-        WseBug: The state violates a rule of the pass.
+        WseBug: The state violates an invariant of the pass.
     """
     problem = _CHECKS[pass_name](state) if pass_name in _CHECKS else None
     if problem:
@@ -88,21 +88,26 @@ def _shard(state: State) -> str | None:
 
 
 def _lower_ops(state: State) -> str | None:
-    """Return an error in the views, loops or user data of the lowered steps; None otherwise."""
+    """Return an error in the views, loops or user data of the lowered steps; None otherwise.
+
+    1. The buffers of every run of a block have the views of the block's own buffers.
+    2. The steps of a loop are consecutive (`_loops`).
+    3. No step uses the data of another user (`_users`).
+    """
     for number in distinct_phases(state.phases):
         phase = state.phases[number]
-        for run in phase.steps.runs:
+        for run in phase.steps.runs:  # 1
             if [buffer.view for buffer in run.buffers] != [buffer.view for buffer in run.block.buffers]:
                 return f"steps of phase {number} run on stage {run.stage} with buffers of other views"
         for block in phase.steps.blocks:
-            problem = _loops(block, number) or _users(state, phase, block)
+            problem = _loops(block, number) or _users(state, phase, block)  # 2, 3
             if problem:
                 return problem
     return None
 
 
 def _loops(block: Block, phase: int) -> str | None:
-    """Return an error if the steps of a loop have gaps, or double buffers differ in view."""
+    """Return an error if a loop has gaps or double buffers differ in view; None otherwise."""
     steps_of_loop: dict[int, list[int]] = defaultdict(list)
     for index, step in enumerate(block.steps):
         steps_of_loop[step.loop].append(index)
@@ -124,9 +129,12 @@ def _loops(block: Block, phase: int) -> str | None:
 def _users(state: State, phase: SymPhase, block: Block) -> str | None:
     """Return an error if a step may use the data of another user; None otherwise.
 
-    The check applies to several users only. In decode, a step that depends on the counters of one
-    user must be in a loop over the users. In prefill, the address of a KV cache selects the user,
-    so a step in a loop must not use a KV cache.
+    Kernels and transfers that depend on the counters of a user, such as the length of the KV cache,
+    read the counters of the current user. In decode, this is the user of the iteration of a loop
+    over users, so such a step must be in one. In prefill and verification, the phase belongs to one
+    user, whose KV cache is selected by the step's address. An address in a loop would select
+    another user's cache, so a step in a loop must not use a KV cache. With a single user there is
+    nothing to check.
     """
     if state.options.batch == 1:
         return None

@@ -1,4 +1,7 @@
-"""Bytes per column of PEs as a function of a region's number of columns, including padding."""
+"""Bytes per column of PEs as a function of a region's number of columns, including padding.
+
+Mapping strategies use these functions to choose the width of regions before anything is compiled.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,7 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
 
 
 def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, int], ColumnBytes]:
-    """Return the function that `column_bytes` describes."""
+    """Create the function that `column_bytes` describes; its result is cached for the request."""
     types, shape = storage.types, replace(spec, layers=())
     table_bytes = spec.vocab_size * spec.hidden_size * types.float_bytes
     bytes_of_layer = cache(lambda layer, parts: _layer_bytes(spec, storage, layer, parts))
@@ -113,7 +116,7 @@ def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, i
 
 
 def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
-    """Return a function for the bytes per column of a token's gate and up projections.
+    """Return a function that computes the bytes per column of a token's gate and up projections.
 
     The bytes are those of dense blocks. The activations that are computed from the projections
     replace them in memory.
@@ -130,12 +133,17 @@ def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
 
 
 def _block_bytes(features: int, size: int) -> ColumnBytes:
-    """Return the function of `block_bytes` for a number of features and bytes per feature."""
+    """Create the function that `block_bytes` describes; its result is cached for the request.
+
+    Args:
+        features: Features of a dense block.
+        size: Bytes per feature.
+    """
     return lambda cols: float(size * ceil_div(features, cols))
 
 
 def score_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
-    """Return a function for the bytes per column of a token's attention scores.
+    """Return a function that computes the bytes per column of a token's attention scores.
 
     The bytes are those of all rows together, with scores for every entry of the KV cache.
 
@@ -152,7 +160,7 @@ def score_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
 
 
 def _score_bytes(spec: ModelSpec, entry_bytes: int) -> ColumnBytes:
-    """Return the function that `score_bytes` describes.
+    """Create the function that `score_bytes` describes; its result is cached for the request.
 
     Args:
         spec: Model, without layers.
@@ -176,7 +184,7 @@ def _head_places(spec: ModelSpec, cols: int) -> tuple[int, int]:
 
 
 def _shares(spec: ModelSpec, weight_types: WeightTypes, placement: str, cols: int) -> tuple[float, ...]:
-    """Return the fraction of each kind of bytes that the fullest of ``cols`` columns stores.
+    """Return the fraction of a region's bytes that its fullest column stores, by way of division.
 
     Args:
         spec: Model.
@@ -185,8 +193,8 @@ def _shares(spec: ModelSpec, weight_types: WeightTypes, placement: str, cols: in
         cols: Columns of the region.
 
     Returns:
-        One number for each way to divide bytes, in the order of the constants of this module. For
-        scales, the number of groups that the column touches replaces the fraction.
+        One fraction for each way to divide bytes, in the order of the constants of this module. For
+        scales, the number of quantisation groups that the column touches replaces the fraction.
     """
     heads, features = _head_places(spec, cols)
     mixture, shared_size, expert_fraction, expert_groups = spec.experts, 0, 0.0, 0.0
@@ -211,10 +219,10 @@ def _shares(spec: ModelSpec, weight_types: WeightTypes, placement: str, cols: in
 
 
 def _padding_of_parts(spec: ModelSpec, placement: str, cols: int, parts: Parts) -> list[tuple[int, float]]:
-    """Return the additional fraction of bytes of a column for parts of a feed-forward block.
+    """Return how much larger a column is if parts of a feed-forward block are divided separately.
 
-    The parts are divided into whole features per column separately, which can need more padding
-    than dividing the whole block.
+    The parts are divided into whole features per column, which can need more padding than dividing
+    the whole block.
 
     Args:
         spec: Model.
@@ -223,7 +231,8 @@ def _padding_of_parts(spec: ModelSpec, placement: str, cols: int, parts: Parts) 
         parts: Parts of the block.
 
     Returns:
-        Pairs of a way to divide bytes and the additional fraction, relative to the whole block.
+        Pairs of a way to divide bytes and the additional bytes, as a fraction of those without this
+        padding.
     """
     lines = [(_FFN, spec.ffn_size, cols)]
     if spec.experts is not None:

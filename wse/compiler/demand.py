@@ -1,4 +1,8 @@
-"""Demand of a request: the bytes of embedding, layers and head that a mapping strategy places."""
+"""Demand of a request: the bytes of embedding, layers and head that a mapping strategy places.
+
+A strategy is a package without knowledge of models. It sees a model as bytes per layer and as
+functions from the size of a region to bytes.
+"""
 
 from __future__ import annotations
 
@@ -61,11 +65,12 @@ def _row_share(spec: ModelSpec, weight_types: WeightTypes) -> Callable[[int], fl
 
 
 def _layers(spec: ModelSpec, options: Options) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
-    """Return the bytes of all layers as three tuples with one number per layer.
+    """Return the bytes of all layers, as three tuples with one number per layer.
 
     Returns:
         Bytes of weights and KV cache without experts; bytes of experts; bytes of attention with its
-        KV cache. The last tuple is empty if only a product is compiled.
+        KV cache. If only a product is compiled, the tuples have one entry, and the last one is
+        empty.
     """
     if options.scope == PRODUCT:
         return (1.0,), (0.0,), ()
@@ -73,7 +78,7 @@ def _layers(spec: ModelSpec, options: Options) -> tuple[tuple[float, ...], tuple
 
     @cache
     def layer_bytes(layer: Layer) -> tuple[float, float, float]:
-        """Return the three numbers of `_layers` for one layer."""
+        """Return the bytes of one layer: without experts, of experts, and of attention."""
         weights = {
             name: tensor_bytes(shape, coding_of(spec, f"layers.0.{name}", options.dtype), float_bytes)
             for name, shape in layer_shapes(spec, layer).items()

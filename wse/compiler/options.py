@@ -12,7 +12,7 @@ from wse.number_formats import CODINGS, DTYPES
 from wse_mappings.cuts.expert_groups import DISTRIBUTED
 from wse_mappings.patterns.k_tree import FEWEST_RELAYS
 from wse_mappings.result_cache import ResultCache
-from wse_mappings.strategies.strategy import ListedRegion
+from wse_mappings.strategies.strategy import Layout, ListedRegion
 
 MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM = "mesh-gemm", "mesh-gemm-own-weights", "thin-gemm"
 PREFILL_PRODUCTS = (MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM)
@@ -103,8 +103,10 @@ class Options:
         activations: Element type of activations, KV cache, tables and gains; None for the type of
             the weights.
         experts: Placement of experts: ``distributed`` over all columns of a region, on
-            ``dedicated`` columns, or a number of groups.
-        schedule: ``baseline`` or ``optimized``.
+            ``dedicated`` columns, on a number of column groups, or ``grouped``, for which the
+            compiler chooses a number of groups with little padding. ``auto`` is ``distributed``
+            unless a search finds that the model does not fit that way.
+        schedule: ``baseline``, ``optimized``, or a comma-separated list of rewrites.
         all_reduce: Name of the pattern that adds up over lines if all PEs need the sum; empty for
             K-trees.
         verify_tokens: Number of new tokens of one user per verification pass, such as draft tokens;
@@ -185,7 +187,7 @@ Rewrites = tuple[tuple[str, int], ...]
 
 
 class TreeSize(NamedTuple):
-    """The line and the message of K-tree all-reduces that all get the same number of groups.
+    """The sizes of K-tree all-reduces for which a search chooses one common number of groups.
 
     Attributes:
         phase: Name of the phase.
@@ -208,12 +210,12 @@ class TreeSize(NamedTuple):
 
 
 Trees = tuple[tuple[TreeSize, int], ...]
-"""Sizes of all-reduces, each with the number of groups to use."""
+"""Sizes of all-reduces, each with the number of groups of its trees."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The decisions that the compiler makes by trying alternatives.
+    """The decisions that the compiler makes by trying alternatives, as opposed to `Options`.
 
     Attributes:
         bands: Number of bands, one below the other, into which the mesh is divided.
@@ -221,9 +223,9 @@ class Choice:
         mesh: Rows and columns of the part of each mesh that is used; None for the whole mesh.
         is_transposed: Whether the mesh is transposed, so that rows of regions run along its
             columns.
-        prefill: Product of prefill, one of ``PREFILL_PRODUCTS``.
+        prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
         prefill_chunk: Prompt tokens that are processed together.
-        head_chunk: Vocabulary entries per column that are projected at a time.
+        head_chunk: Vocabulary entries per column whose logits are computed at a time.
         rewrites: Rewrites of the steps of layers, with their settings.
         verify_rewrites: Rewrites for verification passes; None for the same ones.
         trees: All-reduces with another number of groups than the one with the fewest relays.
@@ -246,6 +248,16 @@ class Choice:
     block_parts: int = 0
     attention_cols: int = 0
 
+    def layout(self, mapping: str) -> Layout:
+        """Return the layout of the choice: the division of wafers into regions.
+
+        Args:
+            mapping: Name of the mapping strategy.
+        """
+        return Layout(
+            mapping, self.bands, self.per_band, self.is_transposed, mesh=self.mesh, block_parts=self.block_parts
+        )
+
     def uses(self, rewrite: str) -> bool:
         """Return whether a rewrite is used in any phase."""
         return any(name == rewrite for name, _ in (*self.rewrites, *(self.verify_rewrites or ())))
@@ -261,7 +273,7 @@ class Choice:
 
 
 def check_types(dtype: str, activations: str | None) -> None:
-    """Check the types of weights and activations.
+    """Check that the element types of weights and activations exist and match.
 
     Args:
         dtype: Type of the weights: an element type or a coding.
@@ -284,7 +296,7 @@ def check_types(dtype: str, activations: str | None) -> None:
 
 
 def unsupported_on_mesh(spec: ModelSpec, options: Options) -> str:
-    """Return the property of a request that MeshGEMM does not support; "" if it supports all.
+    """Return the property of a model or a request that MeshGEMM does not support; "" without one.
 
     Quantised weights are not supported because MeshGEMM moves weights between PEs. Their scales,
     and the groups of their rows, would have to be moved along with the codes.

@@ -1,4 +1,4 @@
-"""The compiler pipeline: a tuple of passes over one State, which is checked after each pass."""
+"""The compiler pipeline: a tuple of passes over one `State`, which is checked after each pass."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from wse.models.spec import ModelSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Placeable:
-    """A request whose model, wafer, software and options are loaded, ready to be compiled.
+    """A request that is ready to be compiled: its model, wafer, software and options are loaded.
 
     Attributes:
         loaded: The model, with its tokenizer and weights if they were loaded.
@@ -43,12 +43,15 @@ class Placeable:
 
     @property
     def middle_context(self) -> list[int]:
-        """For each user, the number of tokens before the middle one of the generated tokens."""
+        """For each user, the tokens in the KV cache when half of the new tokens are generated."""
         return [min(tokens + self.new_tokens // 2, self.options.context - 1) for tokens in self.options.prompt_tokens]
 
     @property
     def middle_before_pass(self) -> int:
-        """Tokens of the first user before a verification pass in the middle of generation."""
+        """Tokens of the first user before a verification pass in the middle of generation.
+
+        Room for the tokens of the pass is left in the context.
+        """
         return min(self.middle_context[0], self.options.context - self.options.verify_tokens)
 
     @property

@@ -26,11 +26,12 @@ from wse_mappings.schedule import LineSchedule
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RegionCut:
-    """The division of all dimensions of a model over the rows and columns of one stage's region.
+    """How all dimensions of a model are divided over the rows and columns of one stage's region.
 
-    Index arrays have one line per row or column of the region, and -1 for padding. The hidden
-    vector is divided over rows in decode. On a square region, prefill with MeshGEMM divides it over
-    columns by the same array.
+    An index array has one line per row or column of the region. It lists the elements of the
+    dimension that are stored there, padded with -1 to equal length. The hidden vector is divided
+    over rows in decode. On a square region, prefill with MeshGEMM divides it over columns by the
+    same array.
 
     Attributes:
         rows: Rows of the region.
@@ -50,8 +51,8 @@ class RegionCut:
             addition to its experts.
         latent: Division of latent attention; None for other attention.
         span: Number of wafers of the region.
-        hidden_group: Group size at whose multiples ``hidden`` is divided; 0 if it is divided
-            evenly.
+        hidden_group: Size of the quantisation groups at whose boundaries ``hidden`` is divided; 0
+            if it is divided evenly.
         attention: First column that attention uses, and the number of columns.
     """
 
@@ -101,7 +102,7 @@ class RegionCut:
         return most_copies(outputs, self.cols, max_outputs) if self.span == 1 else 1
 
     def feed_forward(self, kind: str) -> I32:
-        """Return the features of each column, int32 ``[cols, f]``, for a kind of op.
+        """Return the features of a feed-forward block on each column, int32 ``[cols, f]``.
 
         Args:
             kind: Kind of op. Names that start with ``shared`` select the shared block of a mixture,
@@ -116,7 +117,7 @@ class RegionCut:
 
 
 class PatternCall(NamedTuple):
-    """The function call that creates the messages of a pattern.
+    """A function call that creates the messages of a pattern, stored so that it can be changed.
 
     Attributes:
         make: The function, such as `k_tree`.
@@ -138,7 +139,7 @@ class PatternCall(NamedTuple):
 
 
 def _schedule(call: PatternCall) -> LineSchedule:
-    """Create the messages of a pattern by making the call."""
+    """Create the messages of a pattern. `PatternCall.schedule` caches the results."""
     return call.make(*call.args, **dict(call.options))
 
 
@@ -148,7 +149,8 @@ class StagePlan:
 
     Attributes:
         wafer: First wafer.
-        band: Index of the band (a region as wide as the mesh) that contains the region.
+        band: Index of the band that contains the region. A band is a strip of rows as wide as the
+            mesh.
         rows, cols: Size of the region on each wafer, in PEs.
         first_layer, last_layer: First layer, and one past the last.
         has_embedding, has_head: Whether the stage contains the embedding table and the output head.
@@ -222,7 +224,7 @@ class State:
         return self.choice.mesh or (self.wafer.mesh_rows, self.wafer.mesh_cols)
 
     def cut_of(self, stage: int, parts: Parts) -> RegionCut:
-        """Return how dimensions are divided over a stage's region, for some parts of a block."""
+        """Return how dimensions are divided over a stage's region, for some parts of a layer."""
         return self.cuts_of_parts[stage, parts] if parts.cuts_block else self.cuts[stage]
 
     @property

@@ -75,7 +75,7 @@ def layers_of_regions(demand: Demand, layout: Layout) -> tuple[RegionLayers, ...
 
 
 def _checked_regions(layout_strategy: Any, demand: Demand, layout: Layout) -> tuple[RegionLayers, ...]:
-    """Call the strategy to divide the layers. The results of this function are cached."""
+    """Call the strategy to divide the layers over regions. The results are cached."""
     return tuple(layout_strategy.partition(demand, layout))
 
 

@@ -1,4 +1,9 @@
-"""Symbolic steps: steps as lowering creates them, before addresses and colours are assigned."""
+"""Symbolic steps: steps as lowering creates them, without addresses and colours.
+
+A *block* is the list of steps of one layer, or of ops outside of layers. All equivalent layers run
+the same block, each with buffers of its own. An *overlap group* is a set of steps of a block that
+run at the same time.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +42,7 @@ class SymBuffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SymAddress:
-    """An address before buffers have addresses: an element of a buffer.
+    """An operand that is the address of a buffer's element, while the buffer has no address yet.
 
     The element is ``offset + (per_round + per_slot_round * slots) * round``. ``round`` counts the
     iterations of the step's loop. ``slots`` is the number of KV-cache slots in use.
@@ -57,13 +62,18 @@ class SymAddress:
     odd_round_buffer: SymBuffer | None = None
 
     def moved_to(self, buffer: SymBuffer, elements: int) -> SymAddress:
-        """Return the address of the same element in another buffer, moved by some elements."""
+        """Return the address of the same element after its buffer became part of another buffer.
+
+        Args:
+            buffer: The other buffer.
+            elements: Offset of the old buffer in the other buffer.
+        """
         return replace(self, buffer=buffer, offset=self.offset + elements)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SymNumber:
-    """A number among a step's operands, linear in the quantities that vary at run time.
+    """An operand that is a number, linear in the quantities that vary at run time.
 
     The value is ``fixed + per_slot * slots + per_round * round - per_pair * (max_pairs - pairs)``.
     ``slots`` is the number of KV-cache slots in use, ``round`` the iteration of the step's loop.
@@ -84,7 +94,7 @@ class SymNumber:
 
 @lru_cache(maxsize=1 << 14)
 def fixed_number(value: int) -> SymNumber:
-    """Return a number that is the same for every token and in every iteration.
+    """Return a number that does not vary at run time.
 
     Equal numbers are one cached object.
     """
@@ -156,9 +166,9 @@ class Block:
     """Consecutive steps on one stage, which all layers of the same kind share.
 
     Attributes:
-        steps: The steps. Their ops, loops and overlap groups are counted from the first one of the
+        steps: The steps. Their ops, loops and overlap groups are counted from the start of the
             block.
-        loops: The loops, in steps counted from the first one of the block.
+        loops: The loops, in steps counted from the start of the block.
         over_users: Indices of the loops that have one iteration per user.
         groups: Number of overlap groups.
         buffers: All buffers that the operands refer to. They belong to the layer for which the
@@ -198,7 +208,7 @@ class BlockRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SymSteps:
-    """The steps of a phase before addresses are assigned, as a sequence of block runs.
+    """The steps of a phase, as a sequence of block runs, before buffers have addresses.
 
     Phases with the same steps share one object, as with `wse.program.steps.Steps`.
     """
@@ -210,7 +220,7 @@ class SymSteps:
 
     @property
     def blocks(self) -> dict[Block, BlockRun]:
-        """Each distinct block with its first run."""
+        """Each distinct block, mapped to its first run."""
         return {run.block: run for run in reversed(self.runs)}
 
     @property

@@ -36,7 +36,11 @@ def parse_mesh(text: str, option: str = "mesh") -> tuple[int, int]:
 
 
 def mesh_on(wafer: WaferSpec, rows: int, cols: int) -> WaferSpec:
-    """Return a wafer with only ``rows`` × ``cols`` of its PEs.
+    """Return a wafer with only a part of its PEs.
+
+    Args:
+        wafer: The wafer.
+        rows, cols: Size of the part, at least 1 each.
 
     Raises:
         BadMesh: The wafer has fewer rows or columns, or a side is below 1.

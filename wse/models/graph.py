@@ -223,11 +223,9 @@ class _GraphBuilder:
         """
         spec = self.spec
         assert spec.experts is not None
-        biased, inputs, shared_inputs = (
-            spec.ffn_bias,
-            ("experts.gate", "experts.up"),
-            ("shared.gate", "shared.up"),
-        )
+        biased = spec.ffn_bias
+        inputs = ("experts.gate", "experts.up")
+        shared_inputs = ("shared.gate", "shared.up")
         norm = self.add_norm("mlp_norm", *self.before_block)
         correction = (("router_correction",),) if spec.experts.correction else ()
         vectors = _biases(("router",), present=spec.experts.router_bias) + correction

@@ -90,8 +90,8 @@ class Buffer:
 class ColourUse:
     """Router colours that one pattern uses in one stage.
 
-    The colours are ``first`` to ``first + colours - 1``. If ``is_rewritten`` is true, several patterns
-    use these colours one after another, and the routes are rewritten at run time.
+    The colours are ``first`` to ``first + colours - 1``. If ``is_rewritten`` is true, several
+    patterns use these colours one after another, and the routes are rewritten at run time.
     """
 
     stage: int
@@ -104,12 +104,13 @@ class ColourUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Program:
-    """A model that is placed on wafers and lowered to steps.
+    """The output of the compiler: a model that is placed on wafers and lowered to steps.
 
     Attributes:
         model_name, mapping_name, wafer_name: Names for people.
         wafer_rows, wafer_cols, wafers: Mesh of each wafer, and the number of wafers.
-        is_transposed: True if the mesh of the Program is transposed: its rows are columns of the wafer.
+        is_transposed: True if the mesh of the Program is transposed: its rows are columns of the
+            wafer.
         sram_bytes_per_pe: SRAM of a PE, even if the stages need more.
         prefill_name: Distributed product of prefill: ``mesh-gemm``, ``mesh-gemm-own-weights`` or
             ``thin-gemm``.
@@ -122,9 +123,10 @@ class Program:
         stages, patterns, phases, buffers, tiles: See their types. The phases are the prefill chunks
             in order, user by user; then decode; then, if requested, one verification pass for each
             user. Prefill or decode may be missing if layers are timed alone.
-        op_names, op_kinds, op_layers, op_stages: Ops in graph order. The layer is -1 for ops
-            outside the layers.
-        op_edges: int32 ``[edges, 2]``.
+        op_names, op_kinds, op_layers, op_stages: Name, kind, layer and stage of each op, in graph
+            order. The layer is -1 for ops outside the layers.
+        op_edges: int32 ``[edges, 2]``: pairs of ops of which the second reads the result of the
+            first.
         colour_uses: Colours of each stage and pattern.
         ids_address: Address of the users' next token ids in the stage with the embedding, in
             float32 elements. The ids of a verification pass follow. -1 if the Program has layers
@@ -133,7 +135,7 @@ class Program:
         logits_out: True if logits are sent to the host.
         sampling: ``wafer`` (arg max on PEs) or ``host``.
         padding_fraction: Fraction of the weight elements in SRAM that are padding.
-        mixtures: Columns of the experts in each stage; None for a stage without experts.
+        mixtures: Assignment of experts to columns in each stage; None for a stage without experts.
     """
 
     model_name: str

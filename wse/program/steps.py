@@ -20,7 +20,7 @@ for the maximum number of pairs on a column. For each pair fewer, ``per_pair`` i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from typing import Any, Final
 
@@ -75,7 +75,7 @@ class Steps:
     Attributes:
         kind: int32 ``[steps]``, a StepKind.
         code: int32 ``[steps]``. COMPUTE: index into ``instructions.KERNELS``. TRANSFER: index into
-            ``kinds.TRANSFERS``.
+            ``transfer_types.TRANSFERS``.
         pattern: int32 ``[steps]``, index into ``Program.patterns``; -1 for steps without a pattern.
         axis: int32 ``[steps]``: ROWS or COLUMNS, the direction of the pattern's lines.
         view: int32 ``[steps]``, index into ``wse.program.isa.operands.VIEWS`` of the elements that
@@ -134,12 +134,15 @@ class Steps:
         return bool(self.kind[step] == _COMPUTE)
 
     def operands(self, step: int, slots: Slots, round_: int = 0) -> list[int]:
-        """Return the OPERAND_COUNT operands of one step.
+        """Return the values of all operands of one step in one iteration of its loop.
 
         Args:
             step: Index of the step.
             slots: Cache slots in use in each stage.
             round_: Round of the step (``Phase.round_of``).
+
+        Returns:
+            OPERAND_COUNT integers: addresses in elements, and numbers.
         """
         in_use = slots[self.stage[step]]
         if round_ == 0:
@@ -166,25 +169,10 @@ class Steps:
         return 1 if self.loop[step] < 0 else int(self.loops[int(self.loop[step]), 2])
 
 
-_OF_STEPS = (
-    *(
-        "kind",
-        "code",
-        "pattern",
-        "axis",
-        "view",
-        "stage",
-        "op",
-        "loop",
-        "overlap",
-        "in_chain",
-        "route_rewrites",
-        "depends_on_experts",
-        "runs_in_previous_task",
-        "over_heads",
-    ),
-)
-"""Attributes with one value per step."""
-
 _OPERANDS = ("fixed", "per_slot", "per_round", "odd", "per_slot_round", "per_pair")
 """Attributes with one value per operand of every step."""
+
+_OF_STEPS = tuple(
+    field.name for field in fields(Steps) if field.name not in (*_OPERANDS, "most_pairs", "loops", "over_users")
+)
+"""Attributes with one value per step, except ``most_pairs``."""

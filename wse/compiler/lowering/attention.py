@@ -1,10 +1,11 @@
 """Attention with grouped keys: projections, rotation, KV cache, scores, softmax, values and output.
 
-In decode and in prefill with thin-gemm, every column has all tokens. The sums are the ten
-all-reduces of WaferLLM's decode; those of scores run inside each head group. In prefill with
-MeshGEMM, blocks of the cache travel along the ring of each column, and each PE keeps running maxima
-and sums. Sources: He et al., WaferLLM, OSDI 2025, for the placement; Liu et al., Ring Attention,
-arXiv 2310.01889, for the ring.
+Heads are divided over the columns of the region, the entries of the KV cache over its rows. In
+decode and in prefill with thin-gemm, every PE has all tokens of the phase. Sums over the rows and
+columns are all-reduces, ten per layer as in WaferLLM's decode; those of scores run inside each head
+group. In prefill with MeshGEMM, tokens are divided over rows. Blocks of the cache travel along the
+ring of each column, and each PE keeps running maxima and sums. Sources: He et al., WaferLLM, OSDI
+2025, for the placement; Liu et al., Ring Attention, arXiv 2310.01889, for the ring.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def append(
     ``layers`` and ``product``, the cache does not grow.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         caches: Addresses of the key cache and the value cache.
         new: New keys and new values.
         entries: Elements of a key entry and of a value entry.
@@ -145,9 +146,10 @@ def output(c: Context, op: Op) -> None:
 
 
 def _softmax(c: Context, op: Op, scores: SymBuffer, elements: SymNumber) -> dict[str, Any]:
-    """Return the operands of a softmax over whole scores: scale, window and chunk.
+    """Return the operands of the softmax kernels: scale of the scores, window and chunk.
 
-    If the model caps its scores, a step that does so is added first, and the scale is 1.
+    If the model caps its scores, a step that scales and caps them is added first, and the scale
+    that is returned is 1.
     """
     layer, scale, cap = c.spec.layers[op.layer], c.scale_pico, c.spec.score_cap
     if cap is not None:
@@ -157,9 +159,9 @@ def _softmax(c: Context, op: Op, scores: SymBuffer, elements: SymNumber) -> dict
 
 
 def _finish(c: Context, op: Op, attended_sums: SymBuffer, sums: SymBuffer, maxima: SymBuffer, F: int) -> None:
-    """Divide the attended values by the sums of the softmax, which are complete on every PE.
+    """Divide the weighted values by the sums of the softmax, which are complete on every PE.
 
-    Sinks are added to the sums here, once.
+    Attention sinks are added to the sums here, once.
     """
     H, M, b = c.heads[0], c.tokens, c.builder
     if c.spec.sinks:
@@ -168,9 +170,9 @@ def _finish(c: Context, op: Op, attended_sums: SymBuffer, sums: SymBuffer, maxim
 
 
 def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
-    """Lower attention for decode and thin-gemm.
+    """Lower attention for decode and thin-gemm, where every row has the queries of all tokens.
 
-    Every row has the queries of all tokens and a part of the KV cache.
+    Each row computes the scores of its part of the KV cache.
     """
     H, Hk, queries_per_kv, F = c.heads
     M, row = c.tokens, SymNumber(per_slot=H)
@@ -194,7 +196,7 @@ def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: i
 
 
 def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, capacity: int) -> None:
-    """Lower softmax and values: from partial scores to attended features.
+    """Lower softmax and values: from partial scores to weighted values, divided like the queries.
 
     1. Add up the partial scores over the columns of each head group.
     2. Compute the maximum of each head over all rows.
@@ -203,7 +205,7 @@ def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, ca
     5. Divide by the sums.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         op: Op of the attention.
         scores: Partial scores.
         values: Cached values.
@@ -215,7 +217,7 @@ def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, ca
     T = SymNumber(per_slot=1)
     maxima, sums = c.temp("maxima", M * H, "f32"), c.temp("sums", M * H, "f32")
     weights, attended_sums = c.temp("attention_weights", M * H * capacity, "act"), c.temp("mixed", M * H * F, "acc")
-    reduce_in_groups(c, scores, SymNumber(per_slot=M * H))
+    reduce_in_groups(c, scores, SymNumber(per_slot=M * H))  # 1
     row = SymNumber(per_slot=H)  # scores of one token; all users get the room of the one with the longest cache
     softmax = _softmax(c, op, scores, SymNumber(per_slot=M * H)) | {"H": H, "T": T, "capacity": capacity}
     with c.over_users() as user:
@@ -281,7 +283,9 @@ def _attend_on_ring(c: Context, op: Op, caches: list[SymAddress], capacity: int)
 
 
 def _attend_skewed(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
-    """Lower attention with one KV head on the mesh, with second copies of the weights.
+    """Lower attention with one KV head on the mesh, if prefill has weights of its own.
+
+    Queries, keys and values are then matrices that are divided over both axes.
 
     1. Scores are computed by dist-GEMM-T.
     2. Maxima and sums of the softmax are combined along rows.

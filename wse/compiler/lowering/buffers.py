@@ -1,4 +1,4 @@
-"""Buffers and patterns of all phases. Each is created at its first request."""
+"""Buffers and patterns of all phases, each created at its first request."""
 
 from __future__ import annotations
 

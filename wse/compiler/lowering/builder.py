@@ -1,19 +1,21 @@
 """Builder of one phase: collects symbolic steps in blocks, with loops and overlap groups.
 
-The steps of an overlap group run at the same time. Before a block is closed, rewrites may change
-its steps in a `BlockSteps`.
+Lowering functions add kernels and transfers to a `PhaseBuilder`. The steps of a layer form a block,
+which is closed when the layer ends. Before that, rewrites may change the steps of the block, which
+they get as `BlockSteps`. The steps of an overlap group run at the same time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from wse.compiler.symbolic import (
     Block,
     BlockRun,
+    Loops,
     SymAddress,
     SymBuffer,
     SymNumber,
@@ -35,27 +37,74 @@ Operand = SymAddress | SymNumber | SymBuffer | int
 
 @dataclass(slots=True, kw_only=True)
 class BlockSteps:
-    """The steps of a block while rewrites replace, remove and add steps.
+    """The steps of a block while the block is open: lowering adds steps, rewrites change them.
 
     Attributes:
         steps: The steps in order. The steps of a loop are consecutive.
         iterations: Number of iterations of each loop.
         groups: Number of overlap groups.
+        over_users: Indices of the loops that have one iteration per user.
     """
 
     steps: list[SymStep]
     iterations: list[int]
     groups: int
+    over_users: set[int] = field(default_factory=set)
 
-    def add_loop(self, iterations: int) -> int:
-        """Add a loop with a number of iterations. Return its index, the ``loop`` of its steps."""
-        self.iterations.append(iterations)
-        return len(self.iterations) - 1
+    def with_used_loops(self) -> tuple[tuple[SymStep, ...], Loops, frozenset[int]]:
+        """Return the steps with loops that are counted anew, because rewrites may empty some.
 
-    def add_group(self) -> int:
-        """Add an overlap group. Return its index, the ``overlap`` of its steps."""
+        Returns:
+            The steps; first step, one past the last step and iterations of each loop that has
+            steps; and the indices of the loops over users.
+        """
+        steps_of_loop: dict[int, list[int]] = {}
+        for index, step in enumerate(self.steps):
+            if step.loop >= 0:
+                steps_of_loop.setdefault(step.loop, []).append(index)
+        new_index = {loop: i for i, loop in enumerate(steps_of_loop)}
+        steps = tuple(
+            step if new_index.get(step.loop, -1) == step.loop else step.copy_with(loop=new_index[step.loop])
+            for step in self.steps
+        )
+        loops = tuple((indices[0], indices[-1] + 1, self.iterations[loop]) for loop, indices in steps_of_loop.items())
+        return steps, loops, frozenset(new_index[loop] for loop in self.over_users if loop in new_index)
+
+    def add_group(self) -> dict[str, int]:
+        """Add an overlap group, in a loop of one iteration.
+
+        Returns:
+            The fields ``loop`` and ``overlap`` of the steps of the group.
+        """
+        self.iterations.append(1)
         self.groups += 1
-        return self.groups - 1
+        return {"loop": len(self.iterations) - 1, "overlap": self.groups - 1}
+
+    def group_of_pattern(self, index: int) -> dict[str, int] | None:
+        """Return the overlap group of a pattern, which is added if the pattern has none.
+
+        Args:
+            index: Index of the step that runs the pattern.
+
+        Returns:
+            The fields ``loop`` and ``overlap`` of the steps of the group. None if further steps
+            cannot run in parallel with the pattern: it is in the chain of a group, in a loop of
+            several iterations, or in a loop without a group, such as a round of a product on
+            the mesh.
+        """
+        step = self.steps[index]
+        if step.in_chain or (step.loop >= 0 and (step.overlap < 0 or self.iterations[step.loop] > 1)):
+            return None
+        if step.overlap < 0:
+            self.steps[index] = step.copy_with(**self.add_group())
+        return {"loop": self.steps[index].loop, "overlap": self.steps[index].overlap}
+
+    def end_of_group(self, index: int) -> int:
+        """Return the index after the last step of the overlap group of the step at ``index``."""
+        end = index + 1
+        while end < len(self.steps) and self.steps[end].overlap == self.steps[index].overlap >= 0:
+            end += 1
+        return end
 
 
 class PhaseBuilder:
@@ -87,58 +136,37 @@ class PhaseBuilder:
 
     def _open(self) -> None:
         """Start a new, empty block at the current op and stage."""
-        self._steps: list[SymStep] = []
-        self._loops: list[tuple[int, int, int]] = []
-        self._over_users: set[int] = set()
-        self._groups = 0
+        self._block = BlockSteps(steps=[], iterations=[], groups=0)
         self._first_op, self._stage_of_block = self.op, self.stage
 
     def rewrite_steps(self) -> None:
-        """Apply the rewrites to the steps that were added since the last block was closed.
-
-        Loops that have lost all their steps are removed, and the others are renumbered.
-        """
-        if self.rewrite is None or not self._steps:
-            return
-        block_steps = BlockSteps(
-            steps=self._steps, iterations=[iterations for _, _, iterations in self._loops], groups=self._groups
-        )
-        stage, self.stage = self.stage, self._stage_of_block
-        self.rewrite(block_steps)
-        self.stage = stage
-        loops, loops_over_users = self._loops, self._over_users
-        steps_of_loop: dict[int, list[int]] = {}
-        for index, step in enumerate(block_steps.steps):
-            if step.loop >= 0:
-                steps_of_loop.setdefault(step.loop, []).append(index)
-        new_index = {loop: i for i, loop in enumerate(steps_of_loop)}
-        self._steps = [
-            step if new_index.get(step.loop, -1) == step.loop else step.copy_with(loop=new_index[step.loop])
-            for step in block_steps.steps
-        ]
-        self._loops = [(steps[0], steps[-1] + 1, block_steps.iterations[loop]) for loop, steps in steps_of_loop.items()]
-        self._over_users = {new_index[loop] for loop in loops_over_users if loop in new_index and loop < len(loops)}
-        self._groups = block_steps.groups
+        """Apply the rewrites to the steps that were added since the last block was closed."""
+        if self.rewrite is not None and self._block.steps:
+            stage, self.stage = self.stage, self._stage_of_block
+            self.rewrite(self._block)
+            self.stage = stage
 
     def close(self, requests: Iterable[SymBuffer] = ()) -> Block:
         """End the current block and add it to the runs, if it has steps.
 
         Args:
-            requests: Buffers that determine the order of the block's buffers. Other buffers follow.
+            requests: Buffers that come first among the block's buffers, in this order. The run of
+                an equivalent layer replaces the buffers by position.
         """
+        steps, loops, over_users = self._block.with_used_loops()
         operand_buffers = dict.fromkeys(
             buffer
-            for step in self._steps
+            for step in steps
             for operand in step.operands.values()
             if isinstance(operand, SymAddress)
             for buffer in (operand.buffer, operand.odd_round_buffer)
             if buffer is not None
         )
         block = Block(
-            steps=tuple(self._steps),
-            loops=tuple(self._loops),
-            over_users=frozenset(self._over_users),
-            groups=self._groups,
+            steps=steps,
+            loops=loops,
+            over_users=over_users,
+            groups=self._block.groups,
             buffers=tuple(dict.fromkeys((*filter(operand_buffers.__contains__, requests), *operand_buffers))),
         )
         if block.steps:
@@ -206,7 +234,7 @@ class PhaseBuilder:
         only_row: int | None = None,
         count: SymBuffer | None = None,
     ) -> None:
-        """Add a transfer by a pattern along the lines of one axis.
+        """Add a transfer that runs a pattern along all rows or all columns of the region.
 
         Args:
             pattern: Index of the pattern.
@@ -237,13 +265,13 @@ class PhaseBuilder:
         """Add a transfer of a given kind.
 
         Args:
-            kind: Class of the transfer.
+            kind: Class of the transfer, which names its operands.
             source: Elements to send.
             pattern: Index of the pattern; -1 for transfers without one.
             axis: Axis of the pattern's lines.
             only_row: Row that takes part; None for the whole region.
-            by_choice: If not 0, only wafers with selected experts take part. One of the constants
-                of `wse.program.transfers.patterns`.
+            by_choice: FROM_CHOSEN or TO_CHOSEN of `wse.program.transfers.patterns` if only wafers
+                with selected experts take part; 0 if all do.
             operands: Further operands of the kind by name; 0 for those that are not given.
 
         Raises:
@@ -280,13 +308,11 @@ class PhaseBuilder:
             message = "loops must not be nested"
             raise ValueError(message)
         self._enter()
-        self._loop = len(self._loops)
+        self._loop = len(self._block.iterations)
+        self._block.iterations.append(iterations)
         if over_users:
-            self._over_users.add(self._loop)
-        first = len(self._steps)
-        self._loops.append((first, first, iterations))
+            self._block.over_users.add(self._loop)
         yield
-        self._loops[self._loop] = (first, len(self._steps), iterations)
         self._loop = -1
 
     @contextmanager
@@ -296,8 +322,8 @@ class PhaseBuilder:
         The steps of a group run at the same time.
         """
         self._enter()
-        self._overlap = self._groups
-        self._groups += 1
+        self._overlap = self._block.groups
+        self._block.groups += 1
         yield
         self._overlap = -1
 
@@ -318,7 +344,7 @@ class PhaseBuilder:
         return SymPhase(name=name, tokens=tokens, user=user, on_mesh=on_mesh, cached=cached, steps=steps)
 
     def _rect(self, only_row: int | None) -> dict[int, SymAddress | SymNumber]:
-        """Return the first two operands of a step: its first row and its number of rows."""
+        """Return the operands that all steps have: first participating row, and number of rows."""
         if only_row is None:
             return {0: fixed_number(0), 1: fixed_number(self.rows[self.stage])}
         return {0: fixed_number(only_row), 1: fixed_number(1)}
@@ -328,7 +354,7 @@ class PhaseBuilder:
         if self.stage != self._stage_of_block:
             self.rewrite_steps()
             self.close()
-        if not self._steps:
+        if not self._block.steps:
             self._first_op = self.op
 
     def _add(
@@ -346,7 +372,7 @@ class PhaseBuilder:
         if view not in VIEWS:
             raise ValueError(view)
         self._enter()
-        self._steps.append(
+        self._block.steps.append(
             SymStep(
                 kind=kind,
                 code=code,
@@ -364,7 +390,11 @@ class PhaseBuilder:
 
 
 def kernel_operands(kernel: str, operands: Mapping[str, Operand]) -> dict[int, SymAddress | SymNumber]:
-    """Return the operands of a kernel by index.
+    """Return the operands of a kernel by index, each as an address or a number.
+
+    Args:
+        kernel: Name of the kernel.
+        operands: Operands by name. A buffer stands for its first element.
 
     Raises:
         WseBug: An operand is missing or does not belong to the kernel.

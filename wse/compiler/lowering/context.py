@@ -1,4 +1,14 @@
-"""Context of a lowering: model, divisions, buffers, patterns, and the current stage."""
+"""Context of a lowering: what the lowering functions of all ops know, and where they add steps.
+
+A lowering function gets the context and an op. It asks the context for buffers, tiles and patterns,
+and adds steps to the context's builder. These functions have short names for sizes:
+
+- H and Hk: query and KV heads per column
+- F: features of a head per column
+- M: tokens
+- d: hidden features per PE
+- P: rows of a square region
+"""
 
 from __future__ import annotations
 
@@ -40,7 +50,7 @@ class UserTokens:
         """Return the address of the iteration's tokens in a buffer with all tokens.
 
         Args:
-            tokens: Buffer or address of the first token.
+            tokens: Buffer or address of the first token of the first iteration.
             elements: Elements per token.
         """
         at = SymAddress(buffer=tokens) if isinstance(tokens, SymBuffer) else tokens
@@ -107,7 +117,7 @@ class Context:
 
     @property
     def cut(self) -> RegionCut:
-        """The division over the current region, for the current parts of a layer."""
+        """How dimensions are divided over the current region, for the current parts of a layer."""
         stage = self.builder.stage
         return self.cuts_of_parts.get((stage, self.parts)) or self.cuts[stage]
 
@@ -119,7 +129,7 @@ class Context:
 
     @property
     def rotated_size(self) -> int:
-        """Features of a head on a column that are rotated. These features come first."""
+        """Rotated features of a head on a column. They are stored before the other features."""
         return self.cut.heads.rotated
 
     @property
@@ -131,8 +141,9 @@ class Context:
     def sends_choice(self, layer: int) -> bool:
         """Return whether the first part of a split layer sends its choice of experts to the others.
 
-        This requires a single token, and regions with equal numbers of rows for all parts: each row
-        sends the choice to the same row of the next region.
+        The parts of a split layer are on different stages. Sending the choice requires a single
+        token, and regions with equal numbers of rows for all parts: each row sends the choice to
+        the same row of the next region.
         """
         rows = {(self.cuts[stage].rows, self.cuts[stage].hidden_group) for stage, _ in self.cuts_of_parts}
         one_token = self.tokens == 1 and not self.on_mesh
@@ -140,16 +151,16 @@ class Context:
 
     @property
     def router_columns(self) -> int:
-        """Columns of a segment that computes all outputs of a router.
+        """Number of neighbouring columns that together compute all outputs of a router.
 
-        A segment has all columns of the region unless several segments compute the outputs.
+        These are all columns of the region, or those of a segment with the rewrite `router_copies`.
         """
         assert self.spec.experts is not None
         return self.cut.cols // self.cut.router_copies(self.spec.experts.count, self.choice.setting_of(ROUTER_COPIES))
 
     @property
     def own_weights(self) -> bool:
-        """True if the phase is prefill by MeshGEMM with weight tiles of its own."""
+        """True if the phase is prefill by MeshGEMM with its own copy of the weights."""
         return self.on_mesh and self.choice.prefill == MESH_GEMM_OWN
 
     @property
@@ -177,8 +188,9 @@ class Context:
     def stream_before_block(self) -> SymAddress:
         """Address of the residual stream before a split block, which all parts of the block read.
 
-        The buffer also has room for the stream to which the parts add their results. If the choice
-        of experts is sent, the stream at this address is normalised.
+        The parts are on different stages. This stream and the stream to which the parts add their
+        results are sent together, so both are in one buffer. If the choice of experts is sent, the
+        stream at this address is normalised.
         """
         return SymAddress(buffer=self.temp("streams", 2 * self.tokens * self.cut.hidden_per_pe, "act"))
 
@@ -201,7 +213,8 @@ class Context:
     def prompt_ids(self, elements: int) -> SymAddress:
         """Return the address of the token ids of a prompt chunk.
 
-        The ids may overwrite the next id of the last user only, whose prompt is processed last.
+        The buffer of ids starts with the next id of each user. The ids of the chunk may overwrite
+        only that of the last user, whose prompt is processed last.
         """
         other_users = self.options.batch - 1
         return SymAddress(buffer=self._ids(other_users + elements), offset=other_users)
@@ -222,14 +235,22 @@ class Context:
         return self.buffers.get(self.builder.stage, "token_ids", elements, "f32", "buffers", permanent=True)
 
     def cache(self, name: str, elements: int) -> SymAddress:
-        """Return the address of a key or value cache of the phase's user, or of the loop's."""
+        """Return the address of a key or value cache of the phase's user or the loop's user.
+
+        Args:
+            name: Name of the buffer with the caches of all users.
+            elements: Elements of one user's cache on a PE.
+        """
         batch = self.options.batch
         buffer = self.buffers.get(self.builder.stage, name, batch * elements, "act", "kv", permanent=True)
         return SymAddress(buffer=buffer, per_round=elements if batch > 1 else 0)
 
     @contextmanager
     def over_users(self) -> Iterator[UserTokens]:
-        """Add steps that depend on the counters of one user. In decode they run once per user.
+        """Add the steps of a ``with`` block so that each uses the counters of one user.
+
+        In decode with several users, the steps are put into a loop with one iteration per user. In
+        other phases they run once, because the phase belongs to one user.
 
         Yields:
             The tokens that the steps process in each iteration.
@@ -242,7 +263,7 @@ class Context:
 
     @contextmanager
     def over_tokens(self) -> Iterator[UserTokens]:
-        """Add steps that run once per token and do not depend on the counters of a user.
+        """Add the steps of a ``with`` block so that they run once per token.
 
         Yields:
             The token that the steps process in each iteration.
@@ -258,14 +279,15 @@ class Context:
         return self.buffers.tile(self.builder.stage, name)
 
     def own_tile(self, tensor: str) -> SymBuffer:
-        """Return the weight tile of a tensor that only prefill by MeshGEMM uses."""
+        """Return the second weight tile of a tensor, which only prefill by MeshGEMM uses."""
         return self.buffers.tile(self.builder.stage, prefill_tile_name(tensor))
 
     def hidden_vector(self, name: str, use: str) -> SymBuffer:
-        """Return a trained vector that is divided like the hidden vector.
+        """Return a trained vector, such as a gain, that is divided like the phase's hidden vectors.
 
-        If the mesh has decode's tiles only, the vector is sent from the diagonal along the columns
-        first.
+        On the mesh, hidden vectors are divided over columns. If PEs store only the tiles of decode,
+        which are divided over rows, the vector is first sent from the PEs on the diagonal along
+        their columns.
 
         Args:
             name: Name of the vector.
@@ -281,9 +303,9 @@ class Context:
         return by_column
 
     def groups(self, length: int) -> tuple[int, ...] | None:
-        """Return the number of groups in each level of an all-reduce over ``length`` PEs.
+        """Return the number of groups in each level of a K-tree all-reduce over ``length`` PEs.
 
-        None stands for the groups with the fewest relays, an empty tuple for no groups.
+        None stands for the groups with the fewest relays, an empty tuple for a tree without groups.
         """
         if self.own_weights:
             return ()
@@ -302,13 +324,13 @@ class Context:
     def end_block(self) -> None:
         """Copy the residual stream from the buffer of a split block back to its own buffer.
 
-        This is done after the last part of the block has added its results.
+        This follows the last part of the block.
         """
         parts, elements = self.stream, self.tokens * self.cut.hidden_per_pe
         self.enter_stage(self.builder.stage)
         self.builder.compute("copy", out=self.stream, x=parts, n=elements)
 
     def enter_stage(self, stage: int) -> None:
-        """Continue on another stage, where the residual stream has a buffer of its own."""
+        """Continue on another stage, and use the buffer of its residual stream."""
         self.builder.stage = stage
         self.stream = SymAddress(buffer=self.temp("x", self.tokens * self.cut.hidden_per_pe, "act"))

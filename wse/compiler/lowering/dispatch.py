@@ -1,10 +1,10 @@
 """Dispatch of tokens to experts on other wafers, and combination of the results.
 
-The region of a layer and the stage of experts use the same PEs, so on the layer's own wafer words
-move inside PEs. The selected ids and weights are sent to every wafer. Hidden vectors are sent to
-the wafers that have selected experts, which send their sums back. A wafer gets the vectors of all
-tokens or of none. Source: the all-to-all of GShard (Lepikhin et al., arXiv 2006.16668), with one
-wafer on one side.
+With mapping ``expert``, the experts of all layers form one stage over all wafers, on the PEs that
+also store the layers. On the layer's own wafer, words therefore move inside PEs. The selected ids
+and weights are sent to every wafer. Hidden vectors are sent to the wafers that have selected
+experts, which send their sums back. A wafer gets the vectors of all tokens or of none. Source: the
+all-to-all of GShard (Lepikhin et al., arXiv 2006.16668), with one wafer on one side.
 """
 
 from __future__ import annotations
@@ -62,10 +62,8 @@ def dispatch(c: Context, vectors: SymBuffer, choice: tuple[SymBuffer, SymBuffer]
     with at_experts(c):
         cols, rows, wafers, width = c.cut.cols, c.cut.rows, c.cut.span, c.cut.cols_of_wafer
         multicast_over_wafers = c.patterns.get(wafer_multicast, cols, rows, wafers, wafer, width - 1, 0)
-        multicast_along_rows, multicast_along_columns = (
-            c.patterns.get(multicast, cols, rows, 0, wafers),
-            c.patterns.get(multicast, rows, cols, 0),
-        )
+        multicast_along_rows = c.patterns.get(multicast, cols, rows, 0, wafers)
+        multicast_along_columns = c.patterns.get(multicast, rows, cols, 0)
         for buffer, (_, elements) in zip(targets, sources, strict=True):  # 2
             is_vectors = buffer is targets[-1]
             cross_wafers(
@@ -73,9 +71,8 @@ def dispatch(c: Context, vectors: SymBuffer, choice: tuple[SymBuffer, SymBuffer]
                 buffer,
                 multicast_over_wafers,
                 elements,
-                source_col=width - 1,
-                target_col=0,
-                payload=(payload if is_vectors else elements) * ELEMENT_BYTES[c.options.element_type(buffer.view)],
+                (width - 1, 0),
+                (payload if is_vectors else elements) * ELEMENT_BYTES[c.options.element_type(buffer.view)],
                 only_row=None if is_vectors else 0,
                 latencies=int(is_vectors),  # one latency for the three transfers, which follow each other
                 by_choice=TO_CHOSEN if is_vectors else 0,
@@ -114,26 +111,17 @@ def combine(c: Context, out: SymBuffer, elements: int) -> None:
         reduce_ = c.patterns.get(k_tree, cols, rows, Arrival.ADD, broadcast=False, segments=segments, groups=groups)
         c.builder.line(reduce_, ROWS, out, elements)
         total = c.temp(f"of_all_wafers_{out.view}", elements, out.view, "buffers")
-        cross_wafers(
-            c,
-            out,
-            c.patterns.get(wafer_reduce, cols, rows, wafers, wafer, place),
-            elements,
-            source_col=place,
-            target_col=place,
-            payload=payload,
-            target=total,
-            by_choice=FROM_CHOSEN,
-        )
+        wafer_sum = c.patterns.get(wafer_reduce, cols, rows, wafers, wafer, place)
+        cross_wafers(c, out, wafer_sum, elements, (place, place), payload, by_choice=FROM_CHOSEN, target=total)
         _copy(c, total, result, elements, home, wafer * width + place, place, cols=1)
     c.builder.line(c.patterns.get(multicast, own_cols, c.cut.rows, place), ROWS, result, elements)
 
 
 def _elements(c: Context, buffer: SymBuffer, vectors: SymBuffer) -> int:
-    """Return the elements per PE of something that is sent to the experts.
+    """Return the elements per PE of a buffer that is sent to the experts.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         buffer: Hidden vectors, ids or weights.
         vectors: The buffer of hidden vectors.
     """
@@ -160,7 +148,7 @@ def _copy(
     """Add a copy from the current stage to another stage on the same PEs.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         source, target: Buffers on the two stages.
         elements: Elements per PE.
         stage: The other stage.

@@ -1,6 +1,7 @@
 """Embedding: from token ids to the residual stream.
 
-Each column looks up the ids and positions that it stores, and an all-reduce adds up the results.
+The table is divided over columns by vocabulary entry. Each column looks up the ids that it stores,
+and an all-reduce along rows adds up the results. Learned positions are looked up in the same way.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ ID_BYTES = 4
 def embedding(c: Context, op: Op) -> None:
     """Lower the lookup of token ids.
 
-    On the mesh, the tokens of one row are looked up at a time. All rows look them up, and the
-    results are streamed from the diagonal to the row of the tokens.
+    In decode, the ids are on the PEs already. Other phases may receive them from the host first. On
+    the mesh, the tokens of one row are looked up at a time. All rows look them up, and the results
+    are streamed from the diagonal to the row of the tokens.
     """
     d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
     rounds = c.cut.rows if c.on_mesh else 1
@@ -53,7 +55,7 @@ def _look_up(c: Context, op: Op, ids: SymAddress, vectors: SymBuffer, row: SymNu
     """Lower the lookup of the embeddings of some ids, and of their positions if these are trained.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         op: Op of the embedding, whose weights are the tables.
         ids: Token ids.
         vectors: Buffer for the embeddings.
@@ -76,10 +78,10 @@ def _look_up(c: Context, op: Op, ids: SymAddress, vectors: SymBuffer, row: SymNu
 
 
 def take_ids(c: Context, ids: SymAddress, elements: int, payload_bytes: int, stream: type[TokensIn] = TokensIn) -> None:
-    """Receive ids from the host at the north-west PE, and send them to all PEs of the region.
+    """Receive token ids from the host at the north-west PE, and send them to all PEs of the region.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         ids: Address of the ids.
         elements: Number of ids, padding included.
         payload_bytes: Bytes from the host.
@@ -99,7 +101,7 @@ def multicast_along_rows(
     """Multicast from one column of each wafer along every row, or along the first row only.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         at: Elements to send.
         elements: Elements per PE.
         only_first_row: Whether only the first row takes part.

@@ -1,8 +1,8 @@
 """Mixture of experts: the choice on every PE, then products with the selected experts only.
 
-1. The outputs of the router are divided over columns. If each of several column segments computes
-   them all, the segment in the middle provides them. An all-reduce along rows distributes them to
-   every PE, so that all PEs make the same choice.
+1. The outputs of the router are divided over columns. With the rewrite `router_copies`, several
+   column segments compute them all, and the segment in the middle provides them. An all-reduce
+   along rows distributes them to every PE, so that all PEs make the same choice.
 2. Hidden vectors are on every column already. Each PE lists its pairs: a token and a selected
    expert that is stored on the PE's column.
 3. The PE multiplies with the tiles of the experts of its pairs.
@@ -51,9 +51,9 @@ def router(c: Context, op: Op) -> None:
 
 
 def _leave_choice(c: Context) -> None:
-    """Store the hidden vectors and the choice of experts for the transfer to the next stage.
+    """Store the normalised vectors and the choice of experts for the transfer to the next stage.
 
-    This is used by the first part of a split block.
+    Only the first part of a split block does so.
     """
     d, choice_elements = c.tokens * c.cut.hidden_per_pe, c.tokens * _experts(c).active
     for out, x in ((c.stream_before_block, c.normed_hidden), (c.stream_of_parts, c.stream)):
@@ -138,14 +138,20 @@ def experts(c: Context, op: Op) -> None:
 
 
 def _inward_products(c: Context, op: Op) -> None:
-    """Lower gate and up of the selected experts and their activation, on the experts' stage."""
+    """Lower gate and up of the selected experts, and the activation, on the stage of the experts.
+
+    1. List the (token, expert) pairs of each column.
+    2. Multiply the token of each pair by gate and up of its expert, and add up the products over
+       the rows.
+    3. Activate.
+    """
     spec, cut = _mixture(c)
     M, d, F, per_col, b = c.tokens, c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col, c.builder
     ids, weights = _choice(c, spec)
     P = _most_pairs(c)
     pairs = _pairs(c)
     segment_count = cut.segment_count
-    b.compute(
+    b.compute(  # 1
         "expert_pairs",
         ids=ids,
         weights=weights,
@@ -158,6 +164,7 @@ def _inward_products(c: Context, op: Op) -> None:
         columns=c.cut.cols,
         segments=segment_count,
     )
+    # 2. Products.
     gate_up = c.temp("expert_gate_up", P * 2 * F, "acc")
     tile, normed = c.tile("+".join(op.weights)), c.normed_hidden
     pair_operands: dict[str, Any] = {"pairs": pairs, "P": _by_pair(c), "M": M, "local_experts": per_col}
@@ -168,7 +175,7 @@ def _inward_products(c: Context, op: Op) -> None:
         sizes = {"N": F, "parts": 2, "stride": 2 * F, "share": ceil_div(per_col * F, c.cut.rows)}
         _add_bias(c, gate_up, "+".join(group), by_token=0, weighted=0, **sizes)
     all_reduce(c, COLUMNS, gate_up, _by_pair(c, 2 * F), count=pairs if _is_routed(c) else None)
-    activate(c, gate_up, c.temp("expert_hidden", P * F, "act"), _by_pair(c), F)
+    activate(c, gate_up, c.temp("expert_hidden", P * F, "act"), _by_pair(c), F)  # 3
 
 
 def experts_down(c: Context, op: Op) -> None:
@@ -184,9 +191,10 @@ def experts_down(c: Context, op: Op) -> None:
 
 
 def _outward_product(c: Context, op: Op) -> SymBuffer:
-    """Lower the product of experts back to hidden features.
+    """Lower the product of experts back to hidden features (down-projection).
 
-    Return the buffer with the contribution of each column.
+    Returns:
+        The buffer with the sum of a column's contributions to each token.
     """
     spec, cut = _mixture(c)
     M, d, F, per_col = c.tokens, c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col
@@ -216,7 +224,7 @@ def _add_bias(c: Context, x: SymBuffer, vector: str, **numbers: int) -> None:
     """Add the biases of experts to the products of a PE's pairs of a token and an expert.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         x: Products.
         vector: Name of the tile with the biases.
         numbers: Further operands of the kernel.
@@ -238,7 +246,7 @@ def _add_bias(c: Context, x: SymBuffer, vector: str, **numbers: int) -> None:
 
 
 def _experts(c: Context) -> Experts:
-    """Return the model's description of its experts."""
+    """Return the model's mixture of experts; only for models that have one."""
     assert c.spec.experts is not None
     return c.spec.experts
 
@@ -250,7 +258,7 @@ def _mixture(c: Context) -> tuple[Experts, ExpertGroups]:
 
 
 def _choice(c: Context, spec: Experts) -> tuple[SymBuffer, SymBuffer]:
-    """Return the buffers of ids and weights of the selected experts."""
+    """Return the buffers for ids and weights of the selected experts, ``[tokens, active]`` each."""
     ids, weights = (c.temp(f"chosen_{name}", c.tokens * spec.active, "f32") for name in ("ids", "weights"))
     return ids, weights
 
@@ -267,16 +275,15 @@ def _is_routed(c: Context) -> bool:
 
 
 def _by_pair(c: Context, count: int = 1) -> SymNumber:
-    """Return ``count`` times the number of pairs on the column with the most pairs.
+    """Return ``count`` times the number of (token, expert) pairs of a column, as an operand.
 
-    A pair is a token and a selected expert. The number is symbolic if it depends on the choice of
-    experts.
+    The number varies at run time if columns store different experts.
     """
     return SymNumber(fixed=_most_pairs(c) * count, per_pair=count if _is_routed(c) else 0)
 
 
 def _pairs(c: Context) -> SymBuffer:
-    """Return the buffer with a column's list of pairs of a token and an expert.
+    """Return the buffer with a column's list of (token, expert) pairs.
 
     The list starts with the number of pairs. Each pair has three values.
     """

@@ -28,7 +28,7 @@ def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int | SymNumber, n: in
     """Lower the activation of ``x``.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         x: ``[M, 2 n]`` for gated blocks, ``[M, n]`` for others.
         out: ``[M, n]``.
         M: Number of rows.

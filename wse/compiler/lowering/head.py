@@ -27,9 +27,10 @@ from wse_mappings.schedule import Arrival
 
 
 def last_token(c: Context) -> None:
-    """Continue with the last token of the chunk only, replicated along rows as in decode.
+    """Continue with the last token of the chunk only, because only its logits are needed.
 
-    In decode and verification passes, all tokens are kept.
+    In decode and verification passes, all tokens are kept. On the mesh, the last token is
+    replicated along rows as in decode.
     """
     d, b = c.cut.hidden_per_pe, c.builder
     if c.on_mesh:
@@ -112,7 +113,7 @@ def _logits_out(c: Context, source: SymAddress, elements: int, first: int, n: in
     """Send logits from all columns of the root row to the host, eastwards on each wafer.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         source: Logits.
         elements: Logits per column, of all tokens.
         first: First of the column's vocabulary entries that are sent.

@@ -3,16 +3,18 @@
 Prefill and decode both use the absorbed form (DeepSeek-V2, arXiv 2405.04434, section 2.1.2). Each
 head's up-projection of keys is applied to the queries without rotation instead of to the keys, so
 that queries are compared with latent vectors directly. Attention produces a mixture of latent
-vectors, to which the head's up-projection of values is applied. Vectors are divided over columns
-and over rows alternately, because each product contracts over the axis over which its input is
-divided:
+vectors, to which the head's up-projection of values is applied.
 
-    hidden (rows) > source of queries, rotated key, latent vector (columns) > queries of the row's
-    heads (rows)
-    > queries of all heads (columns) > attended (columns) > values of the row's heads (rows) >
-    hidden (columns)
+Vectors are divided over columns and over rows alternately, because each product contracts over the
+axis over which its input is divided:
 
-The result is moved from columns to rows when it is added to the residual stream.
+1. Hidden vectors are divided over rows.
+2. The source of queries, the rotated key and the latent vector are divided over columns.
+3. The queries of a row's heads are on that row.
+4. The queries of all heads, and the attended latent vectors, are divided over columns.
+5. The values of a row's heads are on that row.
+6. The output of attention is divided over columns. It is moved to rows when it is added to the
+   residual stream.
 """
 
 from __future__ import annotations
@@ -38,8 +40,9 @@ from wse_mappings.cuts.split import ceil_div
 def compress(c: Context, op: Op) -> None:
     """Lower the projections to the source of queries, the rotary key and the latent vector.
 
-    The results are stored side by side. If queries are computed from the hidden vector directly,
-    the hidden vector is the source and comes first.
+    The source is the compressed vector from which the queries of all heads are computed. If a model
+    computes queries from the hidden vector directly, the hidden vector is the source. It is
+    transposed from rows to columns and stored in front of the other results.
     """
     S, R, C = _shared_widths(c)
     d, M, w = c.cut.hidden_per_pe, c.tokens, c.tile("+".join(op.weights))
@@ -80,7 +83,7 @@ def norm_latent(c: Context, op: Op) -> None:
 
 
 def query(c: Context, op: Op) -> None:
-    """Lower the queries of all heads.
+    """Lower the queries of all heads, in the form that is compared with cached latent vectors.
 
     1. Compute the queries of the row's heads from their source, with and without rotation.
     2. Multiply those without rotation by the up-projection of keys, so that they can be compared
@@ -92,10 +95,8 @@ def query(c: Context, op: Op) -> None:
     per_row, nope, rope, _ = _head_widths(c)
     M, H, b, width = c.tokens, c.spec.head_count, c.builder, per_row * (nope + rope)
     q_nope, q_rope, k_b = op.weights
-    row_queries, queries_to_absorb = (
-        c.temp("queries_of_row", M * width, "acc"),
-        c.temp("queries_to_absorb", M * per_row * nope, "act"),
-    )
+    row_queries = c.temp("queries_of_row", M * width, "acc")
+    queries_to_absorb = c.temp("queries_to_absorb", M * per_row * nope, "act")
     # 1. Queries of the row's heads.
     local_product(
         c, _shared_vectors(c)[0], c.tile(f"{q_nope}+{q_rope}"), row_queries, S, width, stride=width, out_stride=width
@@ -106,10 +107,8 @@ def query(c: Context, op: Op) -> None:
     # 2. Multiply by the up-projection of keys.
     absorbed = c.temp("absorbed", M * per_row * C, "acc")
     for i in range(per_row):
-        x, w = (
-            SymAddress(buffer=queries_to_absorb, offset=i * M * nope),
-            SymAddress(buffer=c.tile(k_b), offset=i * nope * C),
-        )
+        x = SymAddress(buffer=queries_to_absorb, offset=i * M * nope)
+        w = SymAddress(buffer=c.tile(k_b), offset=i * nope * C)
         local_product(c, x, w, SymAddress(buffer=absorbed, offset=i * C), nope, C, stride=C, out_stride=per_row * C)
     # 3. Place among zeros.
     queries, heads = c.temp("queries", M * H * (R + C), "acc"), c.tile(HEADS)
@@ -177,13 +176,23 @@ def attention(c: Context, op: Op) -> None:
 
 
 def output(c: Context, op: Op) -> None:
-    """Lower the values of each row's heads, and add their projection to the residual stream."""
+    """Lower the values of each row's heads, and add their projection to the residual stream.
+
+    1. Pick the attended latent vectors of the row's heads.
+    2. Multiply them by the up-projection of values, and add up along rows.
+    3. Multiply by the output projection, and add up along columns. The result is divided over
+       columns.
+    4. Transpose it, so that it is divided over rows like the residual stream, and add it to the
+       stream.
+    """
     C = _shared_widths(c)[2]
     per_row, _, _, value = _head_widths(c)
     d, h, M, H, b = c.cut.hidden_per_pe, _cut(c).hidden.shape[1], c.tokens, c.spec.head_count, c.builder
     v_b, o = op.weights
     attended, row_attended = c.temp("attended", M * H * C, "act"), c.temp("attended_of_row", per_row * M * C, "act")
+    # 1. The row's heads.
     b.compute("pick_heads", x=attended, heads=c.tile(HEADS), out=row_attended, M=M, H=H, Hl=per_row, n=C)
+    # 2. Up-projection of values.
     width = per_row * value
     expanded, values = c.temp("values_of_row", M * width, "acc"), c.temp("values", M * width, "act")
     for i in range(per_row):
@@ -191,10 +200,12 @@ def output(c: Context, op: Op) -> None:
         local_product(c, x, w, SymAddress(buffer=expanded, offset=i * value), C, value, stride=width, out_stride=width)
     all_reduce(c, ROWS, expanded, M * width, over_rows=M * H * _latent(c).value_size, column_range=c.cut.attention)
     b.compute("store", out=values, x=expanded, n=M * width)
+    # 3. Output projection.
     on_columns, output_to_transpose = c.temp("output_on_columns", M * h, "acc"), c.temp("output_to_turn", M * h, "act")
     local_product(c, values, c.tile(o), on_columns, width, h, stride=h, out_stride=h)
     all_reduce(c, COLUMNS, on_columns, M * h)
     b.compute("store", out=output_to_transpose, x=on_columns, n=M * h)
+    # 4. Transpose, and add to the residual stream.
     addend = c.temp("projected_back", M * d, "acc")
     b.compute("turn_block", x=output_to_transpose, out=addend, M=M, K=h, N=d, first_col=c.cut.attention[0], to_rows=1)
     all_reduce(c, ROWS, addend, M * d, over_rows=M * c.spec.hidden_size, column_range=c.cut.attention, to_all=True)
@@ -202,10 +213,13 @@ def output(c: Context, op: Op) -> None:
 
 
 def _store_parts(c: Context, x: SymAddress, out: SymAddress, widths: Sequence[int], stride: int = 0) -> None:
-    """Round the parts of each token's vector to separate blocks ``[tokens, width]``.
+    """Round the parts of each token's vector to the activation type, into one block per part.
+
+    The input has the parts of a token side by side. Each block ``[tokens, width]`` has one part of
+    all tokens.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         x: Vectors ``[tokens, stride]`` in the accumulator type.
         out: Address of the first block.
         widths: Elements of each part.
@@ -245,7 +259,7 @@ def _shared_widths(c: Context) -> tuple[int, int, int]:
 
 
 def _head_widths(c: Context) -> tuple[int, int, int, int]:
-    """Return the heads per row and a row's features per head.
+    """Return how many heads a row of PEs has, and how many features of each.
 
     Returns:
         Heads per row; features of queries without rotation, of rotary queries, and of values.

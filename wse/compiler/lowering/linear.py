@@ -37,7 +37,7 @@ def project(
     """Lower out[tokens, N] = x @ weights for several weights side by side, plus biases.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         x: Activations, divided like the hidden vector. They are overwritten on the mesh.
         tensors: Names of the weights.
         widths: Outputs per column of each weight; N is their sum.
@@ -65,8 +65,10 @@ def into_stream(
 ) -> None:
     """Multiply activations by weights and add the product to the residual stream.
 
+    This is the second product of attention or of a feed-forward block.
+
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         x: Activations, divided over columns.
         tensor: Name of the weights.
         K: Inputs per column.
@@ -93,7 +95,7 @@ def join_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> None:
     `wse.compiler.lowering.norm.post_norm` instead.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         out: The product.
         tensor: Name of the weights, for the name of the bias.
         bias: Whether there is a bias.
@@ -120,7 +122,7 @@ def _own_products(
     around the rings.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         x: Activations.
         tensors: Names of the weights.
         widths: Outputs per column of each weight.

@@ -1,4 +1,4 @@
-"""The product of a PE with its own weight tile.
+"""The product of activations with a PE's own weight tile, without any transfer.
 
 The kernel depends on the coding of the weights and on the number of tokens.
 """
@@ -40,7 +40,7 @@ def local_product(
     chunk. Quantised weights are unpacked once for all tokens.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         x: Activations.
         w: Weights. Quantised weights must be a whole tile.
         out: Product.
@@ -74,11 +74,12 @@ def _is_faster_by_token(costs: PeCosts, tokens: int, K: int, N: int) -> bool:
 
 
 def expert_product(c: Context, kernel: str, w: SymAddress, K: int, N: int, **operands: Any) -> None:
-    """Lower ``expert_in`` or ``expert_out``, or the corresponding kernel for quantised weights.
+    """Lower the products with the experts of a column, quantised or not.
 
     Args:
-        c: Context.
-        kernel: ``expert_in`` or ``expert_out``.
+        c: Context of the phase that is lowered.
+        kernel: Kernel for weights that are not quantised, ``expert_in`` (gate and up) or
+            ``expert_out`` (down). The kernels for quantised weights are named after it.
         w: Address of the first expert.
         K: Rows of an expert.
         N: Weights of an expert in each row; they are consecutive.
@@ -111,7 +112,7 @@ def _unpacking_operands(c: Context, coding: Coding, w: SymBuffer, K: int, N: int
     """Return the operands that say how a tile of codes is unpacked, and into which buffer.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         coding: Coding of the tile.
         w: Tile of codes.
         K, N: Rows and columns of the tile.
@@ -129,10 +130,10 @@ def _unpacking_operands(c: Context, coding: Coding, w: SymBuffer, K: int, N: int
 
 
 def scratch(c: Context, K: int, N: int, most_codes: int) -> tuple[int, SymBuffer]:
-    """Return the number of rows of a tile to unpack at a time, and the scratch buffer.
+    """Return how many rows of a tile of codes are unpacked at a time, and the buffer for them.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         K, N: Rows and columns of the tile.
         most_codes: Maximum number of codes to unpack at a time; at least one row is unpacked.
     """
@@ -146,7 +147,7 @@ def _quantised_product(
     """Lower the product of activations with a tile of codes, which are unpacked on the PE.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         x: Activations.
         w: Tile of codes.
         out: Product.

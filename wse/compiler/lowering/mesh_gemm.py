@@ -1,6 +1,7 @@
 """Matrix products whose operands travel on the rings of a square region: MeshGEMM and dist-GEMM-T.
 
-The rings interleave, so that neighbours on a ring are at most two hops apart. Source: He et al.,
+Each row and each column of the region is a ring. The ring visits every second PE on its way out and
+the others on its way back, so neighbours on a ring are at most two hops apart. Source: He et al.,
 WaferLLM, OSDI 2025 (arXiv 2502.04563), sections on MeshGEMM and on prefill.
 """
 
@@ -17,11 +18,11 @@ from wse_mappings.patterns.ring_shift import ring_align, ring_shift
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovingOperand:
-    """An operand that alternates between two buffers from round to round.
+    """A matrix operand whose tiles move on by one PE per round, between two buffers of each PE.
 
     Attributes:
-        current: Address at the start of a round.
-        next: Address after the round.
+        current: Address of a PE's tile at the start of a round.
+        next: Address at which the tile of the next round arrives.
         elements: Elements per PE.
     """
 
@@ -35,7 +36,13 @@ class MovingOperand:
 
 
 def moving_operand(buffer: SymBuffer, spare: SymBuffer, elements: int | SymNumber) -> MovingOperand:
-    """Return an operand that starts in ``buffer`` and alternates between it and ``spare``."""
+    """Return a moving operand that starts in ``buffer`` and alternates between it and ``spare``.
+
+    Args:
+        buffer: Buffer of a PE's first tile.
+        spare: Buffer of the same size.
+        elements: Elements of a tile.
+    """
     return MovingOperand(
         current=SymAddress(buffer=buffer, odd_round_buffer=spare),
         next=SymAddress(buffer=spare, odd_round_buffer=buffer),
@@ -46,10 +53,12 @@ def moving_operand(buffer: SymBuffer, spare: SymBuffer, elements: int | SymNumbe
 def moving_copy(
     c: Context, name: str, source: SymAddress | SymBuffer, elements: int | SymNumber, max_elements: int = 0
 ) -> MovingOperand:
-    """Copy a weight tile or cache entries and return the copy as a moving operand.
+    """Copy a weight tile or cache entries, and return the copy as a moving operand.
+
+    The original must stay in place, because decode uses it.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         name: Name of the operand, for the names of its buffers.
         source: Elements to copy.
         elements: Number of elements.
@@ -63,10 +72,14 @@ def moving_copy(
 
 
 def align(c: Context, *operands: tuple[MovingOperand, int]) -> list[MovingOperand]:
-    """Skew operands, each along its own axis, at the same time. This takes floor(P / 2) ring steps.
+    """Skew operands for MeshGEMM: rotate each row or column of tiles by another number of places.
+
+    Afterwards, matching tiles of both operands are on one PE in every round. All operands move at
+    the same time, each along its own axis. This takes floor(P / 2) ring steps on a region with P
+    rows.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         operands: Operands with the axis of each.
 
     Returns:
@@ -97,7 +110,7 @@ def mesh_gemm(
     Afterwards A and B are on the PEs where they started, but in the other buffer if P is odd.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         kernel: Kernel of the local product.
         a, b: Operands.
         out: Product.
@@ -144,7 +157,7 @@ def dist_gemm_t(
     the row into one column, which keeps the sum.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         kernel: Kernel of the local product.
         x: X, divided over columns along K.
         b: B.
@@ -155,10 +168,8 @@ def dist_gemm_t(
     """
     P, builder = c.cut.rows, c.builder
     shift_pattern = c.patterns.get(ring_shift, P, P)
-    reduce_pattern, keep_pattern = (
-        c.patterns.get(ring_reduce, P, store_and_forward=c.options.store_and_forward),
-        c.patterns.get(ring_keep, P),
-    )
+    reduce_pattern = c.patterns.get(ring_reduce, P, store_and_forward=c.options.store_and_forward)
+    keep_pattern = c.patterns.get(ring_keep, P)
     k_stride, n_stride = (1, K) if transposed else (N, 1)
     elements = M * N if isinstance(N, int) else SymNumber(per_slot=M * N.per_slot)
     with builder.loop(P):

@@ -43,12 +43,12 @@ def post_norm(c: Context, op: Op) -> None:
 
 
 def rms_eps(c: Context, size: int) -> dict[str, int]:
-    """Return the operands ``size`` and ``eps_atto`` of a normalisation over ``size`` features."""
+    """Return the operands ``size`` and ``eps_atto`` of a norm over ``size`` features."""
     return {"size": size, "eps_atto": round(c.spec.norm_eps * ATTO)}
 
 
 def _normalise(c: Context, op: Op, x: SymAddress, out: SymBuffer) -> None:
-    """Add the steps of a norm: sums over the features, an all-reduce, and the scaling."""
+    """Add the steps of a norm over hidden features: sums, their all-reduce, and the scaling."""
     d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
     gain = c.hidden_vector(op.weights[0], "gain")
     axis, operands = ROWS if c.on_mesh else COLUMNS, rms_eps(c, c.spec.hidden_size)
@@ -70,7 +70,7 @@ def normalise_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gains: S
     """Scale heads by their root mean square, in place.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         heads: Buffers ``[tokens, count, F]`` with the number of heads of each.
         gains: Names of the gains, one per buffer, each over the features of a head. Without gains,
             heads are only normalised.

@@ -18,7 +18,7 @@ from wse_mappings.patterns.multicast import shared_multicast
 
 
 class _Columns(NamedTuple):
-    """The columns that send and receive vectors.
+    """The columns of two regions that send and receive hidden vectors.
 
     Attributes:
         leave, enter: First sending column of the source region, and first receiving column of the
@@ -37,7 +37,7 @@ def transfer_to_stage(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
     """Send the residual stream from the current stage to another one, and continue there.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         target: Index of the other stage.
         rects: Rectangle of each stage.
     """
@@ -55,7 +55,7 @@ def transfer_inside_block(c: Context, target: int, rects: tuple[Rect, ...], laye
     Both are sent in one transfer. If the choice of experts is sent, it follows them in every row.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         target: Index of the other stage.
         rects: Rectangle of each stage.
         layer: Index of the layer that is split.
@@ -82,15 +82,16 @@ def _send_vectors(
 ) -> None:
     """Send hidden vectors from the current stage to another one, and continue there.
 
-    1. With tokens on the mesh, every PE sends its tile to the corresponding PE.
-    2. Otherwise all columns have the same vectors. If the regions are above each other, the columns
-       that both have divide the rows between them. If not, one column sends.
-    3. The receiving region multicasts along its rows.
-
-    If the regions divide the hidden vector differently, it is divided again on the way.
+    1. Choose the columns that send. With tokens on the mesh, every PE sends its tile to the
+       corresponding PE. Otherwise all columns have the same vectors: if the regions are above each
+       other, the columns that both have divide the rows between them; if not, one column sends.
+    2. Send the vectors. If the regions divide the hidden vector differently, it is divided again on
+       the way, and the padding of the target is cleared first.
+    3. Multicast along the rows of the target region, if not all of its columns have received the
+       vectors.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         target: Index of the other stage.
         rects: Rectangle of each stage.
         at: Vectors on the current stage.
@@ -106,7 +107,8 @@ def _send_vectors(
     whole_vectors = (c.chunk if c.on_mesh else c.tokens) * (vectors // c.tokens)
     payload_elements = whole_vectors * c.spec.hidden_size + cut.rows * choice_elements
     payload = payload_elements * ELEMENT_BYTES[c.options.activation_type]
-    columns = _columns(c, target, rects, ceil_div(payload, WORD_BYTES))  # 1, 2
+    columns = _columns(c, target, rects, ceil_div(payload, WORD_BYTES))  # 1
+    # 2. Send.
     is_divided_again = (target_cut.rows, target_cut.hidden_group) != (cut.rows, cut.hidden_group)
     c.builder.stage = target
     if is_divided_again and target_cut.rows * target_cut.hidden_per_pe > c.spec.hidden_size:  # clear the padding
@@ -124,10 +126,17 @@ def _send_vectors(
 
 
 def _columns(c: Context, target: int, rects: tuple[Rect, ...], words: int) -> _Columns:
-    """Return the columns that send and receive ``words`` words.
+    """Return the columns that send hidden vectors to another stage and receive them there.
 
-    With stride s, each column carries words / s words, and rows multicast over s columns. The sum
-    of both is smallest for s = sqrt(words).
+    If the regions share columns, every row is sent by one of s neighbouring columns. With stride s,
+    each column carries words / s words, and rows then multicast over s columns. The sum of both
+    times is smallest for s = sqrt(words).
+
+    Args:
+        c: Context, on the source stage.
+        target: Index of the target stage.
+        rects: Rectangle of each stage.
+        words: Words of all rows together.
     """
     if c.on_mesh:
         return _Columns(0, 0, c.cut.cols, 1)
@@ -144,7 +153,10 @@ def _columns(c: Context, target: int, rects: tuple[Rect, ...], words: int) -> _C
 
 
 def return_ids(c: Context, target: int) -> None:
-    """Send the next token ids from the stage of the head to that of the embedding."""
+    """Send the next token ids from the stage of the head to that of the embedding.
+
+    The next pass reads them there. On the target stage, they are multicast along all rows.
+    """
     source = c.builder.stage
     at = c.next_ids()
     c.builder.stage = target
@@ -175,7 +187,7 @@ def _move(
     """Add the transfer from one stage to another, over the mesh or between wafers.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         source, target: Indices of the stages.
         at, target_address: Elements on each stage.
         elements: Elements per PE.

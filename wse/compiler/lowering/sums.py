@@ -1,13 +1,15 @@
-"""Sums over the rows and columns of a region, and over the columns of its head groups.
+"""All-reduces over the rows and columns of a region, and over the columns of its head groups.
 
-Along the rows of a region that spans several wafers, values are combined on each wafer first, then
-between wafers.
+A head group is a set of neighbouring columns that share the features of the same heads. Along the
+rows of a region that spans several wafers, values are combined on each wafer first, then between
+wafers.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from wse.compiler.lowering.builder import Operand
 from wse.compiler.lowering.context import Context
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
 from wse.errors import BadInput
@@ -36,14 +38,14 @@ def all_reduce(
     column_range: tuple[int, int] | None = None,
     to_all: bool = False,
 ) -> None:
-    """Add an all-reduce over whole rows or columns of the region.
+    """Add an all-reduce over whole rows or whole columns of the region.
 
     Args:
-        c: Context.
-        axis: ROWS or COLUMNS.
+        c: Context of the phase that is lowered.
+        axis: ROWS to combine along rows, COLUMNS to combine along columns.
         buffer: Values to combine, in place.
         elements: Number of elements per PE.
-        arrival: How values are combined.
+        arrival: How values are combined: sum, maximum, or arg max.
         count: Buffer with the number of (token, expert) pairs, as for `PhaseBuilder.line`.
         over_rows: Elements of all rows together, without padding, for a sum along rows; 0 if all
             rows have the same elements. It determines the bytes between wafers.
@@ -81,10 +83,10 @@ def _named_pattern(
     elements: int | SymNumber,
     **segment_options: Any,
 ) -> int:
-    """Return the index of the all-reduce that ``--all-reduce`` names.
+    """Return the index of the all-reduce pattern that the request names with ``--all-reduce``.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         length: PEs of a line.
         lines: Number of lines.
         arrival: How values are combined.
@@ -108,12 +110,10 @@ def _named_pattern(
 
 
 def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | SymNumber) -> None:
-    """Add an all-reduce of sums over the columns of each head group.
-
-    A head group is a set of neighbouring columns that share the features of the same heads.
+    """Add a sum over the columns of each head group, which all columns of the group receive.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         buffer: Values to add up, in place.
         elements: Number of elements per PE.
     """
@@ -132,7 +132,7 @@ def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | SymNumber) -
 
 
 def _reduce_in_teams(c: Context, buffer: SymBuffer, elements: int | SymNumber) -> None:
-    """Add an all-reduce over the columns of each head group, where groups are whole wafers."""
+    """Add a sum over the columns of each head group, if each group consists of whole wafers."""
     at, teams = SymAddress(buffer=buffer), len(c.cut.heads.segments)
     if isinstance(elements, SymNumber):
         real = SymNumber(per_slot=elements.per_slot * c.cut.rows)
@@ -159,7 +159,7 @@ def all_reduce_of_wafers(
     3. The result is sent along the row on each wafer.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         at: Values to combine, in place.
         elements: Number of elements per PE.
         arrival: How values are combined.
@@ -182,18 +182,9 @@ def all_reduce_of_wafers(
         if _link_s(c.wafer, 2, in_parts, wafers) < _link_s(c.wafer, 1, real * element_bytes, wafers):
             part, rounds, payload = ceil_div(elements, wafers), 2, in_parts
     pattern = c.patterns.get(wafer_all_reduce, cols, rows, wafers, place, arrival, teams)
+    messages: dict[str, Any] = {"round_count": rounds, "latencies": rounds, "part": part}
     cross_wafers(
-        c,
-        at,
-        pattern,
-        elements,
-        source_col=place,
-        target_col=place,
-        payload=payload,
-        target=combined_buffer,
-        only_row=only_row,
-        rounds=rounds,
-        part=part,
+        c, at, pattern, elements, (place, place), payload, only_row=only_row, target=combined_buffer, **messages
     )
     # 3. Send the result along the rows.
     result = c.patterns.get(multicast, cols, rows, place, wafers)
@@ -201,9 +192,10 @@ def all_reduce_of_wafers(
 
 
 def _all_reduce_of_one_row(c: Context, at: SymAddress, elements: int, arrival: Arrival, teams: int = 1) -> None:
-    """Add an all-reduce of values that are the same in all rows.
+    """Add an all-reduce along rows of values that are the same in all rows.
 
-    Only one row combines them over all wafers, and then sends the result along the columns.
+    To send fewer words between wafers, only one row combines them over all wafers. It then sends
+    the result along the columns.
     """
     row = root_of(c.cut.rows)
     all_reduce_of_wafers(c, at, elements, arrival, real=elements, only_row=row, teams=teams)
@@ -211,10 +203,10 @@ def _all_reduce_of_one_row(c: Context, at: SymAddress, elements: int, arrival: A
 
 
 def to_all_wafers(c: Context, at: SymAddress, elements: int, place: int, row: int) -> None:
-    """Send the values of one PE to the PEs at the same position on all wafers.
+    """Send the values of one PE of the first wafer to the PEs at the same position on all wafers.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         at: Values to send.
         elements: Number of elements.
         place: Column of the PE on its wafer.
@@ -222,7 +214,7 @@ def to_all_wafers(c: Context, at: SymAddress, elements: int, place: int, row: in
     """
     payload = elements * ELEMENT_BYTES[c.options.element_type(at.buffer.view)]
     pattern = c.patterns.get(wafer_multicast, c.cut.cols, c.cut.rows, c.cut.span, 0, place, place)
-    cross_wafers(c, at, pattern, elements, source_col=place, target_col=place, payload=payload, only_row=row)
+    cross_wafers(c, at, pattern, elements, (place, place), payload, only_row=row)
 
 
 def cross_wafers(
@@ -230,59 +222,53 @@ def cross_wafers(
     source: SymAddress | SymBuffer,
     pattern: int,
     elements: int | SymNumber,
-    *,
-    source_col: int,
-    target_col: int,
+    columns: tuple[int, int],
     payload: int | SymNumber,
-    target: SymBuffer | None = None,
+    *,
     only_row: int | None = None,
-    rounds: int = 1,
-    latencies: int | None = None,
-    part: int | SymNumber | None = None,
     by_choice: int = 0,
+    **operands: Operand,
 ) -> None:
     """Add a transfer by a pattern between wafers.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         source: Elements to send.
         pattern: Index of the pattern.
         elements: Number of elements.
-        source_col, target_col: Columns on each wafer that send and receive.
+        columns: Columns on each wafer that send and receive.
         payload: Bytes that cross the link of a wafer.
-        target: Where arriving elements are written or added; None for ``source``.
         only_row: Row that takes part; None for all rows.
-        rounds: Number of rounds of the pattern.
-        latencies: Number of link latencies to wait for; None for one per round.
-        part: Elements per round; None for all.
         by_choice: As for `PhaseBuilder.transfer`.
+        operands: Operands of `BetweenWafers` that differ from the default. By default, elements
+            arrive at ``source``, in one message, and one link latency is waited for.
     """
+    defaults: dict[str, Any] = {"target": source, "round_count": 1, "latencies": 1, "part": elements}
+    numbers = {"elements": elements, "source_col": columns[0], "target_col": columns[1], "bytes": payload}
     c.builder.transfer(
         BetweenWafers,
         source,
         pattern=pattern,
         only_row=only_row,
         by_choice=by_choice,
-        target=source if target is None else target,
-        elements=elements,
-        source_col=source_col,
-        target_col=target_col,
-        round_count=rounds,
-        latencies=rounds if latencies is None else latencies,
-        part=elements if part is None else part,
-        bytes=payload,
+        **(defaults | numbers | operands),
     )
 
 
 def _link_s(wafer: WaferSpec, rounds: int, payload_bytes: int, wafers: int) -> float:
-    """Return the seconds in which a wafer sends bytes to every other wafer, in some rounds."""
+    """Return the seconds in which a wafer sends bytes to every other wafer.
+
+    Args:
+        wafer: Wafer, with the latency and the bandwidth of its link.
+        rounds: Number of rounds, each of which waits for one latency.
+        payload_bytes: Bytes to each other wafer.
+        wafers: Number of wafers.
+    """
     return rounds * wafer.wafer_link_latency_s + (wafers - 1) * payload_bytes / wafer.wafer_link_bytes_per_s
 
 
 def _times(number: int | SymNumber, factor: int) -> int | SymNumber:
     """Return a number multiplied by a factor; the number may be symbolic."""
-    return (
-        number * factor
-        if isinstance(number, int)
-        else SymNumber(fixed=number.fixed * factor, per_slot=number.per_slot * factor)
-    )
+    if isinstance(number, int):
+        return number * factor
+    return SymNumber(fixed=number.fixed * factor, per_slot=number.per_slot * factor)

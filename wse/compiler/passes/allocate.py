@@ -1,7 +1,8 @@
-"""Pass 6: assign a byte address to every buffer.
+"""Pass 6: assign a byte address in SRAM to every buffer of every stage.
 
-Buffers that are never live at the same time share memory. So do the input and the output of a
-kernel that overwrites its input when it reads it for the last time.
+All PEs of a stage have the same memory map. Two buffers share memory if their values are never
+needed in the same step. The input and the output of a kernel also share memory if the kernel
+overwrites its input while it reads it for the last time.
 """
 
 from __future__ import annotations
@@ -27,12 +28,16 @@ ALIGNMENT_BYTES = 4  # one 32-bit word, the unit of a vector operand and of a wa
 
 
 def element_type(state: State, view: str) -> str:
-    """Return the element type of a view of SRAM, such as ``float32`` for the view ``f32``."""
+    """Return the element type of a view of SRAM, such as ``float32`` for the view ``f32``.
+
+    A view (`wse.program.isa.operands.VIEWS`) says how a kernel interprets the bytes of a buffer.
+    The types behind the views ``act``, ``wgt`` and ``acc`` depend on the request.
+    """
     return state.options.element_type(view)
 
 
 def element_bytes(state: State, view: str) -> int:
-    """Return the bytes of one element of a view."""
+    """Return the bytes per element of a view of SRAM."""
     return ELEMENT_BYTES[element_type(state, view)]
 
 
@@ -41,17 +46,18 @@ def allocate(state: State) -> State:
 
     For each stage:
 
-    1. Code, stack and the vendor's runtime come first. The stage of experts shares PEs with all
-       other stages and starts after the one that uses the most memory.
+    1. Code, stack and the vendor's runtime come first, followed by the buffers of the stage. A
+       stage that stores the experts of all layers shares its PEs with all other stages. Its buffers
+       start after the stage that uses the most memory.
     2. Permanent buffers (weights, KV cache, token ids) follow one another.
-    3. Temporary buffers follow, the largest first. Each gets the lowest address at which no buffer
-       is live in one of the same steps. A buffer that may overwrite another one gets its address. A
-       buffer that no step uses gets no address. If the stage does not fit, the buffer that ends
-       last is placed first, repeatedly while that helps.
+    3. Temporary buffers follow, the largest first. Each gets the lowest address at which it
+       overlaps no buffer that is live in one of the same steps (`_pack`). A buffer that may
+       overwrite another one gets the address of that one (`_places`). A buffer that no step uses
+       gets no address.
     4. The stage ends after the last of its buffers.
 
     Raises:
-        SramOverflow: The stage ends after the end of SRAM, and ``Options.capacity`` is ``refuse``.
+        SramOverflow: A stage ends after the end of SRAM, and ``Options.capacity`` is ``refuse``.
     """
     spans, begins = lifetimes(state), steps_before(state.phases)
     replacements = replacing_steps(state)
@@ -102,7 +108,7 @@ def allocate(state: State) -> State:
 
 
 def reserved_bytes(wafer: WaferSpec, software: SoftwareProfile) -> int:
-    """Return the bytes per PE of code, stack, runtime and task table."""
+    """Return the bytes per PE that buffers cannot use: code, stack, runtime and task table."""
     total = software.code_bytes_per_pe + software.stack_bytes_per_pe
     return aligned_bytes(total + wafer.runtime_bytes_per_pe + wafer.task_table_bytes_per_pe)
 
@@ -115,12 +121,12 @@ def _code_buffer(stage: int, size: int) -> Buffer:
 
 
 def _buffer(state: State, buffer: SymBuffer, address: int, live: tuple[Span, ...]) -> Buffer:
-    """Return the buffer of a Program for a symbolic buffer.
+    """Return the record of a buffer for the Program, with its address and its element type.
 
     Args:
         state: State of the compilation, for the element types.
-        buffer: The symbolic buffer.
-        address: Its byte address on the PE.
+        buffer: The buffer as lowering created it.
+        address: Byte address on the PE.
         live: Intervals of steps in which the buffer is in use; empty for buffers that are always in
             use.
     """
@@ -136,14 +142,25 @@ def _buffer(state: State, buffer: SymBuffer, address: int, live: tuple[Span, ...
 
 
 class _Need(NamedTuple):
-    """The size of a buffer in bytes and the steps that use the buffer, as a bit set."""
+    """The memory that a temporary buffer needs, and when.
+
+    Attributes:
+        size: Size in bytes, aligned.
+        live: Steps that need the value of the buffer, as a bit set over the steps of all phases.
+    """
 
     size: int
     live: int
 
 
 class _Interval(NamedTuple):
-    """A range of SRAM addresses and the steps in which the range is in use, as a bit set."""
+    """A range of SRAM that is assigned to a buffer.
+
+    Attributes:
+        address: First byte.
+        end: One past the last byte.
+        live: Steps that need the value of the buffer, as a bit set.
+    """
 
     address: int
     end: int
@@ -151,7 +168,7 @@ class _Interval(NamedTuple):
 
 
 def aligned_bytes(size: int) -> int:
-    """Return a size rounded up to the alignment of buffers, 4 bytes."""
+    """Return a size in bytes rounded up to a multiple of 4, the alignment of buffers."""
     return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
@@ -160,8 +177,12 @@ def _pack(
 ) -> dict[SymBuffer, int]:
     """Choose addresses for the temporary buffers of a stage.
 
-    If they do not fit, the group of buffers that ends last is placed first, and all others again.
-    There are at most ``MAX_ORDERS`` attempts. The attempt that needs the least memory is used.
+    This is first-fit allocation with restarts:
+
+    1. Place the groups in the given order, each at the lowest possible address (`_lowest`).
+    2. If they do not fit, move the group that ends last to the front of the order and place all
+       again. Do this at most ``MAX_ORDERS`` times.
+    3. Use the attempt that needs the least memory.
 
     Args:
         places: Groups of buffers that share an address, in the order in which they are placed.
@@ -170,7 +191,7 @@ def _pack(
         available: Address at which the memory ends.
 
     Returns:
-        The address of each buffer. It may exceed the available memory.
+        The address of each buffer. Addresses may exceed the available memory.
     """
     best: dict[SymBuffer, int] = {}
     lowest_end = -1
@@ -178,18 +199,18 @@ def _pack(
         intervals: list[_Interval] = []
         addresses: dict[SymBuffer, int] = {}
         ends = [start]
-        for at_one_place in places:
+        for at_one_place in places:  # 1
             address = _lowest(intervals, [needs[buffer] for buffer in at_one_place], start)
             for size, live in (needs[buffer] for buffer in at_one_place):
                 intervals.append(_Interval(address, address + size, live))
             addresses |= dict.fromkeys(at_one_place, address)
             ends.append(address + max(needs[buffer].size for buffer in at_one_place))
         end = max(ends)
-        if lowest_end < 0 or end < lowest_end:
+        if lowest_end < 0 or end < lowest_end:  # 3
             best, lowest_end = addresses, end
         if end <= available or len(places) < 2:
             break
-        last_place = ends.index(end) - 1
+        last_place = ends.index(end) - 1  # 2; -1 if the buffers that are placed before end last
         if last_place < 0:
             break
         places = [places[last_place], *places[:last_place], *places[last_place + 1 :]]
@@ -197,16 +218,17 @@ def _pack(
 
 
 def _lowest(intervals: Sequence[_Interval], needs: Sequence[_Need], start: int) -> int:
-    """Return the lowest address at which some buffers fit.
+    """Return the lowest address at which a group of buffers overlaps no memory that is in use.
 
-    The buffers must not overlap memory that is live in one of the same steps. A buffer of ``size``
-    bytes overlaps an interval from ``begin`` to ``end`` at all addresses between ``begin - size``
-    and ``end``. The intervals are visited in the order of ``begin - size``. The first one that
-    starts after the current address leaves room before it.
+    Memory is in use for a buffer if it is assigned to a buffer that is live in one of the same
+    steps. A buffer of ``size`` bytes would overlap an interval from ``begin`` to ``end`` at all
+    addresses between ``begin - size`` and ``end``. These blocked ranges are visited in ascending
+    order. The search ends at the first range that starts after the current address, because that
+    address is free.
 
     Args:
-        intervals: Memory in use.
-        needs: Buffers to place at one common address.
+        intervals: Memory that is assigned already.
+        needs: Buffers of the group, which all get the same address.
         start: First address.
     """
     blocked_ranges = [
@@ -221,10 +243,18 @@ def _lowest(intervals: Sequence[_Interval], needs: Sequence[_Need], start: int) 
 
 
 def _places(needs: Mapping[SymBuffer, _Need], replacements: Replacements) -> list[list[SymBuffer]]:
-    """Return groups of buffers that share an address, in descending order of their largest buffer.
+    """Divide the temporary buffers of a stage into groups that get a common address.
 
-    A buffer joins the group of a buffer that it may overwrite, or that may overwrite it, if it may
-    share the address with all members of the group.
+    Buffers are visited in descending order of size. A buffer joins the group of another one under
+    two conditions: a kernel may replace one by the other in place, and the buffer may share an
+    address with all members of the group. Otherwise the buffer starts a group of its own.
+
+    Args:
+        needs: Size and live steps of each buffer.
+        replacements: Pairs of buffers that may share an address, from `replacing_steps`.
+
+    Returns:
+        The groups, in descending order of their largest buffer.
     """
     places: list[list[SymBuffer]] = []
     partners: dict[SymBuffer, list[SymBuffer]] = {}

@@ -1,10 +1,14 @@
 """Colouring: choose colours for the routes of one stage, and which routes share colours.
 
-Routes of generated tokens come first, in order of use. If they need more colours than there are,
-the least used ones share a pool of colours, the smallest that suffices. Then single routes are
-moved as long as this reduces the number of route rewrites per token. Routes of prompts may share
-any colours, except with routes that are used at the same time. Colours that other routes of prompts
-use least are preferred.
+A route is the use of some colours by a transfer on all PEs of its lines. A wafer has few colours,
+and setting up a colour for another route at run time (a route rewrite) costs cycles. Routes that
+run at the same time must not share a colour.
+
+Routes of *token phases* (decode and verification) have priority, because they run once per
+generated token. As many of them as possible get colours that no other route uses; the rest share a
+pool of colours, the smallest that suffices. Then single routes are moved as long as this reduces
+the number of route rewrites per token. Routes that only prompts need may share any colours,
+preferably those that are used least. Sets of routes are integers whose bit i stands for route i.
 """
 
 from __future__ import annotations
@@ -14,27 +18,27 @@ from functools import partial
 from typing import NamedTuple
 
 Visits = tuple[tuple[int, int], ...]
-"""Routes in the order in which steps need them, each with the number of times."""
+"""Routes in the order in which the steps of a block need them, as (index, number of times)."""
 
 
 class RouteDemand(NamedTuple):
-    """The routes of a stage, most frequently used first, and which are used together.
+    """The routes of a stage that need colours, and which of them run at the same time.
 
-    "Phases of tokens" are the decode and verification phases, or the phases of prompts if there are
-    no others.
+    Routes are indexed in descending order of use. Token phases are decode and verification, or the
+    phases of prompts if no others are compiled.
 
     Attributes:
-        widths: Number of colours of each route.
-        is_in_tokens: Whether each route is used in phases of tokens.
-        uses: How often each route is used. Only uses in prompts count if the routes of tokens come
-            first.
+        widths: Number of colours that each route needs. They are consecutive.
+        is_in_tokens: Whether each route is used in token phases.
+        uses: How often each route is used. If routes of tokens have priority, these are only the
+            uses in prompts.
         simultaneous_routes: For each route, the routes that are used at the same time, as a bit
             set.
-        max_widths: Maximum number of colours that are needed at the same time, by routes of tokens
-            and by all routes.
-        tokens: For each phase of tokens, the visited routes of each block with the number of
-            consecutive runs. Empty for the baseline schedule: routes then stay where they are
-            placed first, and routes in the pool are rewritten in every run.
+        max_widths: Maximum number of colours that are needed at the same time, by the routes of
+            token phases and by all routes.
+        tokens: For each token phase, the visits of each block with the number of consecutive runs
+            of the block. Empty for the baseline schedule: routes then stay where they are placed
+            first, and routes in the pool are rewritten in every run.
     """
 
     widths: tuple[int, ...]
@@ -45,9 +49,10 @@ class RouteDemand(NamedTuple):
     tokens: tuple[tuple[tuple[Visits, int], ...], ...]
 
     def routes_by_phase(self) -> Iterator[tuple[list[int], int]]:
-        """Yield the routes to colour with the maximum number of colours needed at the same time.
+        """Yield the routes to colour first, and how many colours they need at the same time.
 
-        The routes of tokens are yielded first, then all routes if there are others.
+        The routes of token phases are yielded first. If a stage has other routes, all routes are
+        yielded next, as an alternative for the case that the first ones leave too few colours.
         """
         all_routes = list(range(len(self.widths)))
         token_routes = [route for route in all_routes if self.is_in_tokens[route]]
@@ -57,12 +62,13 @@ class RouteDemand(NamedTuple):
 
 
 class Colouring(NamedTuple):
-    """The colours of the routes of a stage. Sets of routes are bit sets.
+    """The colours of the routes of a stage.
 
     Attributes:
         first: First colour of each route.
-        own: Routes that keep their colours during all phases of tokens.
-        conflicts: For each route, the routes that share a colour with it.
+        own: Routes that keep their colours during all token phases and are never rewritten there,
+            as a bit set.
+        conflicts: For each route, the routes that share a colour with it, as a bit set.
     """
 
     first: tuple[int, ...]
@@ -73,10 +79,14 @@ class Colouring(NamedTuple):
 def colouring(demand: RouteDemand, available: int) -> Colouring | None:
     """Choose colours for all routes of a stage.
 
-    1. Routes of tokens get colours beside the smallest pool of shared colours that suffices. They
-       are then moved as long as this reduces the number of rewrites.
-    2. Routes of prompts get the colours that other routes use least. If that is impossible, all
-       routes are treated as routes of tokens.
+    1. Give colours to the routes of token phases (`_beside_pool`). The pool of shared colours is as
+       small as possible: sizes are tried in ascending order. Then move routes while this reduces
+       the number of route rewrites (`_move_routes`).
+    2. Give the least used colours to the routes that only prompts need (`_with_prompts`). If these
+       find no colours with the moved routes, try it with the routes as they were before.
+
+    If no pool leads to a result, both phases are repeated with all routes treated as routes of
+    tokens.
 
     Args:
         demand: The routes.
@@ -106,16 +116,18 @@ def colouring(demand: RouteDemand, available: int) -> Colouring | None:
 
 
 def rewrite_count(visits: Visits, set_routes: int, conflicts: Sequence[int]) -> tuple[int, int]:
-    """Count the route rewrites in a sequence of visits.
+    """Count the route rewrites that a sequence of visits causes.
+
+    A visited route is rewritten unless it is set up already. Setting it up removes the routes that
+    share a colour with it.
 
     Args:
         visits: Routes in the order in which steps need them, with counts.
-        set_routes: Routes that are set before, as a bit set.
-        conflicts: For each route, the routes that share a colour with it, as a bit set. Setting a
-            route unsets these.
+        set_routes: Routes that are set up before the first visit, as a bit set.
+        conflicts: For each route, the routes that share a colour with it, as a bit set.
 
     Returns:
-        The number of rewrites, and the routes that are set afterwards.
+        The number of rewrites, and the routes that are set up after the last visit as a bit set.
     """
     count = 0
     for route, times in visits:
@@ -126,19 +138,27 @@ def rewrite_count(visits: Visits, set_routes: int, conflicts: Sequence[int]) -> 
 
 
 def _own_routes(routes: Sequence[int], conflicts: Sequence[int]) -> int:
-    """Return the routes that keep their colours, as a bit set.
+    """Return the routes that keep their colours during all token phases, as a bit set.
 
-    The set contains routes without conflicts, and those of ``routes`` that conflict with no other
-    one of ``routes``.
+    Args:
+        routes: Routes with priority.
+        conflicts: For each route, the routes that share a colour with it, as a bit set.
+
+    Returns:
+        Routes that share no colour, and routes with priority that share colours only with routes
+        without priority.
     """
     without_conflicts, bits = _bits(route for route, sharers in enumerate(conflicts) if not sharers), _bits(routes)
     return without_conflicts | _bits(route for route in routes if not conflicts[route] & bits)
 
 
 def _conflicts(demand: RouteDemand, first: dict[int, int]) -> list[int]:
-    """Return for each route a bit set of the other routes with which it shares a colour.
+    """Return for each route the other routes with which it shares a colour, as a bit set.
 
-    A route that has no colours yet has an empty set.
+    Args:
+        demand: The routes of the stage.
+        first: First colour of each route that has colours so far. The set of a route without
+            colours is empty.
     """
     return [
         _bits(other_route for other_route in _sharers(demand, route, first[route], first) if other_route != route)
@@ -149,20 +169,20 @@ def _conflicts(demand: RouteDemand, first: dict[int, int]) -> list[int]:
 
 
 def _beside_pool(demand: RouteDemand, routes: Sequence[int], available: int, pool: int) -> dict[int, int] | None:
-    """Return the first colour of each route, with a pool of shared colours of a given size.
+    """Give colours to routes, with a pool of shared colours of a given size.
 
-    1. The most used routes get colours of their own, as many as the pool leaves.
-    2. Each remaining route, most used first, gets colours of the pool. They are chosen such that no
-       simultaneous route has them and the other routes with these colours are used least.
+    1. The most used routes get colours of their own, from the colours outside of the pool.
+    2. Each remaining route, most used first, gets colours of the pool that no simultaneous route
+       has. Of these, the ones whose other routes are used least are chosen.
 
     Args:
         demand: The routes of the stage.
         routes: Indices of the routes to colour, most used first.
         available: Number of colours.
-        pool: Number of colours that are shared.
+        pool: Number of colours that are shared, the last ones.
 
     Returns:
-        The first colours, or None if the pool is too small.
+        The first colour of each route, or None if the pool is too small.
     """
     first: dict[int, int] = {}
     start = 0
@@ -180,9 +200,18 @@ def _beside_pool(demand: RouteDemand, routes: Sequence[int], available: int, poo
 
 
 def _with_prompts(demand: RouteDemand, available: int, placed_routes: dict[int, int]) -> dict[int, int] | None:
-    """Add colours for the remaining routes, those of prompts, with the fewest conflicts.
+    """Give colours to the routes that have none yet, those that only prompts need.
 
-    Return None if a route finds no colours.
+    Each gets colours that no simultaneous route has. Of these, the ones whose other routes are used
+    least are chosen.
+
+    Args:
+        demand: The routes of the stage.
+        available: Number of colours.
+        placed_routes: First colours of the routes that have colours.
+
+    Returns:
+        The first colour of each route, or None if a route finds no colours.
     """
     first = dict(placed_routes)
     for route in range(len(demand.widths)):
@@ -198,17 +227,18 @@ def _with_prompts(demand: RouteDemand, available: int, placed_routes: dict[int, 
 def _move_routes(
     demand: RouteDemand, routes: Sequence[int], available: int, placed_routes: dict[int, int]
 ) -> dict[int, int]:
-    """Move routes one by one to the colours with the fewest route rewrites per token.
+    """Move routes one by one to other colours while this reduces the route rewrites per token.
 
-    The cost of a route depends on the routes that it shares colours with. Of all places with the
-    same sharers, only the first is tried. A place whose sharers include all sharers of another
-    place is not tried.
+    This is a local search that ends when no single move helps. The number of rewrites depends only
+    on which routes share colours. Of all places at which a route would share colours with the same
+    routes, only the first is tried. A place is also skipped if another place leads to a subset of
+    these routes.
 
     Args:
         demand: The routes of the stage.
         routes: Indices of the routes to move.
         available: Number of colours.
-        placed_routes: First colour of each route before.
+        placed_routes: First colour of each route at the start.
 
     Returns:
         The first colour of each route afterwards.
@@ -238,11 +268,14 @@ def _move_routes(
 
 
 def _rewrites_of_tokens(demand: RouteDemand, routes: Sequence[int], conflicts: Sequence[int]) -> int:
-    """Return the number of route rewrites if each phase of generated tokens runs once.
+    """Return the number of route rewrites if each token phase runs once.
+
+    Of several consecutive runs of a block, the first is counted separately: it may find other
+    routes set up than the following ones, which are all alike.
 
     Args:
         demand: The routes of the stage.
-        routes: Indices of the routes to which colours are being assigned.
+        routes: Indices of the routes with priority.
         conflicts: For each route, the routes that share a colour with it, as a bit set.
     """
     own_routes, total = _own_routes(routes, conflicts), 0
@@ -263,36 +296,37 @@ def _bits(routes: Iterable[int]) -> int:
 
 
 def _free(demand: RouteDemand, route: int, start: int, end: int, first: dict[int, int]) -> list[int]:
-    """Return the possible first colours of a route that no simultaneous route uses.
+    """Return the possible first colours of a route: it shares none with a simultaneous route.
 
     Args:
         demand: The routes of the stage.
         route: Index of the route.
         start, end: Range of colours to search, ``end`` exclusive.
-        first: First colours of the routes that are placed already.
+        first: First colours of the routes that have colours already.
     """
-    width, simultaneous = (
-        demand.widths[route],
-        {o: at for o, at in first.items() if demand.simultaneous_routes[route] >> o & 1},
-    )
+    width = demand.widths[route]
+    simultaneous = {o: at for o, at in first.items() if demand.simultaneous_routes[route] >> o & 1}
     return [at for at in range(start, end - width + 1) if not _sharers(demand, route, at, simultaneous)]
 
 
 def _contention(demand: RouteDemand, route: int, first: dict[int, int], at: int) -> tuple[int, int]:
-    """Return the total uses and the number of routes that would share a colour with a route.
+    """Return how much the routes are used with which a route would share a colour.
 
     Args:
         demand: The routes of the stage.
         route: Index of the route.
         first: First colours of the other routes.
         at: First colour of the route.
+
+    Returns:
+        The sum of their uses, and their number.
     """
     sharers = _sharers(demand, route, at, first)
     return sum(demand.uses[other_route] for other_route in sharers), len(sharers)
 
 
 def _sharers(demand: RouteDemand, route: int, at: int, first: dict[int, int]) -> list[int]:
-    """Return the routes that would share a colour with a route whose first colour is ``at``."""
+    """Return the routes with which a route would share a colour if its first colour were ``at``."""
     end = at + demand.widths[route]
     return [
         other_route for other_route, start in first.items() if start < end and at < start + demand.widths[other_route]

@@ -1,4 +1,8 @@
-"""Pass 7: turn symbolic steps and buffers into the frozen arrays of a Program."""
+"""Pass 7: turn symbolic steps and buffers into the frozen arrays of a Program.
+
+Lowering created one list of symbolic steps per block. Here the addresses and colours are known, so
+every run of a block becomes rows of integer arrays, with byte addresses as operands.
+"""
 
 from __future__ import annotations
 
@@ -64,15 +68,18 @@ def emit(state: State) -> State:
 
 
 def tiles_at(state: State, stages: Sequence[Stage], buffers: Sequence[Buffer]) -> tuple[Tile, ...]:
-    """Return the weight tiles of a state with addresses.
+    """Return the weight tiles of a Program, with their addresses.
+
+    `wse.compiler.pipeline.with_tiles` also calls this function for a Program that was compiled
+    without tiles.
 
     Args:
-        state: State after sharding.
+        state: State after sharding, which has the tiles without addresses.
         stages: Stages with their SRAM range.
         buffers: Buffers with their addresses, including those of all tiles.
 
     Returns:
-        The tiles. Addresses count elements from the first byte of the stage.
+        The tiles. Their addresses are in elements from the first byte of the stage.
     """
     addresses = {(buffer.stage, buffer.name): buffer.address for buffer in buffers if buffer.use == "weights"}
     tiles = []
@@ -119,7 +126,13 @@ def _phases(state: State) -> tuple[Phase, ...]:
 
 
 def _steps(state: State, phase: SymPhase, route_rewrites: I32) -> Steps:
-    """Return the arrays of a phase's steps, with the addresses and indices of all block runs."""
+    """Return the arrays of a phase's steps: the arrays of all block runs, concatenated.
+
+    Args:
+        state: State with addresses.
+        phase: The phase.
+        route_rewrites: int32 ``[steps]``: route rewrites of each step.
+    """
     steps = phase.steps
     blocks = {block: block_arrays(block) for block in steps.blocks}
     most_pairs = [0 if cut.mixture is None else cut.mixture.most_pairs(phase.tokens) for cut in state.cuts]
@@ -139,7 +152,10 @@ def _steps(state: State, phase: SymPhase, route_rewrites: I32) -> Steps:
 
 
 def padding_fraction(state: State) -> float:
-    """Return the fraction of weight elements in SRAM that are padding; 0 without tiles."""
+    """Return the fraction of weight elements in SRAM that are padding; 0 without tiles.
+
+    Tiles of float32 vectors and tables, such as rotary frequencies, are not counted.
+    """
     elements = real = 0
     for sym_tile in state.tiles:
         tile = sym_tile.tile

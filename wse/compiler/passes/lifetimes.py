@@ -1,4 +1,7 @@
-"""Lifetimes of buffers: the steps from the creation of a value to its last use."""
+"""Lifetimes of buffers: in which steps the value of each buffer is needed.
+
+The memory allocation uses them: buffers that are never live in the same step may share memory.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,21 @@ from wse.program.isa.instructions import KERNELS
 from wse.program.steps import StepKind
 from wse.program.transfers.transfer_types import TRANSFERS, operand_index
 
-Span = tuple[int, int, int]  # phase, first step, last step
+Span = tuple[int, int, int]
+"""An interval in which a buffer is live: index of the phase, first step and last step in it."""
 
 
 def steps_before(phases: Sequence[SymPhase]) -> dict[int, int]:
-    """Return the number of steps in all distinct phases before each distinct phase.
+    """Return for each distinct phase the number of steps in all distinct phases before it.
 
-    The keys are the indices of the first phases with the same steps.
+    Adding the index of a step in its phase gives an index over all phases, the position of the step
+    in a bit set. Phases with the same steps count as one, the first of them.
+
+    Args:
+        phases: All phases, in order.
+
+    Returns:
+        The number of steps, by the index of the phase.
     """
     begins: dict[int, int] = {}
     step_count = 0
@@ -28,11 +39,11 @@ def steps_before(phases: Sequence[SymPhase]) -> dict[int, int]:
 
 
 def live_steps(spans: Iterable[Span], begins: Mapping[int, int]) -> int:
-    """Return the steps of some intervals as a bit set.
+    """Return the steps of some intervals as a bit set over the steps of all distinct phases.
 
     Args:
         spans: Intervals as (phase, first step, last step).
-        begins: Steps before each phase, from `steps_before`.
+        begins: Number of steps before each phase, from `steps_before`.
     """
     step_bits = 0
     for phase, first, last in spans:
@@ -41,10 +52,11 @@ def live_steps(spans: Iterable[Span], begins: Mapping[int, int]) -> int:
 
 
 def lifetimes(state: State) -> dict[SymBuffer, tuple[Span, ...]]:
-    """Return the intervals of steps in which each buffer is in use.
+    """Return the intervals of steps in which each buffer is live.
 
     Returns:
         For each buffer, its intervals as (phase, first step, last step), for all distinct phases.
+        Buffers that no step uses are missing.
     """
     spans: dict[SymBuffer, list[Span]] = {}
     for number in distinct_phases(state.phases):
@@ -54,11 +66,17 @@ def lifetimes(state: State) -> dict[SymBuffer, tuple[Span, ...]]:
 
 
 def _spans(steps: SymSteps) -> dict[SymBuffer, list[tuple[int, int]]]:
-    """Return the intervals of steps of one phase in which the value of each buffer is needed.
+    """Return the intervals of steps of one phase in which each buffer is live.
 
-    A use in a loop counts for all steps of the loop, and a value that the loop creates first counts
-    from the start of the loop. The kernels and transfers in the chain of an overlap group are
-    exceptions: they run once and in order, while the other transfers of the group run in parallel.
+    Each block is analysed once (`_spans_within`), and its intervals are moved to every run of the
+    block. If a run reads a buffer before it writes it, the value comes from an earlier run, so the
+    last interval so far is extended.
+
+    Args:
+        steps: Steps of the phase.
+
+    Returns:
+        For each buffer, its intervals as (first step, last step), counted within the phase.
     """
     block_spans = {block: _spans_within(block) for block in steps.blocks}
     spans: dict[SymBuffer, list[tuple[int, int]]] = {}
@@ -74,14 +92,18 @@ def _spans(steps: SymSteps) -> dict[SymBuffer, list[tuple[int, int]]]:
 
 
 def _spans_within(block: Block) -> dict[SymBuffer, tuple[bool, list[tuple[int, int]]]]:
-    """Return the intervals of a block in which each buffer is needed.
+    """Return the intervals of a block's steps in which each buffer is live.
 
-    An interval begins with a step that overwrites a buffer from its start. It does not begin there
-    if an inner part of the buffer was written before and has not been read.
+    A new interval begins with a step that overwrites a buffer from its start. It does not begin
+    there if the step before wrote an inner part of the buffer: the two steps then fill one value
+    together. A use in a loop counts for all steps of the loop, except in a chain (`_runs_once`).
+
+    Args:
+        block: The block.
 
     Returns:
-        For each buffer, whether the block writes it before it reads it, and the intervals as
-        (first, last).
+        For each buffer, whether the block writes it before it reads it, and the intervals as (first
+        step, last step).
     """
     lives: dict[SymBuffer, _Life] = {}
     for index, step in enumerate(block.steps):
@@ -105,10 +127,10 @@ def _spans_within(block: Block) -> dict[SymBuffer, tuple[bool, list[tuple[int, i
 
 @dataclass(slots=True)
 class _Life:
-    """The intervals of a buffer in a block, and the state of its value after the steps so far.
+    """What is known of a buffer after the steps of a block that were visited so far.
 
     Attributes:
-        intervals: First and last step of each interval.
+        intervals: First and last step of each interval in which the buffer is live.
         is_made: Whether nothing was read before the block wrote the start of the buffer.
         has_beginning: Whether the block has written the start of the buffer.
         has_unread_part: Whether the last step with the buffer wrote an inner part of it.
@@ -121,23 +143,24 @@ class _Life:
 
 
 def _runs_once(step: SymStep, block: Block) -> bool:
-    """Return whether a step in a loop runs only once, in the chain of an overlap group.
+    """Return whether a step in a loop runs once and in order, in the chain of an overlap group.
 
-    The steps of such a chain are executed in order, so a use there does not count for the whole
-    loop.
+    In an overlap group that is a loop of one iteration, the kernels and the transfers with
+    ``in_chain`` run one after another. The other transfers of the group run in parallel with them.
     """
     iterations = block.loops[step.loop][2]
     return iterations == 1 and (step.kind == StepKind.COMPUTE or step.in_chain)
 
 
 def _uses(step: SymStep) -> list[tuple[SymBuffer, bool, bool]]:
-    """Return the uses of buffers by a step; buffers that are written come last.
+    """Return the buffers that a step uses; those that it writes come last.
 
-    The buffer of odd rounds counts as overwritten, because the preceding round always fills it.
+    A step may read and write the same buffer, and the read belongs to the old value. The buffer of
+    odd rounds of a loop counts as overwritten, because the preceding round always fills it.
 
     Returns:
-        For each use, the buffer, whether the step overwrites it, and whether the address is an
-        inner one.
+        For each use, the buffer, whether the step overwrites it, and whether the address is inside
+        the buffer instead of at its start.
     """
     overwritten = _new_outputs(step)
     read_uses: list[tuple[SymBuffer, bool, bool]] = []
@@ -153,9 +176,10 @@ def _uses(step: SymStep) -> list[tuple[SymBuffer, bool, bool]]:
 
 
 def _new_outputs(step: SymStep) -> frozenset[int]:
-    """Return the indices of the operands that a step overwrites without reading the old value.
+    """Return the indices of the operands that a step overwrites without reading their old values.
 
-    For a kernel these are its outputs; for a transfer the target, unless it is also the source.
+    For a kernel these are its outputs. For a transfer it is the target, unless source and target
+    are the same.
     """
     if step.kind == StepKind.COMPUTE:
         return KERNELS[step.code].outputs

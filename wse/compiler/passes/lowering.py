@@ -1,4 +1,10 @@
-"""Pass 4: lower every op to symbolic steps, phase by phase."""
+"""Pass 4: lower every op of the graph to symbolic steps, phase by phase.
+
+A phase is a prompt chunk, a decoded token or a verification pass. A step is a kernel on all PEs of
+a region, or a transfer. Steps are symbolic until buffers have addresses and routes have colours.
+Equivalent layers share the steps of one lowering, so the time of this pass does not grow with the
+number of layers.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +35,11 @@ from wse_mappings.cuts.layer_parts import ATTENTION, BLOCK, Parts
 
 
 def _lowerings() -> dict[str, Callable[[Context, Op], None]]:
-    """Return the lowering function of each kind of op, collected from `wse.compiler.lowering`."""
+    """Return the lowering function of each kind of op.
+
+    Every module of `wse.compiler.lowering` may define ``OPS``, a dictionary from kinds of op to
+    functions.
+    """
     names = sorted(module.name for module in pkgutil.iter_modules(lowering.__path__))
     modules = [importlib.import_module(f"{lowering.__name__}.{name}") for name in names]
     return {kind: lower for module in modules for kind, lower in getattr(module, "OPS", {}).items()}
@@ -43,8 +53,8 @@ def lower_ops(state: State) -> State:
     """Fill in the phases, patterns and buffers of a state.
 
     The fields are ``phases``, ``patterns``, ``pattern_calls``, ``sym_buffers`` and, for a whole
-    model, ``ids``. Phases with the same demand share their steps. They differ only in the user and
-    in the number of tokens in the KV cache.
+    model, ``ids``. Phases that need the same steps are lowered once. They differ only in the user
+    and in the number of tokens in the KV cache.
     """
     buffers, patterns = Buffers(state.weights), Patterns(state.options.cache)
     types = state.options.element_type("act"), state.options.element_type("acc")
@@ -92,12 +102,13 @@ def lower_ops(state: State) -> State:
 
 
 class _Demand(NamedTuple):
-    """What the steps of a phase depend on.
+    """The properties of a phase that determine its steps.
 
     Attributes:
-        name: Name of the phase.
+        name: Name of the phase: ``prefill``, ``decode`` or ``verify``.
         tokens: Tokens that the phase processes.
-        last: Whether the phase also computes the next token, which requires the head.
+        last: Whether the phase also computes the next token, which requires the head. Only prompt
+            chunks before the last one do not.
     """
 
     name: str
@@ -106,10 +117,10 @@ class _Demand(NamedTuple):
 
 
 def _demands(state: State) -> Iterator[tuple[int, int, _Demand]]:
-    """Yield the user, the number of cached tokens and the demand of each phase.
+    """Yield what to lower: the user, the number of cached tokens and the demand of each phase.
 
-    First come the prompt chunks of one user after another, then the decode phase, whose user is -1,
-    and then the verification phase of each user.
+    First come the prompt chunks of one user after another. One decode phase for all users together
+    follows, with -1 as the user. The verification phase of each user comes last.
     """
     options, size = state.options, state.choice.prefill_chunk
     if PREFILL in options.phases:
@@ -127,15 +138,15 @@ _Layers = dict[tuple[Layer, int, int, Parts], tuple[Block, dict[SymBuffer, int]]
 """Lowered layers, so that equivalent layers are lowered once.
 
 Keys are the kind of layer, rows and columns of its region, and the parts of the layer there. Values
-are the steps and the number of elements that they request of each buffer.
+are the block of steps and the number of elements that the steps request of each buffer.
 """
 
 
 def _phase(state: State, c: Context, lowered_layers: _Layers) -> SymPhase:
     """Lower one phase.
 
-    1. Lower the consecutive ops of each layer on a stage together, and ops outside of layers one by
-       one.
+    1. Lower the consecutive ops of each layer on a stage together, and ops outside of layers
+       (embedding, final norm, head) one by one.
     2. Before the first op on another stage, add the steps that send the residual stream to that
        stage.
     3. If the phase computes the next token, send its id from the stage of the head to that of the
@@ -182,10 +193,15 @@ def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
 
     1. A layer whose experts have a stage of their own is always lowered, because its steps are on
        two stages.
-    2. If an equivalent layer was lowered before, add a run of its block with the buffers of this
-       layer.
-    3. Otherwise lower the ops, rewrite the steps, and remember the block with the buffers that it
-       requests.
+    2. If an equivalent layer was lowered before, add another run of its block, with the buffers of
+       this layer.
+    3. Otherwise lower the ops and apply the rewrites of the schedule. Store the block with the
+       sizes of the buffers that it requests.
+
+    Args:
+        c: Context of the phase, on the stage of the layer.
+        ops: Ops of the layer on this stage, in order.
+        lowered_layers: Layers that have been lowered already; a new one is added.
     """
     builder, first, layer = c.builder, c.builder.op, ops[0].layer
     layer_key = (c.spec.layers[layer], c.cut.rows, c.cut.cols, Parts(ops[0].parts.first, ops[-1].parts.last))
@@ -213,7 +229,7 @@ def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
 
 
 def _group_key(item: tuple[int, Op]) -> tuple[int, ...]:
-    """Return a grouping key: the layer of an op, or a unique key for an op outside of layers."""
+    """Return the key by which ops are grouped: equal for ops of a layer, unique for other ops."""
     index, op = item
     return (op.layer,) if op.layer >= 0 else (-1, index)
 

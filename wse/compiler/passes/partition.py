@@ -1,8 +1,11 @@
-"""Pass 1: assign layers to stages, stages to wafers and bands, and a size to every region.
+"""Pass 1: divide the layers into stages, and choose a wafer, a band and a size for each region.
 
-The mapping strategy of the request decides which layers form a stage. Unless the request lists
-regions, the rows of a band and the columns of a region depend on the bytes that they store. The
-embedding is part of the first stage. The head is part of the last stage, or of the first one if
+A stage consists of some consecutive layers on one region, a rectangle of PEs. Regions are side by
+side in bands, strips over the whole width of the mesh. The mapping strategy of the request decides
+which layers form a stage. Unless the request lists regions, the rows of a band and the columns of a
+region depend on the bytes that they store.
+
+The embedding is part of the first stage. The head is part of the last stage, or of the first one if
 both share a table, which is then stored once. Experts that are distributed over all wafers form a
 separate stage, which comes last.
 """
@@ -34,7 +37,9 @@ def partition(state: State) -> State:
 
 
 def plan_stages(state: State) -> State:
-    """Fill in ``plans``.
+    """Fill in ``plans``: the first part of the pass, which a search calls alone.
+
+    The search then replaces the model by a reduced one with fewer stages.
 
     1. Let the mapping strategy divide the layers into regions.
     2. Compute the size of every region.
@@ -47,14 +52,7 @@ def plan_stages(state: State) -> State:
         BadInput: The strategy omits a layer, or places one twice.
     """
     options, spec, choice = state.options, state.spec, state.choice
-    layout = Layout(
-        options.mapping,
-        choice.bands,
-        choice.per_band,
-        choice.is_transposed,
-        mesh=choice.mesh,
-        block_parts=choice.block_parts,
-    )
+    layout = choice.layout(options.mapping)
     demand = demand_of(spec, state.wafer, options)
     region_layers = layers_of_regions(demand, layout)  # 1
     regions = [region for region in region_layers if not region.experts]
@@ -63,43 +61,48 @@ def plan_stages(state: State) -> State:
     model = options.scope == MODEL  # 3
     head_stage = 0 if spec.tied_embedding else len(regions) - 1
     plans = [
-        StagePlan(
-            wafer=region.wafer,
-            band=region.band,
-            rows=rows,
-            cols=cols,
-            first_layer=region.first_layer,
-            last_layer=region.last_layer,
-            has_embedding=model and index == 0,
-            has_head=model and index == head_stage,
-            span=region.wafers,
-            corner=None if region.rect is None else (region.rect.row, region.rect.col),
-            first_part=region.first_part,
-            last_part=region.last_part,
-        )
-        for index, (region, (rows, cols)) in enumerate(zip(regions, shapes, strict=True))
+        _plan(region, shape, region.band, has_embedding=model and index == 0, has_head=model and index == head_stage)
+        for index, (region, shape) in enumerate(zip(regions, shapes, strict=True))
     ]
     plans += [  # 4
-        StagePlan(
-            wafer=region.wafer,
-            band=plans[0].band,
-            rows=plans[0].rows,
-            cols=plans[0].cols,
-            first_layer=region.first_layer,
-            last_layer=region.last_layer,
-            has_embedding=False,
-            has_head=False,
-            span=region.wafers,
-            experts=True,
-        )
+        _plan(region, shapes[0], regions[0].band, has_embedding=False, has_head=False)
         for region in region_layers
         if region.experts
     ]
     return replace(state, plans=tuple(plans))
 
 
+def _plan(region: RegionLayers, shape: tuple[int, int], band: int, *, has_embedding: bool, has_head: bool) -> StagePlan:
+    """Return the plan of the stage that stores the layers of a region.
+
+    Args:
+        region: Layers and wafers of the region.
+        shape: Rows and columns of the region on each wafer.
+        band: Index of its band.
+        has_embedding, has_head: Whether the stage contains the embedding table and the output head.
+    """
+    return StagePlan(
+        wafer=region.wafer,
+        band=band,
+        rows=shape[0],
+        cols=shape[1],
+        first_layer=region.first_layer,
+        last_layer=region.last_layer,
+        has_embedding=has_embedding,
+        has_head=has_head,
+        span=region.wafers,
+        experts=region.experts,
+        corner=None if region.rect is None else (region.rect.row, region.rect.col),
+        first_part=region.first_part,
+        last_part=region.last_part,
+    )
+
+
 def placed_parts(plans: Sequence[StagePlan]) -> PartsOfLayers:
-    """Return the parts into which each layer is split between stages; empty if none is split."""
+    """Return the parts into which each layer is split between stages; empty if none is split.
+
+    A feed-forward block may be split into parts that are stored on neighbouring stages.
+    """
     stored_parts = [layer_parts for plan in plans if not plan.experts for layer_parts in plan.layers.parts]
     if all(parts.is_whole for _, parts in stored_parts):
         return ()
@@ -128,18 +131,27 @@ def _check_layers(state: State, regions: Sequence[RegionLayers]) -> None:
 
 
 def _shapes(state: State, demand: Demand, layout: Layout, regions: Sequence[RegionLayers]) -> list[tuple[int, int]]:
-    """Return rows and columns of every region.
+    """Return rows and columns of every region, in the order of the regions.
 
-    The shape is the requested one, a square if the product of prefill needs it, or computed from
-    the bytes.
+    1. Regions that a mapping file lists have the listed size.
+    2. A region has the requested size (``--region``).
+    3. Otherwise a region is as high as its band. With MeshGEMM for prefill it is a square.
+    4. With thin-gemm for prefill, its columns and the rows of its band depend on the bytes of its
+       layers.
+
+    Args:
+        state: State before this pass.
+        demand: What is placed, with the bytes of each layer.
+        layout: Number of bands, regions per band and the part of the mesh to use.
+        regions: Layers of each region.
 
     Raises:
         BadMesh: The regions do not fit on the mesh.
     """
-    if demand.listed:
+    if demand.listed:  # 1
         return region_shapes(demand, layout, regions)
     rows, (_, mesh_cols), region = _rows(state), state.mesh, state.options.region
-    cols = region[1] if region is not None else rows if state.choice.prefill != THIN_GEMM else None
+    cols = region[1] if region is not None else rows if state.choice.prefill != THIN_GEMM else None  # 2, 3
     most_per_band = max(
         sum(1 for _ in band)
         for _, band in groupby(regions, key=lambda stage_region: (stage_region.wafer, stage_region.band))
@@ -150,11 +162,9 @@ def _shapes(state: State, demand: Demand, layout: Layout, regions: Sequence[Regi
             "columns of the mesh; choose a smaller --region or a larger --mesh"
         )
         raise BadMesh(message)
-    return (
-        region_shapes(demand, layout._replace(mesh=state.mesh), regions)
-        if cols is None
-        else [(rows, cols)] * len(regions)
-    )
+    if cols is None:  # 4
+        return region_shapes(demand, layout._replace(mesh=state.mesh), regions)
+    return [(rows, cols)] * len(regions)
 
 
 def _rows(state: State) -> int:

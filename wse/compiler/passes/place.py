@@ -1,4 +1,4 @@
-"""Pass 3: place the region of every stage, as a rectangle of PEs on a wafer."""
+"""Pass 3: give the region of every stage its position, as a rectangle of PEs on a wafer."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from wse_mappings.mesh.placement import Rect, snake_bands
 
 
 def place(state: State) -> State:
-    """Fill in ``stages``. The allocation pass adds their SRAM addresses.
+    """Fill in ``stages``, with their rectangles. The allocation pass adds their SRAM addresses.
 
-    Regions are placed side by side in bands. The direction usually alternates from band to band, so
-    that consecutive regions are neighbours (`snake_bands`). Listed regions are placed where the
-    mapping file says. The stage of experts gets the rectangle of the first stage.
+    1. Regions that a mapping file lists are placed where it says.
+    2. Other regions are placed side by side in bands. The direction usually alternates from band to
+       band, so that consecutive regions are neighbours (`snake_bands`).
+    3. The stage of experts gets the rectangle of the first stage.
     """
-    rects = [Rect(*plan.corner, plan.rows, plan.cols) for plan in state.plans if plan.corner is not None]
+    rects = [Rect(*plan.corner, plan.rows, plan.cols) for plan in state.plans if plan.corner is not None]  # 1
+    # 2. Regions in bands.
     in_bands = (plan for plan in state.plans if plan.corner is None and not plan.experts)
     for _, wafer_plans in groupby(in_bands, key=lambda plan: plan.wafer):
         bands = [list(band) for _, band in groupby(wafer_plans, key=lambda plan: plan.band)]
         heights, widths = [band[0].rows for band in bands], [[plan.cols for plan in band] for band in bands]
         rects += snake_bands(state.mesh[1], heights, widths)
-    rects += [rects[0] for plan in state.plans if plan.experts]
+    rects += [rects[0] for plan in state.plans if plan.experts]  # 3
     stages = tuple(
         Stage(
             wafer=plan.wafer,

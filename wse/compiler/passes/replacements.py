@@ -1,4 +1,7 @@
-"""Buffers that may share an address because a kernel overwrites its last input with its output."""
+"""Buffers that may share an address because a kernel overwrites an input that is not read again.
+
+An elementwise kernel, for example, may write each output over the input from which it is computed.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,15 @@ Replacements = Mapping[tuple[SymBuffer, SymBuffer], int]
 def may_coincide(a: Name, b: Name, live_a: int, live_b: int, replacements: Mapping[tuple[Name, Name], int]) -> bool:
     """Return whether two buffers may have the same address.
 
-    The buffers may share an address if no step needs both, except for steps that read one for the
-    last time and overwrite it with the other.
+    They may if no step needs both values. Steps that read one buffer for the last time and
+    overwrite it with the other are exceptions. The overwritten value must not be needed in the step
+    after such a step.
 
     Args:
-        a, b: The two buffers.
+        a, b: The two buffers, or their names.
         live_a, live_b: Steps in which each buffer is live, as bit sets.
         replacements: For pairs of buffers, the steps that may overwrite the first one with the
-            second, as bit sets.
+            second, as bit sets; from `replacing_steps`.
     """
     for source, target, live in ((a, b, live_a), (b, a, live_b)):
         steps = replacements.get((source, target), 0)
@@ -37,11 +41,11 @@ def may_coincide(a: Name, b: Name, live_a: int, live_b: int, replacements: Mappi
 
 
 def replacing_steps(state: State) -> Replacements:
-    """Return the steps that may overwrite one buffer with another.
+    """Return the steps in which a kernel may write one buffer over another one, its input.
 
     Returns:
-        A bit set of steps for each pair of an input buffer and an output buffer. Steps are counted
-        over all distinct phases.
+        For each pair of an input buffer and an output buffer, a bit set of steps. Steps are counted
+        over all distinct phases, as in `steps_before`.
     """
     replacements: dict[tuple[SymBuffer, SymBuffer], int] = {}
     begins = steps_before(state.phases)
@@ -57,10 +61,10 @@ def replacing_steps(state: State) -> Replacements:
 
 
 def _replacing_steps_within(state: State, block: Block) -> list[tuple[int, SymBuffer, SymBuffer]]:
-    """Return the steps of a block that may overwrite one buffer with another.
+    """Return the steps of a block in which a kernel may write one buffer over another one.
 
-    Both operands must be whole buffers, and the elements of the output no wider than those of the
-    input.
+    The record of the kernel must allow it (``in_place``). Both operands must be whole buffers, and
+    the elements of the output must not be wider than those of the input.
 
     Returns:
         The index of each step in the block, with its input buffer and its output buffer.

@@ -1,16 +1,19 @@
 """Pass 5: assign colours to the routes of all transfers.
 
-A colour is one of the few routes for which a router is set up. A pattern needs its colours on every
-PE of its lines. If all patterns of a stage together need more colours than the wafer has, some of
-them share colours. Before such a pattern runs, its routes are rewritten unless they are set
-already, which costs time. Published kernels do the same: working notes of a CS-3 language-model
-project (EPCC 2026) use 8 of 24 colours and rewrite routes 6 times per layer.
+A colour is one of the few routes (24 on current wafers) for which a router can be set up at a time.
+A pattern, such as an all-reduce along rows, needs its colours on every PE of its lines. If all
+patterns of a stage together need more colours than the wafer has, some of them share colours.
+Before such a pattern runs, its routes are rewritten unless they are set up already, which costs
+cycles. Published kernels do the same: working notes of a CS-3 language-model project (EPCC 2026)
+use 8 of 24 colours and rewrite routes 6 times per layer.
 
-Routes of generated tokens keep colours of their own as far as possible. Prompts and tokens do not
-alternate as steps do. Patterns of prompts may therefore take the colours of tokens, whose routes
-are restored at the end of a chunk. In the baseline schedule, the most frequently used routes keep
-their colours in whatever phase they are used. The costs of that schedule were fitted with this
-rule.
+Routes of generated tokens keep colours of their own as far as possible
+(`wse.compiler.passes.colouring`). A change between prompts and tokens is rare compared with a
+change between steps. Patterns of prompts may therefore take the colours of tokens, whose routes are
+restored at the end of a chunk.
+
+In the baseline schedule, the most frequently used routes keep their colours, whether prompts or
+tokens use them. The costs of that schedule were fitted to measurements with this rule.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby, permutations
+from operator import attrgetter
 
 import numpy as np
 
@@ -26,7 +30,7 @@ from wse.arrays import I32
 from wse.compiler.options import BASELINE, PREFILL
 from wse.compiler.passes.colouring import Colouring, RouteDemand, Visits, colouring, rewrite_count
 from wse.compiler.state import State
-from wse.compiler.symbolic import Block, BlockRun, SymStep, SymSteps, distinct_phases
+from wse.compiler.symbolic import Block, SymStep, SymSteps, distinct_phases
 from wse.errors import TooFewColours
 from wse.program.program import ColourUse
 from wse.program.steps import StepKind
@@ -34,27 +38,30 @@ from wse.program.transfers.transfer_types import TRANSFERS
 from wse_mappings.result_cache import ResultCache
 from wse_mappings.schedule import Arrival, LineSchedule
 
-DECODE_WEIGHT = 1000  # uses in a generated token count this much more than uses in a prompt
-Key = tuple[int, int, int]  # a route: kind of transfer, pattern, axis
+DECODE_WEIGHT = 1000
+"""Weight of a use in a decoded token or a verification pass, relative to a use in a prompt."""
+
+Key = tuple[int, int, int]
+"""A route: index of its kind of transfer, index of its pattern (or NO_PATTERN), and axis."""
 NO_PATTERN = -1
 
 
 @dataclass(kw_only=True)
 class _Stage:
-    """The routes of one stage and their colours.
+    """The routes of one stage: first how often they are used, then their colours.
 
-    A route is identified by its kind of transfer, its pattern and its axis. Its index is its rank
-    by use.
+    Token phases are decode and verification.
 
     Attributes:
         colours: Number of colours that each route needs.
-        uses: How often each route is used, weighted.
+        uses: How often each route is used in a request. Uses in token phases count `DECODE_WEIGHT`
+            times.
         prompt_uses: How often each route is used in prompts; empty for the baseline schedule.
-        groups: Sets of routes that run at the same time, including sets of a single route.
-        token_routes: Routes that generated tokens use; all routes for the baseline schedule.
-        tokens: For each phase of tokens, the blocks in order, each with the number of consecutive
-            runs.
-        number: Index of each route.
+        groups: Sets of routes that run at the same time, and one set with each single route.
+        token_routes: Routes that token phases use; all routes for the baseline schedule.
+        tokens: For each token phase, the blocks in order, each with the number of consecutive runs;
+            empty for the baseline schedule.
+        number: Index of each route, in descending order of use.
         colouring: The assigned colours.
     """
 
@@ -101,7 +108,9 @@ def route(state: State) -> State:
 
 
 def count_route_rewrites(state: State, first_with_routes: list[int]) -> dict[SymSteps, I32]:
-    """Return the number of route rewrites of each step.
+    """Return the number of route rewrites of each step, without the colours themselves.
+
+    The search for all-reduce trees compares sets of patterns by this number.
 
     Args:
         state: State after lowering.
@@ -109,7 +118,7 @@ def count_route_rewrites(state: State, first_with_routes: list[int]) -> dict[Sym
             `same_routes`.
 
     Returns:
-        int32 ``[steps]`` for the steps of each phase: rewrites in one run of the phase.
+        For the steps of each phase, int32 ``[steps]``: rewrites in one run of the phase.
 
     Raises:
         TooFewColours: As in `route`.
@@ -120,18 +129,24 @@ def count_route_rewrites(state: State, first_with_routes: list[int]) -> dict[Sym
 def _colour_stages(state: State, first_with_routes: list[int]) -> tuple[list[_Stage], dict[SymSteps, I32]]:
     """Assign colours to the routes of all stages, and count the rewrites of routes.
 
+    1. Count how often each stage uses each route (`_demand`).
+    2. Choose colours for the routes of each stage (`_assign`). Stages do not depend on each other.
+    3. Count the route rewrites of each step (`_route_rewrites`).
+
     Args:
         state: State after lowering.
-        first_with_routes: For each pattern, the first pattern with the same routes.
+        first_with_routes: For each pattern, the first pattern with the same routes, from
+            `same_routes`.
 
     Returns:
-        The stages with their colours; and for the steps of each phase, the number of route rewrites
-        per step.
+        The stages with their colours; and for the steps of each phase, int32 ``[steps]``: route
+        rewrites of each step.
     """
     routes = _Routes(state, first_with_routes)
-    available, stages = state.wafer.colours - state.wafer.reserved_colours, _demand(state, routes)
-    for number, stage in enumerate(stages):
+    available, stages = state.wafer.colours - state.wafer.reserved_colours, _demand(state, routes)  # 1
+    for number, stage in enumerate(stages):  # 2
         _assign(stage, available, number, routes, state.options.cache)
+    # 3. Phases with the same steps are counted once.
     is_prompt = {phase.steps: phase.name == PREFILL for phase in state.phases}
     return stages, {
         steps: _route_rewrites(steps, stages, routes, is_prompt=prompt) for steps, prompt in is_prompt.items()
@@ -139,9 +154,10 @@ def _colour_stages(state: State, first_with_routes: list[int]) -> tuple[list[_St
 
 
 def same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
-    """Return for each pattern the first one with the same routes.
+    """Return for each pattern the index of the first pattern with the same routes.
 
-    Two such patterns differ only in what happens to words on arrival.
+    Such patterns differ only in what happens to words on arrival, such as a sum and a maximum along
+    the same tree. They can use the same colours.
     """
     first: dict[tuple[object, ...], int] = {}
     same_routes = []
@@ -156,7 +172,10 @@ def same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
 
 
 class _Routes:
-    """The routes that the steps of each block need. Patterns with equal routes count as one."""
+    """The routes that the steps of each block need, computed once per block.
+
+    Patterns with the same routes (`same_routes`) count as one.
+    """
 
     def __init__(self, state: State, first_with_routes: list[int]) -> None:
         self._patterns, self._first_with_routes = state.patterns, first_with_routes
@@ -164,13 +183,16 @@ class _Routes:
         self._visits: dict[Block, list[tuple[int, Key, int]]] = {}
 
     def of(self, block: Block) -> list[tuple[Key, int] | None]:
-        """Return (route, colours) for each step of a block; None for a step without a route."""
+        """Return (route, number of colours) for each step of a block; None for other steps."""
         if block not in self._of_blocks:
             self._of_blocks[block] = [self._route_of_step(step) for step in block.steps]
         return self._of_blocks[block]
 
     def visits(self, block: Block) -> list[tuple[int, Key, int]]:
-        """Return (step, route, count) for the steps that need a route, in execution order."""
+        """Return (step, route, count) for the steps that need a route, in execution order.
+
+        A step in a loop occurs twice, as in `_visits`.
+        """
         if block not in self._visits:
             needs = self.of(block)
             self._visits[block] = [
@@ -189,13 +211,16 @@ class _Routes:
 
 
 def _demand(state: State, routes: _Routes) -> list[_Stage]:
-    """Return the routes that each stage needs, with their uses but without colours.
+    """Count how often each stage uses each route. The stages have no colours yet.
 
     Args:
         state: State after lowering.
         routes: Routes of all blocks.
+
+    Returns:
+        One record per stage.
     """
-    stages = [_Stage() for _ in state.plans]
+    stages, stage_of = [_Stage() for _ in state.plans], attrgetter("stage")
     phases = distinct_phases(state.phases)
     is_released = state.options.schedule == BASELINE
     token_phases = {number for number in phases if is_released or state.phases[number].name != PREFILL} or set(phases)
@@ -205,26 +230,21 @@ def _demand(state: State, routes: _Routes) -> list[_Stage]:
         for (stage, block), runs in Counter((run.stage, run.block) for run in phase.steps.runs).items():
             _count_block(stages[stage], block, routes, runs * weight, is_of_tokens=is_token_phase)
         if is_token_phase and not is_released:
-            for stage, runs_of_stage in groupby(sorted(phase.steps.runs, key=_stage_of), key=_stage_of):
+            for stage, runs_of_stage in groupby(sorted(phase.steps.runs, key=stage_of), key=stage_of):
                 blocks = ((block, len(list(repeats))) for block, repeats in groupby(run.block for run in runs_of_stage))
                 stages[stage].tokens.append(list(blocks))
     return stages
 
 
-def _stage_of(run: BlockRun) -> int:
-    """Return the stage of a run, as a key for sorting."""
-    return run.stage
-
-
 def _count_block(demand: _Stage, block: Block, routes: _Routes, weight: int, *, is_of_tokens: bool) -> None:
-    """Add the routes of a block to those of its stage.
+    """Add the routes of a block to the record of its stage.
 
     Args:
-        demand: Routes of the stage.
+        demand: Record of the stage.
         block: The block.
         routes: Routes of all blocks.
         weight: How often the block runs, times the weight of its phase.
-        is_of_tokens: Whether the block is part of a phase of generated tokens.
+        is_of_tokens: Whether the block is part of a token phase.
     """
     groups: dict[int, list[Key]] = defaultdict(list)
     for step, need in zip(block.steps, routes.of(block), strict=True):
@@ -246,10 +266,23 @@ def _count_block(demand: _Stage, block: Block, routes: _Routes, weight: int, *, 
 def _assign(stage: _Stage, available: int, number: int, routes: _Routes, cache: ResultCache) -> None:
     """Assign colours to all routes of a stage.
 
+    1. Index the routes in descending order of use.
+    2. Collect what the choice depends on in a `RouteDemand`, which refers to routes by index.
+    3. Choose the colours. Stages with equal demands share a cached result.
+
+    Args:
+        stage: Record of the stage, which gets its indices and its colours.
+        available: Number of colours of the wafer that patterns may use.
+        number: Index of the stage, for the error message.
+        routes: Routes of all blocks.
+        cache: Cache of the request.
+
     Raises:
         TooFewColours: Routes that are used at the same time need more colours than there are.
     """
+    # 1. Index the routes.
     stage.number = {key: i for i, (key, _) in enumerate(stage.uses.most_common())}
+    # 2. Collect the demand.
     groups = set(stage.groups)
     max_widths = [
         max((sum(stage.colours[key] for key in group) for group in groups if group <= routes_in_phases), default=0)
@@ -259,7 +292,11 @@ def _assign(stage: _Stage, available: int, number: int, routes: _Routes, cache: 
     for group in groups:
         for key, other_route in permutations(group, 2):
             simultaneous[stage.number[key]] |= 1 << stage.number[other_route]
-    visits = {block: _route_visits(stage, block, routes) for phase in stage.tokens for block, _ in phase}
+    visits: dict[Block, Visits] = {
+        block: tuple((stage.number[key], times) for _, key, times in routes.visits(block))
+        for phase in stage.tokens
+        for block, _ in phase
+    }
     uses = stage.prompt_uses or stage.uses
     demand = RouteDemand(
         widths=tuple(stage.colours[key] for key in stage.number),
@@ -269,7 +306,7 @@ def _assign(stage: _Stage, available: int, number: int, routes: _Routes, cache: 
         max_widths=(max_widths[0], max_widths[1]),
         tokens=tuple(tuple((visits[block], times) for block, times in phase) for phase in stage.tokens),
     )
-    found = cache.of(colouring, 512)(demand, available)
+    found = cache.of(colouring, 512)(demand, available)  # 3
     if found is None:
         message = (
             f"stage {number}: patterns that run at the same time need {max_widths[1]} colours, but the wafer has only "
@@ -279,20 +316,11 @@ def _assign(stage: _Stage, available: int, number: int, routes: _Routes, cache: 
     stage.colouring = found
 
 
-def _route_visits(stage: _Stage, block: Block, routes: _Routes) -> Visits:
-    """Return the routes that the steps of a block need, in execution order.
-
-    Returns:
-        Pairs of the index of a route in the stage and the number of times.
-    """
-    return tuple((stage.number[key], times) for _, key, times in routes.visits(block))
-
-
 def _visits(block: Block) -> Iterator[tuple[int, int]]:
     """Yield the steps of a block in execution order, each with a count.
 
     The steps of a loop are yielded twice: with count 1 for the first iteration, and with the number
-    of remaining iterations, which are all like the second one.
+    of remaining iterations, which are all alike.
     """
     index = 0
     while index < len(block.steps):
@@ -312,7 +340,7 @@ def _route_rewrites(phase: SymSteps, stages: list[_Stage], routes: _Routes, *, i
         stages: Routes and colours of all stages.
         routes: Routes of all blocks.
         is_prompt: Whether the phase is a chunk of a prompt. The last step with a route on each
-            stage then restores the routes of generated tokens.
+            stage then also restores the routes that token phases keep.
 
     Returns:
         int32 ``[steps]``.

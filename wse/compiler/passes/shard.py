@@ -1,4 +1,8 @@
-"""Pass 2: divide every tensor over the PEs of its stage, padded to tiles of equal size."""
+"""Pass 2: divide every tensor over the PEs of its stage, padded to tiles of equal size.
+
+The tile of a PE is the block of a tensor that the PE stores. All PEs of a region store the same
+number of elements, so that they have one memory map.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +43,6 @@ from wse.models.graph import Op, name_in_layer, ops_in_order
 from wse.models.spec import ModelSpec
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.tiles import Tile
-from wse_mappings.cuts.layer_parts import Parts
 from wse_mappings.cuts.output_copies import copied_blocks
 from wse_mappings.result_cache import ResultCache
 
@@ -47,13 +50,24 @@ from wse_mappings.result_cache import ResultCache
 def with_cuts(state: State) -> State:
     """Fill in how all dimensions of the model are divided over the region of each stage.
 
-    The fields are ``cuts`` and, for stages with parts of a feed-forward block, ``cuts_of_parts``.
+    The fields are ``cuts`` and, for stages with some but not all parts of a feed-forward block,
+    ``cuts_of_parts``. A search needs the sizes of tiles only, so it calls this function without the
+    rest of the pass.
     """
-    return replace(state, cuts=cuts_of(state), cuts_of_parts=_cuts_of_parts(state))
+    types, scope = WeightTypes.from_options(state.options), state.options.scope
+    divide = partial(region_cut, model_shape(state), types, scope)
+    regions = regions_of(state)
+    cuts_of_parts = {
+        (stage, parts.block): divide(region, parts.block)
+        for stage, (plan, region) in enumerate(zip(state.plans, regions, strict=True))
+        for _, parts in plan.layers.parts
+        if parts.block is not None and parts.cuts_block
+    }
+    return replace(state, cuts=tuple(map(divide, regions)), cuts_of_parts=cuts_of_parts)
 
 
 def shard(state: State) -> State:
-    """Fill in the weight tiles of every PE, and how dimensions are divided over regions.
+    """Fill in the weight tiles of every stage, and how dimensions are divided over its region.
 
     The fields are ``cuts``, ``cuts_of_parts``, ``tiles`` and ``weights``.
     """
@@ -74,28 +88,11 @@ def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int
     return op_tiles(state.options.cache, shape, tiling, op, state.cut_of(stage, op.parts))
 
 
-def cuts_of(state: State) -> tuple[RegionCut, ...]:
-    """Return the division of all dimensions over the region of each stage."""
-    shape, weight_types, scope = model_shape(state), WeightTypes.from_options(state.options), state.options.scope
-    return tuple(region_cut(shape, weight_types, scope, region) for region in regions_of(state))
-
-
-def _cuts_of_parts(state: State) -> dict[tuple[int, Parts], RegionCut]:
-    """Return the divisions for stages with some but not all parts of a feed-forward block.
-
-    Keys are the index of the stage and the parts.
-    """
-    shape, weight_types, scope = model_shape(state), WeightTypes.from_options(state.options), state.options.scope
-    return {
-        (stage, parts.block): region_cut(shape, weight_types, scope, region, parts.block)
-        for stage, (plan, region) in enumerate(zip(state.plans, regions_of(state), strict=True))
-        for _, parts in plan.layers.parts
-        if parts.block is not None and parts.cuts_block
-    }
-
-
 def model_shape(state: State) -> ModelSpec:
-    """Return the model without its layers, so that reduced models share cached results."""
+    """Return the model without its layers, as a key for cached results.
+
+    Reduced models, which a search compiles, differ from the whole model in their layers only.
+    """
     return replace(state.spec, layers=())
 
 
@@ -129,9 +126,16 @@ T = TypeVar("T", bound=HasName)
 def distinct_tiles(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Iterator[tuple[Op, int, T]]:
     """Yield each distinct tile of the model's tensors, with its op and its stage.
 
+    Some ops share a tile: an embedding and a head may share a table, and all layers share the tile
+    that maps rows to quantisation groups.
+
     Args:
         state: State after the partition pass.
-        tiles: Function that returns the tiles of an op on a stage, as in the first layer.
+        tiles: Function that returns the tiles of an op on a stage. The op that it gets belongs to
+            layer 0, so that its results can be cached for all layers of a kind.
+
+    Yields:
+        The op, the index of the stage, and the tile with the names of layer 0.
     """
     names: set[tuple[int, str]] = set()
     in_first_layer = state.options.cache.of(_in_first_layer, 1 << 12)
@@ -145,15 +149,15 @@ def distinct_tiles(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Ite
 
 
 def _in_first_layer(op: Op) -> Op:
-    """Return the op with the names that it would have in layer 0.
-
-    Layers of one kind differ in names only, so they share cached results.
-    """
+    """Return the op with the names that it would have in layer 0."""
     return op.in_layer(0)
 
 
 def table_needs(state: State) -> list[tuple[bool, bool]]:
-    """Return for each stage whether it has attention, and whether it rotates queries and keys."""
+    """Return for each stage whether it has attention, and whether it rotates queries and keys.
+
+    These are the arguments of `region_tables`.
+    """
     attention_layers = [
         [state.spec.layers[layer] for layer, parts in plan.layers.parts if parts.has_attention] for plan in state.plans
     ]
@@ -178,7 +182,11 @@ def region_tables(spec: ModelSpec, cut: RegionCut, *, with_layers: bool, rotates
 
 
 def stages_of(state: State, ops: Sequence[Op]) -> list[int]:
-    """Return the stage that executes each op."""
+    """Return the stage that executes each op.
+
+    The ops of experts are executed by the stage of experts if there is one, other ops by the stage
+    of their layer.
+    """
     expert_stages = [stage for stage, plan in enumerate(state.plans) if plan.experts]
     homes = residual_stages(state, ops)
     return [
@@ -187,10 +195,10 @@ def stages_of(state: State, ops: Sequence[Op]) -> list[int]:
 
 
 def residual_stages(state: State, ops: Iterable[Op]) -> list[int]:
-    """Return the stage that contains each op's layer, or the embedding or the head.
+    """Return the stage whose residual stream each op belongs to.
 
-    This stage stores the residual stream of the op. It also executes the op, unless experts have a
-    stage of their own.
+    This is the stage with the op's layer, or with the embedding or the head. It also executes the
+    op, unless experts have a stage of their own.
     """
     layers = {
         (layer, part): stage
@@ -215,17 +223,17 @@ def _in_layer(tile: Tile, layer: int, stage: int) -> Tile:
 
 
 def prefill_tile_name(tensor: str) -> str:
-    """Return the name of a tensor's second tile, for prefill with weights of its own."""
+    """Return the name of a tensor's second tile, which only ``mesh-gemm-own-weights`` uses."""
     return f"prefill.{tensor}"
 
 
 class Tiling(NamedTuple):
-    """What the tiles of a region depend on, in addition to the division over the region.
+    """What the tiles of a region depend on, in addition to the division of dimensions.
 
     Attributes:
         dtype: Type in which weights are stored.
         phases: Phases that use the tiles.
-        prefill: Product of prefill.
+        prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
         with_norms: Whether the tiles of `norm_products` are needed.
         scored_on_columns: Whether the scores of a router are computed on the columns of its
             outputs, on regions of one wafer.
@@ -253,9 +261,9 @@ def tiling_of(state: State) -> Tiling:
 def op_tiles(cache: ResultCache, spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
     """Return the tiles of one op on stage 0, in the layouts of all phases that use them.
 
-    Ops outside of layers have one layout. The results are cached, because layers share them. Few
-    results for experts are cached: an index of all experts for each column of many wafers needs
-    tens of megabytes.
+    Ops of layers have two layouts if prefill by MeshGEMM has weights of its own, other ops have
+    one. The results are cached, because layers share them. Few results for experts are cached: an
+    index of all experts for each column of many wafers needs tens of megabytes.
 
     Args:
         cache: Cache of the request.
@@ -310,14 +318,14 @@ def _tiles_without_experts(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionC
 
 
 def _sym_tile(tile: Tile, real_elements: int) -> SymTile:
-    """Return a tile together with the symbolic buffer that will store it."""
+    """Return a tile together with the buffer that will store it."""
     return SymTile(
         buffer=weights_buffer(tile.stage, tile.name, tile.view, tile.elements), tile=tile, real_elements=real_elements
     )
 
 
 def weights_buffer(stage: int, name: str, view: str, elements: int) -> SymBuffer:
-    """Return the symbolic buffer that stores a weight tile.
+    """Return the buffer that stores a weight tile, without an address.
 
     Args:
         stage: Index of the stage.

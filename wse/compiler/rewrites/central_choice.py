@@ -1,10 +1,12 @@
 """Rewrite: choose experts in the middle column, and send the choice instead of all outputs.
 
-With the rewrite `gathers`, the middle column has all outputs of a router, sends them to every
+With the rewrite `gathers`, the middle column has all outputs of a router and sends them to every
 column, and every PE makes the same choice. With this rewrite, the middle column chooses first. The
 ids and weights of the selected experts are a few words, while the outputs and their corrected
-values are hundreds. All PEs run the same steps, so the other columns also choose, from whatever
-data they have. The received choice overwrites theirs.
+values are hundreds.
+
+All PEs run the same steps, so the other columns also choose, from whatever data they have. The
+received choice overwrites theirs.
 """
 
 from __future__ import annotations
@@ -13,11 +15,9 @@ from typing import Final
 
 from wse.compiler.lowering.builder import BlockSteps
 from wse.compiler.lowering.context import Context
-from wse.compiler.options import Options
-from wse.compiler.rewrites.rewrite import Rewrite
+from wse.compiler.rewrites.rewrite import Rewrite, needs
 from wse.compiler.rewrites.steps import address, count, is_line, line_step, live_range, move_buffer, runs
 from wse.compiler.symbolic import SymAddress, SymStep, fixed_number
-from wse.models.spec import ModelSpec
 from wse.program.steps import ROWS
 from wse_mappings.patterns.gather import gather
 from wse_mappings.patterns.multicast import multicast
@@ -52,7 +52,7 @@ def _choose_first(c: Context, block_steps: BlockSteps, index: int, end: int, cho
     """Choose in the middle column, and send the choice instead of the scores.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         block_steps: The steps of the block, changed in place.
         index: Index of the multicast of outputs.
         end: Index of the last step of the choice.
@@ -72,16 +72,11 @@ def _choose_first(c: Context, block_steps: BlockSteps, index: int, end: int, cho
     steps[index : end + 1] = [*steps[index + 1 : end + 1], multicast_step]
 
 
-def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite cannot be used: the model has no router. Return "" otherwise."""
-    return "" if spec.experts else f"{spec.name} has no router"
-
-
 REWRITE: Final = Rewrite(
     name="central-choice",
     summary="The column that gathers a router's outputs selects the experts, and sends only the selection.",
     source="this project: a selection has fewer words than the data it is made from",
     position=110,
     apply=_apply,
-    invalid=_invalid,
+    invalid=needs(lambda spec: spec.experts, "has no router"),
 )

@@ -26,10 +26,10 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     while (shifts := _next_shifts(block_steps.steps, first)) is not None:
         line_index = _all_reduce_before(block_steps.steps, shifts)
         if line_index is not None:
-            loop, overlap = block_steps.add_loop(1), block_steps.add_group()
-            group = [block_steps.steps[i].copy_with(loop=loop, overlap=overlap) for i in (line_index, *shifts)]
+            group = block_steps.add_group()
+            parallel_steps = [block_steps.steps[i].copy_with(**group) for i in (line_index, *shifts)]
             steps_between = block_steps.steps[line_index + 1 : shifts.start]
-            block_steps.steps[line_index : shifts.stop] = [*group, *steps_between]
+            block_steps.steps[line_index : shifts.stop] = [*parallel_steps, *steps_between]
         first = shifts.stop
 
 
@@ -53,15 +53,15 @@ def _next_shifts(steps: Sequence[SymStep], first: int) -> range | None:
 
 
 def _all_reduce_before(steps: Sequence[SymStep], shifts: range) -> int | None:
-    """Return the index of the last pattern before some cache shifts.
+    """Return the index of the last transfer along rows or columns before some cache shifts.
 
     Args:
         steps: Steps of the block.
         shifts: Indices of the shifts.
 
     Returns:
-        None if the shifts cannot run in parallel with the pattern: a step in between uses the
-        cache, or the pattern is in a loop.
+        None if the shifts cannot run in parallel with that transfer: a step in between uses the
+        cache, or it is in a loop.
     """
     caches = [address(steps[i], "source").buffer for i in shifts]
     for index in reversed(range(shifts.start)):

@@ -1,10 +1,11 @@
 """Rewrite: compute exponentials of attention sinks while sums and values are all-reduced.
 
-A sink is a trained score of each head that takes part in the softmax without a value. Its weight
-depends on the common maximum only, not on the sums to which it is added afterwards.
+A sink is a trained score of each head that takes part in the softmax but has no value. Its weight,
+exp(sink - maximum), is added to the sums of the softmax. It depends on the common maximum, but not
+on these sums.
 
-1. The weights of sinks are computed in parallel with the last all-reduce before they are needed, if
-   that one does not compute the maxima.
+1. The weights of sinks are computed in parallel with the all-reduce before they are needed, if that
+   is not the one of the maxima.
 2. The weights are added to the sums after the all-reduce.
 """
 
@@ -14,11 +15,9 @@ from typing import Final
 
 from wse.compiler.lowering.builder import BlockSteps, Operand
 from wse.compiler.lowering.context import Context
-from wse.compiler.options import Options
-from wse.compiler.rewrites.rewrite import Rewrite
+from wse.compiler.rewrites.rewrite import Rewrite, needs
 from wse.compiler.rewrites.steps import address, compute_step, count, is_line, runs, touches
 from wse.compiler.symbolic import SymAddress, SymStep
-from wse.models.spec import ModelSpec
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
@@ -30,33 +29,26 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     for sinks in [step for step in steps if runs(step, "sink_sums") and step.loop < 0]:
         index = steps.index(sinks)
         if index and _may_run_beside(sinks, steps[index - 1]):
-            loop, overlap = block_steps.add_loop(1), block_steps.add_group()
+            group = block_steps.add_group()
             M, H = count(sinks, "M"), count(sinks, "H")
             weights = SymAddress(buffer=c.temp("sink_weights", M * H, "f32"))
             scores: dict[str, Operand] = {name: address(sinks, name) for name in ("maxima", "sinks")}
             steps[index - 1 : index + 1] = [
-                steps[index - 1].copy_with(loop=loop, overlap=overlap),
-                compute_step(sinks, "sink_weights", **scores, out=weights, M=M, H=H).copy_with(  # 1
-                    loop=loop, overlap=overlap
-                ),
+                steps[index - 1].copy_with(**group),
+                compute_step(sinks, "sink_weights", **scores, out=weights, M=M, H=H).copy_with(**group),  # 1
                 compute_step(sinks, "add_statistics", x=address(sinks, "sums"), addend=weights, n=M * H),  # 2
             ]
 
 
 def _may_run_beside(sinks: SymStep, line: SymStep) -> bool:
-    """Return whether the weights of sinks can be computed in parallel with a pattern.
+    """Return whether the weights of sinks can be computed in parallel with a step.
 
-    Everything that they depend on except the sums must be available, and the pattern must be
-    outside of loops.
+    The step must be a transfer along rows or columns, outside of loops, that does not change the
+    maxima.
     """
     return (
         is_line(line) and (line.loop, line.overlap) == (-1, -1) and not touches(line, address(sinks, "maxima").buffer)
     )
-
-
-def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite cannot be used: the model has no sinks. Return "" otherwise."""
-    return "" if spec.sinks else f"{spec.name} has no sinks"
 
 
 REWRITE: Final = Rewrite(
@@ -65,5 +57,5 @@ REWRITE: Final = Rewrite(
     source="this project: a step starts as soon as its operands are available",
     position=170,
     apply=_apply,
-    invalid=_invalid,
+    invalid=needs(lambda spec: spec.sinks, "has no sinks"),
 )

@@ -1,13 +1,14 @@
 """Rewrite: fit the number of groups of all-reduces to the length of their messages.
 
-By default every K-tree has the groups with the fewest relays. The first word of a message waits for
+An all-reduce is a K-tree: groups of PEs add up in their middles, and the middles add up. By default
+every tree has the number of groups with the fewest relays. The first word of a message waits for
 every relay on its path. The words after it wait for each other wherever a PE receives from two
 sides: inside a group, and again between the middles of the groups. Short messages are therefore
 fastest with the fewest relays. Long messages are fastest with few groups, where few streams of
 words meet in the same PE.
 
-The search chooses the groups for every size (`wse.compiler.search.trees`). Sizes for which the
-search has not chosen any stay unchanged. So do reduces, whose root other steps depend on, and
+The search chooses the groups for every size (`wse.compiler.search.trees`). All-reduces for whose
+size it has chosen nothing stay unchanged. So do reduces, whose root other steps depend on, and
 all-reduces whose groups the request specifies.
 """
 
@@ -27,9 +28,9 @@ from wse_mappings.patterns.k_tree import Groups, k_tree
 
 
 def groups_of(count: int) -> Groups:
-    """Return the levels of a tree with ``count`` groups.
+    """Return the levels of a K-tree with ``count`` groups.
 
-    A single group is one level, which needs fewer colours than two levels.
+    A single group is a tree of one level, which needs fewer colours than two levels.
     """
     return (count,) if count > 1 else ()
 
@@ -40,9 +41,9 @@ def with_groups(tree: PatternCall, count: int) -> PatternCall:
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Use trees with the groups that the search has chosen, and record the size of each tree.
+    """Use the trees that the search has chosen, and record the size of each all-reduce in its step.
 
-    The steps are changed in place. ``setting`` is not used.
+    The search reads the recorded sizes. ``setting`` is not used.
     """
     chosen_groups = dict(c.choice.trees)
     for index, step in enumerate(block_steps.steps):
@@ -55,9 +56,10 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _tree_size(c: Context, step: SymStep) -> TreeSize | None:
-    """Return the size of an all-reduce whose groups may be fitted; None for other steps.
+    """Return the size of an all-reduce whose number of groups may be fitted; None for other steps.
 
-    Groups may be fitted to K-trees that have the fewest relays and constant elements per iteration.
+    Groups may be fitted to K-trees that have the fewest relays, whose number of elements does not
+    change between iterations.
     """
     if not is_line(step):
         return None

@@ -1,13 +1,14 @@
 """Rewrite: gather the outputs of a router from the columns that compute them.
 
-Each output of a router is on one column, and every PE needs all outputs. Without this rewrite, all
-columns add up their outputs, with zeros for those of others.
+A router has one output per expert. Each output is on one column, and every PE needs all outputs.
+Without this rewrite, every column writes zeros in place of the outputs of other columns, and an
+all-reduce along rows adds up the columns.
 
 1. A column does not write zeros for the outputs of others.
-2. Instead of a reduce, each column sends its outputs to the middle column. This involves no sums to
-   wait for. If the choice depends on corrected scores, scores and corrected scores are sent
-   together.
-3. The middle column sends all outputs to every column, like an all-reduce.
+2. Instead of a reduce, each column sends its outputs to the middle column, which does not have to
+   wait for sums. If the choice of experts depends on corrected scores, scores and corrected scores
+   are sent together.
+3. The middle column sends all outputs to every column.
 
 If a region spans several wafers, the outputs are added up as before.
 """
@@ -48,12 +49,12 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _has_one_token(place: SymStep) -> bool:
-    """Return whether a step places the router outputs of one token, equally many per column."""
+    """Return whether a step places the outputs of one token, with equally many on each column."""
     return count(place, "M") == 1 and not count(place, "E") % count(place, "n")
 
 
 def _sums_outputs(step: SymStep, places: Sequence[SymStep]) -> bool:
-    """Return whether a step is an all-reduce along rows of exactly the placed outputs.
+    """Return whether a step is an all-reduce along rows of the placed outputs and nothing else.
 
     Args:
         step: The step.
@@ -70,7 +71,7 @@ def _gather_steps(c: Context, line: SymStep, places: Sequence[SymStep]) -> list[
     """Return the steps that gather router outputs in the middle column and multicast them.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         line: The all-reduce that is replaced.
         places: Steps that place the outputs of a column.
     """

@@ -1,9 +1,9 @@
 """Rewrite: run a step in the task of the preceding kernel, without dispatching a new task.
 
-A task is dispatched when words arrive that a PE waits for. A step after a kernel on the same PE
-does not wait for words: the next kernel, or the sends and receives of a pattern, can be issued by
-the same task. The same is true for the first kernel of a layer after the last kernel of the
-preceding layer.
+A task is dispatched when words arrive that a PE waits for, which costs cycles. A step after a
+kernel on the same PE does not wait for words: the next kernel, or the sends and receives of a
+pattern, can be issued by the same task. The same is true for the first kernel of a layer after the
+last kernel of the preceding layer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 def _goes_on(previous_step: SymStep, step: SymStep) -> bool:
     """Return whether a step can run in the task of the step before it.
 
-    The step before must run a kernel on the same rows. Both must be in the same loop, and both
+    The step before must run a kernel on the same rows. Both must be in the same loop, and either
     outside of overlap groups or in the chain of the same group.
     """
     follows = (

@@ -1,17 +1,18 @@
 """Rewrite: merge the all-reduces of the shared block with those of the experts.
 
-Both blocks read the same normalised vectors, and both results are added to the residual stream.
-Their sums are taken along the same lines, so those of the shared block can travel in front of those
-of the experts. This saves two all-reduces.
+A shared block is a feed-forward block that every token uses in addition to its experts. Both read
+the same normalised vectors, and both results are added to the residual stream. Their sums are taken
+along the same lines, so those of the shared block can travel in front of those of the experts. This
+saves two all-reduces.
 
 1. Find the two all-reduces of the experts and the step that adds to the residual stream, and then
    the same of the shared block. Its products must be available before the first all-reduce of the
    experts.
 2. Store the sums of the shared block in front of those of the experts, in their buffers. The number
-   of the experts' sums may depend on the pairs of a column.
-3. Reorder the steps: inward products of both, their all-reduce, activation of both, outward
-   products of both, their all-reduce. Then both are added to the residual stream, in the same order
-   as before.
+   of the experts' sums may depend on the (token, expert) pairs of a column.
+3. Reorder the steps: first products of both, their all-reduce, activation of both, second products
+   of both, their all-reduce. Then both are added to the residual stream, in the same order as
+   before.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class _Block:
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Merge the all-reduces of the experts and the shared block, if both have the expected form."""
+    """Merge the all-reduces of experts and shared block, if both have the expected steps."""
     steps, blocks = block_steps.steps, _blocks(block_steps.steps)
     if blocks is None or expert_stage(c) is not None:
         return
@@ -96,7 +97,13 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _blocks(steps: Sequence[SymStep]) -> tuple[_Block, _Block] | None:
-    """Return the experts and the shared block; None if they lack the expected form (1)."""
+    """Return the experts and the shared block of a layer, each with its two all-reduces.
+
+    This is phase 1 of the rewrite.
+
+    Returns:
+        None if there is no shared block, or if the steps do not have the expected form.
+    """
     outwards = [i for i, step in enumerate(steps) if _kernel_name(step).startswith("expert_out")]
     lines = [i for i, step in enumerate(steps) if is_line(step)]
     if len(outwards) != 1:
@@ -125,7 +132,10 @@ def _blocks(steps: Sequence[SymStep]) -> tuple[_Block, _Block] | None:
 
 
 def _end(steps: Sequence[SymStep], outward: int) -> int:
-    """Return the index after the step that adds the output of a block to the residual stream.
+    """Return the index after the last step of a feed-forward block.
+
+    This step adds the output of the block to the residual stream. Copies of the stream may precede
+    it.
 
     Args:
         steps: Steps of a layer.
@@ -138,7 +148,7 @@ def _end(steps: Sequence[SymStep], outward: int) -> int:
 
 
 def _is_whole(line: SymStep) -> bool:
-    """Return whether a pattern combines a buffer from its start, in place, in every iteration."""
+    """Return whether an all-reduce combines a buffer from its start, in place, every time."""
     at = address(line, "source")
     return at == address(line, "target") and not at.offset and varies_by_pairs_only(number(line, "elements"))
 

@@ -1,10 +1,10 @@
 """Rewrite: exchange the parts of two divided activations in one message.
 
-With the rewrite `joint_blocks`, the sums of the experts and of the shared block arrive together.
-Each is activated in parts by the same neighbours (`shared_activation`), and each exchange of parts
-is an all-reduce with a task that waits for it. With this rewrite, the second activation follows the
-first one directly, and both results travel in one message. The parts whose number depends on the
-pairs of a column come last.
+With the rewrite `shared_activation`, neighbours in a column each activate a part of a block's
+features. They then exchange the results in an all-reduce, for which a task waits. With the rewrite
+`joint_blocks`, the products of the experts and of the shared block are complete at the same time.
+The second activation can therefore follow the first one directly, and both results travel in one
+message. The results whose number depends on the (token, expert) pairs of a column come last.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from wse.compiler.symbolic import SymAddress, SymStep
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Merge the exchanges of the first two divided activations that allow it."""
+    """Merge the exchanges of the first two divided activations for which this is possible."""
     shares = [i for i, step in enumerate(block_steps.steps) if runs(step, "activate_share")]
     for first, second in pairwise(shares):
         if _may_be_merged(block_steps.steps, first, second):
@@ -68,10 +68,14 @@ def _may_be_merged(steps: Sequence[SymStep], first: int, second: int) -> bool:
 
 
 def _merge(c: Context, block_steps: BlockSteps, first: int, second: int) -> None:
-    """Let the second activation follow the first, and merge their exchanges.
+    """Let the second activation follow the first one, and merge their exchanges.
+
+    1. Find the steps that use the results of each activation.
+    2. Store both results in one buffer, those of the second activation first.
+    3. Replace the two exchanges by one, after both activations.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         block_steps: The steps of the block, changed in place.
         first, second: Indices of the activations.
     """
@@ -79,13 +83,15 @@ def _merge(c: Context, block_steps: BlockSteps, first: int, second: int) -> None
     swap, other_swap = steps[first + 1], steps[second + 1]
     elements, other_elements = number(swap, "elements"), count(other_swap, "elements")
     buffer, other_buffer = address(swap, "source").buffer, address(other_swap, "source").buffer
-    ranges = live_range(steps, buffer, first), live_range(steps, other_buffer, second)
+    ranges = live_range(steps, buffer, first), live_range(steps, other_buffer, second)  # 1
     if ranges[0] is None or ranges[1] is None:
         return
+    # 2. One buffer for both.
     combined_elements = replace(elements, fixed=elements.fixed + other_elements)
     c.temp(buffer.name, combined_elements.fixed, buffer.view, buffer.use)
     move_buffer(steps, ranges[0], buffer, buffer, other_elements)
     move_buffer(steps, ranges[1], other_buffer, buffer, 0)
+    # 3. One exchange.
     start = SymAddress(buffer=buffer)
     combined_swap = with_operands(steps[first + 1], source=start, target=start, elements=combined_elements)
     steps[first + 1 : second + 2] = [steps[second], combined_swap, *steps[first + 2 : second]]

@@ -1,14 +1,15 @@
 """Rewrite: shift softmax by the maximum of each row, and find the common maximum in parallel.
 
-The result of softmax does not depend on the shift as long as nothing overflows. Each row of PEs
-shifts by the largest score of its own cache entries, rounded to a multiple of ln 2. Before the sums
-and values of the rows are added up, they are multiplied by exp(own - common). This factor is a
-power of two, so no exponential is needed and nothing is rounded.
+To avoid overflow, softmax subtracts the maximum from the scores. The result does not depend on the
+number that is subtracted as long as nothing overflows. Cache entries are divided over rows. Each
+row of PEs subtracts the largest score of its own entries, rounded to a multiple of ln 2. Before the
+sums and values of the rows are added up, they are multiplied by exp(own maximum - common maximum).
+This factor is a power of two, so no exponential is needed and nothing is rounded.
 
 1. The maxima are rounded and copied. The copies are all-reduced while weights and values are
    computed with the row's own maxima. All steps before the rescaling that do not use the common
    maxima, including transfers along the other axis, form a chain in parallel with the all-reduce.
-2. Before the sums and values are all-reduced, they are multiplied by exp(own - common).
+2. Before the sums and values are all-reduced, they are multiplied by the factor.
 
 Sums and values must travel in one message (`merged_sums`), so that there is one place to rescale.
 """
@@ -60,15 +61,15 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _makes_weights(step: SymStep) -> bool:
-    """Return whether a step computes exponentials of softmax, equally in all iterations."""
+    """Return whether a step computes exponentials of softmax, alike in all iterations."""
     return (runs(step, "attention_exp") or runs(step, "attention_exp_share")) and not varies_by_round(step)
 
 
 def _may_join(step: SymStep, max_reduce: SymStep) -> bool:
     """Return whether a step can run in parallel with the all-reduce of the maxima.
 
-    The step must not use the result of the all-reduce, and must not vary between iterations of a
-    loop: the overlap group is a loop of its own.
+    The step must not use the result of the all-reduce. It must not be in a loop or an overlap
+    group, because the new group is a loop of its own.
     """
     is_independent = step.loop < 0 and step.overlap < 0 and not step.depends_on_experts and not varies_by_round(step)
     is_crosswise_transfer = is_line(step) and step.axis != max_reduce.axis
@@ -80,11 +81,14 @@ def _may_join(step: SymStep, max_reduce: SymStep) -> bool:
 
 
 def _sum_of_weights(steps: list[SymStep], exp: int) -> int | None:
-    """Return the all-reduce of the softmax sums of a step, if it includes the values.
+    """Return the index of the all-reduce of the softmax sums, if the values travel with them.
 
     Args:
         steps: Steps of a block.
-        exp: Index of the step.
+        exp: Index of the step that computes the exponentials.
+
+    Returns:
+        None if sums and values travel in two messages.
     """
     summing = (steps[i] for i in range(exp, len(steps)) if runs(steps[i], "softmax_sums"))
     sums = address(steps[exp] if runs(steps[exp], "attention_exp") else next(summing), "sums")
@@ -99,7 +103,7 @@ def _rewrite(c: Context, block_steps: BlockSteps, exp: int, sums_index: int) -> 
     """Rescale before the sums, and all-reduce the maxima in parallel with the exponentials.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         block_steps: The steps of the block, changed in place.
         exp: Index of the step that computes exponentials.
         sums_index: Index of the all-reduce of the sums and values.
@@ -124,15 +128,15 @@ def _rewrite(c: Context, block_steps: BlockSteps, exp: int, sums_index: int) -> 
     }
     steps.insert(sums_index, compute_step(weights, "softmax_rescale", **operands))
     # 1. All-reduce the maxima in parallel with the exponentials and values.
-    loop, overlap = block_steps.add_loop(1), block_steps.add_group()
+    group = block_steps.add_group()
     end = next((i for i in range(exp + 1, sums_index) if not _may_join(steps[i], max_reduce)), sums_index)
     steps[exp - 2 : end] = [
         with_operands(max_step, out=row_maxima),
         compute_step(weights, "round_maxima", x=row_maxima, n=heads),
         compute_step(weights, "copy_statistics", out=common, x=row_maxima, n=heads),
-        max_reduce.copy_with(loop=loop, overlap=overlap),
-        with_operands(weights, maxima=row_maxima).copy_with(loop=loop, overlap=overlap),
-        *(step.copy_with(loop=loop, overlap=overlap, in_chain=is_line(step)) for step in steps[exp + 1 : end]),
+        max_reduce.copy_with(**group),
+        with_operands(weights, maxima=row_maxima).copy_with(**group),
+        *(step.copy_with(**group, in_chain=is_line(step)) for step in steps[exp + 1 : end]),
     ]
 
 

@@ -1,7 +1,8 @@
 """Rewrite: merge two all-reduces along the same lines if the second does not depend on the first.
 
-The sums of softmax weights and the weighted values are both plain sums once the maxima are known.
-Both can travel in one message, because the values are divided by the sums afterwards.
+In attention, the weights of the softmax and the weighted values are plain sums over cache entries
+once the maxima are known. Both can travel in one message, because the values are divided by the
+sums of the weights afterwards.
 
 1. Two all-reduces with the same pattern along the same lines can be merged if no step between them
    uses the sums of the first one.
@@ -44,7 +45,10 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _partner(steps: Sequence[SymStep], first: int) -> int | None:
-    """Return the all-reduce that can be merged with the one at index ``first`` (1), or None."""
+    """Return the all-reduce that can be merged with the one at index ``first``, or None.
+
+    This is phase 1 of the rewrite.
+    """
     step = steps[first]
     if not (is_line(step) and in_place(step) and count(step, "elements") > 0 and not address(step, "source").offset):
         return None
@@ -61,7 +65,7 @@ def _merge(c: Context, steps: list[SymStep], first: int, second: int) -> bool:
     """Merge two all-reduces if all uses of their buffers are in these steps.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         steps: Steps of a block, changed in place.
         first, second: Indices of the all-reduces.
 

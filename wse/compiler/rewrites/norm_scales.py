@@ -54,7 +54,7 @@ from wse.program.isa.linear import LINEAR as PRODUCTS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Norm:
-    """A norm and the products that read its result, by the indices of their steps.
+    """A norm, and the products that read the normalised vectors, by the indices of their steps.
 
     Attributes:
         squares: Consecutive steps that compute the sums of all norms with the same all-reduce.
@@ -80,9 +80,9 @@ class _Norm:
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Merge all norms of a block with the products that follow them, where possible.
+    """Merge the sums of every norm of a block with the products that follow it, where possible.
 
-    The steps are changed in place. ``setting`` is not used.
+    ``setting`` is not used.
     """
     if expert_stage(c) is not None:  # experts in another block read the normalised vectors, too
         return
@@ -106,7 +106,7 @@ def _first_to_merge(c: Context, steps: Sequence[SymStep]) -> tuple[_Norm, _NormS
 
 
 def _norm(steps: Sequence[SymStep], scaling: int) -> _Norm | None:
-    """Return the norm that ends with a scaling step, with the products that read its result.
+    """Return the norm that a scaling step ends, with the products that read the normalised vectors.
 
     Args:
         steps: Steps of a block.
@@ -158,10 +158,9 @@ def _norm(steps: Sequence[SymStep], scaling: int) -> _Norm | None:
 
 
 def _can_follow_products(steps: Sequence[SymStep], scaling: int, other_scalings: Sequence[int], products: int) -> bool:
-    """Return whether other norms may be scaled after the products instead of before.
+    """Return whether the scalings of other norms may be moved after the all-reduce of the products.
 
-    The scalings may be moved if they scale other vectors, which nothing reads before the products
-    are complete.
+    They may if they scale other vectors, which nothing reads before the products are complete.
 
     Args:
         steps: Steps of a block.
@@ -194,7 +193,7 @@ def _vectors(scale: SymStep) -> tuple[SymAddress, int]:
 
 
 def _parts(reduce_step: SymStep, writers: Sequence[SymStep], tokens: int) -> tuple[tuple[int, int], ...] | None:
-    """Return the offset and width of each product in an all-reduce.
+    """Return the offset and width of each product in the buffer of an all-reduce.
 
     Args:
         reduce_step: The all-reduce.
@@ -202,7 +201,7 @@ def _parts(reduce_step: SymStep, writers: Sequence[SymStep], tokens: int) -> tup
         tokens: Number of tokens.
 
     Returns:
-        None if a step is not linear in its input, or the steps do not cover all elements.
+        None if a step is not linear in its input, or the steps do not write all elements.
     """
     source, elements = address(reduce_step, "source"), count(reduce_step, "elements")
     parts = []
@@ -220,7 +219,7 @@ def _parts(reduce_step: SymStep, writers: Sequence[SymStep], tokens: int) -> tup
 
 
 class _NormSteps(NamedTuple):
-    """The steps that replace a norm.
+    """The steps that replace a norm which is merged with products.
 
     Attributes:
         summing: Step that computes the sums and multiplies by the gain.
@@ -274,7 +273,7 @@ def _layer(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _NormSteps | No
 
 
 def _own_sums(steps: Sequence[SymStep], norm: _Norm) -> SymAddress:
-    """Return the address of a norm's sums after they were moved in front of the products."""
+    """Return the address of a norm's sums after they were stored in front of the products."""
     return replace(address(steps[norm.scaling], "sums"), buffer=address(steps[norm.products], "source").buffer)
 
 
@@ -301,8 +300,10 @@ def _sum_step(steps: Sequence[SymStep], norm: _Norm, kernel: str, **gain: Operan
 def _rewrite(c: Context, steps: list[SymStep], norm: _Norm, new_steps: _NormSteps) -> list[SymStep]:
     """Return the steps of a block after a norm was merged with its products.
 
+    These are phases 2 to 4 of the rewrite.
+
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         steps: Steps of the block.
         norm: The norm.
         new_steps: Steps that replace the norm.

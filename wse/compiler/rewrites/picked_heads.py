@@ -1,8 +1,8 @@
 """Rewrite: divide by the softmax sums only the heads that a row of PEs uses afterwards.
 
-Latent attention leaves the values of all heads on every PE, because each row stores cache entries
-that all heads read. A row continues with the heads whose output projection it stores, often a
-single one. With this rewrite it selects these heads and divides them in one kernel, instead of
+After latent attention, every PE has the weighted values of all heads, because each row stores cache
+entries that all heads read. A row continues with the heads whose output projection it stores, often
+a single one. With this rewrite it selects these heads and divides them in one kernel, instead of
 dividing all heads first. The quotients are the same.
 """
 
@@ -12,10 +12,8 @@ from typing import Final
 
 from wse.compiler.lowering.builder import BlockSteps, Operand
 from wse.compiler.lowering.context import Context
-from wse.compiler.options import Options
-from wse.compiler.rewrites.rewrite import Rewrite
+from wse.compiler.rewrites.rewrite import Rewrite, needs
 from wse.compiler.rewrites.steps import address, compute_step, number, runs, touches
-from wse.models.spec import ModelSpec
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
@@ -38,16 +36,11 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
         steps.remove(finish)
 
 
-def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite cannot be used: there is no latent attention. "" otherwise."""
-    return f"{spec.name} has no latent attention" if spec.latent is None else ""
-
-
 REWRITE: Final = Rewrite(
     name="picked-heads",
     summary="Only the heads that a row of PEs uses afterwards are divided by the softmax sums.",
     source="this project: values that are not read are not computed",
     position=60,
     apply=_apply,
-    invalid=_invalid,
+    invalid=needs(lambda spec: spec.latent, "has no latent attention"),
 )

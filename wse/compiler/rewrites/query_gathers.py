@@ -1,12 +1,13 @@
 """Rewrite: gather the queries of latent attention from the rows that compute them.
 
 A row computes the queries of its heads, often a part of one head's queries, but every row needs
-those of all heads. Without this rewrite, all rows add them up, with zeros for the heads of others.
+those of all heads. Without this rewrite, every row writes zeros in place of the queries of other
+heads, and an all-reduce along columns adds up the rows.
 
-1. The rows of a head add up their contributions in one of these rows.
+1. The rows that share a head add up their contributions in one of these rows.
 2. That row rounds and rotates the queries of its own head. Without the rewrite, every row does so
    for all heads.
-3. The middle row gathers the queries of all heads. Gathering involves no sums to wait for.
+3. The middle row gathers the queries of all heads, which does not have to wait for sums.
 4. The middle row rounds them, which changes nothing, and multicasts them to all rows in the
    activation type.
 """
@@ -86,7 +87,7 @@ def _gather_steps(c: Context, query_steps: Sequence[SymStep], segments: Sequence
     """Return the steps that gather the queries instead of adding them up.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         query_steps: The five steps of `_are_queries`.
         segments: First row and number of rows of each head.
     """

@@ -1,9 +1,9 @@
-"""Rewrite: apply the norms of query heads to the scores instead of the queries.
+"""Rewrite: apply the norms of query heads to the attention scores instead of the queries.
 
-In models that normalise query heads, the columns add up squares, and every PE computes a root and
-an inverse per head before it scales, rotates and multiplies by keys. Rotation and scores are linear
-in the queries, and the scale of a head is a single number. The scale can therefore be applied to
-the few scores instead.
+Some models normalise query heads. The columns add up squares, and every PE computes a root and an
+inverse per head. Only then can it scale and rotate the queries and multiply them by keys. Rotation
+and scores are linear in the queries, and the scale of a head is a single number. The scale can
+therefore be applied to the scores instead, which are few in decode.
 
 1. Queries are multiplied by their gain when their squares are added up, and are rotated while the
    sums travel.
@@ -44,7 +44,7 @@ class _Queries(NamedTuple):
     """The steps around the scaling of queries, by index.
 
     Attributes:
-        squares: Sums of squares on each PE.
+        squares: Sums of squares of the features on each PE.
         sums: All-reduce of these sums.
         scale: Scaling of the queries.
         scores: Partial scores.
@@ -124,27 +124,21 @@ def _scale_scores(block_steps: BlockSteps, at: _Queries) -> None:
     factors: dict[str, Operand] = {"sums": address(scale, "sums"), "M": heads, "size": count(scale, "size")}
     scale_step = _copy_heads(scale, compute_step(product, "scale_heads", **scores, **sizes))
     # 2. Compute the factors while the scores are all-reduced.
-    loop, overlap = block_steps.add_loop(1), block_steps.add_group()
+    group = block_steps.add_group()
     factor_step = _copy_heads(
         scale, compute_step(product, "rms_factors", **factors, eps_atto=number(scale, "eps_atto"))
     )
     steps[at.score_sums : at.score_sums + 1] = [
-        line.copy_with(loop=loop, overlap=overlap),
-        factor_step.copy_with(loop=loop, overlap=overlap),
+        line.copy_with(**group),
+        factor_step.copy_with(**group),
         scale_step,
     ]
     # 1. Apply the gain together with the squares, and rotate while the squares are all-reduced.
     rotations = [i for i in range(at.scale + 1, at.scores) if touches(steps[i], q.buffer) and steps[i].loop < 0]
-    group_of_sums = _loop_of_pattern(block_steps, at.sums) if rotations else None
-    rotation_steps = (
-        []
-        if group_of_sums is None
-        else [steps[i].copy_with(loop=group_of_sums[0], overlap=group_of_sums[1]) for i in rotations]
-    )
+    group_of_sums = block_steps.group_of_pattern(at.sums) if rotations else None
+    rotation_steps = [] if group_of_sums is None else [steps[i].copy_with(**group_of_sums) for i in rotations]
     moved_steps = {at.scale, *(rotations if rotation_steps else ())}
-    end = at.sums + 1
-    while steps[end].overlap == steps[at.sums].overlap >= 0:
-        end += 1
+    end = block_steps.end_of_group(at.sums)
     steps[:] = [
         *steps[: at.squares],
         _with_gain(steps[at.squares], scale),
@@ -152,19 +146,6 @@ def _scale_scores(block_steps: BlockSteps, at: _Queries) -> None:
         *rotation_steps,
         *(step for i, step in enumerate(steps) if i >= end and i not in moved_steps),
     ]
-
-
-def _loop_of_pattern(block_steps: BlockSteps, line: int) -> tuple[int, int] | None:
-    """Return the loop and the overlap group of a pattern, which are created if it has none.
-
-    Return None if the pattern is in a loop of several iterations or in a loop without a group.
-    """
-    step = block_steps.steps[line]
-    if step.loop >= 0 and (step.overlap < 0 or block_steps.iterations[step.loop] > 1):
-        return None
-    if step.overlap < 0:
-        block_steps.steps[line] = step.copy_with(loop=block_steps.add_loop(1), overlap=block_steps.add_group())
-    return block_steps.steps[line].loop, block_steps.steps[line].overlap
 
 
 def _with_gain(squares: SymStep, scale: SymStep) -> SymStep:
@@ -184,7 +165,7 @@ def _with_gain(squares: SymStep, scale: SymStep) -> SymStep:
 
 
 def _copy_heads(scale: SymStep, step: SymStep) -> SymStep:
-    """Return a step with vectors over heads if the scaling of queries had them."""
+    """Return a step, with vectors over heads if the scaling has them and its kernel can."""
     kernel = kernel_of(step)
     over_heads = scale.over_heads and kernel is not None and kernel.cycles_over_heads is not None
     return step.copy_with(over_heads=over_heads)

@@ -21,12 +21,12 @@ def rewrite(c: Context, block_steps: BlockSteps) -> None:
 
 
 def joins(c: Context, previous_step: SymStep, step: SymStep) -> bool:
-    """Return whether two steps at the boundary of two blocks run in one task.
+    """Return whether a block's first step runs in the task of the last step of the preceding block.
 
-    This depends on the rewrite `joined_tasks`.
+    This is possible only with the rewrite `joined_tasks`.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         previous_step: Last step of the preceding block.
         step: First step of the block.
     """
@@ -34,10 +34,10 @@ def joins(c: Context, previous_step: SymStep, step: SymStep) -> bool:
 
 
 def rewrites_of(spec: ModelSpec, options: Options) -> Rewrites:
-    """Return the rewrites of the request's schedule, each with its first setting.
+    """Return the rewrites of the request's schedule, each with the first of its settings.
 
-    Schedule ``baseline`` has no rewrites. ``optimized`` has all that are valid for the model and the
-    request. Otherwise the schedule is a comma-separated list of rewrites.
+    Schedule ``baseline`` has no rewrites. ``optimized`` has all that are valid for the model and
+    the request. Otherwise the schedule is a comma-separated list of rewrites.
 
     Raises:
         UnknownName: A name is neither a schedule nor a rewrite.

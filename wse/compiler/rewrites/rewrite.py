@@ -1,9 +1,10 @@
-"""The interface of a rewrite: when it is valid, its settings, and how it changes a block."""
+"""The interface of a rewrite: when it is valid, its settings, and how it changes steps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from wse.compiler.lowering.builder import BlockSteps
 from wse.compiler.lowering.context import Context
@@ -13,9 +14,18 @@ from wse.models.spec import ModelSpec
 FLOAT32 = "float32"
 
 
-def always_valid(spec: ModelSpec, options: Options) -> str:
-    """Return "", which means that a rewrite is valid for every model and request."""
-    return ""
+Invalid = Callable[[ModelSpec, Options], str]
+"""Function that returns why a rewrite cannot be used for a model and a request; "" if it can."""
+
+
+def needs(trait: Callable[[ModelSpec], object], fault: str) -> Invalid:
+    """Return the check of a rewrite that is only valid for models with a trait.
+
+    Args:
+        trait: Function that returns whether a model has the trait, as a true or false value.
+        fault: What a model without it lacks, as the end of a sentence after the model's name.
+    """
+    return lambda spec, options: "" if trait(spec) else f"{spec.name} {fault}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +38,8 @@ class Rewrite:
         source: Where the idea comes from.
         position: Position in the order in which rewrites are applied, lowest first. A rewrite sees
             the steps that earlier ones have produced.
-        apply: Function that changes the steps of a block. Its arguments are the context, the block_steps
-            and a setting. Blocks without the expected steps are left unchanged.
+        apply: Function that changes the steps of a block in place, given the context, the steps and
+            a setting. It leaves blocks without the expected steps unchanged.
         invalid: Function that returns why the rewrite cannot be used for a model and a request; ""
             if it can.
         settings: Settings to try; (1,) for a rewrite without settings.
@@ -43,25 +53,25 @@ class Rewrite:
     source: str
     position: int
     apply: Callable[[Context, BlockSteps, int], None]
-    invalid: Callable[[ModelSpec, Options], str] = always_valid
+    invalid: Invalid = needs(lambda spec: True, "")  # noqa: RUF009 (a function)
     settings: tuple[int, ...] = (1,)
     holds_tiles: Callable[[ModelSpec], bool] = lambda spec: False
     between_stages: bool = False
 
 
 def needs_float32_sums(spec: ModelSpec, options: Options) -> str:
-    """Return why statistics and sums cannot be sent in one message; "" if sums are float32.
+    """Return why statistics and sums cannot travel in one message; "" if they can.
 
     Statistics, such as maxima and sums of squares, are always float32, and the elements of a
-    message have one type.
+    message have one type. So the sums must be float32, too (``--accumulate``).
     """
     if options.accumulate != FLOAT32:
         return f"sums are {options.accumulate} but statistics float32, and a message has elements of one type"
     return ""
 
 
-def needs_shared_block(spec: ModelSpec, options: Options) -> str:
-    """Return why experts cannot be combined with a shared block; "" if there is one."""
-    if spec.experts is None or not spec.experts.shared_size:
-        return f"{spec.name} has no shared block in addition to its experts"
-    return ""
+needs_shared_block: Final = needs(
+    lambda spec: spec.experts is not None and spec.experts.shared_size,
+    "has no shared block in addition to its experts",
+)
+"""The check of a rewrite for models whose tokens all use a shared block in addition to experts."""

@@ -11,8 +11,8 @@ order as before, so all segments have the same values.
 
 The setting is the maximum number of outputs per column. With setting 1, no PE stores more than
 without copies. There is a single segment if the region has too few columns for two, or spans
-several wafers. With several tokens, the outputs of the segment in the middle are all-reduced along
-whole rows.
+several wafers. With several tokens, the outputs are all-reduced along whole rows, and only those of
+the segment in the middle are used.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from wse_mappings.patterns.multicast import multicast
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Replace gathers of router outputs along whole rows by gathers inside column segments.
 
-    The steps are changed in place. ``setting`` has been used before, in the division of the router's
-    outputs.
+    The steps are changed in place. ``setting`` is not used here: it has determined how the router's
+    outputs are divided over columns.
     """
     steps, (length, lines) = block_steps.steps, c.lines(ROWS)
     for index in [i for i, step in enumerate(steps) if is_line(step) and i and runs(steps[i - 1], "router_place")]:

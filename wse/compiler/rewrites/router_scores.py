@@ -1,7 +1,7 @@
 """Rewrite: compute router scores on the columns of its outputs, or for selected experts only.
 
-The outputs of a router are divided over columns. An all-reduce sends them to every PE, which
-computes a sigmoid or an exp of each. This can be avoided in two cases:
+The outputs of a router are divided over columns. Without this rewrite, an all-reduce sends them to
+every PE, which computes a sigmoid or an exponential of each. This can be avoided in two cases:
 
 1. Sigmoid: each column computes it for its own outputs before they are distributed. If a correction
    is added for the choice, the column adds it to its own scores and sends both. PEs then do not
@@ -65,13 +65,15 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _score_on_columns(c: Context, block_steps: BlockSteps, index: int, live_steps: range) -> None:
-    """Compute the sigmoid of a column's own outputs before they are all-reduced (case 1).
+    """Compute the sigmoid of a column's own outputs before they are all-reduced.
+
+    This is case 1 of the rewrite.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         block_steps: The steps of the block, changed in place.
-        index: Index of the step that computes scores.
-        live_steps: Steps in which the scores are live.
+        index: Index of the step that computes the scores of all experts.
+        live_steps: Steps in which these scores are live.
     """
     steps = block_steps.steps
     scores, place = steps[index], steps[index - 2]
@@ -90,10 +92,10 @@ def _score_on_columns(c: Context, block_steps: BlockSteps, index: int, live_step
 
 
 def _correct_on_columns(c: Context, steps: list[SymStep], index: int) -> None:
-    """Correct a column's own scores, and send scores and corrected scores together.
+    """Correct the scores of a column's own outputs, and send scores and corrected scores together.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         steps: Steps of the block, changed in place.
         index: Index of the step that corrects scores.
     """
@@ -121,12 +123,14 @@ def _correct_on_columns(c: Context, steps: list[SymStep], index: int) -> None:
 
 
 def _score_selected(block_steps: BlockSteps, index: int, live_steps: range) -> None:
-    """Select experts by their outputs, and compute the softmax of the selected ones (case 2).
+    """Select experts by their outputs, and compute the softmax of the selected ones only.
+
+    This is case 2 of the rewrite.
 
     Args:
         block_steps: The steps of the block, changed in place.
-        index: Index of the step that computes scores.
-        live_steps: Steps in which the scores are live.
+        index: Index of the step that computes the scores of all experts.
+        live_steps: Steps in which these scores are live.
     """
     steps = block_steps.steps
     scores, choose = steps[index], steps[index + 1]

@@ -1,8 +1,8 @@
 """Rewrite: send the choice of experts to the other parts of a split block.
 
-A stage may end inside a mixture of experts. Each part of the block then contains some features of
-every expert, and all parts work on the same input vectors. Without this rewrite, each part computes
-the choice of experts again.
+A stage may end inside a mixture of experts, whose block is then split into parts on consecutive
+stages. Each part contains some features of every expert, and all parts work on the same input
+vectors. Without this rewrite, each part computes the choice of experts again.
 
 1. The first part sends its normalised vectors instead of its input. Every row also sends the ids
    and weights of the selected experts, in the activation type.

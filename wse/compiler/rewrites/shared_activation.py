@@ -1,16 +1,17 @@
 """Rewrite: divide the computation of activation functions between neighbouring PEs of a column.
 
-The results of gate and up are replicated along the columns, so each PE of a column would activate
-all n features. With this rewrite, each of g neighbours activates n / g features and fills in zeros
-for the others. A sum over the g PEs, which is exact, gives all n features to each of them.
+The products with gate and up are complete on all PEs of a column after their all-reduce. Without
+this rewrite, each of these PEs activates the same n features. With it, each of g neighbours
+activates n / g features and fills in zeros for the others. A sum over the g PEs, which is exact,
+gives all n features to each of them.
 
 1. The columns are divided into groups of at least g rows.
-2. Every PE activates its part. If there are fewer features than neighbours, it treats the features
-   of all tokens as one vector. If the activated values are scaled right before and read nowhere
-   else, the PE scales its part only.
+2. Every PE activates its part. If there are fewer features than neighbours, the features of all
+   tokens are divided as one vector. If the activated values are scaled right before and read
+   nowhere else, the PE scales its part only.
 3. An all-reduce inside each group combines the parts. If columns store different experts, its
-   length depends on the number of pairs of a token and an expert. A pair that ends inside a word is
-   padded with zeros, which are stored after all pairs.
+   length depends on the number of (token, expert) pairs. A pair that ends inside a word is padded
+   with zeros, which are stored after all pairs.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Divide every activation function whose input is the same in all PEs of a column.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         block_steps: The steps of the block, changed in place.
         setting: Minimum number of neighbouring rows that divide the features.
     """
@@ -95,7 +96,7 @@ def _scaled_share(c: Context, scaling: SymStep, step: SymStep, groups: int) -> S
     """Return a step that scales only the part of the features that the PE activates.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         scaling: Step that scales all features.
         step: The activation.
         groups: Number of groups of rows.
@@ -111,7 +112,7 @@ def _shared_steps(c: Context, step: SymStep, groups: int, line: SymStep, shared_
     """Return the activation of a part of the features, and the all-reduce that combines the parts.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         step: The activation.
         groups: Number of groups of rows.
         line: All-reduce of the activation's input.

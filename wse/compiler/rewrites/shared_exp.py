@@ -1,8 +1,9 @@
 """Rewrite: divide the exponentials of softmax between the columns of a head group.
 
-Scores are all-reduced over the columns of a head group, so each column would compute all
-exponentials. With this rewrite, each of g neighbours computes 1 / g of them and fills in zeros for
-the others. A sum over the g columns, which is exact, gives all of them to each.
+A head group is a set of neighbouring columns that share the features of the same heads. Scores are
+all-reduced over its columns. Without this rewrite, each of them computes the same exponentials.
+With it, each of g neighbours computes 1 / g of them and fills in zeros for the others. A sum over
+the g columns, which is exact, gives all of them to each.
 
 1. The columns of a group are divided into sets of at least g.
 2. Every PE computes its part of the exponentials.
@@ -29,7 +30,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Divide the exponentials of every softmax between columns, if all head groups are wide enough.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         block_steps: The steps of the block, changed in place.
         setting: Minimum number of neighbouring columns that divide the exponentials.
     """
@@ -48,7 +49,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 def _first_use(steps: Sequence[SymStep], exp: int) -> int | None:
     """Return the first step that uses the exponentials; None if sums cannot be added before it.
 
-    If one of the two steps is in a loop over users, both must be in such loops.
+    The sums can be added if both steps are in loops over users, or none of them is.
     """
     results = [address(steps[exp], name).buffer for name in ("out", "sums")]
     use = next((i for i in range(exp + 1, len(steps)) if any(touches(steps[i], buffer) for buffer in results)), None)
@@ -59,7 +60,7 @@ def _shared_steps(c: Context, step: SymStep, sharers: int) -> list[SymStep]:
     """Return the steps that replace the computation of all exponentials on every column.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         step: Step that computes all exponentials.
         sharers: Minimum number of neighbouring columns that divide them.
 
@@ -79,7 +80,7 @@ def _shared_steps(c: Context, step: SymStep, sharers: int) -> list[SymStep]:
 
 
 def _sums(step: SymStep, use: SymStep) -> SymStep:
-    """Return the step that adds up the softmax weights (4).
+    """Return the step that adds up the softmax weights, phase 4 of the rewrite.
 
     Args:
         step: Step that computes the exponentials.

@@ -1,6 +1,7 @@
 """Combination of results that neighbouring PEs on a line have divided between them.
 
-Each PE has zeros in place of the results of the others, so an exact sum combines them.
+Each PE has computed a part of the results and has zeros in place of the others. An all-reduce over
+the neighbours adds them up, which is exact.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ def combine_shares(
     """Return the step that gives all PEs of a set the results of all others in the set.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         template: Step whose rows and op are used.
         axis: Axis of the lines.
-        sets: First PE and length of each segment of a line whose PEs divide their results.
+        sets: First PE and length of each segment of a line whose PEs have divided their results.
         at: Results, with zeros in place of those of other PEs.
         elements: Number of elements.
         pairs: Address of the number of (token, expert) pairs, as for `line_step`.

@@ -1,4 +1,8 @@
-"""Helpers for rewrites: properties of steps, and copies of steps with other operands."""
+"""Helpers for rewrites: properties of steps, and copies of steps with other operands.
+
+A *line step* is a transfer by a pattern along the rows or columns of a region, such as an
+all-reduce. A rewrite usually looks for a known sequence of kernels and line steps, and replaces it.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,7 @@ def runs(step: SymStep, kernel: str) -> bool:
 
 
 def is_line(step: SymStep) -> bool:
-    """Return whether a step is a transfer by a pattern along lines."""
+    """Return whether a step is a line step, a transfer by a pattern along rows or columns."""
     return step.kind == StepKind.TRANSFER and step.code == _LINE
 
 
@@ -43,24 +47,21 @@ def is_cache_shift(step: SymStep) -> bool:
 
 
 def address(step: SymStep, name: str) -> SymAddress:
-    """Return an operand of a step that is an address in SRAM, by name."""
+    """Return an operand of a step by name, which must be an address in SRAM."""
     value = _operand(step, name)
     assert isinstance(value, SymAddress)
     return value
 
 
 def number(step: SymStep, name: str) -> SymNumber:
-    """Return a numeric operand of a step by name; 0 if the step does not have it."""
+    """Return an operand of a step by name, which must be a number; 0 if it is missing."""
     value = _operand(step, name)
     assert isinstance(value, SymNumber)
     return value
 
 
 def count(step: SymStep, name: str) -> int:
-    """Return a numeric operand of a step by name, if it is constant.
-
-    Return -1 if the number varies between tokens or iterations.
-    """
+    """Return an operand of a step by name as an integer; -1 if the number varies at run time."""
     value = number(step, name)
     return value.fixed if value.is_fixed else -1
 
@@ -77,25 +78,26 @@ def _index(step: SymStep) -> dict[str, int]:
 
 
 def in_place(step: SymStep) -> bool:
-    """Return whether a pattern is in place, with the same number of elements in every column."""
+    """Return whether a line step is in place, with the same number of elements in every column."""
     return pairs_of(step) == NO_PAIRS and address(step, "source") == address(step, "target")
 
 
 def pairs_of(step: SymStep) -> SymAddress | SymNumber:
-    """Return the address of the number of (token, expert) pairs on which a pattern depends.
+    """Return the address of the number of (token, expert) pairs on which a line step depends.
 
-    Return NO_PAIRS if the elements of the pattern do not depend on pairs.
+    Returns:
+        NO_PAIRS if the number of its elements does not depend on pairs.
     """
     return _operand(step, "count")
 
 
 def varies_by_pairs_only(value: SymNumber) -> bool:
-    """Return whether a number varies with a column's pairs of tokens and experts at most."""
+    """Return whether a number depends at most on the (token, expert) pairs of a column."""
     return not (value.per_slot or value.per_round)
 
 
 def same_lines(a: SymStep, b: SymStep) -> bool:
-    """Return whether two patterns are equal, run along the same lines, and are outside of loops."""
+    """Return whether two line steps have the same pattern and lines, and are outside of loops."""
     return (a.pattern, a.axis, a.loop, a.overlap) == (b.pattern, b.axis, -1, -1) and all(
         a.operands[i] == b.operands[i] for i in (0, 1)
     )
@@ -107,7 +109,7 @@ def touches(step: SymStep, buffer: SymBuffer) -> bool:
 
 
 def touches_elements(step: SymStep, at: SymAddress, elements: int) -> bool:
-    """Return whether a step may access some of the elements from an address on.
+    """Return whether a step may read or write some of the elements from an address on.
 
     Args:
         step: The step.
@@ -125,7 +127,7 @@ def touches_elements(step: SymStep, at: SymAddress, elements: int) -> bool:
 
 
 def _extent(step: SymStep, name: str, operand: SymAddress) -> int | None:
-    """Return the elements from an operand's address that a step may access; None if unknown."""
+    """Return how many elements from an operand's address a step may use; None if unknown."""
     numbers = [value for value in step.operands.values() if isinstance(value, SymNumber)]
     kernel = kernel_of(step)
     if operand.per_round or operand.per_slot_round or not all(value.is_fixed for value in numbers):
@@ -148,7 +150,7 @@ def varies_by_round(step: SymStep) -> bool:
 
 
 def live_range(steps: Sequence[SymStep], buffer: SymBuffer, index: int) -> range | None:
-    """Return the steps in which the value that a buffer has at a given step is live.
+    """Return the steps in which the value is needed that a buffer has at a given step.
 
     Args:
         steps: Steps of a block.
@@ -156,8 +158,8 @@ def live_range(steps: Sequence[SymStep], buffer: SymBuffer, index: int) -> range
         index: Index of the step.
 
     Returns:
-        The range from the step that writes the value to the step that overwrites it, exclusive.
-        None if the value is not written in these steps or the buffer is a double buffer.
+        The range from the step that writes the value up to the step that overwrites it, exclusive.
+        None if the value is not written in these steps, or the buffer is a double buffer.
     """
     users = [(i, step) for i, step in enumerate(steps) if buffer in step.buffers]
     writers = [i for i, step in users if _overwrites(step, buffer)]
@@ -188,7 +190,9 @@ def with_operands(step: SymStep, **operands: SymAddress | SymNumber) -> SymStep:
 
 
 def compute_step(template: SymStep, kernel: str, **operands: Operand) -> SymStep:
-    """Return a step that runs a kernel, with the rows and the op of another step, outside of loops.
+    """Return a step that runs a kernel, on the rows and for the op of another step.
+
+    The step is outside of loops.
 
     Args:
         template: Step whose rows and op are used.
@@ -210,7 +214,7 @@ def line_step(
     elements: SymNumber,
     pairs: SymAddress | SymNumber = NO_PAIRS,
 ) -> SymStep:
-    """Return a step that runs a pattern in place, with the rows and the op of another step.
+    """Return a step that runs a pattern in place, on the rows and for the op of another step.
 
     The step is outside of loops.
 
@@ -230,7 +234,7 @@ def line_step(
 
 
 def _separate_step(template: SymStep, operands: Mapping[int, SymAddress | SymNumber], **fields: Any) -> SymStep:
-    """Return a step in a task of its own, with the rows and the op of another step."""
+    """Return a step in a task of its own, on the rows and for the op of another step."""
     rows = {i: template.operands[i] for i in (0, 1)}
     depends_on_experts = any(isinstance(value, SymNumber) and value.per_pair for value in operands.values())
     fields |= {
@@ -244,13 +248,15 @@ def _separate_step(template: SymStep, operands: Mapping[int, SymAddress | SymNum
 
 
 def move_buffer(steps: list[SymStep], live_steps: range, buffer: SymBuffer, to: SymBuffer, elements: int) -> None:
-    """Replace a buffer by another one in a range of steps.
+    """Let some steps use a part of another buffer instead of a buffer.
+
+    Rewrites that merge two messages store the elements of both in one buffer in this way.
 
     Args:
         steps: Steps of a block, changed in place.
         live_steps: Indices of the steps to change.
         buffer: Buffer to replace.
-        to: The other buffer.
+        to: The other buffer. It may be the same one, if only the offset changes.
         elements: Offset of the old buffer's elements in the other buffer.
     """
     for i in (i for i in live_steps if touches(steps[i], buffer)):

@@ -27,7 +27,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Enlarge the scratch buffer of every kernel that unpacks quantised weights.
 
     Args:
-        c: Context.
+        c: Context of the phase that is lowered.
         block_steps: The steps of the block, changed in place.
         setting: Number of codes to unpack at a time.
     """

@@ -46,6 +46,11 @@ def _check_experts(spec: ModelSpec, options: Options) -> None:
 def check_mesh(spec: ModelSpec, wafer: WaferSpec, options: Options) -> None:
     """Check that the region fits on the mesh and that the model can be divided over the wafers.
 
+    Args:
+        spec: Model.
+        wafer: Wafer.
+        options: The request, with the region, the mapping and the number of wafers.
+
     Raises:
         BadMesh: The region is too large, or there are more wafers than layers or experts.
         BadInput: The mapping places experts, but the model has none.

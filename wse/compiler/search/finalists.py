@@ -1,4 +1,4 @@
-"""Finalists: the layouts that promise the fastest requests, compiled fully."""
+"""Finalists of a search: the layouts that promise the fastest requests, compiled fully."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ NEAREST = 4
 
 
 class Finalist(NamedTuple):
-    """A fully compiled layout.
+    """A layout that was compiled fully.
 
     Attributes:
         trial: Trial of the layout on a reduced model.
         saved_by_attention: Fraction of a layer's cycles that is saved by restricting attention to
             some columns.
         unpacking: Trial of unpacking more codes at a time; empty if that saves nothing.
-        trees: The choice with fitted trees.
+        trees: The choice with fitted all-reduce trees.
         program: The Program, without tiles.
     """
 
@@ -54,6 +54,8 @@ class Finalist(NamedTuple):
 
 class Finalists:
     """The layouts that a search has compiled fully so far.
+
+    `search` calls `compile_fastest`, possibly several times with different lists of layouts.
 
     Attributes:
         finalists: The compiled layouts.
@@ -98,18 +100,18 @@ class Finalists:
                 compiled.append(trial)
 
     def with_updated_trials(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Return the trials of a search, with updates for the layouts that were compiled fully.
+        """Return the trials of a search, with those of compiled layouts replaced by later versions.
 
-        The trials of these layouts contain the chunk size and the time of prompts with it.
+        The later versions contain the chunk size and the time of prompts with it.
         """
         return [*(trial for trial in trials if trial.key not in self._trials), *self._trials.values()]
 
     def _duplicate_keys(self, trial: Trial) -> set[object]:
-        """Return the keys of a trial that identify near-duplicates. No two finalists share a key.
+        """Return the keys by which near-duplicates of a layout are found.
 
-        For one user, the only key is the layout. For many users there are two. One is the layout
-        without the groups of its all-reduces, the placement of experts and the parts of blocks. The
-        other is the bytes per PE together with the cycles per token.
+        No two finalists share a key. For one user, the only key is the layout. For many users there
+        are two: the layout without the groups of its all-reduces, the placement of experts and the
+        parts of blocks; and the bytes per PE together with the cycles per token.
         """
         if not self._setup.many_users:
             return {trial.layout}
@@ -119,12 +121,16 @@ class Finalists:
     def _fastest_request_first(self, fitting: Sequence[list[Trial]]) -> Iterator[list[Trial]]:
         """Yield the trials of each layout with the best chunks, fastest request first.
 
-        Only the first `NEAREST` layouts are ordered by the whole request. There are fewer if the
-        longer phase of a layout alone takes longer than the whole request on another one. The
-        remaining layouts follow in their given order.
+        1. Time the prompts of the first `NEAREST` layouts with the best chunks, and yield these
+           layouts in the order of their requests. There are fewer if the dominant cycles of a
+           layout alone exceed the whole request on another one.
+        2. Yield the remaining layouts in their given order.
+
+        Args:
+            fitting: Trials of each layout that fits, in ascending order of their dominant cycles.
         """
         sized: list[list[Trial]] = []
-        for products in fitting[:NEAREST]:
+        for products in fitting[:NEAREST]:  # 1
             fastest_cycles = min(
                 (request_cycles(self._setup, layout_trials[0]) for layout_trials in sized), default=math.inf
             )
@@ -132,17 +138,16 @@ class Finalists:
                 break
             sized.append(self._with_chunks(products, sized[0][0].prefill if sized else None))
         yield from sorted(sized, key=lambda products: request_cycles(self._setup, products[0]))
-        for products in fitting[len(sized) :]:
+        for products in fitting[len(sized) :]:  # 2
             yield self._with_chunks(products, sized[0][0].prefill)
 
     def _with_chunks(self, products: list[Trial], preferred: str | None) -> list[Trial]:
-        """Return the trials of a layout with all products and about the best chunks, fastest first.
-
-        Results of `fastest_product_first` are cached.
+        """Return `fastest_product_first` for a layout, from the cache if possible.
 
         Args:
             products: Trials of the layout.
-            preferred: The only product to consider, if the layout supports it; None for all.
+            preferred: The only prefill product to consider, if the layout supports it; None for
+                all.
         """
         key = products[0].layout, preferred
         if key not in self._sized:
@@ -178,6 +183,11 @@ def _compile(
 ) -> Finalist:
     """Compile the layout of a trial fully, without tiles.
 
+    1. Fit the number of columns for attention and the sizes of chunks.
+    2. Fit the number of codes that are unpacked at a time, and the all-reduce trees, if these
+       rewrites are requested.
+    3. Compile the whole model with the resulting choice.
+
     Args:
         setup: Inputs of the search.
         trial: The layout, with about its best prompt chunk.
@@ -188,11 +198,14 @@ def _compile(
         DoesNotFit: The layout needs too much SRAM or too many colours.
     """
     options = setup.options_on(trial.layout)
+    # 1. Attention columns and chunks.
     setup = replace(setup, attention_cols=free_columns(setup, trial))
     choice, saved_by_attention = fit_attention(setup, trial, largest_chunks(setup, trial), attention_cols)
     setup = replace(setup, attention_cols=choice.attention_cols)
+    # 2. Unpacking and trees.
     choice, unpacking = fit_unpacking(setup, trial, choice) if WIDE_UNPACKING in fitted_names else (choice, ())
     trees = fit_trees(setup, trial.layout, choice) if FITTED_TREES in fitted_names else FittedTrees(choice, {})
+    # 3. The whole model.
     program = compile_choice(setup.spec, setup.wafer, setup.software, options, trees.choice, WITHOUT_TILES)
     return Finalist(trial, saved_by_attention, unpacking, trees, program)
 
@@ -200,9 +213,10 @@ def _compile(
 def with_cheaper_attention(
     setup: TrialSetup, narrow_finalist: Finalist, fitted_names: Collection[str], cost: Cost
 ) -> Finalist:
-    """Return a finalist with attention on some columns, or on all columns if that costs less.
+    """Return a finalist, or its variant with attention on all columns if that costs less.
 
-    Sums over some columns need routes of their own, which leaves fewer colours for other routes.
+    Sums over some columns need routes of their own, which leaves fewer colours for other routes. So
+    all columns may be cheaper.
 
     Args:
         setup: Inputs of the search.
@@ -218,7 +232,7 @@ def with_cheaper_attention(
 
 
 def tree_trials(trees: FittedTrees, phase: str) -> tuple[RewriteTrial, ...]:
-    """Return the saving of fitted all-reduce trees in a phase, as the trial of a rewrite.
+    """Return what fitted all-reduce trees save in a phase, in the form of other rewrites' trials.
 
     The tuple is empty if no trees are fitted.
     """

@@ -1,4 +1,7 @@
-"""Remedies for a model that does not fit. Each remedy is compiled before it is suggested."""
+"""Remedies for a model that does not fit: options that would make it fit.
+
+Each remedy is compiled on reduced models before it is suggested.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,14 @@ def smallest_mesh(
     """Return rows and columns of the smallest mesh on which the model fits; None if there is none.
 
     The mesh is a square if a square suffices. Otherwise the shorter side of the wafer is used
-    fully, and the longer one as far as needed. Arguments are those of `smallest_square`.
+    fully, and the longer one as far as needed.
+
+    Args:
+        spec: Model.
+        wafer: Wafer, which limits the mesh.
+        software: Costs of the software on the wafer.
+        options: What the user requested, without the region.
+        at_least: Minimum side.
     """
     side = smallest_square(spec, wafer, software, options, at_least)
     if side is not None:
@@ -79,6 +89,12 @@ def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, 
     """Return the smallest number of wafers on which the model fits.
 
     If it fits on none, return the largest number that is tried.
+
+    Args:
+        spec: Model.
+        wafer: Wafer.
+        software: Costs of the software on the wafer.
+        options: What the user requested. Its number of wafers is ignored.
     """
     first_count = math.ceil(_least_pes(spec, wafer, software, options) / (wafer.mesh_rows * wafer.mesh_cols))
     wafer_count = _fewest_from(max(1, first_count), spec, wafer, software, options, whole_layers=False)
@@ -91,6 +107,12 @@ def fewest_wafers_for_whole_layers(
     """Return the smallest number of wafers on which the model fits without splitting layers.
 
     Only numbers above the requested one are tried. Return None if none suffices.
+
+    Args:
+        spec: Model.
+        wafer: Wafer.
+        software: Costs of the software on the wafer.
+        options: What the user requested.
     """
     return _fewest_from(options.wafers + 1, spec, wafer, software, options, whole_layers=True)
 
@@ -139,7 +161,11 @@ def remedies(
     options: Options,
     fewer_users: Callable[[int], str] = fewer_prompts,
 ) -> list[str]:
-    """Return options that would make the model fit, with the smallest change of each kind.
+    """Return options that would make the model fit, each with the smallest change of its kind.
+
+    They are suggested in error messages: a larger mesh, more wafers, another mapping, narrower
+    weights, another placement of experts, a shorter context, fewer users, and shorter verification
+    passes.
 
     Args:
         spec: Model.
@@ -191,7 +217,7 @@ def _shorter_pass(options: Options, fits_with: Callable[..., bool]) -> str | Non
 def _larger(
     spec: ModelSpec, whole_wafer: WaferSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
 ) -> str | None:
-    """Return the remedy of the smallest larger mesh on which the model fits.
+    """Return the remedy of the smallest larger mesh or region on which the model fits, or None.
 
     If the user has requested a region, the remedy is a larger square region, on a larger mesh if
     necessary.
@@ -215,9 +241,15 @@ def _larger(
 
 
 def _search_mapping(options: Options, wafer_limit: int, fits_with: Callable[..., bool]) -> str | None:
-    """Return the remedy of a mapping that tries all others, on fewer than ``below`` wafers.
+    """Return the remedy of the mapping that tries all other mappings, or None.
 
-    Return None if that mapping was requested or does not fit.
+    Args:
+        options: What the user requested.
+        wafer_limit: Only fewer wafers than this number are tried.
+        fits_with: Function that returns whether the request fits with some options changed.
+
+    Returns:
+        None if that mapping was requested, or does not fit.
     """
     if strategy(options.mapping).tries_others:
         return None
@@ -229,9 +261,9 @@ def _search_mapping(options: Options, wafer_limit: int, fits_with: Callable[...,
 
 
 def _narrower(spec: ModelSpec, options: Options, fits_with: Callable[..., bool]) -> str | None:
-    """Return the option with the widest narrower weight type that fits.
+    """Return the remedy of the widest narrower weight type that fits, or None.
 
-    The option for float32 sums is added if the request has other sums.
+    Float32 sums are part of the remedy if the request has other sums.
 
     Args:
         spec: Model.

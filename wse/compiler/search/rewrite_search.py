@@ -1,4 +1,4 @@
-"""Search for the rewrites that save cycles on a layout."""
+"""Search for the rewrites that save cycles on a layout, by compiling with and without each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.search.trials import cycles_of_layers, layers_on, try_layout
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
-from wse_mappings.strategies.strategy import Layout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,17 +41,20 @@ def settings_of(rewrites: Sequence[RewriteTrial]) -> Rewrites:
 
 
 def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, is_forced: bool) -> tuple[RewriteTrial, ...]:
-    """Return the rewrites that save cycles per token on a layout.
+    """Return the rewrites that save cycles per generated token on a layout.
 
-    The rewrites are timed on the most common layer of each kind. If the ones that save cycles there
-    do not fit in memory together, they are timed on the whole reduced model instead, where
-    combinations that do not fit are excluded.
+    1. Find the rewrites that save cycles on the most common layer of each kind, which is fast to
+       compile.
+    2. If layers are split between stages, add the rewrites for such layers that save cycles on the
+       whole reduced model.
+    3. If the rewrites do not fit in memory together, start again on the whole reduced model, where
+       combinations that do not fit are excluded.
 
     Args:
         setup: Inputs of all trials. Its rewrites are the starting point: all, or none if all
             together need too many colours.
         candidates: Rewrites to try.
-        trial: Trial with the layout and the product.
+        trial: Trial with the layout and the prefill product.
         is_forced: Whether all candidates are used, and only their settings are chosen.
     """
     layers = layers_on(setup, trial.layout, trial.prefill, DECODE)
@@ -61,28 +63,26 @@ def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, is_fo
         """Return the cycles of a token with some rewrites; None if the layout does not fit."""
         return try_layout(replace(setup, rewrites=rewrites), trial.layout, trial.prefill).token_cycles
 
-    paying = _paying_rewrites(setup, candidates, partial(cycles_of_layers, setup, layers), is_forced=is_forced)
-    split_layer_rewrites = [] if is_forced or not trial.layout.block_parts else _between_stages(candidates)
+    paying = _paying_rewrites(setup, candidates, partial(cycles_of_layers, setup, layers), is_forced=is_forced)  # 1
+    may_add = not is_forced and trial.layout.block_parts  # 2
+    split_layer_rewrites = [
+        (name, setting) for name, setting in candidates if may_add and known_rewrites()[name].between_stages
+    ]
     paying = _with_paying(paying, split_layer_rewrites, token_cycles)
     setup_with_rewrites = replace(setup, rewrites=settings_of(paying), timing=None)
     if try_layout(setup_with_rewrites, trial.layout, trial.prefill).may_be_compiled(setup.options):
         return paying
-    return _paying_rewrites(setup, candidates, token_cycles, is_forced=is_forced)
-
-
-def _between_stages(candidates: Rewrites) -> list[tuple[str, int]]:
-    """Return the candidates that only apply to layers that are split between stages."""
-    return [(name, setting) for name, setting in candidates if known_rewrites()[name].between_stages]
+    return _paying_rewrites(setup, candidates, token_cycles, is_forced=is_forced)  # 3
 
 
 def _with_paying(
     paying: tuple[RewriteTrial, ...], candidates: Sequence[tuple[str, int]], time: Callable[[Rewrites], float | None]
 ) -> tuple[RewriteTrial, ...]:
-    """Add further rewrites one by one, if each saves cycles.
+    """Return rewrites with further ones added, each only if it saves cycles.
 
     Args:
         paying: Rewrites in use.
-        candidates: Further rewrites with their settings.
+        candidates: Further rewrites with their settings, which are tried one after another.
         time: Function that returns the cycles with some rewrites; None if these are impossible.
     """
     for name, setting in candidates:
@@ -99,8 +99,13 @@ def try_verify_rewrites(
 ) -> tuple[RewriteTrial, ...] | None:
     """Return the rewrites that save cycles in a verification pass; None if they do not fit.
 
-    Arguments are those of `try_rewrites`. Rewrites that save cycles in decode may not do so here,
-    and vice versa.
+    Rewrites that save cycles in decode may not do so here, and vice versa.
+
+    Args:
+        setup: Inputs that all trials share. Its rewrites are the starting point.
+        candidates: Rewrites to try.
+        trial: Trial with the layout and the prefill product.
+        is_forced: Whether all candidates are used, and only their settings are chosen.
     """
     layers = layers_on(setup, trial.layout, trial.prefill, VERIFY)
     paying = _paying_rewrites(setup, candidates, partial(cycles_of_layers, setup, layers), is_forced=is_forced)
@@ -115,7 +120,7 @@ def verify_choice(
 ) -> Choice:
     """Return a choice with the best rewrites, attention columns and trees for verification passes.
 
-    The layout stays.
+    The layout and the chunks stay.
 
     1. Find the rewrites that save cycles. If they do not fit, use those of decode.
     2. Find the number of columns for attention.
@@ -140,14 +145,7 @@ def verify_choice(
         attention_cols=choice.attention_cols,
         timing=timing,
     )
-    layout = Layout(
-        options.mapping,
-        choice.bands,
-        choice.per_band,
-        is_transposed=choice.is_transposed,
-        mesh=choice.mesh,
-        block_parts=choice.block_parts,
-    )
+    layout = choice.layout(options.mapping)
     trial = Trial(layout=layout, prefill=choice.prefill, needed_bytes=0, fits=False)
     # 1. Rewrites.
     paying = try_verify_rewrites(setup, rewrites, trial, is_forced=options.schedule != OPTIMIZED)
@@ -165,13 +163,13 @@ def verify_choice(
 def _paying_rewrites(
     setup: TrialSetup, candidates: Rewrites, time: Callable[[Rewrites], float | None], *, is_forced: bool
 ) -> tuple[RewriteTrial, ...]:
-    """Return the rewrites that save cycles.
+    """Return the rewrites that save cycles, with their best settings and what each saves.
 
     1. For each rewrite with several settings, choose the one with the fewest cycles, with all
        others unchanged.
     2. Add or remove one rewrite at a time if that saves cycles, or if removing it costs none.
        Repeat until nothing changes. Skip this if all rewrites are ``is_forced``.
-    3. The saving of each rewrite is the difference if it alone is removed.
+    3. Compute what each rewrite saves: the difference if it alone is removed.
 
     Args:
         setup: Inputs of all trials, with the rewrites to start from.
@@ -214,7 +212,7 @@ def _paying_rewrites(
 
 
 def _toggle(settings: Mapping[str, int], name: str, setting: int) -> dict[str, int]:
-    """Return settings of rewrites with one rewrite removed, or added if it was missing.
+    """Return settings of rewrites, with one rewrite removed if it is in use, and added otherwise.
 
     Args:
         settings: Settings by rewrite.

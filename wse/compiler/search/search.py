@@ -1,9 +1,10 @@
 """The search for layout, prefill product, chunk sizes and rewrites of a compilation.
 
-Layouts are tried on reduced models with one layer of each kind (`wse.compiler.search.reduced`). If
-there are many, only the ones that promise to be fast are tried
-(`wse.compiler.search.exploring.explore`). The fastest are compiled fully, so the chosen layout is
-known to fit. The caller's cost function decides between them.
+A *layout* is one way to divide the wafers into regions. A *trial* compiles a layout on a reduced
+model, which has one layer of each kind (`wse.compiler.search.reduced`). If there are many layouts,
+only the most promising ones are tried (`wse.compiler.search.exploring.explore`). The fastest become
+*finalists*, which are compiled fully, so the chosen layout is known to fit. The caller's cost
+function decides between them.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ class Breadth(NamedTuple):
 
     Attributes:
         finalists: Maximum number of layouts.
-        margin: Maximum excess of the cycles of a layout's request over those of the fastest, as a
-            fraction. Both are measured on reduced models.
+        margin: A layout is compiled only if the cycles of a request on it exceed those on the
+            fastest layout by at most this fraction. Both are measured on reduced models.
         whole_wafer_finalists: Maximum number of further layouts that use all PEs of each wafer.
         many_users: Whether layouts are compared with as many passes in flight as they allow. Only
             layouts on all PEs of each wafer are then tried.
@@ -64,7 +65,7 @@ class Breadth(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A fully compiled layout.
+    """A finalist as the caller of a search gets it: a layout that was compiled fully.
 
     Attributes:
         program: The Program, without the indices of its tiles.
@@ -87,9 +88,9 @@ class Compilation:
         compiled_trials: The trials that were compiled fully, each with the cost of its Program, the
             chosen one first. The cost is None if there was no choice.
         rewrites: Rewrites that save cycles in decode.
-        verify_rewrites: Rewrites that save cycles in verification passes; None if they have the
+        verify_rewrites: Rewrites that save cycles in verification passes; None if they are the
             same.
-        candidates: The fully compiled layouts, in the order of ``compiled``.
+        candidates: The fully compiled layouts, in the order of ``compiled_trials``.
     """
 
     program: Program
@@ -123,14 +124,14 @@ def search(
 ) -> Compilation:
     """Compile the Program with the lowest cost that fits.
 
-    1. Try the layouts of the mapping on reduced models, with each product that prefill may use: all
-       of them, or with ``timing`` the most promising ones (`explore`).
-    2. With ``timing``, restrict attention to the smallest number of columns that need no more
+    1. Try the layouts of the mapping on reduced models, with each matrix product that prefill may
+       use: all layouts, or with ``timing`` the most promising ones (`explore`).
+    2. With ``timing``, restrict attention to the smallest number of columns that needs no more
        memory for it. Drop rewrites that save nothing on the fastest layout, separately for decode
        and for verification passes.
     3. Compile the layouts with the fastest requests fully, as many as ``breadth`` says: each with
-       its fastest product, the best chunks that fit, and attention columns and trees that are
-       fitted to these (`Finalists`).
+       its fastest prefill product, the best chunks that fit, and attention columns and all-reduce
+       trees that are fitted to these (`Finalists`).
     4. Choose the one with the lowest cost.
 
     Args:
@@ -145,8 +146,8 @@ def search(
         breadth: How many layouts are compiled fully.
 
     Raises:
-        UnknownName: The mapping, an element type or the product of prefill does not exist.
-        BadInput: Element types do not match, or the product does not support the model.
+        UnknownName: The mapping, an element type or the prefill product does not exist.
+        BadInput: Element types do not match, or the prefill product does not support the model.
         BadMesh: The region is larger than the mesh or not the square that the requested product
             needs, or there are more wafers than layers.
         DoesNotFit: No layout fits. The error is that of the layout that needs the fewest bytes.
@@ -188,12 +189,12 @@ def search(
 
 
 class _PayingRewrites(NamedTuple):
-    """The inputs of further trials, with the rewrites that save cycles on the fastest layout.
+    """The rewrites that save cycles on the fastest layout, and a setup of trials that uses them.
 
     Attributes:
         setup: Inputs of further trials.
         decode_trials: Rewrites that save cycles in decode.
-        verify_trials: Rewrites that save cycles in verification passes; None if they have the same.
+        verify_trials: Rewrites that save cycles in verification passes; None if they are the same.
     """
 
     setup: TrialSetup
@@ -202,10 +203,10 @@ class _PayingRewrites(NamedTuple):
 
 
 def _paying_rewrites(setup: TrialSetup, rewrites: Rewrites, fastest_trial: Trial) -> _PayingRewrites:
-    """Restrict attention to fewer columns and drop useless rewrites, by the fastest layout.
+    """Restrict attention to fewer columns and drop useless rewrites, judging by the fastest layout.
 
     Args:
-        setup: Inputs of all trials.
+        setup: Inputs that all trials share, such as model, wafer and request.
         rewrites: Rewrites to try.
         fastest_trial: Trial of the fastest layout.
     """
@@ -229,8 +230,8 @@ def _cheapest_first(
 ) -> list[tuple[Finalist, float | None]]:
     """Return the finalists with their costs, the cheapest first.
 
-    If restricting attention to some columns saves little, the cheapest one is also compiled with
-    attention on all columns, and the cheaper variant is used.
+    If restricting attention to some columns saves little on the cheapest finalist, it is also
+    compiled with attention on all columns, and the cheaper variant is used.
 
     Args:
         setup: Inputs of the search.
@@ -292,7 +293,8 @@ def fits(
 ) -> bool:
     """Return whether any layout fits, by trying the ones with the lowest forecast of bytes.
 
-    Each is tried with the smallest chunks.
+    Each is tried with the smallest chunks. `wse.compiler.search.remedies` calls this function for
+    many sizes of the machine.
 
     Args:
         spec: Model.

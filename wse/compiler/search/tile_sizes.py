@@ -1,4 +1,4 @@
-"""Sizes of weight tiles, without their contents.
+"""Sizes of weight tiles, without their contents, for compilations that only need sizes.
 
 A search needs nothing else. The sizes depend on the shape of a region and the kind of layer, so
 there are few distinct ones, and each is computed once.
@@ -51,7 +51,7 @@ class TileSize(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """Functions that return the sizes of all tiles of a model.
+    """Functions that return the sizes of all tiles of a model, with cached results.
 
     Attributes:
         sizes_of_op: Function of a region and an op.
@@ -100,7 +100,7 @@ def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tilin
     """Create the functions for the sizes of a model's weight tiles."""
 
     def sizes_of_op(region: RegionShape, op: Op) -> list[TileSize]:
-        """Return the sizes of the tiles of an op on a region."""
+        """Return the name, view and elements per PE of each tile of an op on a region."""
         parts = op.parts if op.parts.cuts_block else BLOCK
         cut = region_cut(spec, weight_types, scope, region, parts)
         if op.kind in ROUTED and cut.experts is not None and _has_equal_experts(spec, tiling, op):
@@ -108,7 +108,7 @@ def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tilin
         return _tile_sizes(op_tiles(weight_types.cache, spec, tiling, op, cut))
 
     def sizes_of_tables(region: RegionShape, with_layers: bool, rotates: bool) -> list[TileSize]:  # noqa: FBT001
-        """Return the sizes of the tables of a region."""
+        """Return the same of each table of a region, from the arguments of `region_tables`."""
         cut = region_cut(spec, weight_types, scope, region)
         return _tile_sizes(region_tables(spec, cut, with_layers=with_layers, rotates=rotates))
 
@@ -116,10 +116,10 @@ def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tilin
 
 
 def _has_equal_experts(spec: ModelSpec, tiling: Tiling, op: Op) -> bool:
-    """Return whether all experts of an op have tiles of equal size.
+    """Return whether all experts of an op have tiles of equal size, so that one stands for all.
 
-    That is the case if the features of an expert are a multiple of the neighbouring outputs that
-    share a scale. All experts are then divided into the same runs.
+    That is the case if the features of an expert are a multiple of the number of neighbouring
+    outputs that share a scale. All experts are then divided into the same runs of outputs.
     """
     codings = [coding_of(spec, matrix, tiling.dtype) for matrix in op.weights]
     size = 0 if spec.experts is None else spec.experts.ffn_size

@@ -1,7 +1,9 @@
 """Fitting of all-reduce trees: choose the number of groups for each line and message length.
 
-The lines and messages are those of the chosen layout, chunks and rewrites, in all phases. A reduced
-model (`wse.compiler.search.reduced`) contains all of them after lowering.
+An all-reduce is a K-tree: groups of PEs add up in their middles, and the middles add up. The best
+number of groups depends on the length of the line and of the message. Both are those of the chosen
+layout, chunks and rewrites, in all phases. A reduced model (`wse.compiler.search.reduced`) contains
+all of them after lowering. In this module, a *size* is a `TreeSize`: a line and a message length.
 """
 
 from __future__ import annotations
@@ -48,11 +50,11 @@ than the fastest of all numbers up to 16, and 0.1 % on average.
 
 
 class FittedTrees(NamedTuple):
-    """A choice with fitted trees.
+    """A choice whose all-reduce trees are fitted to their sizes.
 
     Attributes:
         choice: The choice.
-        saved_cycles: Cycles that the trees save per run of each phase.
+        saved_cycles: Cycles that the trees save per run of each phase, by name of the phase.
     """
 
     choice: Choice
@@ -60,9 +62,10 @@ class FittedTrees(NamedTuple):
 
 
 def without_fitted(rewrites: Rewrites) -> Rewrites:
-    """Return the rewrites that are tried one by one.
+    """Return the rewrites of a schedule that are tried one by one.
 
-    Fitted trees and wide unpacking are excluded, because they are fitted to a chosen layout.
+    Fitted trees and wide unpacking are excluded, because their settings are fitted to a chosen
+    layout.
     """
     return tuple(rewrite for rewrite in rewrites if rewrite[0] not in {WIDE_UNPACKING, FITTED_TREES})
 
@@ -70,10 +73,9 @@ def without_fitted(rewrites: Rewrites) -> Rewrites:
 def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
     """Fit the number of groups of each all-reduce to its line and message, in all phases.
 
-    1. Time each size with other numbers of groups.
-    2. Of the sizes that save cycles, fit or unfit one at a time if all prompts and generated tokens
-       together then need fewer cycles. This includes the cost of rewriting the routes that
-       additional trees need. Repeat until nothing changes.
+    1. Time each size with other numbers of groups than the default, the one with the fewest relays.
+    2. Of the sizes that save cycles, find the set to fit (`_paying_sizes`). More different trees
+       need more routes, so the cost of rewriting routes counts, too.
 
     Args:
         setup: Inputs of the search, with ``timing``.
@@ -100,7 +102,12 @@ def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
 
 
 def _paying_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[TreeSize]:
-    """Return the sizes to fit, starting from none or from all, whichever leads to fewer cycles.
+    """Return the sizes to fit: the set with the fewest cycles for all prompts and generated tokens.
+
+    1. Start with no fitted sizes. Add or remove one size at a time if that saves cycles, until
+       nothing changes.
+    2. Do the same from the start with all sizes.
+    3. Use the better result.
 
     Args:
         costs: Costs of fitted trees.
@@ -122,8 +129,8 @@ def _paying_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
                 fitted_sizes = min(fitted_sizes, fitted_sizes ^ {size}, key=partial(rank, stages))
         return fitted_sizes
 
-    all_stages = range(costs.stage_count)
-    return min(descent(frozenset()), descent(frozenset(costs.stages)), key=partial(rank, all_stages))
+    results = descent(frozenset()), descent(frozenset(costs.stages))  # 1, 2
+    return min(results, key=partial(rank, range(costs.stage_count)))  # 3
 
 
 def _runs(setup: TrialSetup, timing: Timer, reduced: ReducedModel, choice: Choice) -> dict[str, float]:
@@ -249,7 +256,7 @@ def _tokens(setup: TrialSetup, timing: Timer) -> dict[str, int]:
 
 
 def _words(state: State, tokens: Mapping[str, int]) -> dict[TreeSize, dict[int, int]]:
-    """Return the words of the all-reduces of each size, by stage.
+    """Return the message length of the all-reduces of each size, in words, by stage.
 
     Args:
         state: State after lowering.
@@ -264,7 +271,7 @@ def _words(state: State, tokens: Mapping[str, int]) -> dict[TreeSize, dict[int, 
 
 
 def _words_of(size: TreeSize, state: State, phase: SymPhase, stage: int, tokens: int) -> int:
-    """Return the words of a message on the fullest row or column.
+    """Return the words of an all-reduce's message on the fullest row or column of a stage.
 
     Tokens are assumed to select experts evenly.
 

@@ -1,4 +1,4 @@
-"""Trials of layouts on reduced models, as a search remembers them, and times of requests."""
+"""Trials: what a search remembers of a layout that it has tried on a reduced model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Timer(NamedTuple):
 
 
 class ChunkTime(NamedTuple):
-    """The time of a prompt chunk.
+    """The time of a prompt chunk on its way through the stages.
 
     Attributes:
         cycles: Cycles on all stages together.
@@ -46,7 +46,7 @@ class ChunkTime(NamedTuple):
 
 
 class PromptTime(NamedTuple):
-    """The time of all prompts of a request, divided into chunks of one size.
+    """The time of all prompts of a request, if they are divided into chunks of one size.
 
     Attributes:
         cycles: Cycles of all prompts together.
@@ -64,17 +64,17 @@ class PromptTime(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A layout with a product for prefill that was tried on a reduced model.
+    """A layout, with a prefill product, that was tried on a reduced model.
 
     Attributes:
-        layout, prefill: The layout and the product.
+        layout, prefill: The layout and the matrix product of prefill.
         needed_bytes: Bytes on the fullest PE with the smallest chunks; 0 if there were not enough
             colours.
         fits: Whether these bytes fit in the SRAM of a PE.
         token_cycles: Approximate cycles of a generated token; None if the trial was not timed or
             does not fit.
-        dominant_cycles: Approximate cycles of the longer phase: all prompts, or all generated
-            tokens divided by ``passes``. A search compares layouts by this number.
+        dominant_cycles: Approximate cycles of the longer part of a request: all prompts, or all
+            generated tokens divided by ``passes``. A search compares layouts by this number.
         prompts: Approximate time of all prompts; None if the trial was not timed or does not fit.
         passes: Passes in flight at the same time, limited by stages and by the KV caches that fit;
             1 unless the search is for many users.
@@ -91,7 +91,7 @@ class Trial:
 
     @property
     def key(self) -> tuple[Layout, str]:
-        """The layout and the product that were tried."""
+        """The layout and the prefill product that were tried."""
         return self.layout, self.prefill
 
     def may_be_compiled(self, options: Options) -> bool:

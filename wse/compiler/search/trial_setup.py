@@ -1,4 +1,8 @@
-"""Inputs of trials, and what follows from them: layouts, products, chunks and choices."""
+"""Setup of a search: the inputs that all its trials share, and what to try.
+
+It lists the layouts, prefill products and fallbacks to try, and creates the options and the choice
+with which a layout is compiled.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +45,7 @@ SMALLEST_HEAD_CHUNK = 16
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrialSetup:
-    """The inputs of all trials of a search.
+    """The inputs that all trials of a search share.
 
     Attributes:
         spec, wafer, software, options: Model, machine, software and request.
@@ -74,9 +78,10 @@ class TrialSetup:
         return demand_of(self.spec, self.wafer, self.options)
 
     def demand_with(self, experts: str | None) -> Demand:
-        """Return what strategies have to place if experts are placed in a given way.
+        """Return the demand, with another placement of experts.
 
-        With None, the placement is the requested one.
+        Args:
+            experts: Placement of experts; None for the requested one.
         """
         if experts is None:
             return self.demand
@@ -84,7 +89,7 @@ class TrialSetup:
 
     @cached_property
     def fits_trees(self) -> bool:
-        """True if each all-reduce gets its own number of groups once a layout is chosen."""
+        """True if each all-reduce gets a number of groups of its own after a layout is chosen."""
         return self.timing is not None and FITTED_TREES in dict(rewrites_of(self.spec, self.options))
 
     @cached_property
@@ -119,18 +124,22 @@ class TrialSetup:
         return cache_bytes(self.spec, self.options.context, ELEMENT_BYTES[self.options.activation_type]) / pes
 
     def passes_at_once(self, reduced: ReducedModel) -> int:
-        """Return the number of passes in flight; 1 unless the search is for many users.
+        """Return the number of passes in flight on a layout; 1 unless the search is for many users.
 
         There is at most one pass per stage, and no more than KV caches fit.
+
+        Args:
+            reduced: Reduced model of the layout, allocated.
         """
         return (
             max(1, min(reduced.users_that_fit() // self.options.batch, reduced.stage_count)) if self.many_users else 1
         )
 
     def fallback_layouts(self, layouts: Sequence[Layout]) -> list[list[Layout]]:
-        """Return lists of layouts to try if others do not fit.
+        """Return lists of layouts to try, one after another, if the given layouts do not fit.
 
-        The first list has other placements of experts, the second one split layers.
+        The first list has other placements of experts, the second one split layers. Empty lists are
+        omitted.
         """
         with_placements = self.with_other_expert_placements(layouts)
         return [
@@ -140,10 +149,12 @@ class TrialSetup:
         ]
 
     def with_cut_blocks(self, layouts: Sequence[Layout]) -> list[Layout]:
-        """Return the layouts with the split feed-forward blocks that the mapping offers.
+        """Return variants of layouts in which feed-forward blocks may be split between stages.
 
-        Such layouts are tried if whole layers do not fit. The baseline schedule keeps layers whole.
-        Blocks whose output is normalised are never split.
+        Such layouts are tried if whole layers do not fit. The list is empty if blocks must stay
+        whole: if the caller says so (``whole_layers``), in the baseline schedule, on one wafer,
+        without embedding and head, and in models that normalise the output of blocks. Mappings that
+        already divide layers or experts over wafers have no such variants.
         """
         one_wafer, stay_whole = self.options.wafers == 1, self.whole_layers or self.spec.post_norms
         if self.demand.as_released or self.options.scope != MODEL or one_wafer or stay_whole:
@@ -152,7 +163,7 @@ class TrialSetup:
         return [layout._replace(block_parts=count) for count in counts for layout in layouts if _keeps_layers(layout)]
 
     def with_other_expert_placements(self, layouts: Sequence[Layout]) -> list[Layout]:
-        """Return the layouts with the other placements of experts that the mapping offers.
+        """Return variants of layouts with the other placements of experts that the mapping offers.
 
         There are none if the request or the baseline schedule fixes the placement.
         """
@@ -164,9 +175,9 @@ class TrialSetup:
     def products(self, layout: Layout) -> tuple[str, ...]:
         """Return the prefill products to try on a layout, the one that needs the least memory last.
 
-        MeshGEMM needs equal squares. A second copy of the weights is only tried without request if
-        decode is not compiled, so that it is the only copy. The result is empty if no product is
-        possible.
+        MeshGEMM needs square regions of equal size. MeshGEMM with a second copy of the weights is
+        only tried without request if decode is not compiled, because it is then the only copy. The
+        result is empty if no product is possible.
         """
         unasked = [p for p in PREFILL_PRODUCTS if p != MESH_GEMM_OWN or DECODE not in self.options.phases]
         products = unasked if self.options.prefill is None else [self.options.prefill]
@@ -176,33 +187,34 @@ class TrialSetup:
         return tuple(product for product in products if squares or product == THIN_GEMM)
 
     def options_on(self, layout: Layout) -> Options:
-        """Return the request with a layout's mapping, groups and placement of experts."""
+        """Return the request with the mapping, groups and placement of experts of a layout."""
         groups = self.options.groups if layout.groups is None else layout.groups
         experts = self.options.experts if layout.experts is None else layout.experts
         return replace(self.options, mapping=layout.mapping, groups=groups, experts=experts)
 
     def least_choice(self, layout: Layout, prefill: str, tokens: int = 1) -> tuple[Options, Choice]:
-        """Return the options and the choice that need the least memory.
+        """Return the options and the choice with which a layout needs the least memory.
 
         Args:
             layout: The layout.
-            prefill: Product of prefill.
-            tokens: Tokens per prompt chunk.
+            prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
+            tokens: Tokens per prompt chunk, and in each prompt.
         """
         options = replace(self.options_on(layout), prompt_tokens=(tokens,) * self.options.batch)
         return options, self.choice(layout, prefill, tokens, self.smallest_head_chunk(layout))
 
     def smallest_head_chunk(self, layout: Layout) -> int:
-        """Return the smallest number of vocabulary entries per column that is worth trying.
+        """Return the smallest head chunk that is worth trying, in vocabulary entries per column.
 
-        Their logits need no more memory than gate and up of a layer.
+        The logits of such a chunk need no more memory than gate and up of a layer, so smaller
+        chunks would hardly reduce the memory of a PE.
         """
         spec, (_, cols) = self.spec, layout.region(self.demand)
         expert_features = 0 if spec.experts is None else spec.experts.active * spec.experts.ffn_size
         return max(SMALLEST_HEAD_CHUNK, (1 + spec.gated) * max(spec.ffn_size, expert_features) // cols)
 
     def allows(self, needed_bytes: float) -> bool:
-        """Return whether a PE may need a number of bytes.
+        """Return whether a layout may need a number of bytes on its fullest PE.
 
         True if the bytes fit, or if the request is to report misfits instead of refusing them.
         """
@@ -213,7 +225,7 @@ class TrialSetup:
 
         Args:
             layout: The layout.
-            prefill: Product of prefill.
+            prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
             tokens: Tokens per prompt chunk.
 
         Raises:
@@ -237,12 +249,12 @@ class TrialSetup:
         return self.reduced_model(layout, prefill, 1).least_bytes()
 
     def shortest_line(self, layout: Layout, prefill: str) -> int:
-        """Return the PEs of the shortest row or column of any region."""
+        """Return the PEs of the shortest row or column of any region of a layout."""
         plans = self.reduced_model(layout, prefill, 1).state.plans
         return min(min(plan.rows, plan.cols * plan.span) for plan in plans)
 
     def widest_region(self, layout: Layout, prefill: str) -> int:
-        """Return the columns of the widest region with attention."""
+        """Return the columns of the widest region with attention, of all regions of a layout."""
         plans = self.reduced_model(layout, prefill, 1).state.plans
         return max(plan.cols for plan in plans if any(parts.has_attention for _, parts in plan.layers.parts))
 
@@ -251,7 +263,7 @@ class TrialSetup:
 
         Args:
             layout: The layout.
-            prefill: Product of prefill.
+            prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
             prefill_chunk: Tokens per prompt chunk.
             head_chunk: Vocabulary entries per column at a time.
         """
@@ -272,13 +284,16 @@ class TrialSetup:
     def narrows_attention(self, prefill: str) -> bool:
         """Return whether attention may be restricted to some columns of a region.
 
-        MeshGEMM needs all columns. The baseline schedule and compilations of layers only use all,
-        too.
+        MeshGEMM needs all columns. In the baseline schedule, and without embedding and head, all
+        columns are used, too.
+
+        Args:
+            prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
         """
         return prefill == THIN_GEMM and self.options.schedule == OPTIMIZED and self.options.scope == MODEL
 
 
 def _keeps_layers(layout: Layout) -> bool:
-    """Return whether a mapping places each layer in one region, experts included."""
+    """Return whether the mapping of a layout places each layer in one region, experts included."""
     mapping = strategy(layout.mapping)
     return not (mapping.spans_wafers or mapping.experts_apart)

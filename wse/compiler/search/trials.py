@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from wse.arrays import F64
-from wse.compiler.options import REPORT, VERIFY, Choice, Options, Rewrites, Trees
-from wse.compiler.search.fitting.sizes import chunk_sizes
+from wse.compiler.options import REPORT, VERIFY, Choice, Options, Rewrites
+from wse.compiler.search.fitting.chunks import chunk_sizes
 from wse.compiler.search.reduced.reduced_model import ReducedModel, most_common_layers, reduced_model
 from wse.compiler.search.trial import ChunkTime, PromptTime, Trial
 from wse.compiler.search.trial_setup import TrialSetup
@@ -24,20 +24,20 @@ SMALL_CHUNK = 8
 
 
 def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: float = math.inf) -> Trial:
-    """Try a layout on a reduced model; time it if requested and if it fits.
+    """Try a layout on a reduced model; time it if the setup has ``timing`` and the layout fits.
 
     1. Compile with one prompt token at a time. This gives the bytes per PE and the cycles of a
        decoded token. Skip the compilation if an equivalent stage is known not to fit.
     2. If prompts with such chunks take longer than the generated tokens, compile with a small
        chunk, too. Bytes and cycles are approximately linear in the tokens per row, so the two
-       trials determine the chunk that fits and its cycles. Skip this if the generated tokens alone
-       take more than ``worth_cycles``, because the longer phase counts.
+       compilations determine the chunk that fits and its cycles. Skip this if the generated tokens
+       alone take more than ``worth_cycles``: the trial is then slower than another one anyway.
 
     Args:
-        setup: Inputs of all trials.
+        setup: Inputs that all trials share, such as model, wafer and request.
         layout: The layout.
-        prefill: Product of prefill.
-        worth_cycles: Cycles of the longer phase beyond which the layout is of no interest.
+        prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
+        worth_cycles: Dominant cycles (`Trial`) beyond which the layout is of no interest.
 
     Raises:
         BadMesh: The regions do not fit on the mesh.
@@ -59,14 +59,10 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
     if setup.timing is None or allocated is None:
         return trial
     reduced, program = allocated, _amid_prompt(setup, allocated.program())
-    step, (chunk_step_cycles, token_step_cycles) = (
-        setup.row_tokens(layout, prefill),
-        _by_step(setup, program, (0, len(program.prefill))),
-    )
-    first_chunk, decoded_cycles = (
-        _chunk_time(reduced, program, chunk_step_cycles),
-        reduced.sum_over_model(program, program.decode, token_step_cycles),
-    )
+    step = setup.row_tokens(layout, prefill)
+    chunk_step_cycles, token_step_cycles = _by_step(setup, program, (0, len(program.prefill)))
+    first_chunk = _chunk_time(reduced, program, chunk_step_cycles)
+    decoded_cycles = reduced.sum_over_model(program, program.decode, token_step_cycles)
     prompts = PromptTime(
         first_chunk.cycles_of_chunks(sum(setup.options.prompt_tokens) / step), step, first_chunk, sized=False
     )
@@ -80,16 +76,19 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
 
 
 def deciding_trials(setup: TrialSetup, layout: Layout, products: Sequence[str], worth_cycles: float) -> list[Trial]:
-    """Try a layout with its products until one determines the rank of the layout.
+    """Try a layout with its prefill products until the cycles for its rank are known.
 
     The product that needs the least memory comes first. Other products only make prompts faster,
     which does not matter once the generated tokens take longer than the prompts.
 
     Args:
-        setup: Inputs of all trials.
+        setup: Inputs that all trials share, such as model, wafer and request.
         layout: The layout.
-        products: Products for prefill, the least demanding last.
+        products: Products for prefill, the one that needs the least memory last.
         worth_cycles: As for `try_layout`.
+
+    Returns:
+        The trials, one per product that was tried.
 
     Raises:
         BadMesh: As for `try_layout`.
@@ -127,18 +126,18 @@ def request_cycles(setup: TrialSetup, trial: Trial) -> float:
 
 
 def _time_prompts(setup: TrialSetup, trial: Trial, prompts: PromptTime) -> Trial:
-    """Return a trial with the time of its prompts and the cycles of its longer phase."""
+    """Return a trial with the time of its prompts, and its dominant cycles."""
     dominant_cycles = max(prompts.cycles, _generated_cycles(setup, trial) or 0.0)
     return replace(trial, prompts=prompts, dominant_cycles=dominant_cycles)
 
 
 def fastest_product_first(setup: TrialSetup, trials: Sequence[Trial], preferred: str | None) -> list[Trial]:
-    """Return the trials of a layout with all products and about the best chunks, the fastest first.
+    """Return the trials of a layout with all its products and about the best chunks, fastest first.
 
     Products are ordered by the time of all prompts.
 
     Args:
-        setup: Inputs of all trials.
+        setup: Inputs that all trials share, such as model, wafer and request.
         trials: Trials of the layout. They are returned unchanged if they have no times.
         preferred: The only product to consider, if the layout supports it; None for all products.
     """
@@ -156,7 +155,7 @@ def fastest_product_first(setup: TrialSetup, trials: Sequence[Trial], preferred:
 
 
 def with_chunk(setup: TrialSetup, trial: Trial) -> Trial:
-    """Return a timed trial with approximately the best chunk size.
+    """Return a timed trial with approximately the best size of prompt chunks.
 
     Larger chunks need fewer cycles per token; smaller ones keep more stages busy.
 
@@ -164,6 +163,11 @@ def with_chunk(setup: TrialSetup, trial: Trial) -> Trial:
        additional token per row.
     2. Find the chunk sizes that fit.
     3. Extrapolate the time of all prompts for each of them, and choose the fastest.
+
+    Args:
+        setup: Inputs that all trials share, such as model, wafer and request.
+        trial: Trial with the time of the smallest chunk. It is returned unchanged if larger chunks
+            were considered already or the prompts are too short for them.
     """
     assert trial.prompts is not None
     step, longest_prompt = setup.row_tokens(trial.layout, trial.prefill), max(setup.options.prompt_tokens)
@@ -197,12 +201,14 @@ def with_chunk(setup: TrialSetup, trial: Trial) -> Trial:
 
 
 def layers_on(setup: TrialSetup, layout: Layout, prefill: str, phase: str, tokens: int = 1) -> ReducedModel:
-    """Return the most common layer of each kind, compiled up to placement for one phase.
+    """Return the reduced model of a layout with only its most common layers, for one phase.
+
+    It is compiled up to placement, so `cycles_of_layers` can time it with different rewrites.
 
     Args:
-        setup: Inputs of all trials.
+        setup: Inputs that all trials share, such as model, wafer and request.
         layout: The layout.
-        prefill: Product of prefill.
+        prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
         phase: Name of the phase.
         tokens: Tokens per prompt chunk.
     """
@@ -214,17 +220,16 @@ def layers_on(setup: TrialSetup, layout: Layout, prefill: str, phase: str, token
     ).compile_until("place")
 
 
-def cycles_of_layers(setup: TrialSetup, layers: ReducedModel, rewrites: Rewrites, trees: Trees = ()) -> float | None:
-    """Return the approximate cycles of layers with some rewrites; None without enough colours.
+def cycles_of_layers(setup: TrialSetup, layers: ReducedModel, rewrites: Rewrites) -> float | None:
+    """Return the approximate cycles of all layers with some rewrites; None without enough colours.
 
     Args:
-        setup: Inputs of all trials.
+        setup: Inputs that all trials share, such as model, wafer and request.
         layers: Result of `layers_on`.
         rewrites: Rewrites with their settings.
-        trees: All-reduces with another number of groups than the one with the fewest relays.
     """
     try:
-        reduced = layers.with_rewrites(rewrites, trees).allocate()
+        reduced = layers.with_rewrites(rewrites).allocate()
     except DoesNotFit:
         return None
     program = reduced.program()
@@ -238,7 +243,10 @@ def _by_step(setup: TrialSetup, program: Program, phases: Sequence[int]) -> list
 
 
 def _amid_prompt(setup: TrialSetup, program: Program) -> Program:
-    """Return a reduced Program with its first chunk in the middle of the longest prompt."""
+    """Return a reduced Program whose prompt chunk is in the middle of the longest prompt.
+
+    The cycles of the chunk depend on the number of tokens in the KV cache.
+    """
     chunk, *other_phases = program.phases
     cached_tokens = ceil_div(max(setup.options.prompt_tokens) - chunk.tokens, 2)
     return replace(program, phases=(replace(chunk, cached=cached_tokens), *other_phases))
@@ -261,11 +269,11 @@ def _chunk_time(reduced: ReducedModel, program: Program, by_step: F64) -> ChunkT
 def _allocated(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
 ) -> tuple[ReducedModel | None, tuple[int, ...]]:
-    """Allocate a reduced model. The results of this function are cached.
+    """Compile a reduced model up to allocation. The results of this function are cached.
 
     Returns:
-        The allocated model, or None if the model does not fit but must; and the bytes of its
-        stages.
+        The allocated model, or None if the model does not fit but must; and the bytes per PE of
+        each of its stages.
 
     Raises:
         DoesNotFit: There are not enough colours.

@@ -92,7 +92,11 @@ class ConfigReader:
     def choice(self, key: str, choices: Collection[str], default: str = _MISSING) -> str:
         """Return a string value that must be one of ``choices``.
 
-        If the key is absent or null, ``default`` is returned. Without a default, this is an error.
+        Args:
+            key: The key.
+            choices: Accepted values.
+            default: Value to return if the key is absent or null. Without a default, this is an
+                error.
         """
         value = self._get(key, default, f"one of {', '.join(choices)}")
         if not isinstance(value, str) or value not in choices:
@@ -125,7 +129,13 @@ class ConfigReader:
         return [*self._values]
 
     def integers(self, key: str, low: int, high: int) -> tuple[int, ...] | None:
-        """Return a list of integers from ``low`` to ``high``; None if the key is absent or null."""
+        """Return a list of integers; None if the key is absent or null.
+
+        Args:
+            key: The key.
+            low: Minimum of each integer.
+            high: Maximum of each integer.
+        """
         value = self.value(key)
         if value is None:
             return None
@@ -134,9 +144,13 @@ class ConfigReader:
         return tuple(value)
 
     def numbers(self, key: str, count: int, low: float, high: float) -> tuple[float, ...]:
-        """Return a list of ``count`` numbers that are above ``low`` and at most ``high``.
+        """Return a list of numbers as floats. The key must be present.
 
-        The key must be present.
+        Args:
+            key: The key.
+            count: Required number of elements.
+            low: Exclusive lower bound.
+            high: Inclusive upper bound.
         """
         rule = f"a list of {count:,} numbers above {low:g}, at most {high:g}"
         value = self._get(key, _MISSING, rule)
@@ -179,7 +193,13 @@ class ConfigReader:
             )
 
     def refuse(self, key: str, value: Any, remedy: str) -> NoReturn:
-        """Raise the error about a value: file, key, value and remedy."""
+        """Raise the error about a value.
+
+        Args:
+            key: The key.
+            value: The value, which is shortened in the message.
+            remedy: What to do, or the allowed values.
+        """
         value_text = repr(value)
         if len(value_text) > LONGEST_SHOWN:
             value_text = value_text[:LONGEST_SHOWN] + "…"

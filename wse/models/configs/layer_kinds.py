@@ -63,9 +63,12 @@ def windowed_layers(config: ConfigReader, unstated_kinds: Sequence[str], window:
 
 
 def equal_layers(config: ConfigReader, count: int, window: int | None) -> tuple[Layer, ...]:
-    """Return ``count`` equal layers with a window, or without one if ``window`` is None.
+    """Return equal layers, with a window or without.
 
-    An error is raised if ``layer_types`` of the config states anything else.
+    Args:
+        config: The config. An error is raised if its ``layer_types`` states anything else.
+        count: Number of layers.
+        window: Window of every layer; None for full attention.
     """
     kind = FULL if window is None else SLIDING
     stated_kinds = config.value("layer_types")

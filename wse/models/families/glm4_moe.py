@@ -14,9 +14,9 @@ from wse.models.configs.decoder_config import layer_count, read_decoder, read_he
 from wse.models.configs.expert_config import add_experts, layers_with_experts, read_sigmoid_experts, with_mixture
 from wse.models.configs.layer_kinds import equal_layers
 from wse.models.configs.rope_config import read_rope
-from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names_beyond
+from wse.models.family import CanonicalTensor, Family, harmless_names_beyond
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_names import LAYERS, NAMES, SIGMOID_NAMES, Shape, canonical_tensors, expert_slices
+from wse.models.tensors.tensor_names import NAMES, SIGMOID_NAMES, expert_tensors
 
 UNSTATED_FRACTION: Final = 0.5
 UNSTATED_DENSE: Final = 1
@@ -63,21 +63,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
         spec: The model.
         file_names: Names of the tensors in the checkpoint.
     """
-
-    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the parts of the file's tensors that make up one tensor of the model.
-
-        Only the matrices of experts are stored in other shapes than wse uses. For all other
-        tensors, the result is ().
-
-        Args:
-            name: Name of the tensor in wse, without its layer, such as ``q`` or ``experts.up``.
-            layer: Index of the layer; -1 outside the layers.
-            shape: Shape of the tensor in wse.
-        """
-        return expert_slices(name, spec, f"{LAYERS}{layer}.mlp.experts", file_names)
-
-    return canonical_tensors(spec, {**NAMES, **SIGMOID_NAMES}, slices_of=slices_of)
+    return expert_tensors(spec, {**NAMES, **SIGMOID_NAMES}, file_names)
 
 
 FAMILY: Final = Family(

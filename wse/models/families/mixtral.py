@@ -11,9 +11,9 @@ from wse.models.configs.decoder_config import layer_count, read_decoder, read_he
 from wse.models.configs.expert_config import add_experts, read_experts
 from wse.models.configs.layer_kinds import equal_layers, read_window
 from wse.models.configs.rope_config import read_rope
-from wse.models.family import CanonicalTensor, Family, FileSlice
+from wse.models.family import CanonicalTensor, Family
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, canonical_tensors, expert_slices
+from wse.models.tensors.tensor_names import LAYERS, NAMES, expert_tensors
 
 UNSTATED_BASE: Final = 1e6
 PUBLISHED_BLOCK, MEMORY_BLOCK = "block_sparse_moe", "mlp"
@@ -59,22 +59,8 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
         file_names: Names of the tensors in the checkpoint.
     """
     block = PUBLISHED_BLOCK if f"{LAYERS}0.{PUBLISHED_BLOCK}.gate.weight" in file_names else MEMORY_BLOCK
-
-    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the parts of the file's tensors that make up one tensor of the model.
-
-        Only the matrices of experts are stored in other shapes than wse uses. For all other
-        tensors, the result is ().
-
-        Args:
-            name: Name of the tensor in wse, without its layer, such as ``q`` or ``experts.up``.
-            layer: Index of the layer; -1 outside the layers.
-            shape: Shape of the tensor in wse.
-        """
-        prefix = f"{LAYERS}{layer}.{block}.experts"
-        return expert_slices(name, spec, prefix, file_names, ("w1", "w3", "w2"))
-
-    return canonical_tensors(spec, {**NAMES, "router": f"{block}.gate.weight"}, slices_of=slices_of)
+    names = {**NAMES, "router": f"{block}.gate.weight"}
+    return expert_tensors(spec, names, file_names, block, ("w1", "w3", "w2"))
 
 
 FAMILY: Final = Family(model_types=("mixtral",), read=read, tensors=tensors)

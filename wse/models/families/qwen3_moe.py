@@ -11,9 +11,9 @@ from wse.models.configs.decoder_config import MAX_LAYERS, layer_count, read_deco
 from wse.models.configs.expert_config import add_experts, read_experts, with_mixture
 from wse.models.configs.layer_kinds import equal_layers, read_window
 from wse.models.configs.rope_config import read_rope
-from wse.models.family import CanonicalTensor, Family, FileSlice
+from wse.models.family import CanonicalTensor, Family
 from wse.models.spec import Layer, ModelSpec
-from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, canonical_tensors, expert_slices
+from wse.models.tensors.tensor_names import NAMES, expert_tensors
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
@@ -73,22 +73,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
         spec: The model.
         file_names: Names of the tensors in the checkpoint.
     """
-
-    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the parts of the file's tensors that make up one tensor of the model.
-
-        Only the matrices of experts are stored in other shapes than wse uses. For all other
-        tensors, the result is ().
-
-        Args:
-            name: Name of the tensor in wse, without its layer, such as ``q`` or ``experts.up``.
-            layer: Index of the layer; -1 outside the layers.
-            shape: Shape of the tensor in wse.
-        """
-        prefix = f"{LAYERS}{layer}.mlp.experts"
-        return expert_slices(name, spec, prefix, file_names)
-
-    return canonical_tensors(spec, {**NAMES, "router": "mlp.gate.weight"}, slices_of=slices_of)
+    return expert_tensors(spec, {**NAMES, "router": "mlp.gate.weight"}, file_names)
 
 
 FAMILY: Final = Family(

@@ -102,16 +102,6 @@ def _experts(header: Header, count_key: str) -> Config:
     return {count_key: header.size("expert_count"), "num_experts_per_tok": header.size("expert_used_count")}
 
 
-def _qwen2(header: Header) -> Config:
-    """Return the Hugging Face config keys of a Qwen2 model in a GGUF file."""
-    return {**common(header), "model_type": "qwen2"}
-
-
-def _qwen3(header: Header) -> Config:
-    """Return the Hugging Face config keys of a Qwen3 model in a GGUF file."""
-    return {**common(header), "model_type": "qwen3"}
-
-
 def _qwen3_moe(header: Header) -> Config:
     """Return the Hugging Face config keys of a Qwen3-MoE model in a GGUF file.
 
@@ -300,8 +290,8 @@ def _deepseek(header: Header) -> Config:
 
 ARCHITECTURES: Final[dict[str, Callable[[Header], Config]]] = {
     "llama": _llama,
-    "qwen2": _qwen2,
-    "qwen3": _qwen3,
+    "qwen2": lambda header: {**common(header), "model_type": "qwen2"},
+    "qwen3": lambda header: {**common(header), "model_type": "qwen3"},
     "qwen3moe": _qwen3_moe,
     "gemma2": _gemma2,
     "phi3": _phi3,

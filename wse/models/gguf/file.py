@@ -200,7 +200,13 @@ class _Reader:
         return text
 
     def texts(self, count: int, max_bytes: int, item_name: str) -> list[str]:
-        """Return the next ``count`` texts, each of at most ``max_bytes`` bytes."""
+        """Return the next texts in the file and advance the read position.
+
+        Args:
+            count: Number of texts.
+            max_bytes: Maximum bytes of each text.
+            item_name: What the texts are, for error messages.
+        """
         first, texts = self.position, []
         ranges = list(self.text_ranges(count, max_bytes, item_name))
         data = bytes(self._bytes[first : self.position])
@@ -212,10 +218,15 @@ class _Reader:
         return texts
 
     def text_ranges(self, count: int, max_bytes: int, item_name: str) -> Iterator[tuple[int, int]]:
-        """Yield the offset and the length of each of ``count`` consecutive texts, without decoding.
+        """Yield the offset and the length of consecutive texts, without decoding them.
 
         This is the fast path for vocabularies of many thousand texts. The read position is only set
         when all of them have been yielded or one of them is faulty.
+
+        Args:
+            count: Number of texts.
+            max_bytes: Maximum bytes of each text.
+            item_name: What the texts are, for error messages.
         """
         position, size, file_bytes, length_at = self.position, self.size, self._bytes, LENGTH.unpack_from
         for _ in range(count):

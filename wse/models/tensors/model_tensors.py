@@ -17,8 +17,8 @@ tensors of a layer with latent attention, instead of q, k and v:
     q_a [q rank, hidden]                q_a_norm [q rank]
     q_nope [heads x nope size, q rank]  q_rope [heads x rope size, q rank]
     (with hidden in place of q rank if queries have no latent vector)
-    kv_a [kv rank, hidden]              kv_a_norm [kv rank]                 k_rope [rope size,
-    hidden]
+    kv_a [kv rank, hidden]              kv_a_norm [kv rank]
+    k_rope [rope size, hidden]
     k_b [heads x nope size, kv rank]    v_b [heads x value size, kv rank]
     o [hidden, heads x value size]
 

@@ -147,6 +147,30 @@ def expert_slices(
     )
 
 
+def expert_tensors(
+    spec: ModelSpec,
+    names: Mapping[str, str],
+    file_names: Collection[str],
+    block: str = "mlp",
+    parts: tuple[str, str, str] = PARTS,
+) -> Iterator[CanonicalTensor]:
+    """Yield every tensor of a model of which only the matrices of experts have another layout.
+
+    Args:
+        spec: The model.
+        names: Name in the file of each canonical tensor, without the layer.
+        file_names: Names of the tensors in the checkpoint.
+        block: Name of the feed-forward block in the file, of which ``experts`` are a part.
+        parts: Names of the gate, up and down matrices in the file.
+    """
+
+    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
+        """Return the slices of a matrix of experts; () for other tensors."""
+        return expert_slices(name, spec, f"{LAYERS}{layer}.{block}.experts", file_names, parts)
+
+    return canonical_tensors(spec, names, slices_of=slices_of)
+
+
 def stacked_slices(
     name: str, spec: ModelSpec, prefix: str, *, transposed: bool, interleaved: bool = False
 ) -> tuple[FileSlice, ...]:

@@ -55,12 +55,10 @@ class LibraryTokenizer:
         Raises:
             BadModel: The number of tokens is above the model's, or more than 1 % below.
         """
-        self._library, self._prefix_ids, self._suffix_ids, self._rewrite = (
-            library,
-            tuple(prefix_ids),
-            tuple(suffix_ids),
-            rewrite,
-        )
+        self._library = library
+        self._prefix_ids = tuple(prefix_ids)
+        self._suffix_ids = tuple(suffix_ids)
+        self._rewrite = rewrite
         self.chat, self._origin = chat, origin
         library.no_truncation()
         library.no_padding()

@@ -20,7 +20,7 @@ from wse_mappings.schedule import LineSchedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineMessages:
-    """A pattern on lines of a stage's region.
+    """The messages of a pattern that runs on the rows or columns of a stage's region.
 
     Attributes:
         schedule: Messages of the pattern. Columns are counted through all wafers of the stage.

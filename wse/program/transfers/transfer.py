@@ -23,7 +23,7 @@ WaferPair = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """Context of a transfer: the place and the time.
+    """The place and time of a transfer: its stage and rows, its pattern, and the loop iteration.
 
     Attributes:
         program: The Program.

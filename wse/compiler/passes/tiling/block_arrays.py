@@ -1,4 +1,7 @@
-"""Arrays of a block of steps: computed once, then moved to each run of the block in a phase."""
+"""Arrays of a block of steps: computed once, then moved to each run of the block in a phase.
+
+All layers of a kind run one block. Their steps differ only in stage, indices and addresses.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +17,21 @@ from wse.program.isa.operands import VIEWS
 from wse.program.steps import OPERAND_COUNT
 
 NUMBERS: Final = ("kind", "code", "pattern", "axis", "view", "op", "loop", "overlap")
+"""Integer fields of `SymStep` that become an array of the same name in `Steps`."""
 FLAGS: Final = ("depends_on_experts", "runs_in_previous_task", "over_heads", "in_chain")
-"""Fields of `wse.program.steps.Steps` and of `SymStep` with the same name: integers, and flags."""
+"""Boolean fields of `SymStep` that become an array of the same name in `Steps`."""
 
 _flags_of = attrgetter(*FLAGS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockArrays:
-    """Arrays over the steps of a block, with all buffers at address 0.
+    """Arrays over the steps of a block, as if all buffers were at address 0.
 
     Attributes:
         fields: For each field of `wse.program.steps.Steps`, int32 ``[steps]``, bool ``[steps]`` or
             int64 ``[steps, operands]``.
-        at: int64 ``[3, n]``: step, operand and buffer of each address.
+        at: int64 ``[3, n]``: step, operand and buffer of each operand that is an address.
         alternating: int64 ``[4, n]``: step, operand, buffer in even rounds and buffer in odd
             rounds, for each address that alternates between two buffers.
     """
@@ -37,7 +41,7 @@ class BlockArrays:
     alternating: I64
 
     def arrays_of_run(self, run: BlockRun, elements: I64) -> dict[str, Any]:
-        """Return the arrays of one run of the block.
+        """Return the arrays of one run of the block, with the addresses of its buffers.
 
         Args:
             run: The run, with its stage, buffers and first indices.

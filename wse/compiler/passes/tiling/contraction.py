@@ -1,15 +1,16 @@
-"""Contraction: decide how dimensions over which products add up are divided over PEs.
+"""Contraction: decide how the dimensions that products contract over are divided over PEs.
 
-A PE stores the scales of every quantisation group that its block of inputs touches, and the PE that
-touches the most groups decides for all. There are two ways to divide a dimension:
+Quantised weights have one scale per group of neighbouring inputs. A PE stores the scales of every
+group that its block of inputs touches, and the PE that touches the most groups decides for all.
+There are two ways to divide a dimension:
 
 - Evenly: blocks begin and end inside groups, so a block touches more groups.
 - By groups: a PE has whole groups, or a group has whole PEs. A block touches fewer groups but may
   be longer.
 
-The division that needs fewer bytes is used. Experts may also be placed in a few groups of columns:
-the number of these groups is chosen to need few bytes. The more groups there are, the more features
-of an expert a column stores.
+The division that needs fewer bytes is used. This module also chooses the number of column groups
+over which experts are distributed (placement ``grouped``). With more groups, a column stores fewer
+experts, but more features of each.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ HIDDEN, FFN, SHARED, EXPERTS = "hidden", "ffn", "shared", "experts"
 """Dimensions: hidden features, and the features of a dense block, shared block and expert."""
 
 HIDDEN_IN: Final = ("q", "k", "v", "q_a", "kv_a", "k_rope", "router", "gate", "up")
+"""Matrices of a layer, without prefix, that contract over hidden features."""
 _HIDDEN_OUT: Final = ("o", "down")
 
 
@@ -46,7 +48,7 @@ experts that a token selects, while other groups wait.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightTypes:
-    """The types in which the weights of a model are stored.
+    """The types in which a model's weights are stored, and the divisions that follow from them.
 
     Attributes:
         dtype: Element type or coding of the weights.
@@ -64,7 +66,7 @@ class WeightTypes:
         return cls(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type], cache=options.cache)
 
     def group_of_cut(self, spec: ModelSpec, kind: str, parts: int) -> int:
-        """Return the group size at whose multiples a dimension is divided; 0 if evenly.
+        """Return the size of the groups at whose boundaries a dimension is divided; 0 if evenly.
 
         Args:
             spec: Model.
@@ -74,7 +76,7 @@ class WeightTypes:
         return self._best_cuts(spec, kind)(parts)[0] if self.dtype in CODINGS else 0
 
     def cut(self, spec: ModelSpec, kind: str, parts: int) -> Cut:
-        """Return the largest block of a divided dimension and the groups that it touches.
+        """Return the size of a divided dimension's largest block and the groups that it touches.
 
         Args:
             spec: Model.
@@ -84,7 +86,7 @@ class WeightTypes:
         return self._best_cuts(spec, kind)(parts)[1]
 
     def row_share(self, spec: ModelSpec, rows: int) -> float:
-        """Return the fraction of a column's bytes that the fullest row stores.
+        """Return the fraction of a column's bytes that the fullest row of PEs stores.
 
         The fraction includes padding. It also includes the scales of matrices that contract over
         hidden features. A row stores these for all groups that it touches. They are not part of the
@@ -100,7 +102,7 @@ class WeightTypes:
         return index.line_bytes(self.cut(spec, HIDDEN, rows)) / index.place_bytes / spec.hidden_size
 
     def expert_bytes(self, spec: ModelSpec, cols: int) -> float:
-        """Return the bytes of an expert on the fullest of the columns that share it.
+        """Return the bytes of one expert on the fullest of the columns over which it is divided.
 
         Args:
             spec: Model with experts.
@@ -109,11 +111,11 @@ class WeightTypes:
         return _index(spec, self, EXPERTS).line_bytes(self.cut(spec, EXPERTS, cols))
 
     def expert_placement(self, spec: ModelSpec, placement: str, cols: int, segment_count: int = 1) -> str:
-        """Return a placement of experts, with ``few`` replaced by a number of groups.
+        """Return a placement of experts in which ``grouped`` is replaced by the number of groups.
 
         Args:
             spec: Model.
-            placement: The requested placement.
+            placement: The requested placement, a name or a number of groups.
             cols: Columns of the region.
             segment_count: Number of equal segments of columns that store different experts.
         """
@@ -122,12 +124,12 @@ class WeightTypes:
         return str(self.cache.of(_few_groups, 4096)(spec, self, cols, segment_count))
 
     def _best_cuts(self, spec: ModelSpec, kind: str) -> Callable[[int], tuple[int, Cut]]:
-        """Return the cached function that chooses how a dimension is divided; see `_best_cuts`."""
+        """Return the function that chooses how a dimension is divided, if possible a cached one."""
         return self.cache.of(_best_cuts, 64)(spec, self, kind)
 
 
 class _Matrix(NamedTuple):
-    """A matrix of a layer that has the dimension in question.
+    """A matrix of a layer whose inputs or outputs are the dimension in question.
 
     Attributes:
         coding: Coding of the matrix; None if it is not quantised.
@@ -139,7 +141,7 @@ class _Matrix(NamedTuple):
 
 
 class _Index(NamedTuple):
-    """A dimension, with the matrices of a layer that contract over it or have it as output.
+    """A dimension, with the matrices of a layer that have it as inputs or as outputs.
 
     Attributes:
         extent: Number of elements.
@@ -157,7 +159,7 @@ class _Index(NamedTuple):
     float_bytes: int
 
     def line_bytes(self, cut: Cut) -> float:
-        """Return the bytes on a row or column of PEs that stores one block of the dimension.
+        """Return the bytes of the matrices on a row or column of PEs that stores the largest block.
 
         Args:
             cut: The division, which gives the size of the block and the quantisation groups that it
@@ -175,10 +177,7 @@ class _Index(NamedTuple):
 
     @property
     def place_bytes(self) -> float:
-        """Bytes of the matrices per element of the dimension.
-
-        The scales of matrices that contract over the dimension are not included.
-        """
+        """Bytes of the matrices per element, without the scales of contracting ones."""
         return (
             sum(
                 _bits(coding, self.float_bytes) * weights
@@ -189,7 +188,7 @@ class _Index(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A division of a dimension over rows or columns.
+    """The result of dividing a dimension over rows or columns.
 
     Attributes:
         width: Elements of the largest block.
@@ -222,7 +221,9 @@ def _index(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> _Index:
 
 
 def even_cut(extent: int, parts: int, group: int) -> Cut:
-    """Return the largest of the blocks of `padded_blocks` and the groups that a block touches.
+    """Return the largest block of an even division, and the groups that a block touches.
+
+    The blocks are those of `padded_blocks`.
 
     Args:
         extent: Number of elements of the dimension.
@@ -241,7 +242,9 @@ def even_cut(extent: int, parts: int, group: int) -> Cut:
 
 
 def grouped_cut(extent: int, parts: int, group: int) -> Cut:
-    """Return the largest of the blocks of `grouped_blocks` and the groups that a block touches.
+    """Return the largest block of a division by groups, and the groups that a block touches.
+
+    The blocks are those of `grouped_blocks`.
 
     Args:
         extent: Number of elements of the dimension.
@@ -260,6 +263,11 @@ def grouped_cut(extent: int, parts: int, group: int) -> Cut:
 def _best_cuts(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> Callable[[int], tuple[int, Cut]]:
     """Return a function that chooses the division of a dimension with the fewest bytes.
 
+    Args:
+        spec: Model.
+        weight_types: Types in which weights are stored.
+        kind: The dimension: ``HIDDEN``, ``FFN``, ``SHARED`` or ``EXPERTS``.
+
     Returns:
         A function from the number of rows or columns to the group size at whose multiples the
         dimension is divided (0: evenly) and the resulting blocks.
@@ -273,19 +281,18 @@ def _best_cuts(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> Callabl
         if not index.group or not index.extent:
             return 0, even_division
         grouped_division = grouped_cut(index.extent, parts, index.group)
-        return (
-            (index.group, grouped_division)
-            if index.line_bytes(grouped_division) < index.line_bytes(even_division)
-            else (0, even_division)
-        )
+        if index.line_bytes(grouped_division) < index.line_bytes(even_division):
+            return index.group, grouped_division
+        return 0, even_division
 
     return best_cut
 
 
 def _few_groups(spec: ModelSpec, weight_types: WeightTypes, cols: int, segment_count: int) -> int:
-    """Return the number of column groups over which experts are distributed in placement ``few``.
+    """Return the number of column groups over which placement ``grouped`` distributes experts.
 
-    The result is the smallest number with nearly the fewest bytes of experts per column.
+    1. Compute the bytes of experts per column for every number of groups.
+    2. Return the smallest number with at most `MAX_EXTRA_FRACTION` more than the minimum bytes.
 
     Args:
         spec: Model with experts.
@@ -294,12 +301,12 @@ def _few_groups(spec: ModelSpec, weight_types: WeightTypes, cols: int, segment_c
         segment_count: Number of equal segments of columns that store different experts.
     """
     assert spec.experts is not None
-    count, index = spec.experts.count, _index(spec, weight_types, EXPERTS)
+    count, index = spec.experts.count, _index(spec, weight_types, EXPERTS)  # 1
     sizes = {}
     for groups in range(2, max(2, min(MAX_EXPERT_GROUPS, count, cols)) + 1):
         cut = weight_types.cut(spec, EXPERTS, columns_of_expert(cols, count, str(groups), segment_count))
         sizes[groups] = ceil_div(count, groups) * index.line_bytes(cut)
-    min_size = min(sizes.values())
+    min_size = min(sizes.values())  # 2
     return next(groups for groups, size in sizes.items() if size <= (1 + MAX_EXTRA_FRACTION) * min_size)
 
 
@@ -313,7 +320,7 @@ def _extent(spec: ModelSpec, kind: str) -> int:
 
 
 def _matrices(spec: ModelSpec, kind: str) -> list[tuple[str, int]]:
-    """Return the names of the matrices with a dimension, and their weights per element of it."""
+    """Return the matrices of a layer that have a dimension, and their weights per element of it."""
     extent = max(_extent(spec, kind), 1)
     layer = Layer(experts=spec.experts is not None and kind != FFN)
     prefix = {HIDDEN: None, FFN: "", SHARED: "shared.", EXPERTS: "experts."}[kind]

@@ -1,9 +1,10 @@
 """Tiles of quantised weights: the codes, their scales, and the group of each row.
 
 Quantisation groups run along the contraction dimension of the whole matrix, so the weights are the
-same on every mesh. A PE's block of rows may therefore begin and end inside a group. Each PE stores
-the scales of all groups that its block touches, padded to the maximum over PEs. If neighbouring
-outputs share a scale, the outputs of a PE are divided into runs in the same way.
+same on every mesh. The block of rows that a PE stores may therefore begin and end inside a group.
+Each PE stores the scales of all groups that its block touches, padded to the maximum over PEs, and
+for each row the position of its group among them. In some codings, neighbouring outputs share a
+scale, too. The outputs of a PE are then divided into runs with a common scale.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ T = TypeVar("T")
 
 
 def groups_name(tile: str, parts: Parts) -> str:
-    """Return the name of the tile with the group of each row of a weight tile.
+    """Return the name of the tile that says to which quantisation group each row belongs.
 
-    Layers share the tile. Stages with some parts of a feed-forward block have tiles of their own.
+    It belongs to a weight tile, but layers share it. Stages with some parts of a feed-forward block
+    have tiles of their own.
 
     Args:
         tile: Name of the weight tile.
@@ -47,7 +49,7 @@ def groups_name(tile: str, parts: Parts) -> str:
 
 
 def widths_name(tile: str, parts: Parts) -> str:
-    """Return the name of the tile that stores the lengths of runs of outputs with a common scale.
+    """Return the name of the tile with the lengths of the runs of outputs that share a scale.
 
     Args:
         tile: Name of the weight tile.
@@ -59,13 +61,19 @@ def widths_name(tile: str, parts: Parts) -> str:
 def _first_matrix(tile: str) -> str:
     """Return the name of a tile's first matrix without its layer.
 
-    The name of ``layers.3.q+layers.3.k`` is ``q``.
+    For ``layers.3.q+layers.3.k`` it is ``q``.
     """
     return tile.partition("+")[0].split(".", 2)[-1]
 
 
 def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> list[Tile]:
-    """Return the tiles that represent a tile of weights in a coding: codes, scales and indices.
+    """Return the tiles that store a tile of weights in a coding: codes, scales and indices.
+
+    1. Find the quantisation groups that the rows of each PE touch.
+    2. Create the tiles of codes and of scales, with one scale per group and output. If neighbouring
+       outputs share scales, keep one per run of outputs (`_in_runs`).
+    3. Create the tile with the group of each row if there are several groups, and the tile with the
+       widths of runs if outputs share scales.
 
     Args:
         tile: Tile ``[inputs, outputs]``. Its parts store the same inputs, except that columns with
@@ -75,9 +83,7 @@ def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> 
         parts: The parts of a layer that the tile belongs to.
 
     Returns:
-        The tile itself if a tensor in it is not quantised. Otherwise the codes, the scales, the
-        group of each row if there are several groups, and the widths of runs if outputs share
-        scales.
+        The tile itself if a tensor in it is not quantised, otherwise the tiles of phases 2 and 3.
 
     Raises:
         DoesNotFit: A PE would store more groups than a byte can index.
@@ -87,14 +93,14 @@ def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> 
         return [tile]
     coding, index, axis = codings[0], tile.parts[0].outer, tile.parts[0].outer_axis
     assert index is not None
-    touched_groups, group_positions = _groups(index, coding)
+    touched_groups, group_positions = _groups(index, coding)  # 1
     if touched_groups.shape[1] > MAX_GROUPS:
         message = (
             f"{tile.name} does not fit as {coding.name}: a PE would store {touched_groups.shape[1]} groups of inputs, "
             f"but at most {MAX_GROUPS} are possible"
         )
         raise DoesNotFit(message)
-    # A scale belongs to a group of inputs and to an output, or to a run of outputs.
+    # 2. A scale belongs to a group of inputs and to an output, or to a run of outputs.
     codes = tuple(replace(part, tensor=codes_name(part.tensor)) for part in tile.parts)
     scales = [replace(part, tensor=scales_name(part.tensor), outer=touched_groups) for part in tile.parts]
     widths: list[TilePart] = []
@@ -104,7 +110,7 @@ def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> 
         replace(tile, view="raw", coding=weight_type, parts=codes),
         tile_of(scales, view=coding.scale_view, name=scales_name(tile.name), blocks=tile.blocks),
     ]
-    if coding.group:
+    if coding.group:  # 3
         numbers = tile_of(
             [part_of(GROUP_NUMBERS, None, (group_positions, axis))], view="raw", name=groups_name(tile.name, parts)
         )
@@ -115,7 +121,7 @@ def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> 
 
 
 def _in_runs(scales: list[TilePart], codings: list[Coding], blocks: int) -> tuple[list[TilePart], list[TilePart]]:
-    """Return scales with one entry per run of outputs instead of one per output.
+    """Return scales with one entry per run of outputs that share a scale, not one per output.
 
     Args:
         scales: Parts of the scales, with one entry per output.
@@ -140,7 +146,7 @@ def _in_runs(scales: list[TilePart], codings: list[Coding], blocks: int) -> tupl
 
 
 def _by_content(function: Callable[[I32, T], tuple[I32, I32]]) -> Callable[[I32, T], tuple[I32, I32]]:
-    """Wrap a function of an index so that its last results are cached by contents."""
+    """Wrap a function of an index array so that its last results are cached by its contents."""
 
     @lru_cache(MAX_INDICES)
     def compute(content: bytes, shape: tuple[int, ...], option: T) -> tuple[I32, I32]:
@@ -194,7 +200,7 @@ def _runs(index: I32, block: int) -> tuple[I32, I32]:
 
 
 def _without_padding(index: I32) -> I32:
-    """Return the index with padding replaced by the entry before it; -1 if there is none."""
+    """Return an index in which padding (-1) is replaced by the entry before it, if there is one."""
     if index.min(initial=0) >= 0:
         return index
     places = np.arange(index.shape[1], dtype=np.int32)

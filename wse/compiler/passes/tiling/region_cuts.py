@@ -1,4 +1,4 @@
-"""Divisions of a model over the rows and columns of a region."""
+"""Divisions of a model over the rows and columns of a region (`RegionCut`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from wse_mappings.cuts.split import blocks, middle_segment, padded_blocks
 
 
 class RegionShape(NamedTuple):
-    """The shape of a region and the placement of experts and attention in it.
+    """What the division of a model over a region depends on: its shape and the placement in it.
 
     Attributes:
         rows: Rows.
@@ -64,17 +64,13 @@ def region_cut(
         region: Shape of the region.
         parts: Parts of the feed-forward blocks that the region contains.
     """
-    cached = (
-        weight_types.cache.of(_cut_on_one_wafer, 24)
-        if region.span == 1
-        else weight_types.cache.of(_cut_across_wafers, 2)
-    )
-    cut = cached(spec, weight_types, scope, region)
+    divide, cached_results = (_cut_on_one_wafer, 24) if region.span == 1 else (_cut_across_wafers, 2)
+    cut = weight_types.cache.of(divide, cached_results)(spec, weight_types, scope, region)
     return cut if parts == BLOCK else weight_types.cache.of(_with_parts, 24)(spec, weight_types, region, cut, parts)
 
 
 def _cut_on_one_wafer(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape) -> RegionCut:
-    """Return `region_cut` of whole blocks on one wafer. The function has a cache of its own."""
+    """Return `region_cut` of whole blocks on one wafer. This function has a cache of its own."""
     return _region_cut(spec, weight_types, scope, region)
 
 
@@ -123,12 +119,12 @@ def _region_cut(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: 
 def _with_parts(
     spec: ModelSpec, weight_types: WeightTypes, region: RegionShape, cut: RegionCut, parts: Parts
 ) -> RegionCut:
-    """Return a division with some parts of the feed-forward blocks instead of whole blocks."""
+    """Return a division in which the region stores only some parts of the feed-forward blocks."""
     return replace(cut, **_block_cuts(spec, weight_types, region, parts))
 
 
 def _block_cuts(spec: ModelSpec, weight_types: WeightTypes, region: RegionShape, parts: Parts) -> dict[str, Any]:
-    """Return the fields of `RegionCut` that depend on the parts of feed-forward blocks."""
+    """Return the fields of `RegionCut` about feed-forward blocks, for some parts of the blocks."""
     cols, mixture, groups = region.cols, spec.experts, None
     if mixture is not None and region.experts is not None:
         segment_count = region.span if region.apart else 1

@@ -4,6 +4,9 @@ Matrices are ``[inputs, outputs]``. Inputs and outputs are each divided along on
 region. Trained vectors (biases, gains of heads, sinks) are divided like the values that they apply
 to. A vector of outputs, which are divided over columns, is the same in all rows and serves every
 phase. A vector of hidden features is divided over rows for decode, and over columns for MeshGEMM.
+
+The axes are those of `wse.program.steps`: indices ``[cols, n]``, which differ from column to
+column, vary along ROWS.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ ROUTED = ("experts", "experts_down")
 """Kinds of the ops with the weights of experts."""
 
 NORM_OF = {"qkv": "attention_norm", "gate_up": "mlp_norm"}
-"""For ops that may apply the norm after their products, the norm that precedes them."""
+"""For ops whose norm may be applied after their products, the name of that norm."""
 
 HEADS, FIRST, WANTED = "heads_of_row", "rotated_of_row", "rotated_of_column"
 """Tables of latent attention: heads of a row, its first rotated feature, features of a column.
@@ -48,7 +51,7 @@ def part_of(
     offset: I32 | None = None,
     sharers: int = 1,
 ) -> TilePart:
-    """Return a part of a tile.
+    """Return the part of a tile that comes from one tensor.
 
     Args:
         tensor: Name of the tensor.
@@ -74,7 +77,7 @@ def part_of(
 
 
 def tile_of(parts: Sequence[TilePart], *, view: str = "wgt", name: str = "", blocks: int = 1) -> Tile:
-    """Return a tile whose parts are stored side by side.
+    """Return a tile that stores some parts side by side.
 
     Args:
         parts: Parts of the tile.
@@ -116,7 +119,7 @@ def _vectors(tensors: Sequence[str], *cuts: Cut) -> Tile:
 def tiles_in_place(op: Op, cut: RegionCut) -> list[Tile]:
     """Return the tiles of an op's matrices and gains, as decode and thin-gemm use them.
 
-    Ops of experts and routers have functions of their own.
+    Routers and experts are not covered: see `router_tiles` and `expert_tiles`.
 
     Raises:
         WseBug: The kind of op is unknown.
@@ -149,9 +152,10 @@ def tiles_in_place(op: Op, cut: RegionCut) -> list[Tile]:
 
 
 def skewed_tiles(op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the tiles of MeshGEMM for an op, one per tensor.
+    """Return the tiles of an op for MeshGEMM with its own weights, one tile per tensor.
 
-    Inputs are skewed over both axes. Outputs and gains are divided over columns.
+    Inputs are skewed over both axes, so the tiles are stored as MeshGEMM needs them in its first
+    round. Outputs and gains are divided over columns.
     """
     parts = [part for tile in tiles_in_place(op, cut) for part in tile.parts]
     return [
@@ -163,6 +167,11 @@ def column_vectors(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
     """Return the tiles of an op's trained vectors that are divided over columns in every phase.
 
     Such vectors are biases, gains of heads and sinks. Vectors of hidden features are excluded.
+
+    Args:
+        op: The op.
+        cut: Division over the region.
+        spec: Model.
     """
     return [
         _vectors(group, *((_over_columns(name, cut, spec), ROWS) for name in group))
@@ -174,8 +183,16 @@ def column_vectors(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
 def norm_products(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
     """Return the tile with the products of an op's matrices and the vectors of the preceding norm.
 
-    The products with the gain come first, then those with the bias. They are float32 and divided
-    over columns. The list is empty for ops that do not follow such a norm.
+    The rewrite `norm_scales` needs them for a LayerNorm. The products with the gain come first,
+    then those with the bias. They are float32 and divided over columns.
+
+    Args:
+        op: The op.
+        cut: Division over the region.
+        spec: Model.
+
+    Returns:
+        A list with the tile; an empty one for ops that do not follow such a norm.
     """
     if op.kind not in NORM_OF:
         return []
@@ -224,9 +241,9 @@ def router_tiles(op: Op, cut: RegionCut, outputs: I32, *, scored_on_columns: boo
 def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
     """Return the tiles of experts: matrices first, then vectors.
 
-    Vectors are added to sums over PEs, so each vector is divided between the PEs that add up. Those
-    of gate and up are divided between the rows, those of down between the columns of a group. Gate
-    and up of an expert are stored next to each other, as one matrix.
+    Gate and up of an expert are stored next to each other, as one matrix. Vectors are added to
+    partial sums before an all-reduce, so each of the PEs that add up stores an equal part of a
+    vector: the rows for those of gate and up, the columns of a group for those of down.
 
     Args:
         op: Op of kind ``experts`` or ``experts_down``.
@@ -245,7 +262,7 @@ def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
 
 
 def latent_tables(cut: RegionCut) -> list[Tile]:
-    """Return the index tables that the kernels of latent attention read, float32.
+    """Return the float32 tables from which kernels of latent attention read their indices.
 
     The list is empty for other attention.
     """
@@ -296,7 +313,7 @@ def _latent_tiles(op: Op, cut: RegionCut) -> list[Tile]:
 
 
 def _router_vector(name: str, outputs: I32, *, scored_on_columns: bool) -> Tile:
-    """Return the tile of a vector of a router: a bias, or the corrections of scores."""
+    """Return the tile of a router's vector: a bias, or the corrections that change its choice."""
     is_correction = name.endswith("router_correction")
     if scored_on_columns or not is_correction:
         return tile_of([part_of(name, None, (outputs, ROWS))], view="f32" if is_correction else "wgt")
@@ -327,7 +344,7 @@ def _is_hidden(name: str) -> bool:
 
 
 def _over_columns(name: str, cut: RegionCut, spec: ModelSpec) -> I32:
-    """Return the elements of a vector that each column stores, int32 ``[cols, n]``."""
+    """Return the elements of a trained vector that each column stores, int32 ``[cols, n]``."""
     match name.rpartition(".")[2]:
         case "q_bias":
             return cut.queries

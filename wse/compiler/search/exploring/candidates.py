@@ -1,4 +1,4 @@
-"""Candidates of a search: layouts and what is known of them before they are tried, as arrays."""
+"""Candidates of a search: layouts that have not been tried, and their known sizes, as arrays."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.arrays import F64
+from wse.compiler.search.exploring.forecast import TERMS, forecast_terms
 from wse.compiler.strategies import layers_of_regions
 from wse_mappings.cuts.layer_parts import LayerRange
 from wse_mappings.region_shapes import fullest_bytes
@@ -18,12 +19,12 @@ from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers
 
 
 class _BandSizes(NamedTuple):
-    """Sizes of a layout that do not depend on the size of its regions.
+    """Sizes of a layout that follow from its bands and layers alone.
 
     Attributes:
         stages: Number of stages.
-        width: Mean fraction of a band's width that the region of a layer has, times the wafers that
-            the region spans.
+        width: Fraction of a band's width that the region of a layer has, times the wafers that the
+            region spans; the mean over all layers.
         fullest: Bytes of the fullest wafer divided by the number of bands, as if all PEs of a band
             were as full as those of its fullest region. Bytes of experts on a stage of their own
             are added.
@@ -42,11 +43,7 @@ class Candidates:
         demand: What is placed.
         most_bytes: Maximum bytes of weights and KV cache per PE.
         layouts: Distinct layouts, in the order in which they were added.
-        rows, cols: float64 ``[layouts]``: size of a region, on all of its wafers; the mean if sizes
-            differ.
-        even_rows, even_cols: float64 ``[layouts]``: size of a region that would have the same bytes
-            per PE without padding.
-        stages: float64 ``[layouts]``: number of stages.
+        terms: float64 ``[layouts, 7]``: terms of the forecasts, from `forecast_terms`.
         least_bytes: float64 ``[layouts]``: bytes of weights and KV cache on the fullest PE. Padding
             and the feed-forward block of one token are included for layouts on whole wafers that
             may fit without them.
@@ -56,11 +53,7 @@ class Candidates:
     demand: Demand
     most_bytes: float
     layouts: list[Layout] = field(default_factory=list)
-    rows: F64 = field(default_factory=lambda: np.empty(0))
-    cols: F64 = field(default_factory=lambda: np.empty(0))
-    even_rows: F64 = field(default_factory=lambda: np.empty(0))
-    even_cols: F64 = field(default_factory=lambda: np.empty(0))
-    stages: F64 = field(default_factory=lambda: np.empty(0))
+    terms: F64 = field(default_factory=lambda: np.empty((0, TERMS)))
     least_bytes: F64 = field(default_factory=lambda: np.empty(0))
     open: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
     _known_layouts: set[Layout] = field(default_factory=set)
@@ -72,20 +65,13 @@ class Candidates:
             return
         self._known_layouts.update(new)
         self.layouts += new
-        numbers = np.array([self._numbers(layout) for layout in new], np.float64).T
-        old_arrays = (self.rows, self.cols, self.even_rows, self.even_cols, self.stages, self.least_bytes)
-        self.rows, self.cols, self.even_rows, self.even_cols, self.stages, self.least_bytes = (
-            np.append(old_numbers, new_numbers) for old_numbers, new_numbers in zip(old_arrays, numbers, strict=True)
-        )
+        terms, least_bytes = zip(*(self._terms_and_bytes(layout) for layout in new), strict=True)
+        self.terms = np.vstack([self.terms, terms])
+        self.least_bytes = np.append(self.least_bytes, least_bytes)
         self.open = np.append(self.open, np.ones(len(new), np.bool_))
 
-    def _numbers(self, layout: Layout) -> tuple[float, float, float, float, float, float]:
-        """Return the numbers that are known of a layout.
-
-        Returns:
-            Rows and columns of a region, rows and columns without padding, stages, and bytes of the
-            fullest PE.
-        """
+    def _terms_and_bytes(self, layout: Layout) -> tuple[tuple[float, ...], float]:
+        """Return the terms of a layout's forecasts, and the bytes of its fullest PE."""
         sizes = self.demand.cache.of(_band_sizes, 1024)(self.demand, layout.without_sizes)
         rows, region_cols = layout.region(self.demand)
         cols = region_cols * layout.per_band
@@ -93,7 +79,7 @@ class Candidates:
         if least_bytes <= self.most_bytes:
             least_bytes = self._padded_bytes(layout) or least_bytes
         even_rows, even_cols = self._even_size(rows, cols * sizes.width)
-        return rows, cols * sizes.width, even_rows, even_cols, sizes.stages, least_bytes
+        return forecast_terms(rows, cols * sizes.width, even_rows, even_cols, sizes.stages), least_bytes
 
     def _even_size(self, rows: int, cols: float) -> tuple[float, float]:
         """Return the size of a region without padding that would have the same bytes per PE.
@@ -109,9 +95,9 @@ class Candidates:
         return 1 / demand.row_share(max(1, rows)), cols / padding
 
     def _padded_bytes(self, layout: Layout) -> float | None:
-        """Return the bytes of the fullest PE of a layout, padding included.
+        """Return the bytes of the fullest PE of a layout, padding included; None if unknown.
 
-        Return None for layouts on a part of a wafer, and for ops that are divided over wafers.
+        They are unknown for layouts on a part of a wafer, and for ops that are divided over wafers.
         """
         demand = self.demand
         if layout.mesh is not None or demand.region is not None or demand.column_bytes is None:
@@ -123,7 +109,7 @@ class Candidates:
 
 
 def _band_sizes(demand: Demand, layout: Layout) -> _BandSizes:
-    """Return the sizes of a layout that do not depend on the size of its regions.
+    """Return the sizes of a layout that follow from its bands and layers alone.
 
     The heights of bands and the widths of regions are proportional to their bytes, unless the
     request states the shape of regions.

@@ -1,4 +1,8 @@
-"""Exploration of many layouts: try the most promising ones while they may be the fastest."""
+"""Exploration of many layouts: try the most promising ones while they may be the fastest.
+
+A linear model forecasts the cycles and bytes of layouts that were not tried from the trials so far
+(`wse.compiler.search.exploring.forecast`).
+"""
 
 from __future__ import annotations
 
@@ -27,34 +31,37 @@ COARSE, FINE = 1, 4
 def explore(setup: TrialSetup) -> list[Trial]:
     """Return trials of layouts on reduced models, among them approximately the fastest layout.
 
-    Layouts are compared by the cycles of the longer phase: prefill, or decode divided by the passes
-    in flight.
+    Layouts are compared by their dominant cycles (`Trial`): those of prefill, or those of decode
+    divided by the passes in flight, whichever are more.
 
-    1. Try the layout with the best forecast of those that are forecast to fit, and let the
-       forecasts learn from the trial. If none is forecast to fit and none was timed yet, try the
-       one with the lowest forecast of bytes. Repeat until no forecast, reduced by the usual error,
-       is below the fastest trial, or until ``PATIENCE`` trials in a row were not the fastest.
-    2. For one user, do this with layouts on whole wafers, then on parts of each wafer, then with
-       regions of about the size of the fastest. For many users, do this with layouts on whole
-       wafers, then with other placements of experts, then with split blocks.
-    3. Try the fastest layout with the placements of experts, and then the fastest with the numbers
-       of groups, that the strategy asks for. Skip the groups if they are fitted to each all-reduce
-       later. If nothing fits so far, try the layouts with the lowest forecast of bytes.
+    1. Choose the layouts to consider. For one user these are layouts on whole wafers, then on parts
+       of each wafer, then those with regions of about the size of the fastest. For many users they
+       are layouts on whole wafers, then other placements of experts, then split blocks.
+    2. Of each set, try the layout with the best forecast of those that are forecast to fit, and let
+       the forecasts learn from the trial. If none is forecast to fit and none was timed yet, try
+       the one with the lowest forecast of bytes. Repeat until no forecast, reduced by the usual
+       error, is below the fastest trial, or until ``PATIENCE`` trials in a row were not the
+       fastest.
+    3. Try the fastest layout with the other placements of experts, and then the fastest with the
+       other numbers of groups, that the strategy asks for. Skip the groups if they are fitted to
+       each all-reduce later.
+    4. If nothing fits so far, try the layouts with the lowest forecast of bytes.
 
     Raises:
         BadMesh: No layout fits on the mesh.
         DoesNotFit: No layout can divide the model.
     """
     exploration, on_whole_wafers = _Exploration(setup), setup.layouts()
-    if setup.many_users:
+    if setup.many_users:  # 1, 2
         for layouts in (on_whole_wafers, *setup.fallback_layouts(on_whole_wafers)):
             exploration.add(layouts)
             exploration.try_while_faster()
     else:
         _explore_for_one_user(exploration, setup, on_whole_wafers)
+    # 3. Variants of the fastest layout.
     exploration.try_placements()
     exploration.try_groups(() if setup.fits_trees else strategy(setup.options.mapping).group_counts)
-    if exploration.fastest_trial is None:
+    if exploration.fastest_trial is None:  # 4
         exploration.trials += emptiest_trials(setup) or exploration.nearest_trials()
     if exploration.errors and not exploration.trials:
         raise exploration.errors[0]
@@ -62,21 +69,28 @@ def explore(setup: TrialSetup) -> list[Trial]:
 
 
 def _explore_for_one_user(exploration: _Exploration, setup: TrialSetup, on_whole_wafers: list[Layout]) -> None:
-    """Try layouts on whole wafers, then on parts of each, then with regions like the fastest.
+    """Try layouts for one user: whole wafers, parts of each, then regions like the fastest.
 
-    If none of the layouts with the lowest forecast of bytes fits, all layouts are replaced by those
-    with other placements of experts. If these do not fit, they are replaced by layouts with split
-    blocks.
+    1. If none of the layouts with the lowest forecast of bytes fits, replace all layouts by those
+       with other placements of experts. If these do not fit, replace them by layouts with split
+       blocks.
+    2. Try layouts on whole wafers.
+    3. Try layouts on parts of each wafer.
+    4. Try layouts whose regions have about the size of the fastest. Repeat while another layout
+       becomes the fastest.
     """
-    for fallback in setup.fallback_layouts(on_whole_wafers):
+    for fallback in setup.fallback_layouts(on_whole_wafers):  # 1
         if any(trial.fits for trial in _emptiest(replace(setup, timing=None), on_whole_wafers)):
             break
         on_whole_wafers = fallback
+    # 2. Whole wafers.
     exploration.add(on_whole_wafers)
     exploration.try_while_faster()
+    # 3. Parts of each wafer.
     smaller = strategy(setup.options.mapping).smaller
     exploration.add(part for layout in on_whole_wafers for part in smaller(setup.demand, layout, COARSE))
     exploration.try_while_faster()
+    # 4. Regions like the fastest.
     refined: set[Layout] = set()
     while (fastest_trial := exploration.fastest_trial) is not None and fastest_trial.layout not in refined:
         refined.add(fastest_trial.layout)
@@ -116,7 +130,7 @@ def _near_layouts(setup: TrialSetup, layout: Layout, sides: tuple[int, int]) -> 
     """Yield variants of a layout whose regions have half to twice the given size.
 
     Args:
-        setup: Inputs of all trials.
+        setup: Inputs that all trials share, such as model, wafer and request.
         layout: The layout.
         sides: Rows and columns of the regions of the fastest layout.
     """
@@ -129,7 +143,7 @@ def _near_layouts(setup: TrialSetup, layout: Layout, sides: tuple[int, int]) -> 
 
 
 class _Exploration:
-    """The state of a search: layouts that may be tried, trials so far, and forecasts.
+    """The state of an exploration: layouts that may be tried, trials so far, and forecasts.
 
     Attributes:
         trials: Trials so far.
@@ -164,7 +178,7 @@ class _Exploration:
         return len(self.trials) - misfits < MAX_TIMED and misfits < MAX_MISFITS and self._oversized_count < MAX_CUT
 
     def add(self, layouts: Iterable[Layout]) -> None:
-        """Add layouts that may be tried, sorted into families that share forecasts."""
+        """Add layouts that may be tried, to the families whose forecasts they share."""
         by_family: dict[tuple[object, ...], list[Layout]] = defaultdict(list)
         for layout in layouts:
             mapping_strategy, products = strategy(layout.mapping), self._setup.products(layout)
@@ -212,9 +226,9 @@ class _Exploration:
         return True
 
     def nearest_trials(self) -> list[Trial]:
-        """Return the trial of the layout that exceeds the available memory least.
+        """Return the trial of the layout that exceeds the available memory least, as far as known.
 
-        The list is empty if no layout can be tried.
+        It serves for the error message. The list is empty if no layout can be tried.
         """
         candidates = [
             (family, number) for family in self._families.values() for number in range(len(family.candidates.layouts))
@@ -240,7 +254,7 @@ class _Exploration:
         return float(np.median(self._cycle_misses[-PATIENCE:])) if self._cycle_misses else 0.0
 
     def _try(self, pick: Pick) -> tuple[float | None, float | None]:
-        """Try a layout if its weights fit, and update the forecasts.
+        """Try a layout if its weights fit, and let the forecasts learn from it.
 
         Returns:
             Bytes per PE without the reserved ones, and dominant cycles; None if unknown.
@@ -288,7 +302,7 @@ class _Exploration:
 
         Args:
             layout: The variant.
-            prefill: Product of prefill.
+            prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
             worth_cycles: As for `try_layout`.
         """
         try:

@@ -25,8 +25,8 @@ FEW_LAYOUTS: Final = 2
 def first_rewrites(rewrites: Rewrites, options: Options) -> Rewrites:
     """Return the rewrites with which layouts are tried first.
 
-    In schedule ``optimized``, rewrites for layers that are split between stages are tried later, on the
-    fastest layout only.
+    In schedule ``optimized``, rewrites for layers that are split between stages are tried later, on
+    the fastest layout only.
     """
     return tuple(
         known_rewrite
@@ -36,22 +36,24 @@ def first_rewrites(rewrites: Rewrites, options: Options) -> Rewrites:
 
 
 def within_limits(setup: TrialSetup, try_all: Callable[[TrialSetup], list[Trial]]) -> tuple[TrialSetup, list[Trial]]:
-    """Return the trials of layouts with as many rewrites as there are colours and SRAM for.
+    """Return the trials of layouts, with as many rewrites as there are colours and SRAM for.
 
-    If all rewrites together need too many colours on every layout, layouts are tried without any.
-    If nothing fits, they are tried without the rewrites for which PEs store additional tiles.
+    1. Try the layouts with all rewrites of the setup.
+    2. If all rewrites together need too many colours on every layout, try them without any.
+    3. If nothing fits, try them without the rewrites for which PEs store additional tiles.
 
     Args:
-        setup: Inputs of all trials.
+        setup: Inputs that all trials share, such as model, wafer and request.
         try_all: Function that tries layouts.
 
     Returns:
         The inputs with the rewrites that were used, and the trials.
     """
-    trials = try_all(setup)
-    if setup.rewrites and trials and not any(trial.needed_bytes for trial in trials):
+    trials = try_all(setup)  # 1
+    if setup.rewrites and trials and not any(trial.needed_bytes for trial in trials):  # 2
         setup = replace(setup, rewrites=())
         trials = try_all(setup)
+    # 3. Without additional tiles.
     without_tiles = tuple(
         known_rewrite
         for known_rewrite in setup.rewrites
@@ -64,7 +66,7 @@ def within_limits(setup: TrialSetup, try_all: Callable[[TrialSetup], list[Trial]
 
 
 def try_layouts(setup: TrialSetup) -> list[Trial]:
-    """Try layouts with each product of prefill on reduced models: all, or if many, the best.
+    """Try layouts with each prefill product on reduced models: all, or if many, the best.
 
     Raises:
         BadMesh: No layout fits on the mesh.
@@ -92,7 +94,7 @@ def try_layouts(setup: TrialSetup) -> list[Trial]:
 
 
 def fastest_first(trials: list[Trial]) -> list[list[Trial]]:
-    """Return the trials by layout, fastest layout first, and per layout the fastest product first.
+    """Return the trials by layout, fastest layout first, and of each the fastest product first.
 
     The order of trials without times does not change.
     """
@@ -104,12 +106,13 @@ def fastest_first(trials: list[Trial]) -> list[list[Trial]]:
 
 
 def refusal(setup: TrialSetup, trials: list[Trial]) -> Exception:
-    """Return the error that explains why no layout can be compiled.
+    """Return the error that explains to the user why no layout can be compiled.
 
     If layouts were tried, it is the error of compiling the one that needs the fewest bytes.
+    Otherwise no layout supports the requested prefill product.
 
     Args:
-        setup: Inputs of all trials.
+        setup: Inputs that all trials share, such as model, wafer and request.
         trials: The layouts that were tried.
     """
     spec, wafer, options = setup.spec, setup.wafer, setup.options

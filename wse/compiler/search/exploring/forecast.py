@@ -1,4 +1,4 @@
-"""Forecast of the cycles or bytes of an untried layout from the trials of others."""
+"""Forecast of the cycles or bytes of an untried layout from the trials of other layouts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ PRIOR_WEIGHT = 1e-3
 """Weight of the initial guess, relative to one trial. It decides only where trials do not."""
 
 
-def features(rows: F64, cols: F64, even_rows: F64, even_cols: F64, stages: F64) -> F64:
-    """Return the terms of a linear model of a layout's cycles, float64 ``[layouts, 7]``.
+TERMS = 7
+"""Number of terms of the linear models."""
 
-    The terms stand for the following costs:
+
+def forecast_terms(rows: float, cols: float, even_rows: float, even_cols: float, stages: int) -> tuple[float, ...]:
+    """Return the terms of a linear model of a layout's cycles or bytes.
+
+    They stand for the following costs:
 
     1. launches, which are the same for every layout
     2. hops and relays, proportional to the rows
@@ -26,13 +30,12 @@ def features(rows: F64, cols: F64, even_rows: F64, even_cols: F64, stages: F64) 
     7. transfers between stages, proportional to their number
 
     Args:
-        rows, cols: float64 ``[layouts]``: size of a region.
-        even_rows, even_cols: float64 ``[layouts]``: size of a region that would have the same bytes
-            per PE without padding.
-        stages: float64 ``[layouts]``: number of stages.
+        rows, cols: Size of a region on all of its wafers; the mean if sizes differ.
+        even_rows, even_cols: Size of a region that would have the same bytes per PE without
+            padding.
+        stages: Number of stages.
     """
-    shares = [1 / even_rows, 1 / even_cols, 1 / (even_rows * even_cols)]
-    return np.stack([np.ones_like(rows), rows, cols, *shares, stages], axis=1)
+    return 1.0, rows, cols, 1 / even_rows, 1 / even_cols, 1 / (even_rows * even_cols), stages
 
 
 class Forecast:
@@ -44,7 +47,7 @@ class Forecast:
     """
 
     def __init__(self, prior: Sequence[float]) -> None:
-        """Create a forecast from an initial guess of the weights, one per term of `features`."""
+        """Create a forecast from an initial guess of the weights, one per term."""
         self._prior = np.asarray(prior, np.float64)
         self._weights = self._prior
         self._terms = np.empty((0, len(self._prior)))

@@ -1,4 +1,4 @@
-"""Families of layouts that share forecasts of cycles and bytes, fitted to all trials."""
+"""Families of layouts that share a forecast of cycles and one of bytes, fitted to their trials."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from wse.arrays import F64
 from wse.compiler.search.exploring.candidates import Candidates
-from wse.compiler.search.exploring.forecast import Forecast, features
+from wse.compiler.search.exploring.forecast import TERMS, Forecast
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.models.tensors.model_tensors import parameters_per_token
 
@@ -22,10 +22,10 @@ All-reduces travel from the ends to the middle and back (He et al., WaferLLM, OS
 
 
 class Pick(NamedTuple):
-    """A candidate layout that was selected for a trial.
+    """A candidate layout that is to be tried next.
 
     Attributes:
-        forecast: Forecast of its cycles or bytes.
+        forecast: Forecast of its cycles or bytes, by which it was selected.
         family: Its family.
         number: Its index in the family.
     """
@@ -36,7 +36,7 @@ class Pick(NamedTuple):
 
 
 class LayoutFamily:
-    """Layouts with a common forecast: same prefill products, and equally divided over wafers.
+    """Layouts with common forecasts: same prefill products, and equally divided over wafers.
 
     Attributes:
         candidates: The layouts.
@@ -58,7 +58,7 @@ class LayoutFamily:
         self.candidates = Candidates(demand=setup.demand_with(experts), most_bytes=most_bytes)
         self._cycles = Forecast((0.0, COLUMN_HOPS * hops, ROW_HOPS * hops, 0.0, 0.0, macs, 0.0))
         # bytes in addition to ``Candidates.least_bytes``, on a part of the mesh and on the whole mesh
-        self._further_bytes = {is_part: Forecast((0.0,) * 7) for is_part in (True, False)}
+        self._further_bytes = {is_part: Forecast((0.0,) * TERMS) for is_part in (True, False)}
         self._many_users = setup.many_users
         self._cache_bytes = setup.options.batch * setup.cache_bytes_per_pe
         self.byte_misses: list[float] = []
@@ -72,13 +72,13 @@ class LayoutFamily:
         Args:
             free_bytes: Bytes per PE that are not reserved.
         """
-        candidates, features_of_all = self.candidates, self._features()
-        needed_bytes = self._bytes(features_of_all)
+        candidates = self.candidates
+        needed_bytes = self._bytes()
         fits = needed_bytes <= free_bytes
         numbers = np.flatnonzero(candidates.open & fits).tolist()
         if not self._cycles.trials:
             numbers = [number for number in numbers if candidates.layouts[number].mesh is None] or numbers
-        cycles = self._cycles.of(features_of_all)
+        cycles = self._cycles.of(candidates.terms)
         if self._many_users:
             cycles = cycles / self._passes_at_once(free_bytes - needed_bytes)
         return self._lowest_forecast(numbers, cycles)
@@ -93,7 +93,7 @@ class LayoutFamily:
                 caches of one pass.
         """
         passes = 1 + np.floor(free_bytes / self._cache_bytes)
-        return np.asarray(np.clip(passes, 1.0, np.maximum(1.0, self.candidates.stages)), np.float64)
+        return np.asarray(np.clip(passes, 1.0, np.maximum(1.0, self.candidates.terms[:, -1])), np.float64)
 
     def emptiest(self, free_bytes: float) -> Pick | None:
         """Return the untried candidate with the lowest forecast of bytes that may fit, or None.
@@ -106,7 +106,7 @@ class LayoutFamily:
         """
         candidates, misses = self.candidates, self.byte_misses[-PATIENCE:]
         numbers = np.flatnonzero(candidates.open & (candidates.least_bytes <= free_bytes)).tolist()
-        pick = self._lowest_forecast(numbers, self._bytes(self._features()))
+        pick = self._lowest_forecast(numbers, self._bytes())
         cannot_fit = len(misses) == PATIENCE and pick is not None and pick.forecast * (1 - max(misses)) > free_bytes
         return None if cannot_fit else pick
 
@@ -133,22 +133,17 @@ class LayoutFamily:
             needed_bytes: Bytes per PE that the candidate needs, without the reserved ones.
             cycles: Cycles of the candidate; None if it was not timed.
         """
-        candidate_features = self._features()[number]
+        terms = self.candidates.terms[number]
         byte_forecast = self._further_bytes[self.candidates.layouts[number].mesh is not None]
-        byte_forecast.learn(candidate_features, max(1.0, needed_bytes - self.candidates.least_bytes[number]))
+        byte_forecast.learn(terms, max(1.0, needed_bytes - self.candidates.least_bytes[number]))
         if cycles is not None:
-            self._cycles.learn(candidate_features, cycles)
+            self._cycles.learn(terms, cycles)
 
-    def _bytes(self, features_of_all: F64) -> F64:
-        """Return the forecast of each candidate's bytes per PE.
+    def _bytes(self) -> F64:
+        """Return the forecast of each candidate's bytes per PE, float64 ``[candidates]``.
 
         Layouts on a part of the mesh and on the whole mesh have separate forecasts.
         """
         is_part = np.array([layout.mesh is not None for layout in self.candidates.layouts])
-        further_bytes = {part: forecast.of(features_of_all) for part, forecast in self._further_bytes.items()}
+        further_bytes = {part: forecast.of(self.candidates.terms) for part, forecast in self._further_bytes.items()}
         return self.candidates.least_bytes + np.where(is_part, further_bytes[True], further_bytes[False])
-
-    def _features(self) -> F64:
-        """Return the terms of the forecasts for each candidate, float64 ``[candidates, 7]``."""
-        candidates = self.candidates
-        return features(candidates.rows, candidates.cols, candidates.even_rows, candidates.even_cols, candidates.stages)

@@ -1,9 +1,9 @@
 """Choice of the columns for attention: fewer than the region has, if that saves cycles.
 
-A sum along rows runs over all columns with a part of the summands. In a mixture of experts,
-attention has few bytes, so columns have few features or padding. Fewer columns then have about as
-much to do, and their sums are finished earlier. The columns in the middle are used, because results
-that are added to the residual stream are close to all columns there.
+A sum along rows takes the longer, the more columns have a part of the summands. In a mixture of
+experts, attention has few bytes, so columns have few features or padding. Fewer columns then have
+about as much to do, and their sums are finished earlier. The columns in the middle are used,
+because results that are added to the residual stream are close to all columns there.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class FittedAttention(NamedTuple):
 def free_columns(setup: TrialSetup, trial: Trial) -> int:
     """Return the smallest number of columns for attention that needs no more memory per column.
 
-    The comparison is with attention on all columns. The result is 0, for all columns, if there is
-    no smaller number or attention must not be restricted.
+    The comparison is with attention on all columns of the widest region. The result is 0, for all
+    columns, if there is no smaller number or attention must not be restricted.
     """
     if not setup.narrows_attention(trial.prefill):
         return 0
@@ -50,10 +50,11 @@ def free_columns(setup: TrialSetup, trial: Trial) -> int:
 def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice, max_cols: int | None = None) -> FittedAttention:
     """Return the choice with the fastest number of columns for attention that fits.
 
-    1. Numbers of columns are timed on the most common layer of each kind: all columns, then
-       decreasing numbers while they save cycles. A given maximum replaces this phase.
-    2. Of the numbers from there on, the smallest that fits with the chunks of the choice is used,
-       unless it needs more cycles than the choice.
+    1. Time numbers of columns on the most common layer of each kind: all columns, then decreasing
+       numbers while they save cycles. A given maximum replaces this phase.
+    2. The best number may need too much memory. Try larger numbers, up to that of `free_columns`,
+       and use the first that fits with the chunks of the choice. Keep the number of the choice if
+       that is faster.
 
     The phase that takes longer in the trial is timed, prefill or decode; decode if the trial has no
     times. If verification passes are requested, one is timed together with a token.
@@ -61,7 +62,7 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice, max_cols: int
     Args:
         setup: Inputs of the search.
         trial: Trial of the layout.
-        choice: Choice with the chunks.
+        choice: Choice with the chunks, and with the number of `free_columns`.
         max_cols: Maximum number of columns, 0 for all; None to find the fastest number.
     """
     layout, free_cols = trial.layout, choice.attention_cols
@@ -108,6 +109,11 @@ def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
     Messages of a verification pass are longer than those of a token, and the fewer columns there
     are, the longer they are. Numbers above that of the choice are tried while they save cycles, and
     then all columns. All of these numbers fit, because more columns need less memory per column.
+
+    Args:
+        setup: Inputs of the search.
+        trial: Trial of the layout.
+        choice: Choice for decode, whose number of attention columns is the minimum.
     """
     if setup.timing is None or not choice.attention_cols:
         return choice
@@ -149,7 +155,7 @@ def _timed_phases(setup: TrialSetup, trial: Trial, choice: Choice) -> list[tuple
     """Return the phases that are timed to choose the columns for attention.
 
     Returns:
-        Pairs of the name of a phase and the tokens of a chunk.
+        Pairs of the name of a phase and the tokens of a prompt chunk.
     """
     assert setup.timing is not None
     prompts, token_cycles = trial.prompts, trial.token_cycles

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wse.compiler.options import Choice, Options
-from wse.compiler.search.fitting.sizes import chunk_sizes, halvings
 from wse.compiler.search.reduced.reduced_model import reduced_model
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
@@ -14,10 +13,10 @@ from wse_mappings.cuts.split import ceil_div
 
 
 def largest_chunks(setup: TrialSetup, trial: Trial) -> Choice:
-    """Return the choice with the largest chunks that fit: vocabulary first, then the prompt.
+    """Return the choice with the largest chunks that fit: of the head first, then of the prompt.
 
-    The whole vocabulary is tried first. If the best size of prompt chunks is known from the trial,
-    larger ones are not tried.
+    The head is tried with the whole vocabulary at once first. If the best size of prompt chunks is
+    known from the trial, larger ones are not tried.
     """
     layout, prefill = trial.layout, trial.prefill
     _, cols = layout.region(setup.demand)
@@ -35,7 +34,7 @@ def largest_chunks(setup: TrialSetup, trial: Trial) -> Choice:
 
 
 def first_that_fits(setup: TrialSetup, options: Options, choices: list[Choice], guess: int) -> Choice:
-    """Return the first choice that fits; choices are ordered from the most to the least demanding.
+    """Return the first choice that fits, of a list in descending order of the memory it needs.
 
     The search starts at a guess and doubles its steps (exponential search; Bentley and Yao,
     Information Processing Letters 1976). The last choice is returned if none fits.
@@ -73,3 +72,28 @@ def _holds(setup: TrialSetup, request: Options, choice: Choice) -> bool:
     except DoesNotFit:
         return False
     return setup.allows(max(needed_bytes))
+
+
+def halvings(max_size: int, min_size: int) -> list[int]:
+    """Return sizes from the largest to the smallest, each half of the one before, rounded up.
+
+    >>> halvings(20, 4)
+    [20, 10, 5, 4]
+    """
+    sizes = [max_size]
+    while sizes[-1] > min_size:
+        sizes.append(max(min_size, ceil_div(sizes[-1], 2)))
+    return sizes
+
+
+def chunk_sizes(prompt_tokens: int, step: int) -> list[int]:
+    """Return sizes of prompt chunks: the whole prompt, then decreasing multiples of ``step``.
+
+    >>> chunk_sizes(20, 8)
+    [20, 16, 8]
+    """
+    sizes = [prompt_tokens]
+    for size in halvings(ceil_div(prompt_tokens, step), 1):
+        if size * step < sizes[-1]:
+            sizes.append(size * step)
+    return sizes

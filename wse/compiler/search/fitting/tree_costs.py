@@ -1,7 +1,7 @@
 """Costs of fitted all-reduce trees: the route rewrites they need minus the cycles they save.
 
-The colours and route rewrites of a stage do not depend on other stages. A stage is therefore
-counted again only if its own trees change.
+A *size* is a line and a message length (`TreeSize`). The colours and route rewrites of a stage do
+not depend on other stages. A stage is therefore counted again only if its own trees change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wse.models.graph import ops_in_order
 
 
 class Saving(NamedTuple):
-    """A number of groups for all-reduces of one size.
+    """The number of groups with the fewest cycles for all-reduces of one size.
 
     Attributes:
         groups: Number of groups.
@@ -35,7 +35,7 @@ class Saving(NamedTuple):
 
 
 class TreeCosts:
-    """Cycles of a reduced model with different sets of fitted trees, computed after lowering.
+    """Cycles of a reduced model with different sets of fitted trees, without lowering it again.
 
     Attributes:
         savings: For each size that may be fitted, the groups and what they save.
@@ -77,10 +77,11 @@ class TreeCosts:
         self._same_routes = same_routes(self._state.patterns)
 
     def cycles_of_stage(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
-        """Return the cycles of all stages that a stage represents, by phase.
+        """Return the cycles of a stage that depend on which trees are fitted, by phase.
 
-        The cycles are those of route rewrites minus those that fitted all-reduces save. They are
-        infinite if there are not enough colours.
+        These are the cycles of all route rewrites, minus those that fitted all-reduces save. They
+        count for all stages of the whole model that the stage represents. They are infinite if
+        there are not enough colours.
 
         Args:
             stage: Index of the stage in the reduced model.
@@ -95,16 +96,14 @@ class TreeCosts:
         """Return the cycles that fitted trees save in all stages, by phase."""
         cycles_by_phase: dict[str, float] = defaultdict(float)
         for stage in self._phases:
-            cycles_before, cycles_after = (
-                self.cycles_of_stage(stage, frozenset()),
-                self.cycles_of_stage(stage, fitted_sizes),
-            )
+            cycles_before = self.cycles_of_stage(stage, frozenset())
+            cycles_after = self.cycles_of_stage(stage, fitted_sizes)
             for phase in cycles_before:
                 cycles_by_phase[phase] += cycles_before[phase] - cycles_after[phase]
         return dict(cycles_by_phase)
 
     def _count(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
-        """Compute the result of `cycles_of_stage` for a set of sizes that was not counted before."""
+        """Compute the result of `cycles_of_stage` for a set of sizes that is new."""
         phases = [self._with_trees(phase, fitted_sizes) for phase in self._phases[stage]]
         try:
             route_rewrites = count_route_rewrites(replace(self._state, phases=tuple(phases)), self._same_routes)

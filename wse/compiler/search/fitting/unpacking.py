@@ -1,4 +1,7 @@
-"""Choice of the number of codes that are unpacked at a time, after prompt chunks are chosen."""
+"""Choice of the number of codes of quantised weights that are unpacked at a time.
+
+It is made after the prompt chunks are chosen, for the memory that they leave.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ Their scratch memory is not available for KV caches any more.
 
 
 def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choice, tuple[RewriteTrial, ...]]:
-    """Return the choice that unpacks the most codes at a time that fit and save cycles.
+    """Return a choice with the number of codes to unpack at a time that fits and saves cycles.
 
     1. Time a token on the most common layer of each kind, and double the codes while that saves
        enough.

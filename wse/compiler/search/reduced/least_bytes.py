@@ -21,7 +21,7 @@ FAR_TOO_MANY = 2
 def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> int:
     """Return a lower bound of the fullest PE's bytes: code, weights, and a dense block of a token.
 
-    1. Count experts that are divided over several wafers, which are computed fastest.
+    1. Count experts that are divided over several wafers, whose bytes are computed fastest.
     2. Count the weight tiles.
     3. Count index tables and, of a dense block, the outputs of gate and up, which are the widest
        activations.
@@ -32,8 +32,8 @@ def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> in
 
     Args:
         state: Reduced model after partition.
-        layers_like: Function that returns how many tiles of its stage a tile represents, given the
-            stage, the layer and the name of the tile.
+        layers_like: Function that returns how many tiles of the whole model's stage a tile
+            represents, given the stage, the layer and the name of the tile.
     """
     shape, weight_types, regions = model_shape(state), WeightTypes.from_options(state.options), regions_of(state)
     reserved, max_bytes = reserved_bytes(state.wafer, state.software), FAR_TOO_MANY * state.wafer.sram_bytes_per_pe
@@ -63,11 +63,9 @@ def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> in
             bytes_by_stage[stage] += block_bytes * weight_types.cut(shape, FFN, region.cols).width
     # 4. The stage of experts.
     expert_stage_bytes = [bytes_by_stage[stage] - reserved for stage, plan in enumerate(state.plans) if plan.experts]
-    return (
-        max(bytes_by_stage)
-        if not expert_stage_bytes
-        else max(bytes_by_stage[: -len(expert_stage_bytes)]) + sum(expert_stage_bytes)
-    )
+    if not expert_stage_bytes:
+        return max(bytes_by_stage)
+    return max(bytes_by_stage[: -len(expert_stage_bytes)]) + sum(expert_stage_bytes)
 
 
 def _experts_across_wafers(shape: ModelSpec, weight_types: WeightTypes, region: RegionShape) -> float:

@@ -1,4 +1,4 @@
-"""Stages that do not fit. A reduced model with an equivalent stage is not compiled again."""
+"""Stages that are known not to fit, so that equivalent stages are not compiled again."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ class Misfits:
 def _keys(reduced: ReducedModel) -> list[Hashable]:
     """Return a key for each stage of a reduced model; stages with equal keys need equal bytes.
 
-    The key consists of the class of the stage, and of the options and choices that matter.
+    The key consists of the class of the stage (`ReducedModel`) and of the options and choices that
+    affect its bytes.
     """
     options, choice = reduced.state.options, reduced.state.choice
     choice_without_layout = replace(choice, bands=1, per_band=1, mesh=None, is_transposed=False, block_parts=0)

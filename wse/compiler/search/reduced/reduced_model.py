@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.arrays import F64, I64
-from wse.compiler.options import REPORT, Choice, Options, Rewrites, Trees
+from wse.compiler.options import REPORT, Choice, Options, Rewrites
 from wse.compiler.passes.allocate import aligned_bytes, element_bytes
 from wse.compiler.passes.partition import placed_parts, plan_stages
 from wse.compiler.passes.shard import tiling_of
@@ -61,12 +61,15 @@ class ReducedModel:
     classes: tuple[Hashable, ...]
 
     def compile_until(self, last: str) -> ReducedModel:
-        """Run the passes up to and including a given one, without tiles and checks."""
+        """Return the reduced model after the passes up to a given one, without tiles and checks."""
         return replace(self, state=compile_until(last, self.state, WITHOUT_TILES, checked=False))
 
-    def with_rewrites(self, rewrites: Rewrites, trees: Trees = ()) -> ReducedModel:
-        """Return the reduced model with other rewrites in all phases, ready to be lowered again."""
-        choice = replace(self.state.choice, rewrites=rewrites, verify_rewrites=None, trees=trees)
+    def with_rewrites(self, rewrites: Rewrites) -> ReducedModel:
+        """Return the reduced model with other rewrites in all phases, before lowering.
+
+        The passes before lowering run again only if the tiles depend on the changed rewrites.
+        """
+        choice = replace(self.state.choice, rewrites=rewrites, verify_rewrites=None, trees=())
         state = replace(self.state, choice=choice)
         is_placed = self.state.last_pass != "partition"
         has_same_tiles = is_placed and tiling_of(state) == tiling_of(self.state)
@@ -102,7 +105,7 @@ class ReducedModel:
         return bytes_by_stage
 
     def _further_bytes(self, state: State) -> tuple[int, ...]:
-        """Return the bytes of the omitted layers for each stage, after lowering."""
+        """Return for each stage the bytes per PE of the layers that the reduced model omits."""
         bytes_by_stage = [0] * len(state.plans)
         for buffer in (*state.weights, *state.sym_buffers):
             layer = _OF_LAYER.search(buffer.name)
@@ -197,9 +200,13 @@ class ReducedModel:
         return float(np.bincount(stage, by_step * times).max(initial=0.0))
 
     def _places(self, program: Program, phase: Phase) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
-        """Return the layer and the stage of each step, and whether it occurs once per stage.
+        """Return where the steps of a phase are, and which of them occur once per stage.
 
         Other steps occur once per layer.
+
+        Returns:
+            For each step: the index of its layer (-1 outside of layers), the index of its stage,
+            and whether it occurs once per stage.
         """
         layer, stage = np.array(program.op_layers)[phase.steps.op], np.array(program.op_stages)[phase.steps.op]
         return layer, stage, (layer < 0) | _stage_transfers(phase.steps)
