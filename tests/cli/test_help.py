@@ -74,29 +74,3 @@ def test_a_shell_completes(tmp_path: Path, line: str, offered: str) -> None:
     asked = {"_WSE_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
     done = subprocess.run(WSE, env=ENVIRONMENT | asked, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == offered
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["run", "--max-new-token", "3"], "unknown option '--max-new-token': did you mean '--new-tokens'?"),
-        (["estimate", "story", "--max-new-tokens", "3"], "unknown option '--max-new-tokens'"),
-        (
-            ["validate", "--set", "wafer.clock_hz=x2"],
-            "wse validate --help lists them; it is an option of wse run, compile,",
-        ),
-        (
-            ["models", "--wafer", "wse2"],
-            "models: unknown option '--wafer': wse models --help lists them; it is an option of wse run",
-        ),
-        (
-            ["export", "t.h5", "--to", "png", "--wafer-index", "1"],
-            "--wafer-index: applies to --to simulator-log, not to png; leave it out",
-        ),
-    ],
-    ids=lambda words: " ".join(words) if isinstance(words, list) else "",
-)
-def test_earlier_spellings_are_no_second_ones(wse: Wse, words: list[str], message: str) -> None:
-    answer = wse(*words)
-    assert answer.code == 2
-    assert message in answer.err

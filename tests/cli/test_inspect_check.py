@@ -39,14 +39,6 @@ def bad_files(written: Path, empty: Path) -> Path:
 
 
 @pytest.mark.parametrize(("name", "says"), FILES)
-def test_a_file_that_is_no_sound_trace(wse: Wse, bad_files: Path, name: str, says: str) -> None:
-    for view in ([], ["--steps"], ["--by", "op"]):
-        line = wse("inspect", name, *view).refusal()
-        assert name in line
-        assert says in line
-
-
-@pytest.mark.parametrize(("name", "says"), FILES)
 def test_a_check_lists_what_is_wrong(wse: Wse, bad_files: Path, name: str, says: str) -> None:
     seen = wse("inspect", name, "--check")
     assert (seen.code, seen.err) == (2, "")
@@ -80,8 +72,3 @@ def test_a_check_of_a_sound_file_is_one_line(wse: Wse, trace: str) -> None:
         rows = int(file["run/rows"][()].sum())
     assert (facts["sound"], facts["problems"]) == (True, [])
     assert (facts["datasets"], facts["rows"]) == (len(datasets), rows)
-
-
-def test_a_check_of_no_file_is_an_error(wse: Wse, empty: Path) -> None:
-    assert "none.h5: no such file" in wse("inspect", "none.h5", "--check").refusal()
-    assert "not a regular file" in wse("inspect", ".", "--check").refusal()

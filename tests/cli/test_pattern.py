@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from pathlib import Path
 
 from tests.cli.conftest import Wse
@@ -35,12 +34,3 @@ def test_a_wrong_pattern_is_told_behind_the_others_with_status_2(wse: Wse, empty
     )
     cases = json.loads(shown.out)["cases"]
     assert [("fault" in case, "cycles" in case) for case in cases] == [(False, True), (True, False)] * 2
-
-
-def test_the_examples_of_its_help_work(wse: Wse, empty: Path) -> None:
-    examples = re.findall(r"^ {4}wse (pattern.*)$", wse("pattern", "--help").out, re.MULTILINE)
-    assert len(examples) == 4
-    for example in examples:
-        if "750" not in example:
-            assert wse(*shlex.split(example)).code == 0, example
-    assert Path("patterns.html").exists()

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Wse
 from wse_traces.read import open_trace
 
 ENVIRONMENT = {
@@ -130,20 +129,6 @@ def test_a_run_whose_reader_goes_away_goes_on_to_the_end_of_its_trace(tmp_path: 
     with open_trace(tmp_path / "wse-run.h5") as trace:
         assert trace.complete
         assert len(trace.report()["tokens"]) > 20
-
-
-def test_the_version_is_printed(wse: Wse) -> None:
-    assert wse("--version").out.startswith("wse 0.")
-
-
-@pytest.mark.parametrize("command", ["models", "wafers", "mappings"])
-def test_lists_have_json(wse: Wse, command: str) -> None:
-    import json
-
-    outcome = wse(command, "--json")
-    assert outcome.code == 0
-    assert json.loads(outcome.out)[command]
-    assert max(map(len, wse(command).out.split("\n"))) <= 80
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")

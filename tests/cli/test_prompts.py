@@ -44,13 +44,6 @@ def test_each_user_gets_what_they_get_alone(wse: Wse, tiny: Path, options: tuple
     assert decode["tokens_per_s"] == pytest.approx(3 * decode["tokens_per_s_per_user"])
 
 
-def test_logits_are_those_of_each_user(wse: Wse, tiny: Path) -> None:
-    report = report_of(wse, tiny, *each("--prompt-ids", IDS), *MESH, "--logits", "--trace", "none")
-    for user, ids in zip(report["users"], IDS, strict=True):
-        alone = report_of(wse, tiny, "--prompt-ids", ids, *MESH, "--logits", "--trace", "none")
-        assert user["prompt_logits_last"] == pytest.approx(alone["prompt_logits_last"], rel=1e-4, abs=1e-5)
-
-
 def test_a_file_holds_lines_or_a_list(wse: Wse, empty: Path) -> None:
     texts = ["Once upon a time", "Tim had a", "A dog, é"]
     (empty / "texts").write_bytes("\r\n".join(texts).encode() + b"\n")
@@ -95,15 +88,6 @@ def report_chunks(report: dict[str, Any]) -> int:
     return len(report["system"]["prefill_chunks"])
 
 
-@pytest.mark.slow
-def test_compile_places_a_cache_for_every_user(wse: Wse, tiny: Path) -> None:
-    options = ("--mesh", "3x3", "--prompt-len", "3", "--context", "20", "--json")
-    one, three = (json.loads(wse("compile", tiny, "--batch", users, *options).out) for users in ("1", "3"))
-    assert three["batch"] == 3
-    assert three["sram"]["bytes_per_pe"]["kv"] == 3 * one["sram"]["bytes_per_pe"]["kv"]
-    assert three["decode"]["tokens_per_s"] == pytest.approx(3 * three["decode"]["tokens_per_s_per_user"])
-
-
 def test_more_users_than_fit_are_told_how_many_do(wse: Wse, tiny: Path) -> None:
     one_pe = ("--mesh", "1x1", "--wafers", "1", "--context", "30", "--trace", "none")
     line = wse("run", tiny, *each("--prompt-ids", ("1,2,3",) * 40), *one_pe).refusal()
@@ -146,15 +130,3 @@ def test_a_folder_and_a_file_that_is_too_large(wse: Wse, empty: Path, monkeypatc
     monkeypatch.setattr(prompts, "LARGEST_BYTES", 4)
     (empty / "large").write_text("12345")
     assert "is over 4 bytes" in wse("run", "--prompts", "large").refusal()
-
-
-def test_prompts_of_one_kind_only(wse: Wse, tiny: Path, empty: Path) -> None:
-    (empty / "p").write_text("a\n")
-    line = wse("run", tiny, "--prompt", "a", "--prompt-ids", "1", "--prompts", "p").refusal()
-    assert "--prompt and --prompt-ids and --prompts: give one of the three" in line
-    assert (
-        "--prompt-ids and --prompts: give one of the two"
-        in wse("run", tiny, "--prompt-ids", "1", "--prompts", "p").refusal()
-    )
-    assert "99 is outside the vocabulary" in wse("run", tiny, "--prompt-ids", "1", "--prompt-ids", "99").refusal()
-    assert "--prompt '': the prompt is empty" in wse("run", "--prompt", "a", "--prompt", "").refusal()

@@ -36,7 +36,9 @@ def test_python_gives_the_same_logits_on_another_mesh_and_others_by_another_seed
     line = wse("run", config, "--weights", "random:7", *SMALL, "--logits", "--json").out
     given = json.loads(line)["prompt_logits_last"]
     same, other = (
-        api.run(config, weights=weights, new_tokens=1, mesh="3x4", trace=None, logits=True).prompt_logits_last
+        api.run(
+            config, weights=weights, new_tokens=1, mesh="3x4", schedule="baseline", trace=None, logits=True
+        ).prompt_logits_last
         for weights in ("random:7", "random:8")
     )
     assert given == pytest.approx(same, rel=1e-4)
@@ -59,27 +61,13 @@ def test_a_folder_with_weights_gives_its_configuration_alone(wse: Wse, empty: Pa
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "random",
-        "random:",
-        "random:x",
-        "random:-1",
-        "random:007",
-        "random:7 ",
-        "random:9223372036854775808",
-        "7",
-        "model",
-    ],
+    ["random", "random:x", "random:-1", "random:007", "random:7 ", "random:9223372036854775808", "7"],
 )
 def test_other_values_are_refused_before_the_model_is_looked_for(wse: Wse, text: str) -> None:
     assert wse("run", "no-such-model", "--weights", text).refusal() == (
         f"wse: --weights {text!r}: give random:SEED with a whole number from 0 to 9,223,372,036,854,775,807, such as "
         "random:7; weights of a model's own are in its folder or GGUF file"
     )
-
-
-def test_an_unknown_model_is_told_the_nearest(wse: Wse) -> None:
-    assert "did you mean 'llama-3-8b'?" in wse("run", "lama-3-8b", "--weights", "random:7").refusal()
 
 
 def test_progress_counts_elements_and_tokens(empty: Path) -> None:

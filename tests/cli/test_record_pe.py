@@ -19,7 +19,6 @@ from wse_traces import open_trace, problems
 
 ASKED = ("--prompt-ids", "3,5,7,9,11,13,15", "--mesh", "4x4", "--new-tokens", "4", "--schedule", "baseline")
 PES = "0,0+0,1+0,2+0,3+1,0+2,0+3,0"
-GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1" / "story.h5"
 
 
 @pytest.fixture
@@ -122,31 +121,9 @@ def test_a_buffer_that_is_not_there(wse: Wse, recorded: Path) -> None:
         ("--pe", "2,2", "--dump", "x"): "has no bytes of the PE 2,2; record them: wse run --record-pe 2,2 --trace FILE",
         ("--pe", "0,1", "--dump", "x", "--pass", "99"): "--pass 99: nothing of x was recorded until then",
         ("--pe", "0,1", "--dump", "x", "--pass", "-1"): "--pass -1: give a number of at least 0",
-        ("--pe", "0,1", "--hex"): "--hex: goes with --dump",
-        ("--dump", "x"): "--dump x: goes with --pe",
-        ("--sram-png", "x.png"): "--sram-png x.png: goes with --pe",
-        ("--pe", "0,1", "--sram-png", "x.svg"): "give the name of a PNG image",
     }
     for options, says in refusals.items():
         assert says in wse("inspect", recorded, *options).refusal()
-    assert "record them: wse run --record-pe 3,4" in wse("inspect", GOLDEN, "--pe", "3,4", "--dump", "x").refusal()
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (("--record-pe", "0;3"), "give row and column as ROW,COL"),
-        (("--record-pe", "4,0"), "no such PE; wafers: 1 of 4x4 PEs"),
-        (("--record-pe", "1:0,0"), "no such PE"),
-        (("--record-pe", "0,0", "--wafers", "2"), "there are 2 wafers; say which, such as 0:0,0"),
-        (("--record-pe", "0,0", "--trace", "none"), "none is written: give --trace PATH"),
-        (("--record-pe", "0,0", "--checkpoint", "c"), "leave out --record-pe"),
-    ],
-)
-def test_a_recording_that_cannot_be(wse: Wse, tiny: Path, empty: Path, options: tuple[str, ...], says: str) -> None:
-    line = wse("run", tiny, *ASKED, *options).refusal()
-    assert says in line
-    assert not list(empty.iterdir())
 
 
 def test_bytes_beyond_what_a_reader_takes(wse: Wse, tiny: Path, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:

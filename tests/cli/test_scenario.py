@@ -70,13 +70,6 @@ def test_a_file_of_ones_own_with_its_page_and_plot(wse: Wse, file: str, empty: P
     assert (empty / "s.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_verdict_comes_first(wse: Wse, file: str) -> None:
-    text = " ".join(wse("scenario", file).out.split())
-    places = [text.index(words) for words in ("Is it as fast", "2 of 2 combinations agree", "Predicted against")]
-    assert places == sorted(places)
-    assert "Assumptions" in wse("scenario", file, "--detail").out
-
-
 @pytest.mark.slow
 def test_the_fast_mode_of_gpus(wse: Wse) -> None:
     answer = wse("scenario", "fast-mode", "--json")
@@ -96,13 +89,6 @@ def test_the_fast_mode_of_gpus(wse: Wse) -> None:
     )
     assert 4 <= kimi["fast_users"] <= 10  # measured on Kimi-K2.5: 2.48 times as fast with 8 users as with 64
     assert 2.5 <= kimi["cost_ratio"] <= 6  # and 3.2 times the cost
-
-
-def test_what_cannot_be_asked_for_is_one_line(wse: Wse, file: str) -> None:
-    assert "did you mean 'fast-mode'?" in wse("scenario", "fast-mood").refusal()
-    assert "there is no scenario to draw" in wse("scenario", "--png", "x.png").refusal()
-    assert "is one of the files that are read" in wse("scenario", file, "--html", file).refusal()
-    assert "not a folder" in wse("scenario", file, "--html", "none/x.html").refusal()
 
 
 def test_from_python(file: str) -> None:

@@ -57,38 +57,6 @@ def test_a_page_that_is_there_is_replaced(wse: Wse, empty: Path) -> None:
     assert (empty / "wse-view.html").read_bytes().startswith(b"<!doctype html>")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ([], "view: TRACE [TRACE] is missing; wse view --help shows an example"),
-        (["no.h5"], "no.h5: no such file"),
-        (["notes.h5"], "notes.h5: "),
-        (["folder.h5"], "folder.h5: is a folder, not a regular file"),
-        (["story"], "'story': does not have the name of a trace; give a file that wse run wrote, which ends in .h5"),
-        (["cut.h5"], "cut.h5: "),
-        (["a.h5", "a.h5", "a.h5"], "3 traces: a page shows one trace, or two side by side; give one or two"),
-        (["a.h5", "no.h5"], "no.h5: no such file"),
-        (["a.h5", "-o", "folder.h5"], "--output 'folder.h5': is a folder; give a file name"),
-        (["a.h5", "-o", "none/p.html"], "--output none/p.html: none is not a folder; make it, or give another name"),
-        (["a.h5", "-o", ""], "--output '': the path is empty; give a file name"),
-        (["a.h5", "-o", "-", "--json"], "--output -: standard output contains only the page; leave out --json"),
-        (["a.h5", "-o", "-", "--open"], "--output -: standard output contains only the page; leave out --open"),
-        (["a.h5", "-o", "/dev/full"], "--output /dev/full: cannot be written (No space left on device)"),
-        (["a.h5", "-o", "a.h5"], "--output a.h5: is one of the files that are read; give another name"),
-        (["a.h5", "--with"], "view: unknown option '--with'"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_bad_input_is_one_line_and_leaves_nothing(wse: Wse, empty: Path, arguments: list[str], said: str) -> None:
-    shutil.copy(STORY, empty / "a.h5")
-    (empty / "notes.h5").write_text("no trace")
-    (empty / "folder.h5").mkdir()
-    (empty / "cut.h5").write_bytes(STORY.read_bytes()[:5000])
-    before = files_below(empty), (empty / "a.h5").read_bytes()
-    assert wse("view", *arguments).refusal().startswith(f"wse: {said}")
-    assert (files_below(empty), (empty / "a.h5").read_bytes()) == before
-
-
 def test_a_trace_of_any_name_is_viewed(wse: Wse, empty: Path) -> None:
     shutil.copy(STORY, empty / "a\x1b[2J\u202e.h5")
     outcome = wse("view", "a\x1b[2J\u202e.h5", "-o", "é\x07.html")
