@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,15 +10,12 @@ from hypothesis import strategies as st
 
 from tests.comparison.compare.synthetic import POWER_W, gpu, usd, wafer
 from wse.models.load import load_model
-from wse.serving.plan import users_at_speed
 from wse.studies.compare.curve.crossover import Interval, cheaper_speeds, cheapest_token
 from wse.studies.compare.curve.frontier import frontier, with_best
 from wse.studies.compare.curve.points import curve_rows
-from wse.studies.compare.curve.result import CurveResult
 from wse.studies.compare.curve.row import FAST, PLAIN, CurveRow
 from wse.studies.compare.curve.verdict import curve_verdict
 from wse.studies.compare.machine import GPU, WAFER, Kind, Machine
-from wse.studies.results.placement import ModelResult
 from wse.studies.results.published import public_points
 
 MACHINES = st.builds(
@@ -77,16 +73,6 @@ def test_rows_end_where_more_users_only_wait() -> None:
     assert [one.users for one in curve_rows(gpu(0.004, room=150, saturated_from=21), 50)] == [1, 2, 4, 8, 16, 21]
 
 
-@given(MACHINES, st.floats(1, 20_000))
-def test_users_at_a_speed_are_the_most_that_get_it(machine: Machine, speed: float) -> None:
-    users = users_at_speed(machine.point, machine.useful_users, speed)
-    assert 0 <= users <= machine.useful_users
-    if users:
-        assert (machine.point(users).tokens_per_s_per_user or 0.0) >= speed
-    if users < machine.useful_users:
-        assert (machine.point(users + 1).tokens_per_s_per_user or 0.0) < speed
-
-
 @pytest.mark.parametrize(
     ("plain_speed", "room", "tiers"),
     [
@@ -100,46 +86,6 @@ def test_users_at_a_speed_are_the_most_that_get_it(machine: Machine, speed: floa
 def test_tiers_are_the_most_users_that_get_a_speed(plain_speed: float, room: int, tiers: dict[str, int]) -> None:
     rows = curve_rows(gpu(0.004, 0.0001 * (1 - 1e-9), room=room), plain_speed)
     assert {tier: one.users for one in rows for tier in one.tiers} == tiers
-
-
-def test_rows_and_the_heading_state_the_type_of_each_machine() -> None:
-    model = ModelResult(name="big", parameters=1, dtype="fp8", activations="bfloat16", accumulate="float32", bytes=2)
-    result = CurveResult(
-        inputs={"prompt_len": 8, "new_tokens": 9, "plain_speed": 50.0},
-        model=model,
-        wafer={},
-        economics={},
-        rows=(WAFER_ROWS[0], GPU_ROWS[0]),
-        public=(),
-        verdict=(),
-    )
-    assert result.title == "big as fp8 on wafers and GPUs; 8 + 9 tokens"
-    other = replace(result, rows=(replace(WAFER_ROWS[0], dtype="bfloat16"), GPU_ROWS[0]))
-    assert other.title == "big as bfloat16 on wafers and as fp8 on GPUs; 8 + 9 tokens"
-    for table in other.tables(detail=True)[:2]:
-        assert "type" in [column.title for column in table.columns]
-
-
-def test_the_fast_tier_of_a_machine_follows_its_plain_tier() -> None:
-    rows = with_best([*curve_rows(wafer(1e-3, room=4), 50), *curve_rows(gpu(0.004, 0.0001, room=500), 50)])
-    result = CurveResult(
-        inputs={"prompt_len": 8, "new_tokens": 9, "plain_speed": 50.0},
-        model=ModelResult(name="m", parameters=1, dtype="fp8", activations="fp8", accumulate="float32", bytes=2),
-        wafer={},
-        economics={},
-        rows=rows,
-        public=(),
-        verdict=(),
-    )
-    tiers = result.tables()[0]
-    machines = [(one.machine, one.tier) for one in tiers.rows]
-    assert machines == [(name, tier) for name in ("1 wse3, bands", "1 h200, vllm") for tier in (PLAIN, FAST)]
-    assert "50 tokens/s each" in tiers.note
-    assert "fast: of 125 tokens/s" in tiers.note
-    speed, cost = ([str(c.text(one)) for one in tiers.rows] for c in tiers.columns if c.key.endswith("_over_plain"))
-    assert speed == ["", "1 x", "", "2.5 x"]
-    plain, fast = (usd(0.004, 0.0001, one.users) for one in tiers.rows[2:])
-    assert cost == ["", "1 x", "", f"{fast / plain:.2g} x"]
 
 
 def test_frontier_leaves_out_what_is_slower_and_no_cheaper() -> None:
@@ -170,13 +116,6 @@ def test_wafers_become_cheaper_where_too_few_users_share_a_gpu(users: int) -> No
     (interval,) = cheaper_speeds([wafer(0.001, usd_per_hour=10)], [gpus])
     assert interval.from_speed == pytest.approx(1 / (base_s + users * per_user_s), rel=1e-5)
     assert interval.to_speed == math.inf
-
-
-def test_wafers_are_cheaper_up_to_the_speed_that_they_give() -> None:
-    cheap = wafer(0.1, room=100, usd_per_hour=0.5)  # 10 tokens/s for each of 100 users
-    (interval,) = cheaper_speeds([cheap], [gpu(0.001)])
-    assert interval.from_speed <= 1
-    assert interval.to_speed == pytest.approx(10, rel=1e-5)
 
 
 def test_wafers_are_cheaper_at_two_ranges_of_speed() -> None:

@@ -63,16 +63,6 @@ def test_numbers_of_the_machine_are_set() -> None:
         wse.pattern("chain", set="wafer.foo=1")
 
 
-def test_letters_of_either_case_name_a_pattern() -> None:
-    upper, lower = wse.pattern("CHAIN", words=[4]).cases[0], wse.pattern("chain", words=[4]).cases[0]
-    assert upper.cycles == lower.cycles
-
-
-def test_a_number_takes_the_place_of_the_authors() -> None:
-    cycles = {case.pattern: case.cycles for case in wse.pattern("two_phase@8,two_phase@2,two_phase", words=[1]).cases}
-    assert cycles["two_phase@8"] == cycles["two_phase"] != cycles["two_phase@2"]
-
-
 def test_a_pattern_of_a_file_and_a_function_are_timed_like_bundled_ones() -> None:
     def mine(length: int, lines: int, arrival: Arrival) -> LineSchedule:
         return chain(length, lines, arrival)
@@ -144,16 +134,6 @@ def test_errors_in_a_file_are_one_line_with_file_and_line(
     assert "\n" not in str(error.value)
 
 
-def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
-    file = tmp_path / "mine.py"
-    for count in (1, 2):
-        file.write_text(f"from wse_mappings.patterns.chain import chain as mine\nNUMBER = {count}", encoding="utf-8")
-        assert wse.pattern(f"{file}:mine", words=[1]).cases[0].cycles is not None
-    file.write_text("from wse_mappings.patterns.star import star as mine", encoding="utf-8")
-    mine, star = wse.pattern([f"{file}:mine", "star"], words=[1]).cases
-    assert mine.cycles == star.cycles
-
-
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -190,9 +170,3 @@ def test_the_page_has_tables_faults_and_the_wavelets_of_small_cases(tmp_path: Pa
     assert all(through == -1 for _, pe, through, _, _ in moves if through)
     assert max(one["operations"][2::3]) == one["cycles"] == case.cycles
     assert set(to_all["operations"][::3]) == {0, 1, 2, 3}
-
-
-def test_the_plot_has_a_line_for_each_pattern_and_the_bound() -> None:
-    figure = wse.pattern("chain,two_phase,multicast", pes=[8, 16], words=[1, 8]).plot()
-    labels = [sorted(line.get_label() for line in axes.lines) for axes in figure.axes]
-    assert labels == [["chain", "lowest bound", "two_phase"]] * 2 + [["lowest bound", "multicast"]] * 2

@@ -72,15 +72,6 @@ def test_settings_are_the_products_of_models_machines_drafts_and_axes() -> None:
     } == {"wse3", "vllm"}
 
 
-def test_values_of_further_axes_are_told() -> None:
-    settings = read_scenario(scenario(machines=[WAFER | {"mapping": ["bands", "pipeline"]}])).settings
-    assert [one.other for one in settings] == [{"mapping": "bands"}, {"mapping": "pipeline"}]
-
-
-def test_a_name_that_is_none_has_its_nearest() -> None:
-    assert "did you mean 'fast-mode'?" in refusal(UnknownName, read_scenario, "fast-mod")
-
-
 def test_the_example_can_be_read_and_the_page_lists_the_figures() -> None:
     docs = Path(__file__).parents[3] / "docs"
     assert read_scenario(docs / "examples" / "scenario.toml").published

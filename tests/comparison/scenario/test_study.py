@@ -7,7 +7,7 @@ import pytest
 import wse
 from tests.comparison.scenario.scenarios import FIGURE, GPU, LENGTHS, WAFER, scenario
 from tests.hardware.helpers import refusal
-from wse.errors import BadInput, DoesNotFit
+from wse.errors import DoesNotFit
 from wse.studies.scenario.form import CONSISTENT, NEAR, RULED_OUT
 from wse.studies.scenario.result import CombinationResult, ScenarioResult
 from wse.studies.scenario.study import answer
@@ -54,33 +54,6 @@ def test_a_combination_on_wafers_is_what_the_estimate_says(drafted: ScenarioResu
     assert speed(best) == pytest.approx(speed(found) * estimate.drafts.speed_up)
 
 
-@pytest.mark.slow
-def test_a_combination_on_gpus_is_what_the_estimate_says(drafted: ScenarioResult) -> None:
-    estimate = wse.estimate("story", gpu="h100", gpus=1, stack="vllm", draft="0.9,0.8", **LENGTHS)
-    assert speed(one(drafted, "one H100", "none")) == pytest.approx(estimate.decode.tokens_per_s_per_user)
-    assert speed(one(drafted, "one H100", "best")) == pytest.approx(estimate.drafts.tokens_per_s_per_user)
-
-
-@pytest.mark.slow
-def test_as_many_wafers_as_needed_are_told_once(drafted: ScenarioResult) -> None:
-    assert len(drafted.combinations) == 2 * 2
-    assert {row.chips for row in drafted.combinations} == {1}
-
-
-def test_a_stage_that_drafts_keep_busy_bounds_streams() -> None:
-    """With the drafts on the model's wafer a stream is no dearer alone, and many together are slowed by them."""
-    found = answer(scenario(drafts=DRAFTS, objective=["latency", "throughput"]), jobs=1).combinations
-    alone, together = (
-        [row for row in found if (row.other or {})["objective"] == name] for name in ("latency", "throughput")
-    )
-    gains = [speed(best) / speed(plain) for plain, best in (alone, together)]
-    assert gains[0] > 1
-    prediction = together[1].prediction
-    assert prediction is not None
-    assert 1 < prediction.users <= prediction.most_users  # more would only wait
-    assert prediction.tokens_per_s_per_user <= speed(alone[1])
-
-
 def test_figures_that_decide_rule_out_and_others_are_shown() -> None:
     plain = speed(answer(scenario(), jobs=1).combinations[0])
     figures = [
@@ -99,12 +72,6 @@ def test_figures_that_decide_rule_out_and_others_are_shown() -> None:
     assert ruled.ruled_out_by[0].startswith("a user: ")
 
 
-def test_a_figure_of_one_machine_is_not_held_against_another() -> None:
-    figures = [FIGURE | {"machines": ["one H100"], "dtypes": ["float16"], "drafts": ["none"]}]
-    result = answer(scenario(machines=[WAFER, GPU], published=figures), jobs=1)
-    assert [row.agreement is None for row in result.combinations] == [True, False]
-
-
 def test_what_does_not_fit_is_ruled_out_with_the_reason() -> None:
     models = [{"model": ["story", "llama-3-8b"], "dtype": "float16"}]
     result = answer(scenario(models=models, machines=[WAFER | {"wafers": 1}], published=[FIGURE]), jobs=1)
@@ -114,12 +81,6 @@ def test_what_does_not_fit_is_ruled_out_with_the_reason() -> None:
     assert large.agreement == RULED_OUT
     assert large.ruled_out_by is not None
     assert "does not fit" in large.ruled_out_by[0]
-
-
-def test_more_users_than_caches_have_room_for_are_ruled_out() -> None:
-    result = answer(scenario(machines=[GPU], users=[1, 1_000_000]), jobs=1)
-    assert result.combinations[1].ruled_out_by is not None
-    assert "room for" in result.combinations[1].ruled_out_by[0]
 
 
 def test_a_scenario_of_which_nothing_can_be_is_refused() -> None:
@@ -190,10 +151,3 @@ def test_drafts_of_the_fast_tier_alone_leave_the_ordinary_one_as_it_is() -> None
     assert drafted.tiers.ordinary_tokens_per_s_per_user == plain.tiers.ordinary_tokens_per_s_per_user
     assert drafted.tiers.fast_users > plain.tiers.fast_users
     assert both.combinations[1].tiers.ordinary_users > plain.tiers.ordinary_users
-
-
-def test_names_that_nothing_has_are_told_before_anything_is_compiled() -> None:
-    heard: list[object] = []
-    with pytest.raises(BadInput, match="qwen3-8b"):
-        answer(scenario(models=[{"model": ["story", "qwen3-8"]}]), lambda *piece: heard.append(piece), jobs=1)
-    assert not heard

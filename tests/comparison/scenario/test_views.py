@@ -165,10 +165,3 @@ def test_the_page_is_one_file_and_its_texts_end_no_script() -> None:
     assert data["curves"][0]["lines"][0]["points"][0]["x"] == 1100
     assert "nowhere" in page
     assert scenario_as_png(made).startswith(b"\x89PNG")
-
-
-def test_tables_show_what_cannot_be_once() -> None:
-    twice = replace(CANNOT, drafts="head")
-    tables = result(SMALL, CANNOT, twice, figures=(AT_LEAST,)).tables()
-    (ruled,) = [table for table in tables if table.title == "Ruled out"]
-    assert len(ruled.rows) == 1

@@ -15,7 +15,7 @@ from wse.errors import BadInput
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request
 from wse.studies.sweep.grid import Axis, Grid
-from wse.studies.sweep.request import MAX_SETTINGS, grid_of, read_grid
+from wse.studies.sweep.request import grid_of, read_grid
 
 NAMES = ("batch", "mapping", "wafer.hop_cycles", "context")
 
@@ -96,12 +96,3 @@ def test_a_setting_is_a_request(tmp_path: Path) -> None:
     first = grid.request(0)
     assert (first.wafers, first.context) == (None, None)
     assert grid.setting(0)["wafers"] == "auto"
-
-
-def test_most_settings(tmp_path: Path) -> None:
-    thousand = ",".join(map(str, range(1, 1001)))
-    assert len(read_grid("story", [f"batch={thousand}", f"new_tokens={thousand}"])) == MAX_SETTINGS
-    with pytest.raises(
-        BadInput, match=r"1,000 batch × 1,001 new_tokens are 1,001,000 settings: give at most 1,000,000"
-    ):
-        read_grid("story", [f"batch={thousand}", f"new_tokens={thousand},1001"])

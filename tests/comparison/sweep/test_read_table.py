@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 from dataclasses import replace
 from importlib.util import find_spec
@@ -71,13 +70,6 @@ def test_a_table_that_is_gone_or_another_is_one_line(swept: SweepResult) -> None
     table.write_bytes(b"\xff\xfe")
     with pytest.raises(BadInput, match=r"cannot read the table|no longer the table"):
         swept.plot()
-
-
-def test_without_pandas_the_message_has_the_command(swept: SweepResult, monkeypatch: pytest.MonkeyPatch) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pandas" else find(name))
-    with pytest.raises(BadInput, match="needs pandas, which is not installed: pip install pandas"):
-        swept.frame()
 
 
 def test_cells_of_csv_have_their_types(tmp_path: Path) -> None:

@@ -42,12 +42,6 @@ def test_the_answer_of_an_estimate_is_its_reports_with_grades() -> None:
     assert answer["grades"]["bound"] == {"grade": token["bound_grade"], "source": token["bound_source"]}
 
 
-def test_a_run_has_its_rates_alone() -> None:
-    answer = answer_of(TWO_WAFERS)
-    assert set(answer["numbers"]) == {"user_rate", "prompt_rate"}
-    assert (answer["grades"], answer["bound"], answer["gap"]) == ({}, None, [])
-
-
 @pytest.mark.parametrize(
     "report",
     [
@@ -114,11 +108,3 @@ def test_moves_that_leave_the_mesh_are_one_line(tmp_path: Path) -> None:
         file["wavelets/row"][1] = 6
     with pytest.raises(BadTrace, match=r"a\.h5: wavelets/row: 6, which is out of range; make the trace again"):
         view_trace(path, lambda values: values)
-
-
-def test_a_trace_without_a_decoded_token_has_no_median(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.h5")
-    with h5py.File(path, "r+") as file:
-        file["schedules/phase"][...] = 0
-    facts = view_trace(path, lambda values: values)
-    assert facts["median"] is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,7 @@ from wse_traces import TraceWriter, open_trace
 
 pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[test]')")
 
-from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
 
 from tests.inspect.page.driving import (
     choose,
@@ -31,7 +28,6 @@ from tests.inspect.page.driving import (
     shot,
     texts,
     tip,
-    tip_of,
 )
 
 Opened = Callable[..., Any]
@@ -64,32 +60,6 @@ def test_names_from_a_trace_are_text(opened: Opened, hostile: Path) -> None:
     assert browser.execute_script("return window.owned") is None
 
 
-@pytest.mark.slow
-def test_everything_is_reached_by_tab_and_shows_its_focus(story: Any) -> None:
-    reached = set()
-    story.execute_script("document.activeElement.blur(); scrollTo(0, 0)")
-    for _ in range(60):
-        ActionChains(story).send_keys(Keys.TAB).perform()
-        at = story.execute_script(
-            "const e = document.activeElement, s = getComputedStyle(e);"
-            "return [e.id || e.className.baseVal || e.textContent, s.outlineStyle, e.querySelector?.('.frame') ? 1 : 0]"
-        )
-        reached.add(at[0])
-        assert at[1] != "none" or at[2], at
-    assert {"theme", "quantity", "map-A", "brush", "lanes-A", "search"} <= reached
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_theme_is_that_of_the_system_unless_one_is_chosen(story: Any, theme: str) -> None:
-    system = {"features": [{"name": "prefers-color-scheme", "value": theme}]}
-    other = {"light": "dark", "dark": "light"}[theme]
-    for choice, seen in {"auto": theme, other: other}.items():
-        story.execute_cdp_cmd("Emulation.setEmulatedMedia", system)
-        choose(story, "theme", choice)
-        wait_for(story, f"return document.documentElement.dataset.theme === '{seen}'")
-    story.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-
-
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_pictures_are_drawn_in_light_and_dark(story: Any, theme: str) -> None:
     choose(story, "theme", theme)
@@ -105,35 +75,6 @@ def test_pictures_are_drawn_in_light_and_dark(story: Any, theme: str) -> None:
     assert background > 200 if theme == "light" else background < 60
     for name in ("map-A", "brush", "lanes-A"):
         assert painted(story, name) > 5, name
-
-
-def test_pictures_say_in_words_what_they_show(story: Any) -> None:
-    told = story.execute_script(
-        "return [...document.querySelectorAll('canvas:not([aria-hidden]), svg[role]')]"
-        ".map((e) => [e.getAttribute('aria-label'), e.getAttribute('aria-valuetext')].join(' '))"
-    )
-    assert len(told) >= 5
-    assert all(text and len(text) > 20 for text in told)
-    assert story.execute_script("return document.querySelectorAll('svg:not([role]):not([aria-hidden])').length") == 0
-
-
-@pytest.mark.slow
-def test_layers_experts_and_the_fabric_of_dead_pes(opened: Opened, tmp_path: Path) -> None:
-    options = {"defects": "1e-2", "mesh": [5, 4]}
-    browser = opened(write(tmp_path / "a.h5", dataclasses.replace(HEADER, options=options)))
-    assert browser.get_log("browser") == []
-    assert "layer 0, expert" not in tip_of(browser, "#map-A")
-    choose(browser, "quantity", "links.west")
-    wait_for(browser, "return document.querySelector('#wafer .say').textContent.startsWith('link words west, wafer 0')")
-    assert "of the fabric" in tip_of(browser, "#map-A")
-    choose(browser, "layer", "0")
-    wait_for(browser, "return document.querySelector('#wafer .say').textContent.startsWith('link words west, layer 0')")
-    said = found(browser, "#wafer .say").text
-    assert said.endswith("at most 1 words (PE 2, 1), 6 words in all, none on 24 of 30 PEs.")
-    assert "fullest expert has 1.17 times" in found(browser, "#experts canvas").get_attribute("aria-label")
-    over(browser, found(browser, "#experts canvas"), 0.75, 0.5).perform()
-    assert tip(browser) == "layer 0, expert 1\n7 tokens, 58.3 % of the layer's"
-    assert "5×4: PEs are dead" in found(browser, "#about").text
 
 
 @pytest.mark.slow

@@ -14,7 +14,6 @@ from tests.inspect.runs import STORY as ONE
 from tests.inspect.runs import TWO_WAFERS as TWO
 from tests.inspect.runs import inspect
 from tests.traces.conftest import HEADER, write
-from wse.errors import BadTrace
 
 
 def diff(first: Path, second: Path, *, each_layer: bool = False) -> dict[str, Any]:
@@ -57,13 +56,6 @@ def test_settings_and_sram() -> None:
     assert sram["kv"]["fraction"] == pytest.approx(0.2)
     assert not found["same_program"]
     assert found["only"] == {"first": [], "second": []}
-
-
-def test_a_trace_does_not_differ_from_itself() -> None:
-    found = diff(TWO, TWO)
-    assert found["same_program"]
-    assert (found["settings"], found["sram"]) == ([], [])
-    assert [[row["kind"] for row in rows] for rows in found["changes"].values()] == [["all"], ["all"]]
 
 
 def test_what_only_one_has(tmp_path: Path) -> None:
@@ -111,13 +103,3 @@ def test_equal_layers_are_together_and_add_up(kind: str) -> None:
             ]
             amounts = {(row["first"] / row.get("count", 1), row["second"] / row.get("count", 1))} if members else set()
             assert {(other["first"], other["second"]) for other in members} == amounts
-
-
-def test_a_second_trace_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(BadTrace, match=r"none\.h5: no such file"):
-        diff(ONE, tmp_path / "none.h5")
-    (tmp_path / "text.h5").write_text("no trace")
-    with pytest.raises(BadTrace, match=r"text\.h5: not an HDF5 file, so not a trace"):
-        diff(ONE, tmp_path / "text.h5")
-    with pytest.raises(BadTrace, match="is a folder, not a regular file"):
-        diff(ONE, tmp_path)

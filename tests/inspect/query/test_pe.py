@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 from tests.inspect.runs import TWO_WAFERS, traced_run
-from tests.traces.conftest import HEADER, write
+from tests.traces.conftest import write
 from wse.errors import BadInput
 from wse.tracing.query.places.pe import pe_place, read_pe
 from wse.tracing.query.view import trace_at
-from wse_traces import TraceWriter
 from wse_traces.schema import DIRECTIONS, USES
 
 
@@ -85,12 +84,6 @@ def test_a_pe_outside_of_every_region(tmp_path: Path) -> None:
     assert (facts["sram"]["buffers"], facts["routes"]) == ([], [])
 
 
-def test_what_was_not_recorded_is_left_out(tmp_path: Path) -> None:
-    with TraceWriter(tmp_path / "t.h5", HEADER):
-        pass
-    assert facts_of(tmp_path / "t.h5", 0, 0, 0) == {"wafer": 0, "row": 0, "col": 0, "routes": []}
-
-
 def test_a_region_on_two_wafers_has_its_map_on_both(tmp_path: Path) -> None:
     path = traced_run(tmp_path, prompt_ids=(1, 2), wafers=2, mesh="4x4", mapping="tensor", new_tokens=2).path
     first, second = (facts_of(path, wafer, 0, 0) for wafer in range(2))
@@ -111,23 +104,9 @@ def test_where_pes_are_dead_links_are_not_told_and_the_mesh_is_that_of_programs(
             read_pe(trace, 0, rows, cols)
 
 
-@pytest.mark.parametrize(("text", "place"), [("0,3", (None, 0, 3)), ("1:12,3", (1, 12, 3)), (" 4,5 ", (None, 4, 5))])
-def test_places(text: str, place: tuple[int | None, int, int]) -> None:
-    assert pe_place(text) == place
-
-
 @pytest.mark.parametrize(
     "text", ["", "3", "3,", "-1,2", "1,2,3", "1:2", "a,b", "1;2", "9999999999,1", "1:1:1,1", "٣,٣"]
 )
 def test_what_is_no_place(text: str) -> None:
     with pytest.raises(BadInput, match=r"--pe .*: give row and column as ROW,COL, or WAFER:ROW,COL, such as 0,3"):
         pe_place(text)
-
-
-def test_pes_that_are_not_there() -> None:
-    with trace_at(TWO_WAFERS) as trace:
-        with pytest.raises(BadInput, match=r"--pe: .* has no wafer 2; it has the wafers 0 to 1"):
-            read_pe(trace, 2, 0, 0)
-        for row, col in ((6, 0), (0, 6)):
-            with pytest.raises(BadInput, match=rf"--pe {row},{col}: the mesh of .* is 6x6, with rows 0 to 5 and"):
-                read_pe(trace, 0, row, col)

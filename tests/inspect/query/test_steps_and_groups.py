@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.inspect.query.plain import executed_steps, totals
 from tests.inspect.runs import inspect
 from tests.traces.conftest import write
-from wse.errors import BadTrace, UnknownName
+from wse.errors import BadTrace
 from wse.tracing.query.costs.steps import ORDERS
 from wse.tracing.query.request import InspectRequest, inspect_trace
 from wse_traces.groups import distinct_rows
@@ -99,13 +99,6 @@ def test_more_passes_than_memory_holds_rows_are_refused(tmp_path: Path) -> None:
         groups(path, "token")
 
 
-def test_the_first_few_groups_of_each_phase(path: Path) -> None:
-    every, few = groups(path, "op"), groups(path, "op", top=2)
-    for phase in ("prefill", "decode"):
-        assert [row for row in few if row["phase"] == phase] == [row for row in every if row["phase"] == phase][:2]
-    assert groups(path, "op", top=0) == []
-
-
 @pytest.mark.parametrize("each_layer", [True, False])
 @pytest.mark.parametrize("order", sorted(ORDERS))
 def test_steps_in_every_order(path: Path, plain: list[dict[str, Any]], order: str, each_layer: bool) -> None:  # noqa: FBT001
@@ -173,15 +166,6 @@ def test_groups_of_kinds(path: Path) -> None:
         assert told(group) == sorted({one["layer"] for one in members if one["layer"] >= 0})
         for name in (*SUMS, "fraction"):
             assert group[name] == pytest.approx(sum(one[name] for one in members))
-
-
-def test_what_there_is_no_column_or_group_of() -> None:
-    with pytest.raises(UnknownName, match=r"--sort: unknown column 'cycle': did you mean 'cycles'\? known: compute, "):
-        inspect(Path("none.h5"), steps=True, sort="cycle")
-    with pytest.raises(
-        UnknownName, match=r"--by: unknown group 'ops': did you mean 'op'\? known: cause, kind, layer, "
-    ):
-        inspect(Path("none.h5"), by="ops")
 
 
 @given(

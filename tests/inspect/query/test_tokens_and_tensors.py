@@ -28,14 +28,6 @@ def test_every_token_in_order(tmp_path: Path) -> None:
         assert row["s"] == pytest.approx(row["cycles"] / HEADER.clock_hz)
 
 
-def test_the_slowest_tokens(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.h5")
-    every = inspect(path, tokens=True)["tokens"]
-    slowest = inspect(path, tokens=True, top=4)["tokens"]
-    assert [row["cycles"] for row in slowest] == sorted((row["cycles"] for row in every), reverse=True)[:4]
-    assert all(row in every for row in slowest)
-
-
 def test_tokens_without_ids_have_neither_ids_nor_texts(tmp_path: Path) -> None:
     with TraceWriter(tmp_path / "t.h5", HEADER) as writer:
         writer.append_tokens(Token(token_id=-1, text=b"", is_prompt=False, pass_index=-1, position=0, cycles=9))

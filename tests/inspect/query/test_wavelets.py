@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from placements import ONE_REGION
 from tiers import slow_but
 
-from tests.inspect.runs import STORY, TracedRun, inspect, traced_run
+from tests.inspect.runs import TracedRun, inspect, traced_run
 from tests.traces.conftest import HEADER, write
 from wse.cli import main
-from wse.errors import BadInput, BadTrace
-from wse.tracing.print.wavelets import MAX_LINES
+from wse.errors import BadInput
 from wse.tracing.query.places import wavelets
 from wse_traces import TraceWriter
 from wse_traces.schema import MOVES
@@ -109,49 +108,6 @@ def test_words_that_only_enter_their_pe_load_no_link(tmp_path: Path, capsys: pyt
     assert "--cycles 7-7" in out
 
 
-def test_of_several_passes_the_last_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "t.h5"
-    with TraceWriter(path, HEADER) as writer:
-        for index, cycle in ((4, 11), (2, 5)):
-            rest = {name: [0] for name in COLUMNS if name != "cycle"}
-            writer.append("wavelet", {**rest, "cycle": [cycle], "pass": [index]})
-    found = inspect(path, cycles="0-20")["wavelets"]
-    assert (found["pass"], found["passes"]) == (4, [2, 4])
-    assert [move["cycle"] for move in found["replayed"]] == [11]
-    assert main(["inspect", str(path)]) == 0
-    assert "every move of pass 4, the last of 2 that were logged" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("options", [[], ["--cycles", "0-999999"]], ids=str)
-def test_what_is_printed_is_short_and_fits_80_columns(
-    logged: Logged, options: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (_, _, path), moves = logged
-    monkeypatch.setenv("COLUMNS", "80")
-    assert main(["inspect", str(path), *options]) == 0
-    told = capsys.readouterr().out.split("Wavelets" if not options else "Moves")[1]
-    assert max(map(len, told.split("\n"))) <= 80
-    if not options:
-        assert f"{len(moves):,}: " in told
-        assert "busiest PE" in told
-        return
-    rows = told.split("\n")[2:]
-    shown = [line.replace(",", "").split() for line in rows[:MAX_LINES]]
-    wanted = [[*map(str, move[:4]), MOVES[move[4]], str(move[5])] for move in sorted(moves)[:MAX_LINES]]
-    assert shown == wanted
-    assert rows[MAX_LINES].split()[:3] == ["and", f"{len(moves) - MAX_LINES:,}", "more"]
-
-
-def test_cycles_beside_the_log_are_refused(logged: Logged) -> None:
-    (_, _, path), moves = logged
-    first, last = min(moves)[0], max(moves)[0]
-    for cycles in (f"0-{first - 1}", f"{last + 1}-{10**17}"):
-        with pytest.raises(BadInput, match=rf"--cycles {cycles}: the log .* has cycles {first} to {last}; give some"):
-            inspect(path, cycles=cycles)
-    for cycle in (first, last):
-        assert inspect(path, cycles=f"{cycle}-{cycle}")["wavelets"]["replayed"]
-
-
 def test_more_than_can_be_replayed_at_once_is_refused(logged: Logged, monkeypatch: pytest.MonkeyPatch) -> None:
     (_, _, path), moves = logged
     monkeypatch.setattr(wavelets, "MAX_MOVES", len(moves))
@@ -160,12 +116,6 @@ def test_more_than_can_be_replayed_at_once_is_refused(logged: Logged, monkeypatc
     says = rf"--cycles 0-999999: {len(moves):,} moves, at most {len(moves) - 1:,} are replayed at once; give fewer"
     with pytest.raises(BadInput, match=says):
         inspect(path, cycles="0-999999")
-
-
-def test_a_trace_without_a_log_says_how_to_get_one() -> None:
-    assert "wavelets" not in inspect(STORY)
-    with pytest.raises(BadTrace, match=r"story\.h5: has no log of wavelets .* wse run --wavelets --trace FILE"):
-        inspect(STORY, cycles="1-2")
 
 
 @pytest.mark.parametrize(
