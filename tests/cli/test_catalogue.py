@@ -12,14 +12,6 @@ from tests.models.helpers import write_config
 from wse.models.catalogue import CONFIGURATIONS
 
 
-def test_models_lists_what_runs_first_and_then_configurations(wse: Wse) -> None:
-    text = wse("models").out
-    assert text.index("wse run story") < text.index("Configurations") < text.index("codellama-34b")
-    row = next(line for line in text.splitlines() if "gpt-oss-120b" in line)
-    assert row.split() == ["gpt-oss-120b", "117", "B", "mxfp4", "4/128", "73.7", "kB", "131,072"]
-    assert [name for name in CONFIGURATIONS if f"  {name}  " not in text] == []
-
-
 def test_models_as_json_give_counts_and_sources(wse: Wse) -> None:
     facts = json.loads(wse("models", "--json").out)
     assert [model["name"] for model in facts["models"]] == ["story", "story-draft"]
@@ -43,13 +35,13 @@ def test_wafers_mark_what_was_only_announced(wse: Wse) -> None:
 
 
 @pytest.mark.parametrize("arguments", [(), ("--mesh", "4x4")])
-def test_a_configuration_has_no_weights_to_run(wse: Wse, arguments: tuple[str, ...]) -> None:
+def test_configuration_has_no_weights_to_run(wse: Wse, arguments: tuple[str, ...]) -> None:
     """That is said before anything is compiled, however little fits."""
     line = wse("run", "llama-3-8b", *arguments).refusal()
     assert line.startswith("wse: llama-3-8b: has no weights to run; run it on random ones with --weights random:0, ")
 
 
-def test_a_folder_with_a_config_alone_is_estimated_and_compiled_but_not_run(wse: Wse, tmp_path: Path) -> None:
+def test_folder_with_a_config_alone_is_estimated_and_compiled_but_not_run(wse: Wse, tmp_path: Path) -> None:
     write_config(tmp_path)
     quick = ("--mesh", "8x8", "--mapping", "region")
     assert wse("estimate", tmp_path, *quick, "--prompt-len", 4, "--new-tokens", 4).code == 0

@@ -51,9 +51,8 @@ def ids(folder: Path, text: str, **options: Any) -> list[int]:
     return list(text_ids(text, load_model(folder), **({"chat": True, "system": None} | options)))
 
 
-def test_the_template_writes_all_special_tokens_itself(talker: Path) -> None:
+def test_template_writes_all_special_tokens_itself(talker: Path) -> None:
     letter = load_model(talker).tokenizer
-    assert letter is not None
     user, hi, system, b = (letter.encode(text, bare=True) for text in ("user", "hi", "system", "be"))
     assert ids(talker, "hi") == [256, 258, *user, *hi, 259, 258]
     assert ids(talker, "hi", system="be") == [256, 258, *system, *b, 259, 258, *user, *hi, 259, 258]
@@ -62,7 +61,7 @@ def test_the_template_writes_all_special_tokens_itself(talker: Path) -> None:
     assert ids(talker, "hi") == hi  # a template without a begin token: none
 
 
-def test_an_answer_ends_where_generation_config_says_too(talker: Path) -> None:
+def test_answer_ends_where_generation_config_says_too(talker: Path) -> None:
     loaded = load_model(talker)
     assert end_ids(loaded, chat=True) == end_ids(loaded, chat=False) == (257,)
     (talker / "generation_config.json").write_text(json.dumps({"eos_token_id": [259, 257], "temperature": 0.6}))
@@ -71,7 +70,7 @@ def test_an_answer_ends_where_generation_config_says_too(talker: Path) -> None:
     assert prepare(make_request(RunRequest, model=str(talker), prompt="hi", chat=True)).end_ids == (257, 259)
 
 
-def test_a_run_stops_at_any_of_them(wse: Wse, talker: Path) -> None:
+def test_run_stops_at_any_of_them(wse: Wse, talker: Path) -> None:
     options = ("run", talker, "--chat", "--prompt", "hi", "--trace", "none", "--json", "--new-tokens", "6")
     options += ("--mesh", "3x3", "--schedule", "baseline")
     told = json.loads(wse(*options).out)
@@ -108,7 +107,7 @@ def test_chat_refusals_are_one_line(wse: Wse, talker: Path, tiny: Path) -> None:
     assert "has no tokenizer" in wse("run", tiny, "--chat", *hi).refusal()
 
 
-def test_a_text_of_llama2c_ends_where_the_next_begins(tmp_path: Path) -> None:
+def test_text_of_llama2c_ends_where_the_next_begins(tmp_path: Path) -> None:
     write_model(tmp_path)
     (tmp_path / "tokenizer.bin").write_bytes(llama2c_bytes([b"%x" % i for i in range(16)], [0.0] * 16))
     spec = load_model(tmp_path).spec

@@ -40,7 +40,7 @@ def test_each_claim_is_decided_and_drawn_where_it_says_so(number: int) -> None:
     assert result.numbers
 
 
-def test_a_claim_that_gpus_decide(wse: Wse) -> None:
+def test_claim_that_gpus_decide(wse: Wse) -> None:
     found = json.loads(wse("claims", "8", "11", "--json").out)["claims"]
     assert [claim["n"] for claim in found] == [8, 11]
     for claim in found:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tiers import slow_but
@@ -13,24 +12,9 @@ from tiers import slow_but
 from tests.cli.conftest import Wse
 from tests.models.helpers import write_config
 
-PROMISED = """
-model.name model.parameters model.dtype model.bytes
-wafer.name wafer.rows wafer.cols wafer.clock_hz system.wafers system.regions
-sram.bytes_per_pe.code sram.bytes_per_pe.weights sram.bytes_per_pe.kv sram.bytes_per_pe.activations
-sram.bytes_per_pe.buffers sram.bytes_per_pe.free sram.fullest_pe_fraction sram.kv_capacity_tokens sram.fits
-prefill.cycles prefill.s prefill.tokens_per_s
-decode.cycles_per_token decode.cycles_per_layer decode.tokens_per_s_per_user decode.tokens_per_s
-decode.cycles_by.hops decode.cycles_by.relays decode.cycles_by.compute decode.cycles_by.launch
-decode.cycles_by.crossing decode.cycles_by.host
-fabric.wavelet_hops_per_token fabric.busiest_link_words_per_token fabric.colours_used
-crossing.bytes_per_token crossing.s_per_token
-energy.joules_per_token cost.usd_per_million_tokens
-latency.ttft_s latency.tpot_s inputs.prompt_len inputs.new_tokens inputs.context bounds.token.ratio
-"""
-
 
 @pytest.mark.smoke
-def test_json_is_one_object_with_every_promised_number(wse: Wse, tmp_path: Path) -> None:
+def test_json_of_an_estimate_is_one_object_whose_cycles_add_up(wse: Wse, tmp_path: Path) -> None:
     config = write_config(tmp_path, num_hidden_layers=4)
     outcome = wse(
         "estimate", config, "--mesh=8x8", "--wafers=2", "--mapping=region", "--prompt-len=9", "--new-tokens=8", "--json"
@@ -38,11 +22,6 @@ def test_json_is_one_object_with_every_promised_number(wse: Wse, tmp_path: Path)
     assert outcome.code == 0
     assert outcome.err in ("", "estimating...\n")
     report = json.loads(outcome.out)
-    for key in PROMISED.split():
-        held: Any = report
-        for part in key.split("."):
-            held = held[part]
-        assert held is not None, key
     decode = report["decode"]
     assert sum(decode["cycles_by"].values()) == decode["cycles_per_token"]
 
@@ -57,7 +36,7 @@ def test_json_is_one_object_with_every_promised_number(wse: Wse, tmp_path: Path)
     ],
     ids=lambda command: " ".join(command[:2]),
 )
-def test_a_config_without_a_type_is_bfloat16_with_a_note(wse: Wse, tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_config_without_a_type_is_bfloat16_with_a_note(wse: Wse, tmp_path: Path, command: tuple[str, ...]) -> None:
     name, *options = command
     config = write_config(tmp_path, "torch_dtype")
     report = json.loads(wse(name, config, *options, "--json").out)
@@ -69,7 +48,7 @@ def test_a_config_without_a_type_is_bfloat16_with_a_note(wse: Wse, tmp_path: Pat
     assert "note" not in stated
 
 
-def test_a_single_token_is_no_decoding(wse: Wse, tmp_path: Path) -> None:
+def test_single_token_is_no_decoding(wse: Wse, tmp_path: Path) -> None:
     """The prompt gives it; what concerns further tokens is absent, not zero."""
     config = write_config(tmp_path, num_hidden_layers=4)
     placed = ("--mesh", "8x8", "--mapping", "pipeline", "--region", "4x4", "--schedule", "baseline")
@@ -128,9 +107,7 @@ def test_more_users_than_have_room_are_refused_with_the_number_that_has(wse: Wse
     assert wse(command, *SMALL, "--users", str(int(room[2]) + 1)).code == 2
 
 
-def test_the_prompt_rate_is_its_tokens_over_the_time_to_first_token_whatever_is_generated(
-    wse: Wse, tmp_path: Path
-) -> None:
+def test_prompt_rate_is_its_tokens_over_the_time_to_first_token_whatever_is_generated(wse: Wse, tmp_path: Path) -> None:
     config = write_config(tmp_path, num_hidden_layers=4)
     placed = ("--mesh=8x8", "--mapping=pipeline", "--region=4x4", "--schedule=baseline", "--prompt-len=9", "--batch=2")
     one, many = (

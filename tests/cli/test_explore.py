@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.cli.conftest import Wse, files_below
 
 
-def test_a_page_beside_its_table(wse: Wse, empty: Path) -> None:
+def test_page_beside_its_table(wse: Wse, empty: Path) -> None:
     (empty / "t.csv").write_text("a,b\n1,2\n3,4\n")
     outcome = wse("explore", "t.csv", "--json")
     assert outcome.code == 0

@@ -25,7 +25,7 @@ def story(empty: Path) -> Path:
 
 
 @pytest.mark.parametrize("to", slow_but(["perfetto", "csv", "parquet"], "perfetto", "csv"))
-def test_a_damaged_column_is_told_as_of_the_trace(wse: Wse, story: Path, empty: Path, to: str) -> None:
+def test_damaged_column_is_told_as_of_the_trace(wse: Wse, story: Path, empty: Path, to: str) -> None:
     if to == "parquet":
         pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")  # whose first import takes a second
     with h5py.File(story, "r+") as file:
@@ -35,13 +35,7 @@ def test_a_damaged_column_is_told_as_of_the_trace(wse: Wse, story: Path, empty: 
     assert files_below(empty) == {"wse-run.h5"}
 
 
-def test_without_pyarrow_parquet_says_what_to_install(wse: Wse, story: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    line = wse("export", story.name, "--to", "parquet").refusal()
-    assert line == "wse: --to parquet: needs pyarrow: pip install 'wse[parquet]', or take --to csv"
-
-
-def test_a_run_that_was_stopped_before_anything_was_recorded(wse: Wse, empty: Path) -> None:
+def test_run_that_was_stopped_before_anything_was_recorded(wse: Wse, empty: Path) -> None:
     with pytest.raises(KeyboardInterrupt), TraceWriter(empty / "run.h5", HEADER):
         raise KeyboardInterrupt
     trace = "run.h5.partial"
@@ -58,7 +52,7 @@ def test_a_run_that_was_stopped_before_anything_was_recorded(wse: Wse, empty: Pa
 
 
 @pytest.mark.parametrize("to", slow_but(["perfetto", "csv", "parquet", "png"], "perfetto", "csv"))
-def test_a_full_disk_leaves_what_was_there(wse: Wse, story: Path, empty: Path, to: str) -> None:
+def test_full_disk_leaves_what_was_there(wse: Wse, story: Path, empty: Path, to: str) -> None:
     """A limit on the size of files stands in for a full disk: writes fail part of the way."""
     if to == "parquet" and importlib.util.find_spec("pyarrow") is None:
         pytest.skip("pyarrow is not installed")
@@ -74,7 +68,7 @@ def test_a_full_disk_leaves_what_was_there(wse: Wse, story: Path, empty: Path, t
     assert {p: p.read_bytes() for p in empty.rglob("*") if p.is_file()} == before
 
 
-def test_an_export_takes_the_place_of_an_older_one(wse: Wse, story: Path, empty: Path) -> None:
+def test_export_takes_the_place_of_an_older_one(wse: Wse, story: Path, empty: Path) -> None:
     wse("export", story.name, "--to", "csv", "-o", "out")
     wse("export", story.name, "--to", "csv", "-o", "out", "--what", "token")
     assert {p.name for p in (empty / "out").iterdir()} == {"token.csv", "columns.csv", "run.json"}

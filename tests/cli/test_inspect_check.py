@@ -39,7 +39,7 @@ def bad_files(written: Path, empty: Path) -> Path:
 
 
 @pytest.mark.parametrize(("name", "says"), FILES)
-def test_a_check_lists_what_is_wrong(wse: Wse, bad_files: Path, name: str, says: str) -> None:
+def test_check_lists_what_is_wrong(wse: Wse, bad_files: Path, name: str, says: str) -> None:
     seen = wse("inspect", name, "--check")
     assert (seen.code, seen.err) == (2, "")
     first, *problems = seen.out.splitlines()
@@ -51,7 +51,7 @@ def test_a_check_lists_what_is_wrong(wse: Wse, bad_files: Path, name: str, says:
     assert [f"  {problem}" for problem in facts["problems"]] == problems
 
 
-def test_a_check_lists_all_of_several_problems(wse: Wse, bad_files: Path) -> None:
+def test_check_lists_all_of_several_problems(wse: Wse, bad_files: Path) -> None:
     with h5py.File(bad_files / "lacks.h5", "r+") as file:
         file["steps/op"][2] = 77
         file["placement/stages/rows"][1] = 100
@@ -60,7 +60,7 @@ def test_a_check_lists_all_of_several_problems(wse: Wse, bad_files: Path) -> Non
     assert {"steps/cycles", "graph/edges/src", "placement/stages/row[1]"} <= set(paths)
 
 
-def test_a_check_of_a_sound_file_is_one_line(wse: Wse, trace: str) -> None:
+def test_check_of_a_sound_file_is_one_line(wse: Wse, trace: str) -> None:
     seen = wse("inspect", trace, "--check")
     assert seen.code == 0
     assert seen.out.count("\n") == 1

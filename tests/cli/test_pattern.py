@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 from tests.cli.conftest import Wse
@@ -16,15 +15,7 @@ def mine(length, lines, arrival):
 """
 
 
-def test_tables_have_the_bound_and_its_source(wse: Wse) -> None:
-    machine = ("--wafer", "wse2", "--software", "tuned")
-    shown = wse("pattern", "chain,k_tree", "--pes", "16", "--words", "1,256", *machine)
-    assert shown.code == 0
-    assert re.search(r"chain +16 +256 +346 \* +1\.00 ", shown.out)
-    assert "Luczynski et al." in shown.out
-
-
-def test_a_wrong_pattern_is_told_behind_the_others_with_status_2(wse: Wse, empty: Path) -> None:
+def test_wrong_pattern_is_told_behind_the_others_with_status_2(wse: Wse, empty: Path) -> None:
     Path("mine.py").write_text(LOSSY, encoding="utf-8")
     shown = wse("pattern", "chain,mine.py:mine", "--pes", "8", "--words", "4,8", "--json")
     assert shown.code == 2

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 from tiers import slow_but
 
-import wse as api
 from tests.cli.conftest import Wse
-from wse.errors import UnknownName
 
 LENGTHS = ("--prompt-len", "64", "--new-tokens", "64")
 WAFER = ("story", "--mesh", "24x24", *LENGTHS, "--mapping", "bands", "--schedule", "baseline", "--wafers", "1")
@@ -38,7 +36,7 @@ def _ends(row: Any) -> tuple[float, ...]:
         (GPU, "h100=60", 2.95, (1.99, 5.0)),
     ],
 )
-def test_a_cost_is_at_the_central_price_and_both_ends_or_at_the_given_price(
+def test_cost_is_at_the_central_price_and_both_ends_or_at_the_given_price(
     wse: Wse, machine: tuple[str, ...], price: str, central: float, range_: tuple[float, float]
 ) -> None:
     plain = _costs(wse, "estimate", *machine)["cost"]
@@ -51,7 +49,7 @@ def test_a_cost_is_at_the_central_price_and_both_ends_or_at_the_given_price(
     assert given["assumptions"].endswith("60 USD/h: given")
 
 
-def test_a_price_wins_over_a_file(wse: Wse, tmp_path: Path) -> None:
+def test_price_wins_over_a_file(wse: Wse, tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
     file.write_text("wafer_usd_per_hour = 30\nwafer_power_w = 11_500\n")
     result = _costs(wse, "estimate", *WAFER, "--economics", file, "--price", "wafer=60")
@@ -71,39 +69,11 @@ def test_comparisons_give_each_machine_its_price(wse: Wse) -> None:
     assert alone["economics"]["wafer_usd_per_hour"]["value"] == 60
 
 
-@pytest.mark.slow
-def test_prompts_on_another_machine_have_its_price(wse: Wse) -> None:
-    own = ("serve-sim", *WAFER, "--requests", "20", "--prefill", "own", "--prefill-gpu", "h100")
-    plain = _costs(wse, *own)["served"]["usd_per_hour"]
-    assert plain["value"] == pytest.approx(64.45 + 2.95)
-    assert plain["range"] == pytest.approx([41.96 + 1.99, 99 + 5])
-    served = _costs(wse, *own, "--price", "wse3=60,h100=2")["served"]
-    assert served["usd_per_hour"]["range"] == [62, 62]
-    cost = served["usd_per_million_tokens"]
-    assert cost["value"] == pytest.approx(62 / 3600 / served["tokens_per_s"] * 1e6)
-    other = ("serve-sim", *GPU, "--requests", "20", "--prefill", "own", "--prefill-wafer", "wse3")
-    assert _costs(wse, *other, "--price", "wafer=60,h100=2")["served"]["usd_per_hour"]["value"] == 62
-
-
 def test_traces_take_prices(wse: Wse) -> None:
     plain, given = (_costs(wse, "compare", TRACE, TRACE, *price) for price in ((), ("--price", "wafer=60")))
     for before, after in zip(plain["rows"], given["rows"], strict=True):
         assert after["usd_per_million_tokens"] == pytest.approx(60 / 64.45 * before["usd_per_million_tokens"])
     assert given["prices"] == ["at 60 USD/h per wse2; given"]
-
-
-@pytest.mark.slow
-def test_a_sweep_over_prices(tmp_path: Path) -> None:
-    result = api.sweep(
-        {"model": "story", "mesh": "24x24", "prompt_len": 16, "new_tokens": 8, "price": ["wafer=40", "wafer=80"]},
-        output=tmp_path / "t.csv",
-        jobs=1,
-    )
-    low, high = (row.values["cost"] for row in result.rows)
-    assert float(high) == pytest.approx(2 * float(low))
-    assert result.prices == ("at 40 USD/h per wse3; given", "at 80 USD/h per wse3; given")
-    with pytest.raises(UnknownName, match="did you mean 'wafer'"):
-        api.sweep({"model": "story", "price": "wafr=40"}, output=tmp_path / "u.csv")
 
 
 @pytest.mark.parametrize(

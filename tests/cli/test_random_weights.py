@@ -14,7 +14,7 @@ from tests.models.helpers import CONFIG, write_config, write_model
 SMALL = ("--new-tokens", "4", "--mesh", "2x2", "--schedule", "baseline", "--trace", "none")
 
 
-def test_a_configuration_runs_from_its_begin_token_and_says_so(wse: Wse, empty: Path) -> None:
+def test_configuration_runs_from_its_begin_token_and_says_so(wse: Wse, empty: Path) -> None:
     outcome = wse("run", write_config(empty), "--weights", "random:7", *SMALL)
     assert outcome.code == 0, outcome
     assert "prompt     1\n" in outcome.out
@@ -24,11 +24,6 @@ def test_a_configuration_runs_from_its_begin_token_and_says_so(wse: Wse, empty: 
     assert found["prompt_ids"] == [CONFIG["bos_token_id"]]
     ids = ", ".join(map(str, found["tokens"]))
     assert f"generated  {ids}\n" in outcome.out
-
-
-def test_a_model_without_a_begin_token_starts_from_id_0(wse: Wse, empty: Path) -> None:
-    path = write_config(empty, bos_token_id=None)
-    assert json.loads(wse("run", path, "--weights", "random:7", *SMALL, "--json").out)["prompt_ids"] == [0]
 
 
 def test_python_gives_the_same_logits_on_another_mesh_and_others_by_another_seed(wse: Wse, empty: Path) -> None:
@@ -45,7 +40,7 @@ def test_python_gives_the_same_logits_on_another_mesh_and_others_by_another_seed
     assert given != pytest.approx(other, rel=1e-1)
 
 
-def test_a_folder_with_weights_gives_its_configuration_alone(wse: Wse, empty: Path) -> None:
+def test_folder_with_weights_gives_its_configuration_alone(wse: Wse, empty: Path) -> None:
     """Its files of weights are not even opened."""
     write_model(empty)
     (empty / "model.safetensors").write_bytes(b"damaged")
@@ -89,9 +84,3 @@ def test_progress_counts_elements_and_tokens(empty: Path) -> None:
     assert "embedding" in {piece[2] for piece in stored}
     assert stored[-1][0] == stored[-1][1] >= result.model.parameters
     assert [piece[:2] for piece in tokens] == [(0, 7), (3, 7), (4, 7), (5, 7), (6, 7), (7, 7)]
-
-
-def test_a_run_that_prints_text_counts_no_tokens(empty: Path) -> None:
-    tokens: list[object] = []
-    api.run(new_tokens=2, trace=None, on_text=lambda text: None, on_tokens=lambda *piece: tokens.append(piece))
-    assert not tokens

@@ -28,7 +28,7 @@ LENGTHS = ("--set", "prompt_len=5", "--set", "new_tokens=4", "--set", "mapping=r
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "COLUMNS": "80"}
 
 
-def test_a_table_and_json(wse: Wse, empty: Path) -> None:
+def test_table_and_json(wse: Wse, empty: Path) -> None:
     write_config(empty)
     (empty / "grid.toml").write_text(
         'model = "config.json"\nprompt_len = 5\nnew_tokens = 4\nwafer.hop_cycles = [1, 2]\nwafers = [1, 3]\n'
@@ -124,7 +124,7 @@ def test_killed_and_interrupted_it_goes_on_to_the_same_table(wse: Wse, empty: Pa
     assert files_below(empty) == {"config.json", "t.csv", "whole.csv"}
 
 
-def test_the_examples_of_the_help_are_grids(wse: Wse) -> None:
+def test_examples_of_the_help_are_grids(wse: Wse) -> None:
     lines = [line.strip() for line in wse("sweep", "--help").out.split("\n")]
     examples = [shlex.split(line)[2:] for line in lines if line.startswith("wse sweep")]
     assert [len(read_grid(source, rest[1::2])) for source, *rest in examples] == [4, 2]

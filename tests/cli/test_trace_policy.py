@@ -57,7 +57,7 @@ def attempts(wse: Wse, tiny: Path, target: Path, policy: str) -> tuple[Outcome, 
     return outcome, left_whole(target, before)
 
 
-def test_a_run_goes_on_without_its_trace(wse: Wse, tiny: Path, tmp_path: Path) -> None:
+def test_run_goes_on_without_its_trace(wse: Wse, tiny: Path, tmp_path: Path) -> None:
     outcome, tokens = attempts(wse, tiny, tmp_path / "run.h5", "continue")
     assert outcome.code == 0
     replaced, lost = outcome.err.splitlines()
@@ -72,7 +72,7 @@ def test_a_run_goes_on_without_its_trace(wse: Wse, tiny: Path, tmp_path: Path) -
     assert 0 < tokens < 23
 
 
-def test_a_run_stops_with_its_trace(wse: Wse, tiny: Path, tmp_path: Path) -> None:
+def test_run_stops_with_its_trace(wse: Wse, tiny: Path, tmp_path: Path) -> None:
     outcome, tokens = attempts(wse, tiny, tmp_path / "run.h5", "stop")
     assert (outcome.code, outcome.out) == (2, "")
     assert "File too large" in outcome.err.splitlines()[-1]

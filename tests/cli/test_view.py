@@ -17,7 +17,7 @@ GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
 STORY, TWO = GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5"
 
 
-def test_a_page_is_written_and_told_in_one_line(wse: Wse, empty: Path) -> None:
+def test_page_is_written_and_told_in_one_line(wse: Wse, empty: Path) -> None:
     outcome = wse("view", STORY, "-o", "report.html")
     assert outcome.code == 0, outcome.err
     page = (empty / "report.html").read_bytes()
@@ -33,14 +33,14 @@ def test_json_names_the_page_its_size_and_the_traces(wse: Wse, empty: Path) -> N
     assert json.loads(outcome.out) == {"page": "wse-view.html", "bytes": size, "traces": [str(STORY), str(TWO)]}
 
 
-def test_the_page_goes_to_standard_output(empty: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_page_goes_to_standard_output(empty: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main(["view", str(STORY), "-o", "-"]) == 0
     out, err = capfdbinary.readouterr()
     assert (out, err) == (view_page([STORY]), b"")
     assert files_below(empty) == set()
 
 
-def test_the_page_is_opened_in_a_browser_where_that_is_asked_for(
+def test_page_is_opened_in_a_browser_where_that_is_asked_for(
     wse: Wse, empty: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
@@ -51,13 +51,7 @@ def test_the_page_is_opened_in_a_browser_where_that_is_asked_for(
     assert opened == [(empty / "a b.html").resolve().as_uri()]
 
 
-def test_a_page_that_is_there_is_replaced(wse: Wse, empty: Path) -> None:
-    (empty / "wse-view.html").write_text("old")
-    assert wse("view", STORY).code == 0
-    assert (empty / "wse-view.html").read_bytes().startswith(b"<!doctype html>")
-
-
-def test_a_trace_of_any_name_is_viewed(wse: Wse, empty: Path) -> None:
+def test_trace_of_any_name_is_viewed(wse: Wse, empty: Path) -> None:
     shutil.copy(STORY, empty / "a\x1b[2J\u202e.h5")
     outcome = wse("view", "a\x1b[2J\u202e.h5", "-o", "é\x07.html")
     assert outcome.code == 0, outcome.err

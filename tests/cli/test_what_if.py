@@ -13,7 +13,7 @@ QUICK = ("--mapping", "region", "--schedule", "baseline")
 FLAGS = ("--mesh", "24x24", *QUICK, "--prompt-len", 16, "--new-tokens", 16)
 
 
-def test_the_command_prints_the_table_and_writes_the_picture(wse: Wse, empty: Path) -> None:
+def test_command_prints_the_table_and_writes_the_picture(wse: Wse, empty: Path) -> None:
     done = wse("estimate", "story", *FLAGS, "--what-if", "clock=x2,latency=x0.5", "--png", "t.png")
     assert done.code == 0
     assert "clock x2" in done.out
