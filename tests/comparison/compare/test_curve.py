@@ -95,7 +95,7 @@ def test_frontier_leaves_out_what_is_slower_and_no_cheaper() -> None:
     assert [r.best for r in marked] == [True, True, False, True, True, True, True]
 
 
-def test_the_cheapest_token_at_a_speed_is_that_of_the_most_users_who_get_it() -> None:
+def test_cheapest_token_at_a_speed_is_that_of_the_most_users_who_get_it() -> None:
     slow, quick = gpu(0.01, 0.001, room=100, ends=(0.5, 3)), gpu(0.002, 0.001, room=5, usd_per_hour=1)
     assert cheapest_token([slow, quick], 21) == pytest.approx(usd(0.01, 0.001, 37))  # 1/21 = 10 ms + 37.6 ms
     assert cheapest_token([slow, quick], 21, "low") == pytest.approx(usd(0.01, 0.001, 37, 0.5))
@@ -148,7 +148,7 @@ def test_at_each_end_of_an_interval_the_cheaper_group_changes(ones: list[Machine
             assert is_cheaper(high * (1 - 1e-5))
 
 
-def test_the_verdict_has_the_figures_of_the_machines() -> None:
+def test_verdict_has_the_figures_of_the_machines() -> None:
     wafers, gpus = wafer(0.001, usd_per_hour=10, ends=(5, 20)), gpu(0.019, 0.001, room=31, usd_per_hour=0.1)
     assert curve_verdict([wafers, gpus]) == (
         "One user is 20 times as fast on 1 wse3, bands as on 1 h200, vllm: 1,000 tokens/s against 50 tokens/s.",
@@ -159,7 +159,7 @@ def test_the_verdict_has_the_figures_of_the_machines() -> None:
     )
 
 
-def test_the_verdict_solves_for_the_speed_at_each_end_of_the_prices() -> None:
+def test_verdict_solves_for_the_speed_at_each_end_of_the_prices() -> None:
     """At 10 USD/h a GPU's token is more expensive below 5 users, 1 / (9 ms + 5 ms); at 20 below 3; at 5 below 18."""
     wafers = wafer(0.001, usd_per_hour=10, ends=(5, 20))
     gpus = gpu(0.009, 0.001, room=31, usd_per_hour=3.6)
@@ -178,25 +178,6 @@ def _first_cheaper(usd_per_hour: float) -> float:
     cost = usd(0.001, 0.0, 1, usd_per_hour)
     users = next(users for users in range(1, 32) if usd(0.009, 0.001, users, 3.6) <= cost)
     return 1 / (0.009 + users * 0.001)
-
-
-def test_the_verdict_where_wafers_are_cheaper_at_every_speed_and_prices_overlap() -> None:
-    _, cheapest, crossover = curve_verdict(
-        [wafer(0.001, usd_per_hour=10, ends=(5, 20)), gpu(0.002, usd_per_hour=12, ends=(8, 12))]
-    )
-    assert cheapest.startswith("A token is cheapest on 1 wse3, bands, 2.78 USD")
-    assert cheapest.endswith(" (within the published range of prices, the order may be reversed).")
-    assert crossover.startswith("At central prices wafers have the cheaper token at every speed; ")
-    assert "the lowest of GPUs only where GPUs are too slow" in crossover
-
-
-def test_the_verdict_where_gpus_are_faster() -> None:
-    first, _, crossover = curve_verdict([wafer(0.02), gpu(0.01)])
-    assert first == (
-        "One user is 2.0 times as fast on 1 h200, vllm as on 1 wse3, bands: 100 tokens/s against 50 tokens/s."
-    )
-    assert crossover.startswith("At all prices within the ranges wafers have the cheaper token at no speed.")
-    assert "only wafers are fast enough" not in crossover
 
 
 def test_published_speeds_are_those_of_models_of_the_same_layers() -> None:

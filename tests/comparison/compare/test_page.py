@@ -69,12 +69,6 @@ def test_tables_sort_by_value_and_the_best_is_marked(page: Any) -> None:
     assert texts(page, "#table-0 td:nth-child(5).best") == ["12,346"]
 
 
-def test_drawings_tell_their_numbers(page: Any) -> None:
-    assert len(texts(page, "#speed svg")) == 3
-    assert "wafers, 150 GB/s 500 ns" in tip_of(page, "#speed .point")
-    assert "3 cycles a token" in tip_of(page, "#causes .part")
-
-
 def test_curves_of_wafers_and_gpus_tell_their_numbers(browser: Any, tmp_path: Path) -> None:
     """Two drawings: a point for each row, a ring for each tier of what is best, published speeds; names are texts."""
     rows = with_best([row(WAFER, 1, 900, 50, tier="plain"), *(replace(r, machine=IMAGE) for r in GPU_ROWS)])

@@ -61,14 +61,7 @@ def test_one_wafer_or_many(asked: CompareRequest) -> None:
     assert second.endswith(f"; 4 make it {percent(most)} slower.")
 
 
-@pytest.mark.parametrize(("wafers", "compared"), [((1,), {1, 2}), ((1, 4), {1, 4})])
-def test_the_fewest_wafers_are_compared_with_more(
-    asked: CompareRequest, wafers: tuple[int, ...], compared: set[int]
-) -> None:
-    report = answered(ONE_OR_MANY, replace(asked, mappings=("region",), wafers=wafers))
-    assert {row["wafers"] for row in report["rows"]} == compared
-
-
+@pytest.mark.slow
 def test_mappings_on_the_same_wafers_are_ranked(asked: CompareRequest) -> None:
     report = answered(PIPELINE_OR_TENSOR, replace(asked, mappings=("region", "pipeline"), wafers=(1, 2)))
     told = zip(("one user", "all users"), ("tokens_per_s_per_user", "tokens_per_s"), report["verdict"], strict=False)

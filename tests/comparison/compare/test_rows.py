@@ -13,6 +13,7 @@ from tiers import slow_but
 
 from tests.models.helpers import write_config, write_model
 from wse.backends.fabric.causes import CAUSES
+from wse.compiler.strategies import strategies
 from wse.errors import BadInput, DoesNotFit
 from wse.hardware.load import load_wafer
 from wse.reports.as_json import Report
@@ -54,7 +55,7 @@ def here(request: CompareRequest) -> Report:
 
 
 @pytest.mark.slow
-def test_a_row_has_the_numbers_of_the_estimate(base: EstimateRequest, compared: Report) -> None:
+def test_row_has_the_numbers_of_the_estimate(base: EstimateRequest, compared: Report) -> None:
     assert [(row["mapping"], row["wafers"]) for row in compared["rows"]] == [
         (mapping, wafers) for mapping in ("region", "pipeline") for wafers in (1, 2, 2, 2, 4, 4, 4)
     ]
@@ -77,7 +78,7 @@ def test_a_row_has_the_numbers_of_the_estimate(base: EstimateRequest, compared: 
         assert row["cycles_by"] == by
 
 
-def test_a_link_is_timed_without_compiling_again(base: EstimateRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_link_is_timed_without_compiling_again(base: EstimateRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     compilations: list[str] = []
 
     def counted(prepared: Any, breadth: Any) -> Any:
@@ -95,7 +96,7 @@ def test_a_link_is_timed_without_compiling_again(base: EstimateRequest, monkeypa
 
 
 @pytest.mark.parametrize("mapping", slow_but(["region", "auto"], "region"))
-def test_a_row_of_another_link_is_that_of_a_wafer_with_it(base: EstimateRequest, mapping: str, tmp_path: Path) -> None:
+def test_row_of_another_link_is_that_of_a_wafer_with_it(base: EstimateRequest, mapping: str, tmp_path: Path) -> None:
     file = tmp_path / "slow.toml"
     file.write_text('base = "wse3"\nwafer_link_bytes_per_s = 8e9\nwafer_link_latency_s = 2e-5\n')
     optimized = replace_options(base, schedule="optimized")
@@ -182,7 +183,7 @@ SAYS = {
 
 
 @pytest.mark.parametrize("cause", CAUSES)
-def test_the_sentence_for_each_cause(cause: str) -> None:
+def test_sentence_for_each_cause(cause: str) -> None:
     by = {name: 30.0 if name == cause else 2.0 for name in CAUSES}
     limits = limits_of(
         by, longest_line=1170, layers=3, crossing_bytes=81_924.0, link=(8e9, 5e-7), arithmetic_cycles=10.0
@@ -204,12 +205,11 @@ def test_nothing_that_fits(base: EstimateRequest) -> None:
     with pytest.raises(DoesNotFit, match="none of 2 combinations can be: region on 1: ") as error:
         here(CompareRequest(base=small, wafers=(1, 5), candidates=("region",)))
     mesh = re.search(r"--mesh (\d+x\d+)", str(error.value))
-    assert mesh is not None
     bigger = CompareRequest(base=replace_options(small, mesh=mesh[1]), wafers=(1, 5), candidates=("region",))
     assert here(bigger)["rows"][0]["mapping"] == "region"
 
 
-def test_the_best_of_each_machine_is_marked(compared: Report) -> None:
+def test_best_of_each_machine_is_marked(compared: Report) -> None:
     machines = {(row["wafers"], row.get("link_bytes_per_s"), row.get("link_latency_s")) for row in compared["rows"]}
     assert len(machines) == 7
     for machine in machines:
@@ -223,12 +223,12 @@ def test_the_best_of_each_machine_is_marked(compared: Report) -> None:
             assert best[key] == max(row[key] for row in rows)
 
 
-def test_the_layouts_for_one_user_and_for_all_users_are_compared_unasked(base: EstimateRequest) -> None:
+@pytest.mark.slow
+def test_layouts_for_one_user_and_for_all_users_are_compared_unasked(base: EstimateRequest) -> None:
     report = here(CompareRequest(base=base, wafers=(1,)))
     assert report["inputs"]["mapping"] == ["auto"]
     by_objective = {row["objective"]: row for row in report["rows"]}
     estimated = estimate(replace_options(base, wafers=1, mapping="auto", objective="throughput")).serving
-    assert estimated is not None
     assert by_objective["throughput"]["tokens_per_s"] == pytest.approx(estimated.tokens_per_s)
     assert by_objective["latency"]["tokens_per_s_per_user"] >= by_objective["throughput"]["tokens_per_s_per_user"]
 
@@ -242,10 +242,29 @@ def test_rows_are_the_same_from_several_processes(base: EstimateRequest) -> None
     assert heard[1:] == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
-def test_a_killed_process_ends_the_comparison(base: EstimateRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_process_ends_the_comparison(base: EstimateRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its combination may be the best one: a verdict on the others alone would be wrong."""
     monkeypatch.setattr(
         engine_pool, "outputs", lambda *_: iter([(1, KilledItem("its process was ended 2 times (signal 9)"))])
     )
     with pytest.raises(BadInput, match=r"^region, 2 wafers: its process was ended 2 times \(signal 9\)$"):
         compare(CompareRequest(base=base, wafers=(1, 2), candidates=("region",)), jobs=2)
+
+
+@pytest.mark.slow
+def test_what_cannot_apply_is_not_tried_unless_it_is_asked_for(base: EstimateRequest) -> None:
+    names = tuple(strategies())
+    unasked = here(CompareRequest(base=base, wafers=(1, 2), own_link=True, candidates=names))
+    assert {(row["mapping"], row["wafers"]) for row in unasked["rows"]} - {("auto", 1), ("auto", 2)} == {
+        ("bands", 1),
+        ("pipeline", 1),
+        ("region", 1),
+        ("bands", 2),
+        ("pipeline", 2),
+        ("region", 2),
+        ("tensor", 2),
+    }, "no experts in a dense model, and a single wafer has nothing to span"
+    assert "expert" not in unasked["inputs"]["mapping"]
+    asked = here(CompareRequest(base=base, wafers=(1,), mappings=("region", "tensor", "expert")))
+    assert list(dict.fromkeys(row["mapping"] for row in asked["rows"])) == ["region", "tensor", "expert"]
+    assert "has no experts" in asked["rows"][-1]["reason"]

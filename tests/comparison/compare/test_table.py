@@ -79,7 +79,7 @@ def test_wide_numbers_are_whole_and_columns_go_instead(monkeypatch: pytest.Monke
     assert len([line for line in lines if line.startswith("128")]) == 2, "the best alone"
 
 
-def test_the_verdict_comes_first_and_what_cannot_be_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verdict_comes_first_and_what_cannot_be_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = printed(monkeypatch, 80)
     assert lines[1:3] == ["big as bfloat16 on wse3, 1170x755 PEs; 1,024 + 1,024 tokens", "Streaming <loses>."]
     assert "tensor on 7  --wafers 7: too many \\x1b[31m" in lines
@@ -87,14 +87,6 @@ def test_the_verdict_comes_first_and_what_cannot_be_is_told(monkeypatch: pytest.
     assert len(lines) <= 20
 
 
-def test_columns_are_explained_where_they_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    narrow, wide = (printed(monkeypatch, width, detail=True) for width in (80, 100))
-    for title, text in (("crossing", "crossing: of a token's time"), ("TTFT", "TTFT: of a single user")):
-        for lines in (narrow, wide):
-            shown = title in next(line for line in lines if line.startswith("wafers")).split()
-            assert (text in " ".join(lines)) == shown, title
-
-
-def test_a_table_of_text_has_a_line_a_row() -> None:
+def test_table_of_text_has_a_line_a_row() -> None:
     row = {"mapping": 'a,"b"\nc', "wafers": 2, "tpot_s": 0.1, "unknown": 1}
     assert as_csv([row, {"wafers": 3}], COLUMNS) == 'mapping,wafers,tpot_s\n"a,""b""\\nc",2,0.1\n,3,\n'

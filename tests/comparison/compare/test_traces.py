@@ -39,7 +39,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     return reports, paths, compare_traces(*paths).to_dict()
 
 
-def test_a_row_has_the_numbers_of_the_run(runs: Runs) -> None:
+def test_row_has_the_numbers_of_the_run(runs: Runs) -> None:
     reports, paths, compared = runs
     for report, path, row in zip(reports, paths, compared["rows"], strict=True):
         by, generated = report["decode"]["cycles_by"], len(report["tokens"])
@@ -92,14 +92,14 @@ def test_differences_add_up_and_the_largest_comes_first(runs: Runs) -> None:
         assert [traffic[name]["first"], traffic[name]["second"]] == pytest.approx(want), name
 
 
-def test_a_run_does_not_differ_from_itself(runs: Runs) -> None:
+def test_run_does_not_differ_from_itself(runs: Runs) -> None:
     _, (path, _), _ = runs
     compared = compare_traces(path, path).to_dict()
     assert compared["same_program"]
     assert [change["kind"] for phase in compared["changes"].values() for change in phase] == ["all", "all"]
 
 
-def test_a_run_without_a_decoded_token(runs: Runs, tmp_path: Path) -> None:
+def test_run_without_a_decoded_token(runs: Runs, tmp_path: Path) -> None:
     _, (path, _), _ = runs
     request = make_request(
         RunRequest, model=str(path.parent), prompt_ids=(1, 2, 3), mesh="3x3", new_tokens=1, schedule="baseline"
@@ -110,6 +110,7 @@ def test_a_run_without_a_decoded_token(runs: Runs, tmp_path: Path) -> None:
         compare_traces(path, tmp_path / "one.h5")
 
 
+@pytest.mark.slow
 def test_another_clock_is_the_cause(tmp_path: Path) -> None:
     """Of the same cycles at twice the clock no cause has a part; where cycles change too, that is said of them."""
     model = str(write_model(tmp_path))

@@ -12,7 +12,7 @@ import pytest
 import wse
 from wse.errors import BadInput
 from wse.studies.explore.csv_table import read_csv
-from wse.studies.explore.page import A_WAFER, as_html, with_rate_a_wafer
+from wse.studies.explore.page import A_WAFER, as_html
 
 SWEEP = (
     "batch,mapping,error,system_wafers,serving_tokens_per_s_per_user,serving_tokens_per_s,serving_ttft_s\n"
@@ -34,7 +34,7 @@ def page_of(tmp_path: Path, text: str) -> bytes:
     return as_html(path, read_csv(path))
 
 
-def test_a_sweep_begins_with_a_users_tokens_against_a_wafers(tmp_path: Path) -> None:
+def test_sweep_begins_with_a_users_tokens_against_a_wafers(tmp_path: Path) -> None:
     data = data_of(page_of(tmp_path, SWEEP))
     columns = {column["name"]: column for column in data["columns"]}
     assert [data["columns"][data[axis]]["name"] for axis in "xy"] == ["serving_tokens_per_s_per_user", A_WAFER]
@@ -52,13 +52,6 @@ def test_another_table_begins_with_its_first_numbers(tmp_path: Path) -> None:
     data = data_of(page_of(tmp_path, "name,other\nx,a\ny,a\n"))
     assert (data["x"], data["y"]) == (0, 0)
     assert b"All rows are the same" in page_of(tmp_path, "a,b\n1,2\n1,2\n")
-
-
-def test_a_table_of_a_comparison_has_tokens_of_a_wafer_too(tmp_path: Path) -> None:
-    path = tmp_path / "c.csv"
-    path.write_text("wafers,tokens_per_s_per_user,tokens_per_s\n0,1,2\n4,10,20\n")
-    *_, rate = with_rate_a_wafer(read_csv(path))
-    assert (rate.name, rate.numbers) == (A_WAFER, (None, 5.0))
 
 
 def test_no_text_of_a_table_is_more_than_text(tmp_path: Path) -> None:

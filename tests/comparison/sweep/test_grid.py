@@ -63,19 +63,7 @@ def test_values_of_another_type_are_refused_from_python(value: object) -> None:
         grid_of({"batch": value})
 
 
-def test_whole_numbers_have_prefixes_of_their_field() -> None:
-    grid = read_grid("story", ["context=1k", "batch=1,1k", "wafer.mesh_rows=1k", "wafer.sram_bytes_per_pe=96KiB"])
-    assert {axis.name: axis.values for axis in grid.axes} == {
-        "model": ("story",),
-        "context": (1_024,),
-        "batch": (1, 1_000),
-        "wafer.mesh_rows": (1_000,),
-        "wafer.sram_bytes_per_pe": (98_304,),
-    }
-    assert grid_of({"model": "story", "context": "1k"}).axes[1].values == (1_024,)
-
-
-def test_a_setting_is_a_request(tmp_path: Path) -> None:
+def test_setting_is_a_request(tmp_path: Path) -> None:
     file = tmp_path / "grid.toml"
     file.write_text(
         'model = "story"\nwafers = ["auto", 2]\ncontext = ["default", 64]\nbatch = "default"\n'

@@ -10,12 +10,12 @@ import pytest
 
 import wse
 from tests.comparison.sweep.conftest import axes
-from wse.errors import BadInput
+from wse.errors import BadInput, UnknownName
 from wse.reports.terminal import console_on
 from wse.reports.terminal_table import print_table
 from wse.studies.sweep.plot import check_axis, figure_of
 from wse.studies.sweep.row import JournalEntry
-from wse.studies.sweep.shown import SHORT, SweepView, shown_rows
+from wse.studies.sweep.shown import SHORT, SweepView, check_columns, shown_rows
 from wse.studies.sweep.table import write_table
 from wse.studies.sweep.tables import rows_table
 
@@ -56,17 +56,17 @@ def test_rows_have_the_axes_with_several_values_and_seven_columns() -> None:
         ("latency_ttft_s", [2, 1, 3, 4]),
     ],
 )
-def test_the_best_of_a_column_first_and_what_has_no_answer_last(sort: str | None, want: list[int]) -> None:
+def test_best_of_a_column_first_and_what_has_no_answer_last(sort: str | None, want: list[int]) -> None:
     assert order(sort=sort) == want
 
 
-def test_the_first_rows_alone_are_those_that_are_fastest() -> None:
+def test_first_rows_alone_are_those_that_are_fastest() -> None:
     assert order(top=2) == [3, 1]
     assert order(top=2, sort="wafers") == [1, 2]
 
 
 @pytest.mark.parametrize("width", [60, 120])
-def test_the_print_out_marks_the_best_and_cuts_nothing(width: int) -> None:
+def test_print_out_marks_the_best_and_cuts_nothing(width: int) -> None:
     rows = shown_rows(GRID, ENTRIES, SweepView(top=4))
     stream = io.StringIO()
     console = console_on(stream)
@@ -80,17 +80,7 @@ def test_the_print_out_marks_the_best_and_cuts_nothing(width: int) -> None:
     assert ("TTFT" in printed) == (width > 60)
 
 
-def test_grades_and_prose_are_in_the_table_when_asked_for(tmp_path: Path) -> None:
-    row = {"a_s": 1.0, "grades_a_s_grade": "M", "energy_assumptions": "long", "cost_grade": "I", "b_source": "x"}
-    for every_column, want in ((False, ["batch", "error", "a_s"]), (True, ["batch", "error", *row])):
-        write_table(
-            axes(batch=1), lambda: [JournalEntry(setting=0, row=row)], tmp_path / "t.csv", every_column=every_column
-        )
-        with (tmp_path / "t.csv").open(newline="") as stream:
-            assert next(csv.reader(stream)) == want
-
-
-def test_a_picture_has_a_line_for_each_setting_of_the_other_axes() -> None:
+def test_picture_has_a_line_for_each_setting_of_the_other_axes() -> None:
     grid = axes(batch=2, context=3)
     entries = [
         JournalEntry(setting=at, row={"decode_tokens_per_s_per_user": 100.0 + at, "latency_ttft_s": 0.1})
@@ -117,10 +107,32 @@ def test_from_python_rows_and_picture(config: Path, tmp_path: Path) -> None:
     assert "grades" not in table.read_text()
 
 
-def test_a_sweep_without_any_answer_is_an_error_that_leaves_its_table(config: Path, tmp_path: Path) -> None:
+def test_sweep_without_any_answer_is_an_error_that_leaves_its_table(config: Path, tmp_path: Path) -> None:
     grid = {"model": config, "mesh": ["1x1", "1x2"], "wafers": 1, **QUICK}
     grid |= {"wafer.sram_bytes_per_pe": 9_000}
     with pytest.raises(BadInput, match=r"none of 2 settings has an answer; the first: .* does not fit on 1x1"):
         wse.sweep(grid, output=tmp_path / "t.csv", jobs=1)
     assert len((tmp_path / "t.csv").read_text().splitlines()) == 3
     assert not (tmp_path / "t.csv.partial").exists()
+
+
+def test_column_that_is_an_axis_is_told_once() -> None:
+    rows = shown_rows(
+        axes(wafers=2), [JournalEntry(setting=at, row=report) for at, report in enumerate(REPORTS[:2])], SweepView()
+    )
+    assert [column.title for column in rows_table(rows, tuple(SHORT), 2).columns].count("wafers") == 1
+    other = JournalEntry(setting=1, row=REPORTS[2])  # two were requested, four it takes
+    rows = shown_rows(axes(wafers=2), [JournalEntry(setting=0, row=REPORTS[0]), other], SweepView())
+    assert [column.title for column in rows_table(rows, tuple(SHORT), 2).columns].count("wafers") == 2
+    with pytest.raises(UnknownName, match=r"unknown column 'nope': known: .*\busers, wafers$"):
+        check_columns(SweepView(columns=("nope",)), axes(wafers=2), REPORTS[0])
+
+
+def test_grades_and_prose_are_in_the_table_when_asked_for(tmp_path: Path) -> None:
+    row = {"a_s": 1.0, "grades_a_s_grade": "M", "energy_assumptions": "long", "cost_grade": "I", "b_source": "x"}
+    for every_column, want in ((False, ["batch", "error", "a_s"]), (True, ["batch", "error", *row])):
+        write_table(
+            axes(batch=1), lambda: [JournalEntry(setting=0, row=row)], tmp_path / "t.csv", every_column=every_column
+        )
+        with (tmp_path / "t.csv").open(newline="") as stream:
+            assert next(csv.reader(stream)) == want

@@ -57,7 +57,7 @@ def test_inputs_and_numbers_of_the_machine_as_it_is_are_those_of_an_estimate(
         assert getattr(found.base, key) == getattr(plain.serving, key)
 
 
-def test_the_largest_effect_comes_first_and_what_cannot_be_last(result: WhatIfResult) -> None:
+def test_largest_effect_comes_first_and_what_cannot_be_last(result: WhatIfResult) -> None:
     assert [(row.change, row.value) for row in result.changes] == [
         ("clock", "x2"), ("clock", "x0.8"), ("hop", "1"), ("sram", "x2"), ("hop", "x0.3")
     ]  # fmt: skip
@@ -77,7 +77,7 @@ def test_changes_without_an_effect_are_a_line() -> None:
     assert {row.change for row in result.changes} == {"clock", "host", "latency", "bandwidth", "hop"}
 
 
-def test_a_wafer_less_where_pes_have_twice_the_sram() -> None:
+def test_wafer_less_where_pes_have_twice_the_sram() -> None:
     result = wse.what_if(
         "story", wafer="wse2", mesh="4x4", mapping="bands", prompt_len=8, new_tokens=8, changes="sram=x4", jobs=1
     )
@@ -106,3 +106,9 @@ def test_bad_changes_are_one_line(text: str, kind: type, message: str) -> None:
     with pytest.raises(kind, match=message) as error:
         read_changes(text)
     assert "\n" not in str(error.value)
+
+
+def test_changes_add_to_what_was_set() -> None:
+    result = wse.what_if("story", **SMALL, set="wafer.clock_hz=x2", changes="clock=x2,hop=1", jobs=1)
+    assert {row.change: row.numbers for row in result.changes}["clock"] == {"wafer.clock_hz": (1.75e9, 3.5e9)}
+    assert "--set wafer.clock_hz=1750000000" in result.title
