@@ -77,7 +77,7 @@ def test_every_token_is_routed_to_as_many_experts_as_it_uses(ran: tuple[RunResul
         assert sum(each["generated"]) == (len(tokens) - 1) * EXPERTS.active
 
 
-def test_the_trace_holds_the_load(ran: tuple[RunResult, Path]) -> None:
+def test_trace_holds_the_load(ran: tuple[RunResult, Path]) -> None:
     path, load = ran[1], ran[0].to_dict()["experts"]["load"]
     assert inspect(path)["experts"]["load"] == load
     with open_trace(path) as trace:

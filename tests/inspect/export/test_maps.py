@@ -65,7 +65,7 @@ def test_each_pe_has_the_colour_of_its_number(rows: int, cols: int, tmp_path: Pa
                 assert np.abs(found - colours(float(values[row, col]))[:3]).max() < 0.02, (kind, row, col)
 
 
-def test_a_full_wafer_is_drawn_with_a_pixel_a_pe(tmp_path: Path) -> None:
+def test_full_wafer_is_drawn_with_a_pixel_a_pe(tmp_path: Path) -> None:
     picture = draw(trace_of(tmp_path / "t.h5", 994, 750), tmp_path / "out", "east")["wafer-0-east"]
     height, width = 994 + maps.TOP + maps.BOTTOM, 750 + maps.LEFT + maps.RIGHT
     assert picture.shape[:2] == (height, width)

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import numpy as np
 import pytest
 from trace_events import names_of, read_trace_events
 
 from tests.inspect import runs
-from tests.inspect.runs import GOLDEN, TWO_WAFERS
-from tests.traces.conftest import HEADER, write
+from tests.inspect.runs import GOLDEN, STORY, TWO_WAFERS
+from tests.traces.conftest import write
 from wse.errors import BadInput, BadTrace
 from wse.tracing.export import chosen_passes
 from wse_traces import TraceWriter
@@ -101,23 +100,6 @@ def test_tokens_end_with_their_pass_and_some_can_be_chosen(tmp_path: Path) -> No
     assert {(e["ts"], e["dur"]) for e in steps_in(whole)} == wanted
 
 
-def test_steps_that_overlap_lie_on_lanes(tmp_path: Path) -> None:
-    path = tmp_path / "overlap.h5"
-    ones = np.ones(3, int)
-    by = np.array([[10, 0, 0, 0, 0, 0], [4, 0, 0, 0, 0, 0], [0, 0, 7, 0, 0, 0]])
-    with TraceWriter(path, HEADER) as trace:
-        zeros = dict.fromkeys(("op", "stage", "layer", "wafer", "kind", "row", "col", "words", "hops"), ones * 0)
-        placed = {"start_cycle": [0, 3, 9], "cycles": [10, 4, 7], "cycles_by": by, "rows": ones, "cols": ones}
-        schedule = trace.append_schedule({**zeros, **placed, "name": ones * -1}, phase="decode", kv_slots=1)
-        trace.append_pass(schedule=schedule, start_cycle=5, wall_s=float("nan"))
-        trace.write_summary({})
-    _, whole = export(path, tmp_path / "t.json")
-    threads = names_of(whole, "thread_name")
-    lanes = {e["ts"]: threads[e["pid"], e["tid"]] for e in steps_in(whole)}
-    assert lanes[8] == lanes[14] != lanes[5]
-    assert [e["args"]["wall_s"] for e in whole["traceEvents"] if e.get("cat") == "pass"] == ["nan"]
-
-
 def test_of_too_many_steps_those_of_generated_tokens_come_first_and_what_is_left_out_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,7 +126,7 @@ def test_of_too_many_steps_those_of_generated_tokens_come_first_and_what_is_left
     assert sorted(p.name for p in tmp_path.iterdir()) == ["sample.h5", "t.json"]
 
 
-def test_a_run_that_was_stopped_shows_what_it_had_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_that_was_stopped_shows_what_it_had_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -175,10 +157,24 @@ def test_a_run_that_was_stopped_shows_what_it_had_done(tmp_path: Path, monkeypat
         ("crossings/dst_wafer", 2),
     ],
 )
-def test_a_number_that_cannot_be_is_told_before_it_overflows(tmp_path: Path, path: str, value: int) -> None:
+def test_number_that_cannot_be_is_told_before_it_overflows(tmp_path: Path, path: str, value: int) -> None:
     trace = write(tmp_path / "t.h5")
     with h5py.File(trace, "r+") as file:
         file[path][-1] = value
     with pytest.raises(BadTrace, match=rf"t.h5: {path}: {value}, which is out of range; make the trace again"):
         export(trace, tmp_path / "t.json")
     assert [each.name for each in tmp_path.iterdir()] == ["t.h5"]
+
+
+def test_what_passes_read_of_prompts_is_a_slice_for_each_user(tmp_path: Path) -> None:
+    whole = export(STORY, tmp_path / "t.json")[1]
+    read = [e for e in whole["traceEvents"] if e.get("cat") == "prompt"]
+    with open_trace(STORY) as trace:
+        tokens, texts, passes = trace.table("token"), trace.token_bytes(), trace.table("pass")
+        cycles = trace.column("schedules/cycles")
+    assert sum(e["args"]["last_token"] - e["args"]["first_token"] + 1 for e in read) == tokens["is_prompt"].sum()
+    for event in read:
+        rows = range(event["args"]["first_token"], event["args"]["last_token"] + 1)
+        (one,) = {int(tokens["pass"][row]) for row in rows}
+        assert (event["ts"], event["dur"]) == (passes["start_cycle"][one], cycles[passes["schedule"][one]])
+        assert event["args"]["text"].encode() == b"".join(texts[row] for row in rows)

@@ -50,7 +50,7 @@ def test_every_move_of_the_log_is_a_departure(logged: Path, tmp_path: Path, wafe
 
 
 @pytest.mark.parametrize("wafer", [0, 1])
-def test_a_wavelet_comes_where_it_went_a_cycle_before_and_is_taken(logged: Path, tmp_path: Path, wafer: int) -> None:
+def test_wavelet_comes_where_it_went_a_cycle_before_and_is_taken(logged: Path, tmp_path: Path, wafer: int) -> None:
     (cols, _), events = export(logged, tmp_path / "out.log", wafer)
     of: dict[str, list[Event]] = defaultdict(list)
     for event in events:
@@ -119,7 +119,7 @@ def test_what_is_not_logged_cannot_be_written(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(("name", "value"), [("row", 6), ("col", -1), ("cycle", -5), ("direction", 9), ("source", 5)])
-def test_a_damaged_log_is_told(tmp_path: Path, name: str, value: int) -> None:
+def test_damaged_log_is_told(tmp_path: Path, name: str, value: int) -> None:
     path = Path(shutil.copy(write(tmp_path / "t.h5"), tmp_path / "copy.h5"))
     with h5py.File(path, "r+") as file:
         file[f"wavelets/{name}"][0] = value

@@ -15,7 +15,6 @@ from wse_traces import open_trace
 pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[test]')")
 
 from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
 
 from tests.inspect.page.driving import (
     choose,
@@ -24,7 +23,6 @@ from tests.inspect.page.driving import (
     settled,
     texts,
     tip,
-    window,
 )
 
 pytestmark = pytest.mark.slow
@@ -48,7 +46,7 @@ def test_hovering_a_pe_names_its_op_tile_and_bytes(story: Any) -> None:
     assert any(f"largest buffer: {tile_name(name)}, " in told for name in names)
 
 
-def test_a_clicked_pe_shows_its_sram_map(story: Any) -> None:
+def test_clicked_pe_shows_its_sram_map(story: Any) -> None:
     choose(story, "wafer-number", "0")
     choose(story, "quantity", "sram")
     settled(story)
@@ -66,7 +64,7 @@ def test_a_clicked_pe_shows_its_sram_map(story: Any) -> None:
     assert f"{tile_name(names[order[0]])}\n" in tip(story)
 
 
-def test_the_table_sorts_and_searches(story: Any) -> None:
+def test_table_sorts_and_searches(story: Any) -> None:
     def column(number: int) -> list[str]:
         return texts(story, f"#steps-table tbody td:nth-child({number})")
 
@@ -92,31 +90,3 @@ def test_the_table_sorts_and_searches(story: Any) -> None:
     assert found(story, "#found").text == "nothing found"
     field.clear()
     field.send_keys(" ")
-
-
-def test_a_brush_zooms_the_timeline_and_a_step_is_named(story: Any) -> None:
-    choose(story, "lanes", "op")
-    strip, lanes = found(story, "#brush"), story.find_element(By.ID, "lanes-A")
-    strip.send_keys("0")
-    _, end, whole = window(story)
-    assert end == whole
-    over(story, strip, 0.25, 0.5).click_and_hold().perform()
-    over(story, strip, 0.5, 0.5).release().perform()
-    first, last, _ = window(story)
-    assert first == pytest.approx(0.25 * whole, rel=0.02)
-    assert last == pytest.approx(0.5 * whole, rel=0.02)
-    found(story, "#lanes-A")
-    over(story, lanes, 0.5, 0.5).click_and_hold().perform()
-    over(story, lanes, 0.7, 0.5).release().perform()
-    closer, nearer, _ = window(story)
-    assert first < closer < nearer < last
-    strip.send_keys("0")
-    strip.send_keys(Keys.SHIFT, Keys.ARROW_RIGHT)
-    lanes.send_keys(Keys.ARROW_RIGHT)
-    detail = story.find_element(By.CSS_SELECTOR, ".detail").text
-    with open_trace(TWO_WAFERS) as trace:
-        token = next(t for t in range(trace.rows("token")) if trace.steps(t)["phase"][0] == 1)
-        steps = trace.steps(token)
-        ops = trace.texts("graph/ops/name")
-    assert detail.startswith(ops[steps["op"][0]])
-    assert f"{steps['cycles'][0]:,} cycles" in detail

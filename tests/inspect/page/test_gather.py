@@ -57,7 +57,7 @@ def test_areas_table_and_phases_add_up_to_the_trace(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
-def test_the_timeline_of_every_token_has_its_steps(path: Path) -> None:
+def test_timeline_of_every_token_has_its_steps(path: Path) -> None:
     facts = view_trace(path, kept)
     with open_trace(path) as trace:
         for index, token in enumerate(facts["tokens"]):
@@ -135,7 +135,7 @@ def test_what_is_cut_is_said_and_the_rest_is_the_costliest(monkeypatch: pytest.M
         ("links/patterns/cols", 0, "links/patterns"),
     ],
 )
-def test_an_index_that_points_nowhere_is_one_line(
+def test_index_that_points_nowhere_is_one_line(
     sample: Path, tmp_path: Path, dataset: str, value: int, where: str
 ) -> None:
     path = Path(shutil.copy(sample, tmp_path / "a.h5"))
@@ -144,3 +144,18 @@ def test_an_index_that_points_nowhere_is_one_line(
     with pytest.raises(BadTrace, match=where) as caught:
         view_trace(path, kept)
     assert str(caught.value).startswith(f"{path}: ")
+
+
+def test_sequence_that_is_longer_than_the_page_has_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline, "MAX_STEPS", 100)
+    facts = view_trace(TRACES[0], kept)
+    assert facts["schedules"][0]["steps"] == len(facts["steps"]["op"]) == 100
+    assert any(note.endswith("steps of the slowest token the timeline has the first 100.") for note in facts["notes"])
+
+
+def test_without_room_the_page_says_what_is_missing() -> None:
+    facts = view_trace(TRACES[0], lambda values: None)
+    assert facts["places"] is facts["steps"] is None
+    assert facts["schedules"] == []
+    assert len(facts["notes"]) == 4
+    assert all("found no room on this page" in note for note in facts["notes"])

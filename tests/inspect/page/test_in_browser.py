@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from tests.inspect.page.conftest import IMAGE, SCRIPT, requested, wait_for
-from tests.inspect.runs import STORY, TWO_WAFERS
+from tests.inspect.runs import TWO_WAFERS
 from tests.traces.conftest import HEADER, write
-from wse_traces import TraceWriter, open_trace
+from wse_traces import TraceWriter
 
 pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[test]')")
 
@@ -26,7 +26,6 @@ from tests.inspect.page.driving import (
     painted,
     settled,
     shot,
-    texts,
     tip,
 )
 
@@ -78,7 +77,7 @@ def test_pictures_are_drawn_in_light_and_dark(story: Any, theme: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_that_was_killed_before_its_first_token_says_what_is_missing(opened: Opened, tmp_path: Path) -> None:
+def test_run_that_was_killed_before_its_first_token_says_what_is_missing(opened: Opened, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt), TraceWriter(tmp_path / "a.h5", HEADER):
         raise KeyboardInterrupt
     browser = opened(tmp_path / "a.h5.partial")
@@ -106,24 +105,3 @@ def test_sizes_that_cannot_be_break_no_picture(opened: Opened, tmp_path: Path) -
     browser = opened(path)
     assert browser.get_log("browser") == []
     assert len(browser.find_elements(By.CSS_SELECTOR, "#pe .mark")) < 20
-
-
-@pytest.mark.slow
-def test_two_traces_are_beside_each_other(opened: Opened) -> None:
-    browser = opened(STORY, TWO_WAFERS)
-    assert browser.get_log("browser") == []
-    left, right = browser.find_element(By.ID, "map-A").location, browser.find_element(By.ID, "map-B").location
-    assert left["y"] == right["y"]
-    assert left["x"] < right["x"]
-    over(browser, found(browser, "#map-A"), 0.5, 0.5).click().perform()
-    wait_for(browser, "return document.querySelectorAll('#pe h3').length === 2")
-    rows = {row.text.split()[0]: row.text for row in browser.find_elements(By.CSS_SELECTOR, "#summary tbody tr")}
-    for path, name in ((STORY, "A"), (TWO_WAFERS, "B")):
-        with open_trace(path) as trace:
-            places = trace.top_steps(n=1 << 40)
-            passes = int((trace.column("schedules/phase")[trace.column("passes/schedule")] == 1).sum())
-        cycles = places["cycles"][places["phase"] == 1].sum() / passes
-        assert f"{round(cycles):,} cycles" in rows["a"], name
-    first = texts(browser, "#steps-table tbody tr:first-child td")
-    before, after, difference = (int(text.replace(",", "").replace("−", "-")) for text in first[4:7])
-    assert after - before == difference

@@ -47,7 +47,7 @@ def visit(browser: Any, place: str) -> None:
     wait_for(browser, "return document.documentElement.dataset.usable")
 
 
-def test_a_token_opens_at_the_slowest_and_is_set_beside_the_median(opened: Opened) -> None:
+def test_token_opens_at_the_slowest_and_is_set_beside_the_median(opened: Opened) -> None:
     browser = opened(ESTIMATE)
     with open_trace(ESTIMATE) as trace:
         made = trace.column("tokens/pass")
@@ -80,7 +80,7 @@ def test_a_token_opens_at_the_slowest_and_is_set_beside_the_median(opened: Opene
 
 
 @pytest.mark.slow
-def test_a_click_pins_a_step_on_the_map_and_in_the_table(story: Any) -> None:
+def test_click_pins_a_step_on_the_map_and_in_the_table(story: Any) -> None:
     visit(story, "")
     with open_trace(TWO_WAFERS) as trace:
         token = int(story.find_element(By.ID, "token-A").get_attribute("value"))
@@ -122,7 +122,7 @@ def texts_of_kinds(path: Path, steps: Any) -> list[str]:
     return [kinds[op] if op >= 0 else "no op" for op in steps["op"]]
 
 
-def test_a_place_that_is_sent_is_found_again_and_nonsense_is_not_taken(story: Any) -> None:
+def test_place_that_is_sent_is_found_again_and_nonsense_is_not_taken(story: Any) -> None:
     visit(story, "")
     assert story.execute_script("return location.hash") == ""
     choose(story, "quantity", "sram.weights")
@@ -172,7 +172,6 @@ def test_wavelets_are_played_paused_and_stepped(opened: Opened, sample: Path) ->
     assert (moving != still).any()
     found(browser, "#replay-back").click()
     assert read.text.startswith("cycle 0 of 5")
-    place = address(browser, "moves=0")
     choose(browser, "replay-speed", "40")
     play = found(browser, "#replay-play")
     play.click()
@@ -183,19 +182,6 @@ def test_wavelets_are_played_paused_and_stepped(opened: Opened, sample: Path) ->
     play.click()
     held = read.text
     assert held.startswith("cycle 0 of 5")
-    visit(browser, place)
-    read = browser.find_element(By.ID, "replay-read")
-    assert read.text.startswith("cycle 0 of 5")
-    found(browser, "#replay-step").click()
-    number = found(browser, "#token-A")
-    number.clear()
-    number.send_keys("4", Keys.ENTER)
-    found(browser, "#lanes-A").send_keys(Keys.ARROW_RIGHT * 2)
-    assert read.text.startswith("cycle 1 of 5")
-    found(browser, "#lanes-A").send_keys(Keys.ARROW_RIGHT)
-    assert read.text.startswith("cycle 0 of 5"), "the pinned step is the one that the words are of"
-    found(browser, "#replay-end").click()
-    assert browser.find_element(By.ID, "replay-read").text == "6 moves of pass 1, cycles 0 to 5"
 
 
 @pytest.mark.slow

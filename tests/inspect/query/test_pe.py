@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from tests.inspect.runs import TWO_WAFERS, traced_run
-from tests.traces.conftest import write
+from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput
 from wse.tracing.query.places.pe import pe_place, read_pe
 from wse.tracing.query.view import trace_at
+from wse_traces import TraceWriter
 from wse_traces.schema import DIRECTIONS, USES
 
 
@@ -40,7 +41,7 @@ def test_bytes_busy_time_and_links_are_those_of_the_file(wafer: int, row: int, c
         assert facts["links"][direction] == {"out_words": words[at, row, col], "in_words": around[direction]}
 
 
-def test_the_map_of_the_stage_fills_its_bytes_use_by_use() -> None:
+def test_map_of_the_stage_fills_its_bytes_use_by_use() -> None:
     """Buffers that live at different times may share addresses; those that live always do not."""
     facts = facts_of(TWO_WAFERS, 1, 3, 1)
     buffers, used = facts["sram"]["buffers"], facts["sram"]["bytes"]
@@ -77,14 +78,14 @@ def test_routes_are_those_that_cover_the_pe() -> None:
     assert len(want) > 5
 
 
-def test_a_pe_outside_of_every_region(tmp_path: Path) -> None:
+def test_pe_outside_of_every_region(tmp_path: Path) -> None:
     facts = facts_of(write(tmp_path / "t.h5"), 1, 5, 4)
     assert "stage" not in facts
     assert facts["sram"]["bytes"] == {**dict.fromkeys(USES, 0), "free": 1000}
     assert (facts["sram"]["buffers"], facts["routes"]) == ([], [])
 
 
-def test_a_region_on_two_wafers_has_its_map_on_both(tmp_path: Path) -> None:
+def test_region_on_two_wafers_has_its_map_on_both(tmp_path: Path) -> None:
     path = traced_run(tmp_path, prompt_ids=(1, 2), wafers=2, mesh="4x4", mapping="tensor", new_tokens=2).path
     first, second = (facts_of(path, wafer, 0, 0) for wafer in range(2))
     assert first["sram"] == second["sram"]
@@ -110,3 +111,9 @@ def test_where_pes_are_dead_links_are_not_told_and_the_mesh_is_that_of_programs(
 def test_what_is_no_place(text: str) -> None:
     with pytest.raises(BadInput, match=r"--pe .*: give row and column as ROW,COL, or WAFER:ROW,COL, such as 0,3"):
         pe_place(text)
+
+
+def test_what_was_not_recorded_is_left_out(tmp_path: Path) -> None:
+    with TraceWriter(tmp_path / "t.h5", HEADER):
+        pass
+    assert facts_of(tmp_path / "t.h5", 0, 0, 0) == {"wafer": 0, "row": 0, "col": 0, "routes": []}

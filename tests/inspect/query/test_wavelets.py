@@ -50,7 +50,7 @@ def values(replayed: list[dict[str, Any]]) -> list[Move]:
     return [tuple({**move, "direction": MOVES.index(move["direction"])}[name] for name in COLUMNS) for move in replayed]
 
 
-def test_the_summary_is_that_of_the_moves(logged: Logged) -> None:
+def test_summary_is_that_of_the_moves(logged: Logged) -> None:
     (_, report, path), moves = logged
     found = inspect(path)["wavelets"]
     assert "replayed" not in found
@@ -86,14 +86,6 @@ def test_ranges_that_follow_each_other_replay_the_log(logged: Logged, cuts: list
     assert again == sorted(moves)
 
 
-def test_cycles_in_which_nothing_moves_are_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "t.h5"
-    append(path, [(3, 0, 0, 0, 1, 0, 0), (9, 0, 0, 1, 4, 0, 0)])
-    assert inspect(path, cycles="4-8")["wavelets"]["replayed"] == []
-    assert main(["inspect", str(path), "--cycles", "4-8"]) == 0
-    assert "nothing moves" in capsys.readouterr().out
-
-
 def test_words_that_only_enter_their_pe_load_no_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "t.h5"
     append(path, [(7, 1, 2, 3, 4, 0, 0)])
@@ -125,7 +117,7 @@ def test_more_than_can_be_replayed_at_once_is_refused(logged: Logged, monkeypatc
 @pytest.mark.parametrize(
     "options", slow_but([[], ["--cycles", "0-9"], ["--cycles", "0-9", "--json"]], ["--cycles", "0-9"]), ids=str
 )
-def test_a_damaged_log_is_shown_or_refused_in_one_line(
+def test_damaged_log_is_shown_or_refused_in_one_line(
     tmp_path: Path, name: str, value: int, options: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(tmp_path / "odd.h5")
@@ -148,3 +140,16 @@ def test_cycles_of_any_size_are_no_reason_to_break(
     append(path, [(cycle, 0, 0, 0, 1, 0, 0) for cycle in cycles])
     assert main(["inspect", str(path)]) == 0
     assert "Wavelets" in capsys.readouterr().out
+
+
+def test_of_several_passes_the_last_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t.h5"
+    with TraceWriter(path, HEADER) as writer:
+        for index, cycle in ((4, 11), (2, 5)):
+            rest = {name: [0] for name in COLUMNS if name != "cycle"}
+            writer.append("wavelet", {**rest, "cycle": [cycle], "pass": [index]})
+    found = inspect(path, cycles="0-20")["wavelets"]
+    assert (found["pass"], found["passes"]) == (4, [2, 4])
+    assert [move["cycle"] for move in found["replayed"]] == [11]
+    assert main(["inspect", str(path)]) == 0
+    assert "every move of pass 4, the last of 2 that were logged" in capsys.readouterr().out
