@@ -35,7 +35,7 @@ def workload(prompts: list[int], new: int, prefix_tokens: int = 0) -> Workload:
     return replace(plain, prefix=np.full(len(prompts), 0 if prefix_tokens else -1), prefix_tokens=shared)
 
 
-def test_a_request_takes_what_windows_keep() -> None:
+def test_request_takes_what_windows_keep() -> None:
     room = KvRoom(workload([90, 90, 90], 6), WindowedCosts(kv_capacity_tokens=130), prefix_cache=False)
     assert room.take(0) == 0
     assert room.free == 130 - (96 + 32) // 2
