@@ -54,7 +54,7 @@ def test_every_page_has_a_limit_and_the_list_has_its_counts(script: ModuleType) 
 
 
 @pytest.mark.parametrize("page", MAX_SOURCES)
-def test_the_diff_applies_and_touches_few_source_files(script: ModuleType, page: str, tmp_path: Path) -> None:
+def test_diff_applies_and_touches_few_source_files(script: ModuleType, page: str, tmp_path: Path) -> None:
     read_page = script.read_page(page)
     assert len(read_page.sources) <= MAX_SOURCES[page]
     for file in (*read_page.touched_files, *read_page.generated):

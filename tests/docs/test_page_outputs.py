@@ -53,11 +53,11 @@ def test_pieces_of_a_block_are_found_with_other_numbers(script: ModuleType, bloc
     assert script.refilled(block, OUTPUT) == (filled, True)
 
 
-def test_a_block_whose_pieces_are_not_found_gets_the_whole_output(script: ModuleType) -> None:
+def test_block_whose_pieces_are_not_found_gets_the_whole_output(script: ModuleType) -> None:
     assert script.refilled("...\nSomething quite different\n...\n", OUTPUT) == (OUTPUT.removeprefix("\n"), False)
 
 
-def test_a_page_gets_what_the_command_prints(
+def test_page_gets_what_the_command_prints(
     script: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "page.md"
