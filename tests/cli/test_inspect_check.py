@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import h5py
@@ -20,26 +19,11 @@ FILES: list[tuple[str, str]] = [
 ]
 
 
-@pytest.fixture
-def bad_files(written: Path, empty: Path) -> Path:
-    """Files that are no sound traces, each in its own way."""
-    (empty / "text.h5").write_text("no trace at all")
-    with h5py.File(empty / "other.h5", "w") as file:
-        file["x"] = [1]
-    for name in ("newer.h5", "lacks.h5"):
-        shutil.copy(written, empty / name)
-    with h5py.File(empty / "newer.h5", "r+") as file:
-        file.attrs.modify("version", 3)
-    with h5py.File(empty / "lacks.h5", "r+") as file:
-        del file["steps/cycles"]
-        del file["graph/edges/src"]
-    whole = written.read_bytes()
-    (empty / "cut.h5").write_bytes(whole[: len(whole) // 2])
-    return empty
-
-
 @pytest.mark.parametrize(("name", "says"), FILES)
-def test_check_lists_what_is_wrong(wse: Wse, bad_files: Path, name: str, says: str) -> None:
+def test_check_lists_what_is_wrong(
+    wse: Wse, files: Path, monkeypatch: pytest.MonkeyPatch, name: str, says: str
+) -> None:
+    monkeypatch.chdir(files)
     seen = wse("inspect", name, "--check")
     assert (seen.code, seen.err) == (2, "")
     first, *problems = seen.out.splitlines()
@@ -51,12 +35,9 @@ def test_check_lists_what_is_wrong(wse: Wse, bad_files: Path, name: str, says: s
     assert [f"  {problem}" for problem in facts["problems"]] == problems
 
 
-def test_check_lists_all_of_several_problems(wse: Wse, bad_files: Path) -> None:
-    with h5py.File(bad_files / "lacks.h5", "r+") as file:
-        file["steps/op"][2] = 77
-        file["placement/stages/rows"][1] = 100
-    problems = json.loads(wse("inspect", "lacks.h5", "--check", "--json").out)["problems"]
-    paths = [problem.partition(":")[0] for problem in problems]
+def test_check_lists_all_of_several_problems(wse: Wse, files: Path) -> None:
+    problems = json.loads(wse("inspect", files / "lacks.h5", "--check", "--json").out)["problems"]
+    paths = [problem.partition(":")[0].rpartition(".h5: ")[2] for problem in problems]
     assert {"steps/cycles", "graph/edges/src", "placement/stages/row[1]"} <= set(paths)
 
 

@@ -6,20 +6,15 @@ What a file contains is tested beside its reader; here each kind of bad file has
 from __future__ import annotations
 
 import shlex
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import h5py
 import pytest
 
 from tests.cli.conftest import Wse
-from tests.models.helpers import write_config, write_model
-from tests.validation.test_measurements import GOOD, file_of
 from wse.files import TOML_LIMIT_BYTES
 
-GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1" / "story.h5"
 TABLE = Path(__file__).parents[1] / "data" / "refusals.txt"
 
 
@@ -47,34 +42,6 @@ GRIDS: list[tuple[str, ...]] = [
     ("#" * (TOML_LIMIT_BYTES + 1), "grid.toml: is over 1,048,576 bytes"),
 ]
 """Contents of a file for ``wse sweep``."""
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory, written: Path) -> Path:
-    """A folder with what the cases name: models, traces sound and not, tables good and bad, and folders."""
-    folder = tmp_path_factory.mktemp("files")
-    (folder / "tiny").mkdir()
-    write_model(folder / "tiny")
-    write_config(folder, max_position_embeddings=512, num_hidden_layers=4).rename(folder / "four.json")
-    for name in ("folder.h5", "folder.md"):
-        (folder / name).mkdir()
-    shutil.copy(GOLDEN, folder / "story.h5")
-    for name in ("t.h5", "newer.h5", "lacks.h5"):
-        shutil.copy(written, folder / name)
-    with h5py.File(folder / "newer.h5", "r+") as file:
-        file.attrs.modify("version", 3)
-    with h5py.File(folder / "lacks.h5", "r+") as file:
-        del file["steps/cycles"]
-    with h5py.File(folder / "other.h5", "w") as file:
-        file["x"] = [1]
-    whole = written.read_bytes()
-    (folder / "cut.h5").write_bytes(whole[: len(whole) // 2])
-    (folder / "text.h5").write_text("no trace at all")
-    (folder / "gpu.toml").write_text('base = "h100"\nhbm_bytes_per_s = 4e12\n')
-    (folder / "good.csv").write_text(file_of(GOOD), newline="")
-    (folder / "bad.csv").write_text(file_of(GOOD, {**GOOD, "grid_w": "1e9"}), newline="")
-    (folder / "p").write_text("a\n")
-    return folder
 
 
 @pytest.fixture

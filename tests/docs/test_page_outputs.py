@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tool_scripts import import_script
 
 ROOT = Path(__file__).parents[2]
 OUTPUT = """
@@ -27,11 +26,7 @@ Users at a time
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        return importlib.import_module("page_outputs")
-    finally:
-        sys.path.remove(str(ROOT / "tools"))
+    return import_script("page_outputs")
 
 
 @pytest.mark.parametrize(
