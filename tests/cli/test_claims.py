@@ -1,4 +1,4 @@
-"""``wse claims`` as it is called: its keys, its pages, and what it refuses."""
+"""``wse claims`` as it is called: its keys, and claims that are decided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``wse compare MODEL --gpu``: wafers and GPUs in one table, files of it, and what is refused on one line."""
+"""``wse compare MODEL --gpu``: wafers and GPUs in one table agree with the estimate of each."""
 
 from __future__ import annotations
 

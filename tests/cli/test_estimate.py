@@ -1,4 +1,4 @@
-"""``wse estimate`` as it is called: the examples of its help, and the JSON keys that the command line promises."""
+"""``wse estimate`` as it is called: its JSON, its trace, its users, and the lengths that it assumes."""
 
 from __future__ import annotations
 

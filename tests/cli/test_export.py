@@ -1,4 +1,4 @@
-"""``wse export``: its examples, and one line for everything that cannot be."""
+"""``wse export``: damaged and unfinished traces, full disks and exports that are replaced."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Help: headings of options, summaries that fit, first commands, completion; and spellings of an earlier version."""
+"""Help: summaries that fit, the width of lines, and completion in a shell."""
 
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -46,8 +47,6 @@ def test_h_is_help_and_fits_80_columns(wse: Wse, command: str) -> None:
     ],
 )
 def test_shell_completes(tmp_path: Path, line: str, offered: str) -> None:
-    import subprocess
-
     asked = {"_WSE_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
     done = subprocess.run(WSE, env=ENVIRONMENT | asked, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == offered

@@ -1,4 +1,4 @@
-"""``wse inspect`` as a user meets it: views, JSON, CSV, narrow terminals, and one line for what cannot be."""
+"""``wse inspect`` as a user meets it: views, JSON, CSV, narrow terminals and hostile names."""
 
 from __future__ import annotations
 

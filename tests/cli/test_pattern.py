@@ -1,4 +1,4 @@
-"""`wse pattern` on the command line: tables, JSON, and exit status 2 for a pattern that is wrong."""
+"""``wse pattern`` on the command line: JSON, and exit status 2 for a pattern that is wrong."""
 
 from __future__ import annotations
 

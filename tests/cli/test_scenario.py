@@ -1,4 +1,4 @@
-"""``wse scenario``: bundled scenarios listed and answered, files of one's own, and slips on one line."""
+"""``wse scenario``: bundled scenarios listed and answered, and files of one's own."""
 
 from __future__ import annotations
 

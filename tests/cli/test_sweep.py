@@ -1,4 +1,4 @@
-"""``wse sweep`` on the command line: a table, bad input, and what a killed one leaves."""
+"""``wse sweep`` on the command line: a table, and what a killed sweep leaves."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tests.cli.conftest import Outcome, Wse
 from wse.tracing.record import run
 from wse_traces import open_trace, problems, write
 
-KIB, MIB = 1 << 10, 1 << 20
+KIB = 1 << 10
 ASKED = ("--prompt-ids", "3,5,7", "--mesh", "4x4", "--new-tokens", "20", "--schedule", "baseline")
 
 

@@ -1,4 +1,4 @@
-"""wse validate from the command line: what it prints, writes and refuses."""
+"""``wse validate`` from the command line: what it prints and writes."""
 
 from __future__ import annotations
 

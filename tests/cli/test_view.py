@@ -1,4 +1,4 @@
-"""``wse view`` on the command line: a page, one line about it, and bad input."""
+"""``wse view`` on the command line: a page, one line about it, and where it goes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``wse estimate --what-if`` on the command line: its table, its picture, and what it refuses."""
+"""``wse estimate --what-if`` on the command line: its table and its picture."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Every example of docs/examples runs, and the package there is found by its entry points.
-
-The lane of `.ci/run` that installs a wheel installs the package beside it; here it is on the path of a process.
-"""
+"""Examples of docs/examples that run as scripts compute what they say; `.ci/run` installs the package there."""
 
 from __future__ import annotations
 

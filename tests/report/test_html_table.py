@@ -1,4 +1,4 @@
-"""Tables as HTML: texts escaped, numbers at the right, the best marked, long texts folded."""
+"""Tables as HTML: texts escaped, numbers at the right, the best marked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lies between a user and a machine: bundled numbers, a user's in their place, refusals, and the first token."""
+"""What lies between a user and a machine: bundled numbers, a user's in their place, and the first token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of a comparison in a real browser: nothing is fetched, nothing complains, tables sort, drawings tell."""
+"""The page of a comparison in a real browser: nothing is fetched, nothing complains, and tables sort."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import pytest
 from wse.reports.rows_csv import as_csv
 from wse.studies.compare.result import CompareResult
 from wse.studies.compare.summary import print_comparison
+from wse.studies.compare.tables import reasons
 from wse.studies.results.placement import ModelResult
 from wse.tracing.query.two_traces.comparison_row import COLUMNS, ComparisonRow
 
@@ -90,3 +91,8 @@ def test_verdict_comes_first_and_what_cannot_be_is_told(monkeypatch: pytest.Monk
 def test_table_of_text_has_a_line_a_row() -> None:
     row = {"mapping": 'a,"b"\nc', "wafers": 2, "tpot_s": 0.1, "unknown": 1}
     assert as_csv([row, {"wafers": 3}], COLUMNS) == 'mapping,wafers,tpot_s\n"a,""b""\\nc",2,0.1\n,3,\n'
+
+
+def test_equal_reasons_are_told_once() -> None:
+    rows = [ComparisonRow(mapping=name, wafers=wafers, reason="r") for name in "ab" for wafers in (1, 2)]
+    assert reasons([*rows, ROW]) == [("a on 1, a on 2, b on 1, b on 2", "r")]

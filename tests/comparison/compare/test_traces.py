@@ -128,3 +128,16 @@ def test_another_clock_is_the_cause(tmp_path: Path) -> None:
     assert faster.endswith("tokens/s, at 1.75 GHz in place of 875 MHz.")
     assert "because" not in faster
     assert re.search(r"at 1\.75 GHz in place of 875 MHz; a token takes [\d.]+ % more cycles, because words on", longer)
+
+
+def test_trace_of_an_unknown_wafer_has_no_power(runs: Runs, tmp_path: Path) -> None:
+    _, (path, _), _ = runs
+    (tmp_path / "mine.toml").write_text('base = "wse3"\n')
+    placed = {"mesh": "3x3", "new_tokens": 9, "schedule": "baseline", "wafer": str(tmp_path / "mine.toml")}
+    prepared = prepare(make_request(RunRequest, model=str(path.parent), prompt_ids=(1, 2, 3), **placed))
+    execute(prepared, compile_program(prepared), trace=tmp_path / "other.h5")
+    known, unknown = compare_traces(path, tmp_path / "other.h5").to_dict()["rows"]
+    costs = {"power_w", "joules_per_token", "usd_per_million_tokens"}
+    assert costs <= known.keys()
+    assert costs.isdisjoint(unknown)
+    assert unknown["tokens_per_s"] == known["tokens_per_s"]

@@ -12,7 +12,7 @@ import pytest
 import wse
 from wse.errors import BadInput
 from wse.studies.explore.csv_table import read_csv
-from wse.studies.explore.page import A_WAFER, as_html
+from wse.studies.explore.page import A_WAFER, as_html, with_rate_a_wafer
 
 SWEEP = (
     "batch,mapping,error,system_wafers,serving_tokens_per_s_per_user,serving_tokens_per_s,serving_ttft_s\n"
@@ -76,3 +76,10 @@ def test_from_python_the_page_lies_beside_the_table(tmp_path: Path) -> None:
     assert Path(result.page).stat().st_size == result.page_bytes
     with pytest.raises(BadInput, match=r"-o .*p.txt: give the name of a page"):
         wse.explore(table, output=tmp_path / "p.txt")
+
+
+def test_table_of_a_comparison_has_tokens_of_a_wafer_too(tmp_path: Path) -> None:
+    path = tmp_path / "c.csv"
+    path.write_text("wafers,tokens_per_s_per_user,tokens_per_s\n0,1,2\n4,10,20\n")
+    *_, rate = with_rate_a_wafer(read_csv(path))
+    assert (rate.name, rate.numbers) == (A_WAFER, (None, 5.0))

@@ -112,3 +112,14 @@ def test_changes_add_to_what_was_set() -> None:
     result = wse.what_if("story", **SMALL, set="wafer.clock_hz=x2", changes="clock=x2,hop=1", jobs=1)
     assert {row.change: row.numbers for row in result.changes}["clock"] == {"wafer.clock_hz": (1.75e9, 3.5e9)}
     assert "--set wafer.clock_hz=1750000000" in result.title
+
+
+def test_replicas_that_a_change_makes_fewer_have_a_column() -> None:
+    options = {**SMALL, "users": 300, "replicas": "auto"}
+    found = wse.what_if("story", **options, changes=["sram=x2", "clock=x2"], jobs=1)
+    more_sram = next(row for row in found.changes if row.change == "sram")
+    assert more_sram.replicas == wse.estimate("story", **options, set="wafer.sram_bytes_per_pe=x2").serving.replicas
+    assert more_sram.replicas < found.base.replicas
+    titles = [column.title for column in found.tables()[0].columns]
+    assert "replicas" in titles
+    assert "users" not in titles

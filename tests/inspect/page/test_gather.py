@@ -159,3 +159,12 @@ def test_without_room_the_page_says_what_is_missing() -> None:
     assert facts["schedules"] == []
     assert len(facts["notes"]) == 4
     assert all("found no room on this page" in note for note in facts["notes"])
+
+
+def test_run_that_was_stopped_says_so(tmp_path: Path) -> None:
+    path = Path(shutil.copy(TRACES[0], tmp_path / "a.h5.partial"))
+    with h5py.File(path, "r+") as file:
+        file.attrs.modify("complete", np.bool_(False))  # noqa: FBT003
+    facts = view_trace(path, kept)
+    assert not facts["complete"]
+    assert facts["notes"][0].startswith("Incomplete, its run is in progress or was killed: ")

@@ -1,4 +1,4 @@
-"""The page in a real browser: nothing is fetched, nothing complains, it is drawn, and says in words what it shows."""
+"""The page in a real browser: nothing is fetched, nothing complains, and it is drawn."""
 
 from __future__ import annotations
 

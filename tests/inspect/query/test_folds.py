@@ -1,4 +1,4 @@
-"""Equal ops and steps told once are those that a plain loop finds to be equal, and hold every cycle once."""
+"""Equal ops and steps told once are those that a plain loop finds to be equal."""
 
 from __future__ import annotations
 

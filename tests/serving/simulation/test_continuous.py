@@ -161,3 +161,11 @@ def test_levels_tell_who_waits_and_who_is_served() -> None:
     assert set(over_time.answering.tolist()) <= {0.0, 1.0}
     assert over_time.kv_tokens.max() == 24
     assert over_time.waiting[-1] == 0
+
+
+def test_tokens_of_a_pipeline_do_not_wait_for_the_start_of_a_round() -> None:
+    """Each request takes its passes from its first token on, whenever it joins, and 0.8 ms for prompts in gaps."""
+    work = plain_workload(np.array([0.0, 0.123, 0.2771]), np.full(3, 4), np.array([100, 50, 30]))
+    policy = ContinuousPolicy(max_users=8, prompt_tokens=None)
+    outcome = simulate_continuous(work, PlainCosts(pass_s=0.01, prompt_s=1e-4), policy)
+    assert outcome.end_s - outcome.first_s == pytest.approx(0.01 * (work.new_tokens - 1), abs=1e-3)
