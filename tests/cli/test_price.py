@@ -65,8 +65,6 @@ def test_comparisons_give_each_machine_its_price(wse: Wse) -> None:
         assert _ends(after) == pytest.approx((cost, cost, cost))
     assert given["economics"]["gpu_usd_per_hour.h100"]["source"] == "given"
     assert given["economics"]["wafer_usd_per_hour"]["value"] == 60
-    alone = _costs(wse, "compare", *WAFER, "--price", "wafer=60")
-    assert alone["economics"]["wafer_usd_per_hour"]["value"] == 60
 
 
 def test_traces_take_prices(wse: Wse) -> None:

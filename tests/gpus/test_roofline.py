@@ -103,15 +103,12 @@ def test_latent_cache_is_one_vector_and_whole_on_every_gpu() -> None:
     assert by_data.weights_s > eight.weights_s
 
 
-def test_window_is_read_as_far_as_it_goes() -> None:
-    """Every second layer of gpt-oss sees 128 tokens."""
-    short, long = (
-        roofline("gpt-oss-120b", "bfloat16", Tokens(users=1, new=1, context=context)).cache_s * 3.35e12
-        for context in (100, 10_000)
-    )
-    entry = 2 * 8 * 64 * 2
-    assert short == pytest.approx(36 * 100 * entry)
-    assert long == pytest.approx(18 * (128 + 10_000) * entry)
+def test_window_is_read_and_multiplied_as_far_as_it_goes() -> None:
+    """Every second layer of gpt-oss sees 128 tokens; its 64 heads have 64 features, and 8 of keys."""
+    for context, tokens in ((100, 36 * 100), (10_000, 18 * (128 + 10_000))):
+        pass_ = roofline("gpt-oss-120b", "bfloat16", Tokens(users=1, new=1, context=context))
+        assert pass_.cache_s * 3.35e12 == pytest.approx(tokens * 2 * 8 * 64 * 2)
+        assert pass_.row_s * 989e12 == pytest.approx(tokens * 4 * 64 * 64)
 
 
 def test_heads_of_keys_are_cut_over_as_many_gpus_as_there_are() -> None:
