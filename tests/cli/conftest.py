@@ -9,10 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import h5py
 import pytest
 
-from tests.models.helpers import write_model
+from tests.models.helpers import write_config, write_model
 from tests.traces.conftest import write
+from tests.validation.test_measurements import GOOD, file_of
 from wse.cli import main
 
 
@@ -40,6 +42,7 @@ class Outcome:
 
 
 Wse = Callable[..., Outcome]
+GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1" / "story.h5"
 
 
 @pytest.fixture
@@ -85,6 +88,36 @@ def trace(written: Path, empty: Path) -> str:
     """A copy of it here."""
     shutil.copy(written, empty / "t.h5")
     return "t.h5"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory, written: Path) -> Path:
+    """A folder with what the cases name: models, traces sound and not, tables good and bad, and folders."""
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "tiny").mkdir()
+    write_model(folder / "tiny")
+    write_config(folder, max_position_embeddings=512, num_hidden_layers=4).rename(folder / "four.json")
+    for name in ("folder.h5", "folder.md"):
+        (folder / name).mkdir()
+    shutil.copy(GOLDEN, folder / "story.h5")
+    for name in ("t.h5", "newer.h5", "lacks.h5"):
+        shutil.copy(written, folder / name)
+    with h5py.File(folder / "newer.h5", "r+") as file:
+        file.attrs.modify("version", 3)
+    with h5py.File(folder / "lacks.h5", "r+") as file:
+        del file["steps/cycles"], file["graph/edges/src"]
+        file["steps/op"][2] = 77
+        file["placement/stages/rows"][1] = 100
+    with h5py.File(folder / "other.h5", "w") as file:
+        file["x"] = [1]
+    whole = written.read_bytes()
+    (folder / "cut.h5").write_bytes(whole[: len(whole) // 2])
+    (folder / "text.h5").write_text("no trace at all")
+    (folder / "gpu.toml").write_text('base = "h100"\nhbm_bytes_per_s = 4e12\n')
+    (folder / "good.csv").write_text(file_of(GOOD), newline="")
+    (folder / "bad.csv").write_text(file_of(GOOD, {**GOOD, "grid_w": "1e9"}), newline="")
+    (folder / "p").write_text("a\n")
+    return folder
 
 
 def files_below(folder: Path) -> set[str]:

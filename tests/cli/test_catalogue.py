@@ -12,14 +12,6 @@ from tests.models.helpers import write_config
 from wse.models.catalogue import CONFIGURATIONS
 
 
-def test_models_lists_what_runs_first_and_then_configurations(wse: Wse) -> None:
-    text = wse("models").out
-    assert text.index("wse run story") < text.index("Configurations") < text.index("codellama-34b")
-    row = next(line for line in text.splitlines() if "gpt-oss-120b" in line)
-    assert row.split() == ["gpt-oss-120b", "117", "B", "mxfp4", "4/128", "73.7", "kB", "131,072"]
-    assert [name for name in CONFIGURATIONS if f"  {name}  " not in text] == []
-
-
 def test_models_as_json_give_counts_and_sources(wse: Wse) -> None:
     facts = json.loads(wse("models", "--json").out)
     assert [model["name"] for model in facts["models"]] == ["story", "story-draft"]
@@ -36,44 +28,23 @@ def test_models_as_json_give_counts_and_sources(wse: Wse) -> None:
 def test_wafers_mark_what_was_only_announced(wse: Wse) -> None:
     text = wse("wafers").out
     assert [line.split()[0] for line in text.splitlines() if " * " in line and "x" in line] == ["cs4"]
-    assert "* announced by its vendor, not measured" in text
     assert json.loads(wse("wafers", "--json").out)["announced"] == ["cs4"]
-    assert "announced by its vendor, not measured" in wse("wafers", "cs4").out
-    assert json.loads(wse("wafers", "cs4", "--json").out)["announced"] is True
-    assert json.loads(wse("wafers", "CS4", "--json").out)["name"] == "cs4"
-    for name in ("wse2", "wse3"):
-        assert "announced" not in wse("wafers", name).out.replace("not announced", ""), name
-        assert json.loads(wse("wafers", name, "--json").out)["announced"] is False
-    assert "announced" not in json.loads(wse("wafers", "tuned", "--json").out)
-
-
-@pytest.mark.slow
-def test_a_configuration_compiles_by_name(wse: Wse) -> None:
-    outcome = wse("compile", "smollm2-135m", "--mesh", "150x150", "--dtype", "bfloat16", "--json")
-    assert outcome.code == 0, outcome
-    assert json.loads(outcome.out)["model"]["parameters"] == 134_515_008
+    for name, announced in (("CS4", True), ("wse2", False), ("wse3", False)):
+        facts = json.loads(wse("wafers", name, "--json").out)
+        assert (facts["name"], facts["announced"]) == (name.lower(), announced)
 
 
 @pytest.mark.parametrize("arguments", [(), ("--mesh", "4x4")])
-def test_a_configuration_has_no_weights_to_run(wse: Wse, arguments: tuple[str, ...]) -> None:
+def test_configuration_has_no_weights_to_run(wse: Wse, arguments: tuple[str, ...]) -> None:
     """That is said before anything is compiled, however little fits."""
-    assert wse("run", "llama-3-8b", *arguments).refusal() == (
-        "wse: llama-3-8b: has no weights to run; run it on random ones with --weights random:0, time it from its "
-        "configuration alone with wse estimate llama-3-8b, or give a GGUF file, or a folder with model.safetensors or "
-        "its shards and their index"
-    )
+    line = wse("run", "llama-3-8b", *arguments).refusal()
+    assert line.startswith("wse: llama-3-8b: has no weights to run; run it on random ones with --weights random:0, ")
 
 
-def test_a_folder_with_a_config_alone_is_estimated_and_compiled_but_not_run(wse: Wse, tmp_path: Path) -> None:
+def test_folder_with_a_config_alone_is_estimated_and_compiled_but_not_run(wse: Wse, tmp_path: Path) -> None:
     write_config(tmp_path)
     quick = ("--mesh", "8x8", "--mapping", "region")
     assert wse("estimate", tmp_path, *quick, "--prompt-len", 4, "--new-tokens", 4).code == 0
     assert wse("compile", tmp_path, *quick).code == 0
     assert "has no weights to run" in wse("run", tmp_path).refusal()
     assert wse("run", tmp_path, "--weights", "random:0", "--prompt-ids", "1,2", "--new-tokens", 2).code == 0
-
-
-def test_names_in_another_spelling_are_told_the_nearest(wse: Wse) -> None:
-    assert "did you mean 'llama-3.1-70b'?" in wse("compile", "Llama-3.1_70B").refusal()
-    assert wse("compile", "Story", "--mesh", "2X2", "--wafer", "WSE2").refusal().startswith("wse: story does not fit")
-    assert "did you mean 'cs4'?" in wse("compile", "story", "--wafer", "CS-4").refusal()

@@ -11,7 +11,7 @@ import pytest
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, processors
 
-from tests.cli.conftest import Wse, files_below
+from tests.cli.conftest import Wse
 from tests.models.helpers import CONFIG, llama2c_bytes, tiny_tensors, write_model
 from wse.models.load import load_model
 from wse.studies.options.option import make_request
@@ -51,9 +51,8 @@ def ids(folder: Path, text: str, **options: Any) -> list[int]:
     return list(text_ids(text, load_model(folder), **({"chat": True, "system": None} | options)))
 
 
-def test_the_template_writes_all_special_tokens_itself(talker: Path) -> None:
+def test_template_writes_all_special_tokens_itself(talker: Path) -> None:
     letter = load_model(talker).tokenizer
-    assert letter is not None
     user, hi, system, b = (letter.encode(text, bare=True) for text in ("user", "hi", "system", "be"))
     assert ids(talker, "hi") == [256, 258, *user, *hi, 259, 258]
     assert ids(talker, "hi", system="be") == [256, 258, *system, *b, 259, 258, *user, *hi, 259, 258]
@@ -62,7 +61,7 @@ def test_the_template_writes_all_special_tokens_itself(talker: Path) -> None:
     assert ids(talker, "hi") == hi  # a template without a begin token: none
 
 
-def test_an_answer_ends_where_generation_config_says_too(talker: Path) -> None:
+def test_answer_ends_where_generation_config_says_too(talker: Path) -> None:
     loaded = load_model(talker)
     assert end_ids(loaded, chat=True) == end_ids(loaded, chat=False) == (257,)
     (talker / "generation_config.json").write_text(json.dumps({"eos_token_id": [259, 257], "temperature": 0.6}))
@@ -71,23 +70,9 @@ def test_an_answer_ends_where_generation_config_says_too(talker: Path) -> None:
     assert prepare(make_request(RunRequest, model=str(talker), prompt="hi", chat=True)).end_ids == (257, 259)
 
 
-def test_a_run_stops_at_any_of_them(wse: Wse, talker: Path) -> None:
-    options = (
-        "run",
-        talker,
-        "--chat",
-        "--prompt",
-        "hi",
-        "--trace",
-        "none",
-        "--json",
-        "--new-tokens",
-        "6",
-        "--mesh",
-        "3x3",
-        "--schedule",
-        "baseline",
-    )
+def test_run_stops_at_any_of_them(wse: Wse, talker: Path) -> None:
+    options = ("run", talker, "--chat", "--prompt", "hi", "--trace", "none", "--json", "--new-tokens", "6")
+    options += ("--mesh", "3x3", "--schedule", "baseline")
     told = json.loads(wse(*options).out)
     assert told["prompt_tokens"] == 10
     assert len(told["tokens"]) == 6
@@ -98,45 +83,31 @@ def test_a_run_stops_at_any_of_them(wse: Wse, talker: Path) -> None:
     assert "<|turn|>" not in json.loads(wse(*options).out)["text"]
 
 
-def refused(wse: Wse, folder: Path, *arguments: object) -> str:
-    before = files_below(folder)
-    line = wse("run", *arguments).refusal()
-    assert files_below(folder) == before
-    return line
+def test_chat_refusals_are_one_line(wse: Wse, talker: Path, tiny: Path) -> None:
+    def refusal(*arguments: object) -> str:
+        return wse("run", talker, "--chat", *arguments).refusal()
+
+    hi = ("--prompt", "hi")
+    generation, tokenizer, template = (
+        talker / name for name in ("generation_config.json", "tokenizer_config.json", "chat_template.jinja")
+    )
+    generation.write_text(json.dumps({"eos_token_id": 260}))
+    assert "eos_token_id = 260: give token ids from 0 to 259, or null" in refusal(*hi)
+    generation.unlink()
+    tokenizer.unlink()
+    assert "has no chat template (chat_template.jinja, or chat_template in tokenizer_config.json)" in refusal(*hi)
+    template.write_text("{{ raise_exception('no turns') }}")
+    assert "the chat template rejects these messages: no turns; leave --system out, or --chat" in refusal(*hi)
+    template.write_text("")
+    assert "--prompt 'hi': the tokenizer makes no token of it; give other text" in refusal(*hi)
+    assert "--chat: the user's message is missing; give it with --prompt" in refusal()
+    assert "--prompt-ids are used as they are, without a template" in refusal("--prompt-ids", "1")
+    assert "the prompt is empty" in refusal("--prompt", "")
+    assert "a system message is part of a chat; give --chat too" in wse("run", talker, "--system", "be", *hi).refusal()
+    assert "has no tokenizer" in wse("run", tiny, "--chat", *hi).refusal()
 
 
-def test_what_cannot_be_is_said_on_one_line(wse: Wse, talker: Path, tiny: Path, tmp_path: Path) -> None:
-    (talker / "generation_config.json").write_text(json.dumps({"eos_token_id": 260}))
-    says = f"{talker / 'generation_config.json'}: eos_token_id = 260: give token ids from 0 to 259, or null"
-    assert refused(wse, tmp_path, talker, "--chat", "--prompt", "hi") == f"wse: {says}"
-    (talker / "generation_config.json").unlink()
-    (talker / "tokenizer_config.json").unlink()
-    template = f"wse: {talker}: has no chat template (chat_template.jinja, or chat_template in tokenizer_config.json)"
-    assert refused(wse, tmp_path, talker, "--chat", "--prompt", "hi") == f"{template}; leave --chat out"
-    tokenizer = f"wse: {tiny}: has no tokenizer (tokenizer.json, tokenizer.model or tokenizer.bin), so text cannot be"
-    line = refused(wse, tmp_path, tiny, "--chat", "--prompt", "hi")
-    assert line == f"{tokenizer} read; give token ids with --prompt-ids 1,2,3"
-    assert refused(wse, tmp_path, talker, "--chat") == (
-        "wse: --chat: the user's message is missing; give it with --prompt"
-    )
-    assert refused(wse, tmp_path, talker, "--chat", "--prompt-ids", "1") == (
-        "wse: --chat: --prompt-ids are used as they are, without a template; give --prompt, or leave --chat out"
-    )
-    assert refused(wse, tmp_path, talker, "--system", "be", "--prompt", "hi") == (
-        "wse: --system 'be': a system message is part of a chat; give --chat too"
-    )
-    assert "the prompt is empty" in refused(wse, tmp_path, talker, "--chat", "--prompt", "")
-    (talker / "chat_template.jinja").write_text("{{ raise_exception('no turns') }}")
-    assert refused(wse, tmp_path, talker, "--chat", "--prompt", "hi").startswith(
-        f"wse: {talker}: the chat template rejects these messages: no turns; leave --system out, or --chat"
-    )
-    (talker / "chat_template.jinja").write_text("")
-    assert refused(wse, tmp_path, talker, "--chat", "--prompt", "hi") == (
-        "wse: --prompt 'hi': the tokenizer makes no token of it; give other text"
-    )
-
-
-def test_a_text_of_llama2c_ends_where_the_next_begins(tmp_path: Path) -> None:
+def test_text_of_llama2c_ends_where_the_next_begins(tmp_path: Path) -> None:
     write_model(tmp_path)
     (tmp_path / "tokenizer.bin").write_bytes(llama2c_bytes([b"%x" % i for i in range(16)], [0.0] * 16))
     spec = load_model(tmp_path).spec

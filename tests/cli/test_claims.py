@@ -1,9 +1,8 @@
-"""``wse claims`` as it is called: its keys, its pages, and what it refuses."""
+"""``wse claims`` as it is called: its keys, and claims that are decided."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from tiers import AT_REQUEST
@@ -41,7 +40,7 @@ def test_each_claim_is_decided_and_drawn_where_it_says_so(number: int) -> None:
     assert result.numbers
 
 
-def test_a_claim_that_gpus_decide(wse: Wse) -> None:
+def test_claim_that_gpus_decide(wse: Wse) -> None:
     found = json.loads(wse("claims", "8", "11", "--json").out)["claims"]
     assert [claim["n"] for claim in found] == [8, 11]
     for claim in found:
@@ -51,29 +50,3 @@ def test_a_claim_that_gpus_decide(wse: Wse) -> None:
         assert all(number.keys() == {"value", "unit", "meaning"} for number in claim["numbers"].values())
     batch = found[0]["numbers"]["batch_llama_3_1_70b_h200"]["value"]
     assert 4 <= batch <= 32  # measured on eight H200: 2.16 times at 4 users of those at 64
-
-
-def test_a_claim_is_explained_with_its_plot_and_page(wse: Wse, empty: Path) -> None:
-    shown = wse("claims", "11", "--png", "eleven.png", "--page", "claims.md").out
-    assert "Large mixtures" in shown
-    assert "Numbers of this claim" in shown
-    assert (empty / "eleven.png").read_bytes().startswith(b"\x89PNG")
-    page = (empty / "claims.md").read_text()
-    assert "[11](#claim-11)" in page
-    assert "## Claim 11" in page
-    assert (empty / "claims-11.png").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["claims", "18"], "give the number of a claim, 1 to 17"),
-        (["claims", "0"], "give the number of a claim, 1 to 17"),
-        (["claims", "two"], "N 'two': give the number of a claim"),
-        (["claims", "8", "11", "--png", "x.png"], "--png draws the plot of one claim"),
-        (["claims", "7", "--png", "x.png"], "there is nothing to draw"),
-    ],
-)
-def test_what_cannot_be_is_told_in_a_line(wse: Wse, empty: Path, arguments: list[str], says: str) -> None:
-    assert says in wse(*arguments).refusal()
-    assert not any(empty.iterdir())

@@ -34,19 +34,6 @@ def test_options_of_a_placement_have_one_default(request_type: type) -> None:
     assert {name: options[name].default for name in shared} == {name: common[name].default for name in shared}
 
 
-def test_the_defaults_are_those_that_pages_state() -> None:
-    request = PlacementRequest()
-    assert (request.machine.wafer, request.machine.software, request.mapping) == ("wse3", "production", "auto")
-    assert (request.wafers, request.machine.mesh) == (None, None)
-    assert (request.layout.schedule, request.types.dtype) == ("optimized", None)
-
-
-def test_a_compilation_has_every_option_of_an_estimate_that_decides_the_placement() -> None:
-    names = options_of(CompileRequest).keys()
-    assert {*options_of(PlacementRequest), "prompt_len", "new_tokens", "batch", "verify_tokens", "capacity"} <= names
-    assert not {"gpu", "price", "draft", "prompt", "prompt_ids", "trace"} & names
-
-
 ASKED: list[tuple[str, ...]] = [
     ("story", "--mesh", "9x9"),
     ("story", "--mesh", "24x24", "--new-tokens", "1"),
@@ -58,7 +45,7 @@ ASKED: list[tuple[str, ...]] = [
 
 
 @pytest.mark.parametrize("asked", slow_but(ASKED, *ASKED[:2], ASKED[4]), ids=" ".join)
-def test_a_compilation_shows_the_placement_that_an_estimate_times(wse: Wse, asked: tuple[str, ...]) -> None:
+def test_compilation_shows_the_placement_that_an_estimate_times(wse: Wse, asked: tuple[str, ...]) -> None:
     compiled, estimated = (json.loads(wse(name, *asked, "--json").out) for name in ("compile", "estimate"))
     assert "colours" in compiled["wafer"]
     del compiled["wafer"]["colours"]
@@ -78,7 +65,7 @@ RUNS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("asked", slow_but(RUNS, *RUNS[:2]), ids=str)
-def test_a_run_and_an_estimate_of_its_mesh_and_lengths_have_the_same_cycles(asked: dict[str, Any]) -> None:
+def test_run_and_an_estimate_of_its_mesh_and_lengths_have_the_same_cycles(asked: dict[str, Any]) -> None:
     ran = run(**{"new_tokens": 24, "trace": None} | asked)
     mesh, new = f"{ran.wafer.rows}x{ran.wafer.cols}", len(ran.tokens or ())
     same = {key: asked[key] for key in ("dtype",) if key in asked}
@@ -92,7 +79,7 @@ def test_a_run_and_an_estimate_of_its_mesh_and_lengths_have_the_same_cycles(aske
     assert estimated.sram.bytes_per_pe == ran.sram.bytes_per_pe
 
 
-def test_a_run_takes_the_smallest_square_that_one_wafer_holds_the_model_on() -> None:
+def test_run_takes_the_smallest_square_that_one_wafer_holds_the_model_on() -> None:
     ran = run(new_tokens=8, trace=None)
     side = ran.wafer.rows
     assert (ran.wafer.name, ran.wafer.cols, ran.system.wafers) == ("wse3", side, 1)

@@ -9,6 +9,7 @@ import pytest
 from tiers import slow_but
 
 from tests.cli.conftest import Wse
+from tests.models.helpers import write_config
 from wse.errors import DoesNotFit
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.prepare import prepare_estimate
@@ -89,3 +90,21 @@ def test_nothing_is_written_or_run(wse: Wse, tiny: Path, tmp_path: Path) -> None
     outcome = wse("run", tiny, "--prompt-ids", "1", "--wafer", wafer, "--wafers", "1", "--software", "tuned")
     assert "does not fit on 1x1 PEs" in outcome.refusal()
     assert list(Path().iterdir()) == []
+
+
+def test_refusal_of_too_few_wafers_names_the_number_that_fits(wse: Wse, tmp_path: Path) -> None:
+    big = write_config(tmp_path, hidden_size=64, intermediate_size=256, num_hidden_layers=16, vocab_size=64)
+    options = ("--mesh", "5x5", "--prompt-len", "8", "--new-tokens", "8", "--schedule", "baseline")
+    few = wse("estimate", big, *options, "--wafers", "1").refusal()
+    needed = int(few.split("--wafers ")[1].split(",")[0])
+    assert needed > 1
+    assert wse("estimate", big, *options, "--wafers", needed).code == 0
+    assert wse("estimate", big, *options, "--wafers", needed - 1).code == 2
+
+
+def test_refusal_of_what_fits_no_number_of_wafers_says_so(wse: Wse, tmp_path: Path) -> None:
+    """A single product that is too large for all PEs of a wafer."""
+    wide = write_config(tmp_path, hidden_size=512, intermediate_size=4096, num_hidden_layers=2, vocab_size=64)
+    line = wse("estimate", wide, "--mesh", "3x3", "--prompt-len", "8", "--new-tokens", "8").refusal()
+    parts = ("of each of 2 wafers", "too large for a PE even alone", "up to 2 can store it", "--mesh")
+    assert [part for part in parts if part not in line] == [], line

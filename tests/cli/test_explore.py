@@ -8,18 +8,10 @@ from pathlib import Path
 from tests.cli.conftest import Wse, files_below
 
 
-def test_a_page_beside_its_table(wse: Wse, empty: Path) -> None:
+def test_page_beside_its_table(wse: Wse, empty: Path) -> None:
     (empty / "t.csv").write_text("a,b\n1,2\n3,4\n")
     outcome = wse("explore", "t.csv", "--json")
     assert outcome.code == 0
     assert json.loads(outcome.out)["page"] == "t.html"
     assert "t.html" in wse("explore", "t.csv", "-o", "t.html").out
     assert files_below(empty) == {"t.csv", "t.html"}
-
-
-def test_bad_tables_are_one_line_and_leave_nothing(wse: Wse, empty: Path) -> None:
-    (empty / "t.csv").write_text("a,b\n1\n")
-    assert "t.csv: line 2 has 1 cell" in wse("explore", "t.csv").refusal()
-    assert "none.csv: does not exist" in wse("explore", "none.csv").refusal()
-    assert "is not a folder" in wse("explore", "t.csv", "-o", "no/t.html").refusal()
-    assert files_below(empty) == {"t.csv"}

@@ -1,8 +1,9 @@
-"""Help: headings of options, summaries that fit, first commands, completion; and spellings of an earlier version."""
+"""Help: summaries that fit, the width of lines, and completion in a shell."""
 
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests.cli.test_process import ENVIRONMENT, WSE
 from wse.cli.app import COMMANDS
 
 
-def test_the_summary_of_each_command_fits_its_line(wse: Wse) -> None:
+def test_summary_of_each_command_fits_its_line(wse: Wse) -> None:
     listed = re.findall(r"^ {2}([\w-]+) +(.*)$", wse("--help").out.partition("Commands:")[2], re.MULTILINE)
     assert [name for name, _ in listed[: len(COMMANDS)]] == list(COMMANDS)
     assert all(summary.endswith(".") and "..." not in summary for _, summary in listed[: len(COMMANDS)])
@@ -25,29 +26,6 @@ def test_h_is_help_and_fits_80_columns(wse: Wse, command: str) -> None:
     assert text == wse(*words, "--help").out
     long = [line for line in text.split("\n") if len(line) > 80 and not line.startswith("    wse ")]
     assert not long
-
-
-def test_the_options_of_a_run_stand_under_headings(wse: Wse) -> None:
-    text = wse("run", "--help").out
-    headings = re.findall(r"^(\w[\w ]*):$", text, re.MULTILINE)
-    expected = "Arguments, Model, Wafer and mapping, Prompt, Sampling, Drafts, Trace, Machines, Output"
-    assert ", ".join(headings) == expected
-    sampling = text.partition("Sampling:")[2].partition("Drafts:")[0]
-    assert re.findall(r"^ {2}(--[\w-]+)", sampling, re.MULTILINE) == [
-        "--temperature",
-        "--top-k",
-        "--top-p",
-        "--min-p",
-        "--repetition-penalty",
-        "--seed",
-    ]
-
-
-def test_wse_alone_shows_three_commands_to_begin_with(wse: Wse) -> None:
-    outcome = wse()
-    assert outcome.code == 0
-    assert len(re.findall(r"^ {2}wse \w+", outcome.out, re.MULTILINE)) == 3
-    assert "wse --help" in outcome.out
 
 
 @pytest.mark.parametrize(
@@ -68,35 +46,7 @@ def test_wse_alone_shows_three_commands_to_begin_with(wse: Wse) -> None:
         ),
     ],
 )
-def test_a_shell_completes(tmp_path: Path, line: str, offered: str) -> None:
-    import subprocess
-
+def test_shell_completes(tmp_path: Path, line: str, offered: str) -> None:
     asked = {"_WSE_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
     done = subprocess.run(WSE, env=ENVIRONMENT | asked, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == offered
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["run", "--max-new-token", "3"], "unknown option '--max-new-token': did you mean '--new-tokens'?"),
-        (["estimate", "story", "--max-new-tokens", "3"], "unknown option '--max-new-tokens'"),
-        (
-            ["validate", "--set", "wafer.clock_hz=x2"],
-            "wse validate --help lists them; it is an option of wse run, compile,",
-        ),
-        (
-            ["models", "--wafer", "wse2"],
-            "models: unknown option '--wafer': wse models --help lists them; it is an option of wse run",
-        ),
-        (
-            ["export", "t.h5", "--to", "png", "--wafer-index", "1"],
-            "--wafer-index: applies to --to simulator-log, not to png; leave it out",
-        ),
-    ],
-    ids=lambda words: " ".join(words) if isinstance(words, list) else "",
-)
-def test_earlier_spellings_are_no_second_ones(wse: Wse, words: list[str], message: str) -> None:
-    answer = wse(*words)
-    assert answer.code == 2
-    assert message in answer.err

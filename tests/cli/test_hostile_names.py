@@ -42,7 +42,7 @@ QUICK = settings(max_examples=6, deadline=None, suppress_health_check=[HealthChe
     ],
     ids=lambda a: " ".join(a),
 )
-def test_an_error_is_one_line(wse: Wse, tiny: Path, arguments: list[str], text: str) -> None:
+def test_error_is_one_line(wse: Wse, tiny: Path, arguments: list[str], text: str) -> None:
     assume(not is_number_list(text))  # which some options take
     wse(*(str(tiny) if a == "TINY" else a.replace("{}", text) for a in arguments)).refusal()
 
@@ -65,7 +65,7 @@ def is_number_list(text: str) -> bool:
         *(pytest.param(name, marks=pytest.mark.slow) for name in ("[bold]x", "x" * 200, "-r", "é\u202e")),
     ],
 )
-def test_a_model_of_any_name_runs_and_is_inspected(wse: Wse, tmp_path: Path, name: str) -> None:
+def test_model_of_any_name_runs_and_is_inspected(wse: Wse, tmp_path: Path, name: str) -> None:
     file = name[:20].replace("/", "")
     folder = tmp_path / "in" / name
     folder.mkdir(parents=True)

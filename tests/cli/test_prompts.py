@@ -14,7 +14,6 @@ from wse.studies.run import prompts
 from wse_traces.read import open_trace
 
 IDS = ("1,2,3", "4", "9,8,7,6,5")
-FEW = ("--new-tokens", "4", "--schedule", "baseline", "--trace", "none")
 MESH = ("--mesh", "3x3", "--new-tokens", "7", "--schedule", "baseline", "--json")
 
 
@@ -44,14 +43,7 @@ def test_each_user_gets_what_they_get_alone(wse: Wse, tiny: Path, options: tuple
     assert decode["tokens_per_s"] == pytest.approx(3 * decode["tokens_per_s_per_user"])
 
 
-def test_logits_are_those_of_each_user(wse: Wse, tiny: Path) -> None:
-    report = report_of(wse, tiny, *each("--prompt-ids", IDS), *MESH, "--logits", "--trace", "none")
-    for user, ids in zip(report["users"], IDS, strict=True):
-        alone = report_of(wse, tiny, "--prompt-ids", ids, *MESH, "--logits", "--trace", "none")
-        assert user["prompt_logits_last"] == pytest.approx(alone["prompt_logits_last"], rel=1e-4, abs=1e-5)
-
-
-def test_a_file_holds_lines_or_a_list(wse: Wse, empty: Path) -> None:
+def test_file_holds_lines_or_a_list(wse: Wse, empty: Path) -> None:
     texts = ["Once upon a time", "Tim had a", "A dog, é"]
     (empty / "texts").write_bytes("\r\n".join(texts).encode() + b"\n")
     (empty / "texts.json").write_text(json.dumps(texts))
@@ -61,17 +53,7 @@ def test_a_file_holds_lines_or_a_list(wse: Wse, empty: Path) -> None:
     assert [user["text"].startswith(text) for user, text in zip(from_list, texts, strict=True)] == [True] * 3
 
 
-def test_answers_are_printed_one_after_another(wse: Wse, tiny: Path) -> None:
-    out = wse("run", "--prompt", "Tim had a", "--prompt", "The dog", *FEW).out
-    assert out.index("Prompt 1") < out.index("Tim had a") < out.index("Prompt 2") < out.index("The dog")
-    assert "2 users" in out
-    assert "in each of 2 batch slots" in " ".join(out.split())
-    out = wse("run", tiny, *each("--prompt-ids", IDS), "--logits", *FEW).out
-    assert "5 tokens, and" in out
-    assert "Logits after the prompt 3" in out
-
-
-def test_the_trace_tells_whose_token_it_is(wse: Wse, tiny: Path, empty: Path) -> None:
+def test_trace_tells_whose_token_it_is(wse: Wse, tiny: Path, empty: Path) -> None:
     report = report_of(wse, tiny, *each("--prompt-ids", IDS), *MESH, "--wavelets", "--trace", "t.h5")
     with open_trace(empty / "t.h5") as trace:
         found = {name: trace.column(f"tokens/{name}") for name in ("id", "is_prompt", "sequence", "position", "cycles")}
@@ -93,15 +75,6 @@ def test_the_trace_tells_whose_token_it_is(wse: Wse, tiny: Path, empty: Path) ->
 
 def report_chunks(report: dict[str, Any]) -> int:
     return len(report["system"]["prefill_chunks"])
-
-
-@pytest.mark.slow
-def test_compile_places_a_cache_for_every_user(wse: Wse, tiny: Path) -> None:
-    options = ("--mesh", "3x3", "--prompt-len", "3", "--context", "20", "--json")
-    one, three = (json.loads(wse("compile", tiny, "--batch", users, *options).out) for users in ("1", "3"))
-    assert three["batch"] == 3
-    assert three["sram"]["bytes_per_pe"]["kv"] == 3 * one["sram"]["bytes_per_pe"]["kv"]
-    assert three["decode"]["tokens_per_s"] == pytest.approx(3 * three["decode"]["tokens_per_s_per_user"])
 
 
 def test_more_users_than_fit_are_told_how_many_do(wse: Wse, tiny: Path) -> None:
@@ -129,9 +102,7 @@ def test_more_users_than_fit_are_told_how_many_do(wse: Wse, tiny: Path) -> None:
         ("many", b"a\n" * 5000, ["contains 5,000 prompts", "at most 4,096"]),
     ],
 )
-def test_a_file_that_cannot_be_used(
-    wse: Wse, empty: Path, name: str, content: bytes | None, expected: list[str]
-) -> None:
+def test_file_that_cannot_be_used(wse: Wse, empty: Path, name: str, content: bytes | None, expected: list[str]) -> None:
     if content is not None:
         (empty / name).write_bytes(content)
     before = files_below(empty)
@@ -141,20 +112,15 @@ def test_a_file_that_cannot_be_used(
     assert files_below(empty) == before
 
 
-def test_a_folder_and_a_file_that_is_too_large(wse: Wse, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_and_a_file_that_is_too_large(wse: Wse, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "is not a regular file" in wse("run", "--prompts", empty).refusal()
     monkeypatch.setattr(prompts, "LARGEST_BYTES", 4)
     (empty / "large").write_text("12345")
     assert "is over 4 bytes" in wse("run", "--prompts", "large").refusal()
 
 
-def test_prompts_of_one_kind_only(wse: Wse, tiny: Path, empty: Path) -> None:
-    (empty / "p").write_text("a\n")
-    line = wse("run", tiny, "--prompt", "a", "--prompt-ids", "1", "--prompts", "p").refusal()
-    assert "--prompt and --prompt-ids and --prompts: give one of the three" in line
-    assert (
-        "--prompt-ids and --prompts: give one of the two"
-        in wse("run", tiny, "--prompt-ids", "1", "--prompts", "p").refusal()
-    )
-    assert "99 is outside the vocabulary" in wse("run", tiny, "--prompt-ids", "1", "--prompt-ids", "99").refusal()
-    assert "--prompt '': the prompt is empty" in wse("run", "--prompt", "a", "--prompt", "").refusal()
+def test_logits_are_those_of_each_user(wse: Wse, tiny: Path) -> None:
+    report = report_of(wse, tiny, *each("--prompt-ids", IDS), *MESH, "--logits", "--trace", "none")
+    for user, ids in zip(report["users"], IDS, strict=True):
+        alone = report_of(wse, tiny, "--prompt-ids", ids, *MESH, "--logits", "--trace", "none")
+        assert user["prompt_logits_last"] == pytest.approx(alone["prompt_logits_last"], rel=1e-4, abs=1e-5)

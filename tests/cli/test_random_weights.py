@@ -14,7 +14,7 @@ from tests.models.helpers import CONFIG, write_config, write_model
 SMALL = ("--new-tokens", "4", "--mesh", "2x2", "--schedule", "baseline", "--trace", "none")
 
 
-def test_a_configuration_runs_from_its_begin_token_and_says_so(wse: Wse, empty: Path) -> None:
+def test_configuration_runs_from_its_begin_token_and_says_so(wse: Wse, empty: Path) -> None:
     outcome = wse("run", write_config(empty), "--weights", "random:7", *SMALL)
     assert outcome.code == 0, outcome
     assert "prompt     1\n" in outcome.out
@@ -26,24 +26,21 @@ def test_a_configuration_runs_from_its_begin_token_and_says_so(wse: Wse, empty: 
     assert f"generated  {ids}\n" in outcome.out
 
 
-def test_a_model_without_a_begin_token_starts_from_id_0(wse: Wse, empty: Path) -> None:
-    path = write_config(empty, bos_token_id=None)
-    assert json.loads(wse("run", path, "--weights", "random:7", *SMALL, "--json").out)["prompt_ids"] == [0]
-
-
 def test_python_gives_the_same_logits_on_another_mesh_and_others_by_another_seed(wse: Wse, empty: Path) -> None:
     config = write_config(empty)
     line = wse("run", config, "--weights", "random:7", *SMALL, "--logits", "--json").out
     given = json.loads(line)["prompt_logits_last"]
     same, other = (
-        api.run(config, weights=weights, new_tokens=1, mesh="3x4", trace=None, logits=True).prompt_logits_last
+        api.run(
+            config, weights=weights, new_tokens=1, mesh="3x4", schedule="baseline", trace=None, logits=True
+        ).prompt_logits_last
         for weights in ("random:7", "random:8")
     )
     assert given == pytest.approx(same, rel=1e-4)
     assert given != pytest.approx(other, rel=1e-1)
 
 
-def test_a_folder_with_weights_gives_its_configuration_alone(wse: Wse, empty: Path) -> None:
+def test_folder_with_weights_gives_its_configuration_alone(wse: Wse, empty: Path) -> None:
     """Its files of weights are not even opened."""
     write_model(empty)
     (empty / "model.safetensors").write_bytes(b"damaged")
@@ -59,27 +56,13 @@ def test_a_folder_with_weights_gives_its_configuration_alone(wse: Wse, empty: Pa
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "random",
-        "random:",
-        "random:x",
-        "random:-1",
-        "random:007",
-        "random:7 ",
-        "random:9223372036854775808",
-        "7",
-        "model",
-    ],
+    ["random", "random:x", "random:-1", "random:007", "random:7 ", "random:9223372036854775808", "7"],
 )
 def test_other_values_are_refused_before_the_model_is_looked_for(wse: Wse, text: str) -> None:
     assert wse("run", "no-such-model", "--weights", text).refusal() == (
         f"wse: --weights {text!r}: give random:SEED with a whole number from 0 to 9,223,372,036,854,775,807, such as "
         "random:7; weights of a model's own are in its folder or GGUF file"
     )
-
-
-def test_an_unknown_model_is_told_the_nearest(wse: Wse) -> None:
-    assert "did you mean 'llama-3-8b'?" in wse("run", "lama-3-8b", "--weights", "random:7").refusal()
 
 
 def test_progress_counts_elements_and_tokens(empty: Path) -> None:
@@ -101,9 +84,3 @@ def test_progress_counts_elements_and_tokens(empty: Path) -> None:
     assert "embedding" in {piece[2] for piece in stored}
     assert stored[-1][0] == stored[-1][1] >= result.model.parameters
     assert [piece[:2] for piece in tokens] == [(0, 7), (3, 7), (4, 7), (5, 7), (6, 7), (7, 7)]
-
-
-def test_a_run_that_prints_text_counts_no_tokens(empty: Path) -> None:
-    tokens: list[object] = []
-    api.run(new_tokens=2, trace=None, on_text=lambda text: None, on_tokens=lambda *piece: tokens.append(piece))
-    assert not tokens

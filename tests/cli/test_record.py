@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from tests.cli.conftest import Wse
 from wse_traces import open_trace, problems
@@ -45,24 +44,3 @@ def test_some_ops_by_name_and_pattern(wse: Wse, tiny: Path) -> None:
     with open_trace("t.h5") as trace:
         ops = trace.column("graph/ops/name")[np.unique(trace.column("tensors/op"))].tolist()
         assert ops == [b"layers.0.attention", b"layers.1.attention", b"head"]
-
-
-REFUSED = {
-    "weights": ["unknown recording 'weights'", "known: activations"],
-    "activations=layers.0.atention": ["unknown op 'layers.0.atention'", "did you mean 'layers.0.attention'?"],
-    "activations=": ["unknown op ''", "known: embedding, layers.*.attention_norm"],
-    "activations=head,layers.7.down": ["unknown op 'layers.7.down'", "layers.*.down"],
-    "activations=<script>": ["unknown op '<script>'"],
-}
-
-
-@pytest.mark.parametrize("asked", REFUSED)
-def test_a_recording_that_cannot_be(wse: Wse, tiny: Path, empty: Path, asked: str) -> None:
-    line = wse("run", tiny, *ASKED, "--record", asked).refusal()
-    assert all(text in line for text in ("--record", *REFUSED[asked])), line
-    assert not list(empty.iterdir())
-
-
-def test_a_recording_without_a_trace(wse: Wse, tiny: Path) -> None:
-    line = wse("run", tiny, *ASKED, "--record", "activations", "--trace", "none").refusal()
-    assert "none is written: give --trace PATH" in line

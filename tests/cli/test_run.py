@@ -4,35 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Wse, files_below
 from wse_kernels.library import KERNEL_FILES
 
-PROMISED = {
-    "": ["tokens", "prompt_tokens", "prompt_logits_last", "trace"],
-    "model": ["name", "parameters", "dtype", "bytes"],
-    "wafer": ["name", "rows", "cols", "clock_hz"],
-    "system": ["wafers", "regions"],
-    "sram": ["bytes_per_pe", "fullest_pe_fraction", "kv_capacity_tokens", "fits"],
-    "sram.bytes_per_pe": ["code", "weights", "kv", "activations", "buffers", "free"],
-    "prefill": ["cycles", "s", "tokens_per_s"],
-    "decode": ["cycles_per_token", "cycles_per_layer", "tokens_per_s_per_user", "tokens_per_s", "cycles_by"],
-    "decode.cycles_by": ["hops", "relays", "compute", "launch", "crossing", "host"],
-    "fabric": ["wavelet_hops_per_token", "busiest_link_words_per_token", "colours_used"],
-    "crossing": ["bytes_per_token", "s_per_token"],
-    "emulation": ["wall_s", "tokens_per_s"],
-}
 SMALL = ("--prompt-ids", "1,2,3", "--new-tokens", "6", "--schedule", "baseline")
 """A short run for which no rewrites are tried; those of ``optimized`` are where a schedule is given again."""
-
-
-def at(report: dict[str, Any], path: str) -> Any:
-    for key in filter(None, path.split(".")):
-        report = report[key]
-    return report
 
 
 @pytest.mark.parametrize(
@@ -46,12 +25,10 @@ def at(report: dict[str, Any], path: str) -> Any:
     ],
     ids=str,
 )
-def test_json_has_every_promised_key(wse: Wse, tiny: Path, options: list[str]) -> None:
+def test_json_of_a_run_adds_up(wse: Wse, tiny: Path, options: list[str]) -> None:
     outcome = wse("run", tiny, *SMALL, *options, "--json", "--logits")
     assert outcome.code == 0
     report = json.loads(outcome.out)
-    missing = [f"{where}.{key}" for where, keys in PROMISED.items() for key in keys if key not in at(report, where)]
-    assert missing == []
     assert len(report["tokens"]) == 6 or report["tokens"][-1] == 2
     assert len(report["prompt_logits_last"]) == 16
     decode = report["decode"]
@@ -61,78 +38,19 @@ def test_json_has_every_promised_key(wse: Wse, tiny: Path, options: list[str]) -
     assert "text" not in report  # the model has no tokenizer
 
 
-def test_quantised_weights_are_told_with_the_type_of_the_rest(wse: Wse, tiny: Path) -> None:
-    """The tiny checkpoint is of float32, which activations and scales keep."""
-    options = (*SMALL, "--mesh", "2x3", "--dtype", "int8", "--trace", "none")
-    report = json.loads(wse("run", tiny, *options, "--json").out)
-    model = report["model"]
-    assert (model["dtype"], model["activations"], model["accumulate"]) == ("int8", "float32", "float32")
-    assert model["bytes"] < model["parameters"] * 4
-    told = " ".join(wse("run", tiny, *options).out.split())
-    assert "as int8, activations as float32, accumulation in float32" in told
-    half = json.loads(wse("run", tiny, *options, "--activations", "float16", "--json").out)
-    assert half["model"]["activations"] == "float16"
-    assert half["sram"]["bytes_per_pe"]["weights"] < report["sram"]["bytes_per_pe"]["weights"]
-    assert "activations in" not in wse("run", tiny, *SMALL, "--trace", "none").out
-
-
-def test_a_cut_between_wafers_is_hidden_size_times_bytes(wse: Wse, tiny: Path) -> None:
+def test_cut_between_wafers_is_hidden_size_times_bytes(wse: Wse, tiny: Path) -> None:
     """And the id that the last wafer found goes back to the first, which has the embedding."""
     report = json.loads(wse("run", tiny, *SMALL, "--wafers", "2", "--json").out)
     assert report["crossing"]["bytes_per_token"] == 12 * 4 + 4
     assert report["system"]["cut_bytes_per_token"] == 12 * 4 + 4
 
 
-def test_the_fewest_wafers_are_found(wse: Wse, tiny: Path) -> None:
-    report = json.loads(wse("compile", tiny, "--wafers", "auto", "--mesh", "1x1", "--json").out)
-    assert report["system"]["wafers"] == 1
-    line = wse("compile", tiny, "--wafers", "auto", "--mesh", "1x1", "--software", "academic", "--dtype", "float32")
-    assert line.code == 0
-
-
-def test_the_trace_is_where_it_was_asked_for(wse: Wse, tiny: Path, empty: Path) -> None:
+def test_trace_is_where_it_was_asked_for(wse: Wse, tiny: Path, empty: Path) -> None:
     assert wse("run", tiny, *SMALL).code == 0
     assert files_below(empty) == {"wse-run.h5"}
     assert wse("run", tiny, *SMALL, "--trace", "none").code == 0
     assert wse("run", tiny, *SMALL, "--trace", "other.h5").code == 0
     assert files_below(empty) == {"wse-run.h5", "other.h5"}
-
-
-def test_the_last_pass_can_be_logged_wavelet_by_wavelet(wse: Wse, tiny: Path, tmp_path: Path) -> None:
-    path = tmp_path / "a.h5"
-    options = (*SMALL, "--mesh", "3x3", "--trace", path)
-    report = json.loads(wse("run", tiny, *options, "--wavelets", "--json").out)
-    assert report["wavelets"]["moves"] > report["wavelets"]["wavelet_hops"] > 0
-    assert "wavelets  " in wse("run", tiny, *options, "--wavelets").out
-    assert "by wavelets" not in wse("run", tiny, *options).out
-
-
-def test_the_summary_says_what_a_newcomer_asks(wse: Wse, tiny: Path) -> None:
-    outcome = wse("run", tiny, *SMALL)
-    for word in (
-        "wse3",
-        "875 MHz",
-        "1 region of",
-        "weights",
-        "KV cache",
-        "code",
-        "transfer buffers",
-        "free",
-        "tokens/s",
-    ):
-        assert word in outcome.out
-    for word in (
-        "cycles per token",
-        "compute",
-        "launch",
-        "hops",
-        "busiest link",
-        "this computer",
-        "wse inspect wse-run.h5",
-    ):
-        assert word in outcome.out
-    assert max(map(len, outcome.out.split("\n"))) <= 80
-    assert not [line for line in outcome.out.split("\n") if line != line.rstrip()]
 
 
 def test_kernels_that_cannot_be_kept_are_no_reason_to_stop(
@@ -144,35 +62,7 @@ def test_kernels_that_cannot_be_kept_are_no_reason_to_stop(
     assert "wse: warning: compiled kernels cannot be kept: a reason\n" in outcome.err
 
 
-def test_text_is_streamed_before_the_summary(wse: Wse) -> None:
-    outcome = wse(
-        "run", "--prompt", "Once upon a time", "--new-tokens", "12", "--schedule", "baseline", "--trace", "none"
-    )
-    assert outcome.out.startswith("Once upon a time")
-    assert outcome.out.index("Once upon") < outcome.out.index("Placement")
-    report = json.loads(
-        wse(
-            "run",
-            "--prompt",
-            "Once upon a time",
-            "--new-tokens",
-            "12",
-            "--schedule",
-            "baseline",
-            "--trace",
-            "none",
-            "--json",
-        ).out
-    )
-    assert outcome.out.startswith(report["text"])
-
-
-def test_ids_are_printed_where_there_is_no_text(wse: Wse, tiny: Path) -> None:
-    report = json.loads(wse("run", tiny, *SMALL, "--json").out)
-    assert ", ".join(map(str, report["tokens"])) in wse("run", tiny, *SMALL).out
-
-
-def test_a_drawn_token_costs_a_way_to_the_host(wse: Wse, tiny: Path) -> None:
+def test_drawn_token_costs_a_way_to_the_host(wse: Wse, tiny: Path) -> None:
     drawn = [
         json.loads(wse("run", tiny, *SMALL, "--temperature", "2", "--seed", seed, "--json").out) for seed in (1, 1, 2)
     ]
@@ -180,13 +70,7 @@ def test_a_drawn_token_costs_a_way_to_the_host(wse: Wse, tiny: Path) -> None:
     assert drawn[0]["decode"]["cycles_by"]["host"] > 0
 
 
-def test_one_token_has_no_decode(wse: Wse, tiny: Path) -> None:
-    outcome = wse("run", tiny, "--prompt-ids", "1,2,3", "--new-tokens", "1", "--trace", "none")
-    assert outcome.code == 0
-    assert "Where the cycles" not in outcome.out
-
-
-def test_a_bug_keeps_its_traceback(wse: Wse, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bug_keeps_its_traceback(wse: Wse, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         message = "ours"
         raise RuntimeError(message)
@@ -194,10 +78,3 @@ def test_a_bug_keeps_its_traceback(wse: Wse, tiny: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("wse.studies.run.study.compile_program", broken)
     with pytest.raises(RuntimeError, match="ours"):
         wse("run", tiny, *SMALL)
-
-
-def test_an_author_of_another_model_gets_its_text(wse: Wse, shared: Path) -> None:
-    golden = json.loads((shared / "models/stories260k/golden.json").read_text())
-    assert golden
-    outcome = wse("run", shared / "models/stories260k", "--new-tokens", "24", "--trace", "none")
-    assert outcome.out.startswith("Once upon a time, there was a little girl named Lily.")

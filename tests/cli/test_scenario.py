@@ -1,4 +1,4 @@
-"""``wse scenario``: bundled scenarios listed and answered, files of one's own, and slips on one line."""
+"""``wse scenario``: bundled scenarios listed and answered, and files of one's own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import wse as library
 from tests.cli.conftest import Wse
 from tests.reference.test_json_keys import hold
 from wse.studies.scenario.request import bundled_scenarios
@@ -59,7 +58,7 @@ def test_bundled_scenarios_are_listed(wse: Wse) -> None:
     assert all(name in text for name in bundled_scenarios())
 
 
-def test_a_file_of_ones_own_with_its_page_and_plot(wse: Wse, file: str, empty: Path) -> None:
+def test_file_of_ones_own_with_its_page_and_plot(wse: Wse, file: str, empty: Path) -> None:
     answer = wse("scenario", file, "--json", "--html", "s.html", "--png", "s.png")
     assert answer.code == 0, answer.err
     result = json.loads(answer.out)
@@ -70,15 +69,8 @@ def test_a_file_of_ones_own_with_its_page_and_plot(wse: Wse, file: str, empty: P
     assert (empty / "s.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_verdict_comes_first(wse: Wse, file: str) -> None:
-    text = " ".join(wse("scenario", file).out.split())
-    places = [text.index(words) for words in ("Is it as fast", "2 of 2 combinations agree", "Predicted against")]
-    assert places == sorted(places)
-    assert "Assumptions" in wse("scenario", file, "--detail").out
-
-
 @pytest.mark.slow
-def test_the_fast_mode_of_gpus(wse: Wse) -> None:
+def test_fast_mode_of_gpus(wse: Wse) -> None:
     answer = wse("scenario", "fast-mode", "--json")
     assert answer.code == 0, answer.err
     result = json.loads(answer.out)
@@ -96,21 +88,3 @@ def test_the_fast_mode_of_gpus(wse: Wse) -> None:
     )
     assert 4 <= kimi["fast_users"] <= 10  # measured on Kimi-K2.5: 2.48 times as fast with 8 users as with 64
     assert 2.5 <= kimi["cost_ratio"] <= 6  # and 3.2 times the cost
-
-
-def test_what_cannot_be_asked_for_is_one_line(wse: Wse, file: str) -> None:
-    assert "did you mean 'fast-mode'?" in wse("scenario", "fast-mood").refusal()
-    assert "there is no scenario to draw" in wse("scenario", "--png", "x.png").refusal()
-    assert "is one of the files that are read" in wse("scenario", file, "--html", file).refusal()
-    assert "not a folder" in wse("scenario", file, "--html", "none/x.html").refusal()
-
-
-def test_from_python(file: str) -> None:
-    heard: list[object] = []
-    result = library.scenario(file, jobs=1, on_progress=lambda *piece: heard.append(piece))
-    assert isinstance(result, ScenarioResult)
-    assert heard[0] == (0, 1, "")
-    assert result.plot().axes
-    html = result._repr_html_()
-    assert html is not None
-    assert "Predicted against published" in html

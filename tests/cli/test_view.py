@@ -1,4 +1,4 @@
-"""``wse view`` on the command line: a page, one line about it, and bad input."""
+"""``wse view`` on the command line: a page, one line about it, and where it goes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
 STORY, TWO = GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5"
 
 
-def test_a_page_is_written_and_told_in_one_line(wse: Wse, empty: Path) -> None:
+def test_page_is_written_and_told_in_one_line(wse: Wse, empty: Path) -> None:
     outcome = wse("view", STORY, "-o", "report.html")
     assert outcome.code == 0, outcome.err
     page = (empty / "report.html").read_bytes()
@@ -33,14 +33,14 @@ def test_json_names_the_page_its_size_and_the_traces(wse: Wse, empty: Path) -> N
     assert json.loads(outcome.out) == {"page": "wse-view.html", "bytes": size, "traces": [str(STORY), str(TWO)]}
 
 
-def test_the_page_goes_to_standard_output(empty: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_page_goes_to_standard_output(empty: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main(["view", str(STORY), "-o", "-"]) == 0
     out, err = capfdbinary.readouterr()
     assert (out, err) == (view_page([STORY]), b"")
     assert files_below(empty) == set()
 
 
-def test_the_page_is_opened_in_a_browser_where_that_is_asked_for(
+def test_page_is_opened_in_a_browser_where_that_is_asked_for(
     wse: Wse, empty: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
@@ -51,45 +51,7 @@ def test_the_page_is_opened_in_a_browser_where_that_is_asked_for(
     assert opened == [(empty / "a b.html").resolve().as_uri()]
 
 
-def test_a_page_that_is_there_is_replaced(wse: Wse, empty: Path) -> None:
-    (empty / "wse-view.html").write_text("old")
-    assert wse("view", STORY).code == 0
-    assert (empty / "wse-view.html").read_bytes().startswith(b"<!doctype html>")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ([], "view: TRACE [TRACE] is missing; wse view --help shows an example"),
-        (["no.h5"], "no.h5: no such file"),
-        (["notes.h5"], "notes.h5: "),
-        (["folder.h5"], "folder.h5: is a folder, not a regular file"),
-        (["story"], "'story': does not have the name of a trace; give a file that wse run wrote, which ends in .h5"),
-        (["cut.h5"], "cut.h5: "),
-        (["a.h5", "a.h5", "a.h5"], "3 traces: a page shows one trace, or two side by side; give one or two"),
-        (["a.h5", "no.h5"], "no.h5: no such file"),
-        (["a.h5", "-o", "folder.h5"], "--output 'folder.h5': is a folder; give a file name"),
-        (["a.h5", "-o", "none/p.html"], "--output none/p.html: none is not a folder; make it, or give another name"),
-        (["a.h5", "-o", ""], "--output '': the path is empty; give a file name"),
-        (["a.h5", "-o", "-", "--json"], "--output -: standard output contains only the page; leave out --json"),
-        (["a.h5", "-o", "-", "--open"], "--output -: standard output contains only the page; leave out --open"),
-        (["a.h5", "-o", "/dev/full"], "--output /dev/full: cannot be written (No space left on device)"),
-        (["a.h5", "-o", "a.h5"], "--output a.h5: is one of the files that are read; give another name"),
-        (["a.h5", "--with"], "view: unknown option '--with'"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_bad_input_is_one_line_and_leaves_nothing(wse: Wse, empty: Path, arguments: list[str], said: str) -> None:
-    shutil.copy(STORY, empty / "a.h5")
-    (empty / "notes.h5").write_text("no trace")
-    (empty / "folder.h5").mkdir()
-    (empty / "cut.h5").write_bytes(STORY.read_bytes()[:5000])
-    before = files_below(empty), (empty / "a.h5").read_bytes()
-    assert wse("view", *arguments).refusal().startswith(f"wse: {said}")
-    assert (files_below(empty), (empty / "a.h5").read_bytes()) == before
-
-
-def test_a_trace_of_any_name_is_viewed(wse: Wse, empty: Path) -> None:
+def test_trace_of_any_name_is_viewed(wse: Wse, empty: Path) -> None:
     shutil.copy(STORY, empty / "a\x1b[2J\u202e.h5")
     outcome = wse("view", "a\x1b[2J\u202e.h5", "-o", "é\x07.html")
     assert outcome.code == 0, outcome.err

@@ -16,7 +16,7 @@ from tests.models.helpers import CONFIG, tiny_tensors, write_model
 SMALL = ("--prompt-ids", "1,2,3", "--new-tokens", "4", "--mesh", "2x2", "--schedule", "baseline", "--trace", "none")
 
 
-def test_a_gguf_file_gives_the_tokens_of_its_checkpoint(wse: Wse, empty: Path) -> None:
+def test_gguf_file_gives_the_tokens_of_its_checkpoint(wse: Wse, empty: Path) -> None:
     tensors = tiny_tensors()
     metadata, made = as_gguf(CONFIG | {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}, tensors)
     write_arrays(empty / "m.gguf", metadata, made)
@@ -40,13 +40,3 @@ def test_weights_that_are_not_finite_are_refused_or_allowed(wse: Wse, empty: Pat
     tensors["lm_head.weight"][9, 4] = 0
     write_model(empty, tensors)
     assert wse("run", ".", *SMALL, "--allow-nonfinite").code == 0
-
-
-def test_an_unsupported_gguf_type_is_named(wse: Wse, empty: Path) -> None:
-    path = empty / "m.gguf"
-    write_arrays(path, {"general.architecture": "llama"}, {"blk.0.attn_q.weight": np.zeros((1, 256), np.float32)})
-    content = path.read_bytes()
-    at = content.index(b"blk.0.attn_q.weight") + len("blk.0.attn_q.weight") + 4 + 16
-    path.write_bytes(content[:at] + (10).to_bytes(4, "little") + content[at + 4 :])
-    message = wse("run", path, *SMALL).refusal()
-    assert "1 tensors, 'blk.0.attn_q.weight' first, are stored as Q2_K, which is not supported; supported: " in message

@@ -15,7 +15,7 @@ COMMANDS = [("compile", *LENGTHS), ("estimate", *LENGTHS)]
 
 
 @pytest.mark.parametrize("command", slow_but(COMMANDS, COMMANDS[0]), ids=lambda c: c[0])
-def test_a_mapping_is_written_and_taken(wse: Wse, tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_mapping_is_written_and_taken(wse: Wse, tmp_path: Path, command: tuple[str, ...]) -> None:
     name, *options = command
     path = tmp_path / "regions.toml"
     placed = wse(name, "story", *options, "--mesh", "24x24", "--mapping", "pipeline", "--write-mapping", path, "--json")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import shutil
@@ -12,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tool_scripts import import_script
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "docs" / "examples" / "package" / "wse_example"
@@ -26,11 +26,7 @@ MAX_SOURCES = {
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        return importlib.import_module("adding_diffs")
-    finally:
-        sys.path.remove(str(ROOT / "tools"))
+    return import_script("adding_diffs")
 
 
 def output_in(folder: Path, commands: str) -> str:
@@ -54,7 +50,7 @@ def test_every_page_has_a_limit_and_the_list_has_its_counts(script: ModuleType) 
 
 
 @pytest.mark.parametrize("page", MAX_SOURCES)
-def test_the_diff_applies_and_touches_few_source_files(script: ModuleType, page: str, tmp_path: Path) -> None:
+def test_diff_applies_and_touches_few_source_files(script: ModuleType, page: str, tmp_path: Path) -> None:
     read_page = script.read_page(page)
     assert len(read_page.sources) <= MAX_SOURCES[page]
     for file in (*read_page.touched_files, *read_page.generated):

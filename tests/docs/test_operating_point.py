@@ -50,7 +50,7 @@ class EightGpus:
         return ClosedLoop(self, self.shape.new_tokens).steady_state(concurrency)
 
 
-def test_the_example_by_hand_is_what_the_closed_form_gives() -> None:
+def test_example_by_hand_is_what_the_closed_form_gives() -> None:
     point = operating_point(EightGpus(), 32)
     assert point.ttft_s == pytest.approx(0.221, abs=0.001)
     assert point.tpot_s == pytest.approx(0.0371, abs=0.0001)
@@ -78,10 +78,7 @@ def cells_of(options: str) -> tuple[str, list[float]]:
     serving = wse.estimate(**request).serving
     objective = {} if "gpu" in request else {"objective": "latency"}
     served = wse.serve_sim(**request, **objective, arrivals="constant").served
-    assert serving is not None
     assert serving.tpot_s is not None
-    assert served is not None
-    assert served.all.tpot is not None
     pairs = [
         (serving.ttft_s, served.all.ttft.mean),
         (serving.tpot_s, served.all.tpot.mean),
@@ -95,7 +92,7 @@ def cells_of(options: str) -> tuple[str, list[float]]:
 @AT_REQUEST
 @pytest.mark.slow
 @pytest.mark.parametrize(("options", "cells"), rows(), ids=lambda text: text.split(" | ")[0])
-def test_the_page_has_the_figures_of_both(options: str, cells: str) -> None:
+def test_page_has_the_figures_of_both(options: str, cells: str) -> None:
     expected, differences = cells_of(options)
     assert cells == expected
     assert max(differences) < LARGEST_DIFFERENCE

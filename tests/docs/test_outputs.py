@@ -52,7 +52,7 @@ def shown_outputs() -> Iterator[object]:
 
 
 @pytest.mark.parametrize(("page", "file", "command", "block"), list(shown_outputs()))
-def test_a_page_shows_what_a_command_prints(
+def test_page_shows_what_a_command_prints(
     page: Path,
     file: str,
     command: str,
@@ -80,7 +80,7 @@ def test_a_page_shows_what_a_command_prints(
 
 
 @pytest.mark.slow
-def test_the_table_of_the_tutorial_has_the_numbers_of_estimates() -> None:
+def test_table_of_the_tutorial_has_the_numbers_of_estimates() -> None:
     page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+x\d+) \| (.*) \|$", page, re.MULTILINE)
     assert len(rows) > 2

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tool_scripts import import_script
 
 ROOT = Path(__file__).parents[2]
 OUTPUT = """
@@ -27,11 +26,7 @@ Users at a time
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        return importlib.import_module("page_outputs")
-    finally:
-        sys.path.remove(str(ROOT / "tools"))
+    return import_script("page_outputs")
 
 
 @pytest.mark.parametrize(
@@ -53,11 +48,11 @@ def test_pieces_of_a_block_are_found_with_other_numbers(script: ModuleType, bloc
     assert script.refilled(block, OUTPUT) == (filled, True)
 
 
-def test_a_block_whose_pieces_are_not_found_gets_the_whole_output(script: ModuleType) -> None:
+def test_block_whose_pieces_are_not_found_gets_the_whole_output(script: ModuleType) -> None:
     assert script.refilled("...\nSomething quite different\n...\n", OUTPUT) == (OUTPUT.removeprefix("\n"), False)
 
 
-def test_a_page_gets_what_the_command_prints(
+def test_page_gets_what_the_command_prints(
     script: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "page.md"

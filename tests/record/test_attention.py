@@ -21,7 +21,7 @@ from wse_traces import problems
 
 
 @pytest.mark.parametrize(("columns", "expected"), [(3, [2, 4]), (0, [0, 6])])
-def test_a_trace_tells_the_columns_of_attention(
+def test_trace_tells_the_columns_of_attention(
     columns: int, expected: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model, path = str(write_model(tmp_path)), tmp_path / "run.h5"

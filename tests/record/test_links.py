@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from interrupted_run import interrupted_run
 from tiers import slow_but
 
 from tests.traces.conftest import HEADER
 from wse.backends.fabric.links.link_map import busiest_links, link_map, rectangles_of
-from wse.cli import main
 from wse.studies.compile.choose import compile_program
 from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute
@@ -46,7 +44,7 @@ def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return path
 
 
-def test_the_layers_add_up_to_the_words_on_links(path: Path) -> None:
+def test_layers_add_up_to_the_words_on_links(path: Path) -> None:
     assert problems(path) == []
     with open_trace(path) as trace:
         assert trace.rows("links/words") == trace.header.wafers
@@ -56,7 +54,7 @@ def test_the_layers_add_up_to_the_words_on_links(path: Path) -> None:
             assert np.array_equal(layer_link_words(trace, wafer=wafer), words)
 
 
-def test_a_layers_words_are_the_hops_of_its_steps(path: Path) -> None:
+def test_layers_words_are_the_hops_of_its_steps(path: Path) -> None:
     with open_trace(path) as trace:
         steps = trace.steps()
         layers = sorted(set(trace.column("graph/ops/layer").tolist()))
@@ -75,47 +73,9 @@ def test_layers_with_equal_words_share_them(path: Path) -> None:
         assert trace.rows("pattern") < trace.rows("placed_layer")
 
 
-def test_inspect_tells_the_busiest_link_of_each_layer(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = inspect_trace(InspectRequest(trace=path, links=True)).to_dict()["layer_links"]
-    with open_trace(path) as trace:
-        for one in told:
-            words = layer_link_words(trace, wafer=one["wafer"], layer=one["layer"])
-            assert (one["busiest_link_words"], one["wavelet_hops"]) == (words.max(), words.sum())
-        assert len(told) == trace.rows("placed_layer")
-    assert [one["busiest_link_words"] for one in told] == sorted(one["busiest_link_words"] for one in told)[::-1]
-    assert main(["inspect", str(path), "--links"]) == 0
-    most = max(one["busiest_link_words"] for one in told if one["layer"] >= 0)
-    first = min(one["layer"] for one in told if one["layer"] >= 0 and one["busiest_link_words"] == most)
-    assert f"most of one layer on one link  {most:,} words, layer {first}" in capsys.readouterr().out
-
-
-def test_a_run_that_was_stopped_has_no_words_on_links_yet(tmp_path: Path) -> None:
-    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=30, schedule="baseline"))
-    partial = interrupted_run(prepared, tmp_path / "run.h5", heard=5)
-    assert problems(partial) == []
-    assert inspect_trace(InspectRequest(trace=partial, links=True)).to_dict()["layer_links"] == []
-    with open_trace(partial) as trace:
-        assert trace.rows("token") > 0
-        assert trace.rows("links/words") == trace.rows("pattern") == trace.rows("placed_layer") == 0
-        assert not layer_link_words(trace, wafer=0).any()
-
-
-def test_one_that_is_killed_between_patterns_and_layers_can_be_read(path: Path, tmp_path: Path) -> None:
-    with open_trace(path) as trace, TraceWriter(tmp_path / "t.h5", trace.header) as writer:
-        for wafer in range(trace.header.wafers):
-            writer.append_plane("links/words", trace.column("links/words")[wafer])
-        writer.append("pattern", trace.table("pattern"))
-        writer.flush()
-        (tmp_path / "killed.h5.partial").write_bytes(writer.path.read_bytes())
-    assert problems(tmp_path / "killed.h5.partial") == []
-    facts = inspect_trace(InspectRequest(trace=tmp_path / "killed.h5.partial", links=True)).to_dict()
-    assert facts["layer_links"] == []
-    assert facts["links"]
-
-
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1))
-def test_the_first_of_equal_links_is_that_of_an_estimate(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+def test_first_of_equal_links_is_that_of_an_estimate(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     random = np.random.default_rng(seed)
     row, col = random.integers(0, (5, 4), (12, 2)).T
     end_row, end_col = random.integers((row + 1, col + 1), ([6], [5]), (2, 12))
@@ -129,3 +89,16 @@ def test_the_first_of_equal_links_is_that_of_an_estimate(tmp_path_factory: pytes
         told = inspect_trace(InspectRequest(trace=path, links=True, top=1, each_layer=each_link)).to_dict()["links"][0]
         assert told["words"] == wanted.words
         assert (told["wafer"] * 4 + DIRECTIONS.index(told["direction"]), told["row"], told["col"]) == wanted[:3]
+
+
+def test_one_that_is_killed_between_patterns_and_layers_can_be_read(path: Path, tmp_path: Path) -> None:
+    with open_trace(path) as trace, TraceWriter(tmp_path / "t.h5", trace.header) as writer:
+        for wafer in range(trace.header.wafers):
+            writer.append_plane("links/words", trace.column("links/words")[wafer])
+        writer.append("pattern", trace.table("pattern"))
+        writer.flush()
+        (tmp_path / "killed.h5.partial").write_bytes(writer.path.read_bytes())
+    assert problems(tmp_path / "killed.h5.partial") == []
+    facts = inspect_trace(InspectRequest(trace=tmp_path / "killed.h5.partial", links=True)).to_dict()
+    assert facts["layer_links"] == []
+    assert facts["links"]

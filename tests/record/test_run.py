@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from interrupted_run import interrupted_run
 from tiers import slow_but
 
 from wse.backends.execute.backend import Backend
@@ -66,19 +65,7 @@ def test_passes_together_are_those_written_alone(
                 np.testing.assert_array_equal(one[name], other[name], err_msg=f"{table}/{name}")
 
 
-def test_what_waits_is_written_when_a_run_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "MAX_S", 60.0)
-    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=40, schedule="baseline"))
-    partial = interrupted_run(prepared, tmp_path / "run.h5", heard=20)
-    assert problems(partial) == []
-    with open_trace(partial) as trace:
-        generated = (trace.column("tokens/is_prompt") == 0).sum()
-        assert not trace.complete
-        assert generated == 20 - 2  # the prompt was heard first, the last token is not written yet
-        assert trace.rows("pass") > generated
-
-
-def test_the_placement_can_be_read_before_anything_has_run_and_an_error_is_told(tmp_path: Path) -> None:
+def test_placement_can_be_read_before_anything_has_run_and_an_error_is_told(tmp_path: Path) -> None:
     """A run that is killed in its first second, or that ends in an error."""
     prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=4, schedule="baseline"))
     program = compile_program(prepared)

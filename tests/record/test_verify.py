@@ -28,7 +28,7 @@ VERIFY = PHASES.index("verify")
 TOKENS, KEPT = 3, (3, 1, 2)
 
 
-def test_a_run_with_passes_reads_back_as_what_the_engine_moved(tmp_path: Path) -> None:
+def test_run_with_passes_reads_back_as_what_the_engine_moved(tmp_path: Path) -> None:
     prepared = prepare(make_request(RunRequest, prompt="Once upon a time", new_tokens=20))
     prepared = replace(prepared, options=replace(prepared.options, verify_tokens=TOKENS))
     program = compile_program(prepared)
@@ -64,12 +64,11 @@ def test_a_run_with_passes_reads_back_as_what_the_engine_moved(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_an_estimates_pass_is_the_last_one_of_its_trace(tmp_path: Path) -> None:
+def test_estimates_pass_is_the_last_one_of_its_trace(tmp_path: Path) -> None:
     request = make_request(
         EstimateRequest, model="story", mesh="24x24", prompt_len=16, new_tokens=8, trace=tmp_path / "e.h5"
     )
     result = estimate(replace_options(request, verify_tokens=TOKENS))
-    assert result.verify is not None
     assert problems(tmp_path / "e.h5") == []
     with open_trace(tmp_path / "e.h5") as trace:
         schedules = trace.column("passes/schedule")

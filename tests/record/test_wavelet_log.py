@@ -11,7 +11,7 @@ from placements import ONE_REGION
 from tests.models.helpers import write_model
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
-from wse.errors import BadInput, BadMesh
+from wse.errors import BadMesh
 from wse.program.program import Program
 from wse.studies.compile.choose import compile_program
 from wse.studies.options.option import make_request
@@ -32,7 +32,7 @@ def compile_(folder: Path, **wanted: object) -> tuple[PreparedRun, Program]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("new_tokens", [1, 5])
-def test_the_log_replays_to_the_words_of_the_last_pass(tmp_path: Path, new_tokens: int) -> None:
+def test_log_replays_to_the_words_of_the_last_pass(tmp_path: Path, new_tokens: int) -> None:
     prepared, program = compile_(tmp_path, new_tokens=new_tokens)
     path = tmp_path / "run.h5"
     report = execute(prepared, program, trace=path, wavelets=True).to_dict()
@@ -55,13 +55,7 @@ def test_the_log_replays_to_the_words_of_the_last_pass(tmp_path: Path, new_token
     assert steps.max() < len(cost.traffic.hops)
 
 
-def test_a_log_needs_a_trace(tmp_path: Path) -> None:
-    prepared, program = compile_(tmp_path, new_tokens=2)
-    with pytest.raises(BadInput, match="the log of wavelets is kept in the trace, and none is written: give --trace"):
-        execute(prepared, program, wavelets=True)
-
-
-def test_a_mesh_too_large_for_the_reference_is_refused_before_the_run(tmp_path: Path) -> None:
+def test_mesh_too_large_for_the_reference_is_refused_before_the_run(tmp_path: Path) -> None:
     prepared, program = compile_(tmp_path, new_tokens=2, mesh="260x260", wafers=1)
     path = tmp_path / "run.h5"
     with pytest.raises(BadMesh, match=r"260x260 PEs .* at most 65,536"):

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from wse.errors import BadInput
-from wse.reports.output_file import open_output, open_output_folder, output_path, picture_path, write_output
+from wse.reports.output_file import open_output, open_output_folder, output_path, write_output
 
 
 class Broken(Exception):
     """Something that goes wrong half-way."""
 
 
-def test_a_file_is_there_when_all_is_written_and_never_in_part(tmp_path: Path) -> None:
+def test_file_is_there_when_all_is_written_and_never_in_part(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"old")
     with pytest.raises(Broken), open_output("-o", path) as file:  # noqa: PT012
@@ -29,7 +29,7 @@ def test_a_file_is_there_when_all_is_written_and_never_in_part(tmp_path: Path) -
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"x": b"new"}
 
 
-def test_a_folder_takes_the_place_of_another_or_leaves_it(tmp_path: Path) -> None:
+def test_folder_takes_the_place_of_another_or_leaves_it(tmp_path: Path) -> None:
     path = tmp_path / "x"
     for name in ("a", "b"):
         with open_output_folder("-o", path) as folder:
@@ -41,7 +41,7 @@ def test_a_folder_takes_the_place_of_another_or_leaves_it(tmp_path: Path) -> Non
     assert [p.relative_to(tmp_path).as_posix() for p in sorted(tmp_path.rglob("*"))] == ["x", "x/b"]
 
 
-def test_a_link_stays_a_link_and_a_long_name_is_written(tmp_path: Path) -> None:
+def test_link_stays_a_link_and_a_long_name_is_written(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "file")
     write_output("-o", tmp_path / "link", b"1")
     assert (tmp_path / "link").is_symlink()
@@ -52,7 +52,7 @@ def test_a_link_stays_a_link_and_a_long_name_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_a_device_is_written_to_as_it_is() -> None:
+def test_device_is_written_to_as_it_is() -> None:
     with pytest.raises(BadInput, match=r"-o /dev/full: cannot be written \(No space left on device\)"):
         write_output("-o", Path("/dev/full"), b"x")
     assert not Path("/dev/full").is_file()
@@ -71,17 +71,10 @@ def test_what_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_folder_that_may_not_be_written_is_told_before_anything_is_done(
+def test_folder_that_may_not_be_written_is_told_before_anything_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
     with pytest.raises(BadInput, match=f"^--csv .*x.csv: {re.escape(str(tmp_path))} may not be written; give another"):
         output_path("--csv", str(tmp_path / "x.csv"))
     assert output_path("--csv", os.devnull) == Path(os.devnull)
-
-
-@pytest.mark.parametrize("name", ["x.pdf", "x.svg", "x", "x.png.txt"])
-def test_a_picture_is_a_png_file(name: str, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"^--png .*: give the name of a PNG image, which ends in \.png$"):
-        picture_path("--png", str(tmp_path / name))
-    assert picture_path("--png", str(tmp_path / "x.png")) == tmp_path / "x.png"

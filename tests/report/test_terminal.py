@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from wse.errors import BadTrace
 from wse.reports.as_json import as_json
-from wse.reports.progress import COMPILING, GENERATING, STORING, progress_on
+from wse.reports.progress import COMPILING, progress_on
 from wse.reports.terminal import (
     bar,
     console_on,
@@ -59,7 +59,7 @@ def test_numbers(function: object, value: object, text: str) -> None:
 
 
 @given(fraction=st.floats(-1, 2, allow_nan=False), width=st.integers(1, 60))
-def test_a_bar_has_its_width_and_something_is_never_nothing(fraction: float, width: int) -> None:
+def test_bar_has_its_width_and_something_is_never_nothing(fraction: float, width: int) -> None:
     text = bar(fraction, width).plain
     assert len(text) == width
     assert bool(text.strip()) == (fraction > 0)
@@ -72,15 +72,6 @@ def test_foreign_text_is_one_printable_line(text: str) -> None:
     assert printable(text).isprintable()
     if text.isprintable():
         assert printable(text) == text
-
-
-def test_a_console_is_never_wide_and_leaves_no_spaces_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "300")
-    stream = io.StringIO()
-    console = console_on(stream)
-    assert console.width == 100
-    console.print("[bold]as it is[/bold]   ")
-    assert stream.getvalue() == "[bold]as it is[/bold]\n"
 
 
 class Terminal(io.StringIO):
@@ -113,7 +104,7 @@ def test_streamed_text_moves_no_cursor_on_a_terminal() -> None:
 
 @pytest.mark.parametrize("error", [BadTrace("full"), KeyboardInterrupt()])
 @pytest.mark.parametrize(("text", "left"), [("", ""), ("a b", "a b\n"), ("a\n", "a\n")])
-def test_an_error_begins_on_a_line_of_its_own(error: BaseException, text: str, left: str) -> None:
+def test_error_begins_on_a_line_of_its_own(error: BaseException, text: str, left: str) -> None:
     stream = io.StringIO()
 
     def end() -> None:
@@ -130,14 +121,6 @@ def test_json_is_strict() -> None:
     text = as_json({"a": float("nan"), "b": [float("inf"), 1.5], "c": {"d": (1, 2)}})
     assert json.loads(text) == {"a": None, "b": [None, 1.5], "c": {"d": [1, 2]}}
     assert text.count("\n") == 1
-
-
-def test_progress_says_nothing_where_kernels_are_ready() -> None:
-    stream = io.StringIO()
-    with progress_on(stream, COMPILING) as heard:
-        for done in range(4):
-            heard(done, 3, "matmul")
-    assert stream.getvalue() == ""
 
 
 def test_progress_says_one_line_where_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,17 +144,18 @@ def test_progress_names_pieces_as_they_are(monkeypatch: pytest.MonkeyPatch) -> N
     assert "\x1b]0;" not in stream.getvalue()
 
 
-def test_works_one_after_another_take_turns_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second begins though the first never came to its end; one without a call shows nothing."""
-    monkeypatch.setenv("TERM", "xterm")
-    stream = Terminal()
-    with (
-        progress_on(stream, STORING) as stored,
-        progress_on(stream, COMPILING) as compiled,
-        progress_on(stream, GENERATING),
-    ):
-        stored(0, 2, "embedding")
-        stored(2, 2, "")
-        compiled(1, 2, "_matmul")
-    assert stream.getvalue().index("storing weights") < stream.getvalue().index("compiling kernels")
-    assert "running" not in stream.getvalue()
+def test_console_is_never_wide_and_leaves_no_spaces_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    stream = io.StringIO()
+    console = console_on(stream)
+    assert console.width == 100
+    console.print("[bold]as it is[/bold]   ")
+    assert stream.getvalue() == "[bold]as it is[/bold]\n"
+
+
+def test_progress_says_nothing_where_kernels_are_ready() -> None:
+    stream = io.StringIO()
+    with progress_on(stream, COMPILING) as heard:
+        for done in range(4):
+            heard(done, 3, "matmul")
+    assert stream.getvalue() == ""

@@ -98,14 +98,6 @@ def test_shares_of_a_curve_give_the_curve_again(curve: Acceptance) -> None:
     assert all(sum(choices) <= 1 + 1e-9 for choices in shares)
 
 
-def test_further_choices_catch_the_same_part_of_what_is_left() -> None:
-    assert with_choices(0.5, (0.5, 0.25)) == pytest.approx((0.5, 0.25))
-    assert with_choices(0.8, (0.5, 0.25, 0.125)) == pytest.approx((0.8, 0.1, 0.05))
-    measured = choice_shares()
-    assert with_choices(measured.shares[0], measured.shares) == pytest.approx(measured.shares)
-    assert measured.grade == "I"
-
-
 def machine(more: float, draft: float) -> DraftMachine:
     """A plain pass takes 2 s; each further token ``more`` of it, and a token of the draft ``draft`` of it."""
 
@@ -121,7 +113,7 @@ def speed_up(times: DraftMachine) -> Callable[[DraftTree], float]:
 
 @given(st.sampled_from(measured_curves()), st.floats(0, 0.5), st.floats(0.01, 0.5))
 @settings(max_examples=30, deadline=None)
-def test_the_fastest_tree_is_no_slower_than_the_fastest_chain(curve: Acceptance, more: float, draft: float) -> None:
+def test_fastest_tree_is_no_slower_than_the_fastest_chain(curve: Acceptance, more: float, draft: float) -> None:
     """And its speed-up is E / (v + the draft's passes), from the numbers of the machine alone."""
     times = machine(more, draft)
     _, chain = best_draft(curve, lambda tokens: 2.0 / times.row(curve, tokens).token_s)
@@ -135,7 +127,6 @@ def test_the_fastest_tree_is_no_slower_than_the_fastest_chain(curve: Acceptance,
 def test_free_passes_make_wide_trees_and_dear_ones_none() -> None:
     shares = ((0.6, 0.2, 0.1), (0.5, 0.2, 0.1))
     wide, gain = fastest_tree(shares, speed_up(machine(0.0, 0.01)), (1, 2, 4, 8, 12))
-    assert wide is not None
     assert len(wide.parents) == 12
     assert gain == pytest.approx(wide.tokens_per_pass / (1 + wide.depth * 0.01))
     assert fastest_tree(shares, speed_up(machine(1.0, 0.1)), (1, 2, 4)) == (None, 1.0)
@@ -160,3 +151,11 @@ def test_acceptances_that_are_none_are_refused() -> None:
     assert "there is none" in refusal(BadInput, best_tree, [], 2)
     for nodes in (0, MAX_NODES + 1):
         assert refusal(BadInput, best_tree, [(0.5,)], nodes) == f"tree of {nodes} nodes: give 1 to {MAX_NODES}"
+
+
+def test_further_choices_catch_the_same_part_of_what_is_left() -> None:
+    assert with_choices(0.5, (0.5, 0.25)) == pytest.approx((0.5, 0.25))
+    assert with_choices(0.8, (0.5, 0.25, 0.125)) == pytest.approx((0.8, 0.1, 0.05))
+    measured = choice_shares()
+    assert with_choices(measured.shares[0], measured.shares) == pytest.approx(measured.shares)
+    assert measured.grade == "I"

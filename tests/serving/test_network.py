@@ -1,4 +1,4 @@
-"""What lies between a user and a machine: bundled numbers, a user's in their place, refusals, and the first token."""
+"""What lies between a user and a machine: bundled numbers, a user's in their place, and the first token."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hardware.helpers import check_bundled, refusal, write_toml
-from wse.errors import BadWafer, UnknownName, WseError
+from tests.hardware.helpers import check_bundled, write_toml
 from wse.hardware.number import numeric_fields
 from wse.serving.network import Network, load_network
 from wse.studies.estimate.timing.user_latency import user_latency_result
@@ -21,7 +20,7 @@ def test_every_bundled_number_has_unit_grade_source_and_range() -> None:
     assert all(number.low <= number.value <= number.high for number in network.sources.values())
 
 
-def test_the_first_token_of_a_user_is_the_sum_of_its_parts(tmp_path: Path) -> None:
+def test_first_token_of_a_user_is_the_sum_of_its_parts(tmp_path: Path) -> None:
     numbers = (
         "network_round_trip_s = { value = 0.1, range = [0.05, 0.2] }\nconnection_round_trips = 2\nservice_s = 0.01"
     )
@@ -39,21 +38,7 @@ def test_the_first_token_of_a_user_is_the_sum_of_its_parts(tmp_path: Path) -> No
     assert network.weakest == ("U", "network_round_trip_s")
 
 
-def test_a_file_replaces_what_it_names_alone(tmp_path: Path) -> None:
+def test_file_replaces_what_it_names_alone(tmp_path: Path) -> None:
     network = load_network(write_toml(tmp_path, "connection_round_trips = 0"))
     assert network.connection_s == 0
     assert network.service_s == load_network().service_s
-
-
-@pytest.mark.parametrize(
-    ("text", "kind", "what"),
-    [
-        ("network_round_trip = 0.1", UnknownName, "network_round_trip_s"),
-        ("network_round_trip_s = -1", BadWafer, "give a number from 0 to 60 (s)"),
-    ],
-)
-def test_bad_files_are_refused_in_one_line(tmp_path: Path, text: str, kind: type[WseError], what: str) -> None:
-    path = write_toml(tmp_path, text)
-    message = refusal(kind, load_network, path)
-    assert what in message
-    assert str(path) in message

@@ -20,13 +20,10 @@ def test_tokens_and_cost_are_those_of_all_replicas() -> None:
     one, three = operating_point(LINE, 4), operating_point(LINE, 12, 3)
     assert (three.ttft_s, three.tpot_s) == (one.ttft_s, one.tpot_s)
     assert three.tokens_per_s == pytest.approx(3 * one.tokens_per_s)
-    assert one.usd_per_million_tokens is not None
-    assert three.usd_per_million_tokens is not None
     assert three.usd_per_million_tokens.value == pytest.approx(one.usd_per_million_tokens.value)
     assert one.usd_per_million_tokens.low_value_high == pytest.approx(
         [8 * usd / 3600 / one.tokens_per_s * 1e6 for usd in (1, 2, 3)]
     )
-    assert one.joules_per_token is not None
     assert one.joules_per_token.value == pytest.approx(8_000 / one.tokens_per_s)
     assert one.tokens_per_s == pytest.approx(101 * 4 / (one.ttft_s + 100 * (one.tpot_s or 0)))
 
@@ -41,7 +38,7 @@ def test_latency_is_that_of_the_replica_with_the_most_requests() -> None:
 
 
 @given(st.integers(0, 50), st.integers(0, 60))
-def test_the_largest_number_is_found(most: int, bound: int) -> None:
+def test_largest_number_is_found(most: int, bound: int) -> None:
     assert max_passing_count(lambda number: number <= bound, most) == min(most, bound)
 
 
@@ -51,14 +48,12 @@ def test_most_users_at_a_speed_get_it_and_one_more_would_not(speed: float) -> No
     assert users == max((n for n in range(1, 101) if 100 / (1 + n / 10) >= speed), default=0)
 
 
-def test_a_goal_without_users() -> None:
+def test_goal_without_users() -> None:
     """One user is the fastest; all that fit, or that keep the limits, have the most throughput and the lowest cost."""
     for objective, users in ((LATENCY, 1), (THROUGHPUT, 100), (COST, 100)):
         found = plan(LINE, Goal(objective=objective))
-        assert found is not None
         assert (found.point.concurrency, found.meets) == (users, True)
     limited = plan(LINE, Goal(objective=COST, tpot_s=0.02))
-    assert limited is not None
     assert (limited.point.concurrency, limited.excess) == (10, pytest.approx(1.0))
 
 
@@ -66,7 +61,6 @@ def test_a_goal_without_users() -> None:
 def test_replicas_are_the_fewest_that_keep_the_limits(users: int, ttft_s: float, tpot_s: float) -> None:
     goal = Goal(users=users, replicas=None, ttft_s=ttft_s, tpot_s=tpot_s)
     found = plan(LINE, goal)
-    assert found is not None
     assert found.meets
     assert found.point.concurrency == users
     assert goal.excess(found.point) <= 1
@@ -78,9 +72,7 @@ def test_replicas_are_the_fewest_that_keep_the_limits(users: int, ttft_s: float,
 
 def test_what_cannot_be_kept_is_told_by_how_much() -> None:
     one_user = plan(LINE, Goal(users=7, replicas=None, tpot_s=0.001))
-    assert one_user is not None
     assert (one_user.meets, one_user.excess) == (False, pytest.approx(11.0))
     crowded = plan(LINE, Goal(users=250, replicas=2))
-    assert crowded is not None
     assert (crowded.meets, crowded.excess, crowded.point.concurrency) == (False, 1.25, 200)
     assert plan(LineDeployment(speed=1.0, max_concurrency=0), Goal()) is None

@@ -46,21 +46,6 @@ def prompts(draw: st.DrawFn) -> list[PassRoute]:
     return routes
 
 
-def one_after_another(prompt: list[PassRoute], token: PassRoute, tokens: int, streams: int, count: int) -> list[Job]:
-    """``count`` requests of each stream, one after another: a prompt's chunks and then tokens.
-
-    The last job of the n-th request of stream m is ``(n * streams + m + 1) * (len(prompt) + tokens) - 1``.
-    """
-    jobs: list[Job] = []
-    each = len(prompt) + tokens
-    for number in range(streams * count):
-        first = len(jobs)
-        before = first - streams * each + each - 1 if number >= streams else -1
-        jobs += [Job(route, predecessor=before, leader=first + i - 1 if i else -1) for i, route in enumerate(prompt)]
-        jobs += [Job(token, predecessor=len(jobs) + i - 1) for i in range(tokens)]
-    return jobs
-
-
 def steady_by_events(route: PassRoute, streams: int, *, count: int = 5) -> Fraction:
     """Cycles between passes over the last two passes of every stream."""
     ended = run(passes(route, streams, count))
@@ -68,7 +53,7 @@ def steady_by_events(route: PassRoute, streams: int, *, count: int = 5) -> Fract
 
 
 @given(route=lines(), streams=STREAMS)
-def test_the_steady_state_is_the_event_runs(route: PassRoute, streams: int) -> None:
+def test_steady_state_is_the_event_runs(route: PassRoute, streams: int) -> None:
     found = cycles_between_passes(route, streams)
     assert found.exact
     exact = max(Fraction(alone_cycles(route)) / streams, Fraction(busiest_server(route)[1]))
@@ -77,7 +62,7 @@ def test_the_steady_state_is_the_event_runs(route: PassRoute, streams: int) -> N
 
 
 @given(route=lines(), streams=STREAMS, count=st.integers(1, 6))
-def test_a_finite_run_takes_what_the_event_run_takes(route: PassRoute, streams: int, count: int) -> None:
+def test_finite_run_takes_what_the_event_run_takes(route: PassRoute, streams: int, count: int) -> None:
     found = run_cycles(route, streams, count)
     assert found.exact
     assert found.cycles == max(run(passes(route, streams, count)))
@@ -139,17 +124,7 @@ def test_chunks_of_two_prompts_are_not_in_line() -> None:
     assert max(run(chunks([(*chunk, Visit(0, 2.0)), (*chunk, Visit(0, 2.0))]))) == 19.0
 
 
-@given(route=any_routes(), streams=STREAMS, count=st.integers(1, 4))
-def test_an_event_run_keeps_every_server_to_one_job_and_every_stream_in_order(
-    route: PassRoute, streams: int, count: int
-) -> None:
-    ended = run(passes(route, streams, count))
-    for stream in range(streams):
-        assert all(b - a >= alone_cycles(route) for a, b in pairwise([0.0, *ended[stream::streams]]))
-    assert max(ended) >= max(busy_cycles([route] * (streams * count)).values())
-
-
-def test_a_run_by_hand() -> None:
+def test_run_by_hand() -> None:
     """Two streams, two servers: 2 and 3 cycles, 1 between. The second server is the slowest."""
     route = (Visit(0, 2.0, 1.0), Visit(1, 3.0))
     assert run(passes(route, 2, 2)) == [6.0, 9.0, 12.0, 15.0]
@@ -157,10 +132,20 @@ def test_a_run_by_hand() -> None:
     assert run([Job(route), Job(route, leader=0), Job(route, predecessor=1)]) == [6.0, 9.0, 15.0]
 
 
-def test_a_loop_goes_on_at_the_server_where_it_ended() -> None:
+def test_loop_goes_on_at_the_server_where_it_ended() -> None:
     """A tied table: the head and the next token's embedding are one visit, and the steady state is exact again."""
     route = (Visit(0, 4.0, 1.0), Visit(1, 5.0, 2.0), Visit(0, 3.0))
     assert as_loop(route) == (Visit(0, 7.0, 1.0), Visit(1, 5.0, 2.0))
     assert alone_cycles(as_loop(route)) == alone_cycles(route)
     for same in ((Visit(0, 4.0),), (Visit(0, 4.0), Visit(1, 1.0)), (Visit(0, 4.0), Visit(1, 1.0), Visit(0, 1.0, 9.0))):
         assert as_loop(same) == same
+
+
+@given(route=any_routes(), streams=STREAMS, count=st.integers(1, 4))
+def test_event_run_keeps_every_server_to_one_job_and_every_stream_in_order(
+    route: PassRoute, streams: int, count: int
+) -> None:
+    ended = run(passes(route, streams, count))
+    for stream in range(streams):
+        assert all(b - a >= alone_cycles(route) for a, b in pairwise([0.0, *ended[stream::streams]]))
+    assert max(ended) >= max(busy_cycles([route] * (streams * count)).values())

@@ -36,7 +36,7 @@ def test_published_gains_of_deepseek_r1() -> None:
 
 
 @given(st.sampled_from(measured_curves()), st.floats(0, 1), st.floats(0, 1))
-def test_the_best_draft_is_the_best_of_all_lengths(curve: Acceptance, draft_cost: float, more: float) -> None:
+def test_best_draft_is_the_best_of_all_lengths(curve: Acceptance, draft_cost: float, more: float) -> None:
     """Where each further token of a pass costs ``more``; only as many are tried as it takes to see that."""
     tried = []
 
@@ -51,7 +51,7 @@ def test_the_best_draft_is_the_best_of_all_lengths(curve: Acceptance, draft_cost
     assert len(tried) <= length + 2 or not length or gain > max(gains[length:])
 
 
-def test_a_second_peak_is_found_where_there_may_be_one() -> None:
+def test_second_peak_is_found_where_there_may_be_one() -> None:
     """The second draft token costs more than it yields, and further ones cost nothing."""
     curve = acceptance_of("GLM-5.2")
 
@@ -68,7 +68,7 @@ def test_a_second_peak_is_found_where_there_may_be_one() -> None:
 
 
 @pytest.mark.parametrize("curve", measured_curves(), ids=lambda curve: curve.model)
-def test_a_measured_curve_is_one(curve: Acceptance) -> None:
+def test_measured_curve_is_one(curve: Acceptance) -> None:
     """From 1 it rises, by less with each token of the draft, and no faster than the draft grows."""
     points = [(0, 1.0), *zip(curve.draft_tokens, curve.tokens_per_pass, strict=True)]
     slopes = [(b - a) / (n - m) for (m, a), (n, b) in pairwise(points)]
@@ -82,23 +82,12 @@ def test_a_measured_curve_is_one(curve: Acceptance) -> None:
     assert curve.tokens_per_pass[-1] < tokens_per_pass(slopes[0], curve.draft_tokens[-1]), "constant acceptance is more"
 
 
-def test_the_typical_curve_is_the_geometric_mean_at_measured_lengths() -> None:
+def test_typical_curve_is_the_geometric_mean_at_measured_lengths() -> None:
     curve = typical(measured_curves())
     for draft in curve.draft_tokens:
         product = math.prod(c.at(draft) for c in measured_curves())
         assert curve.at(draft) == pytest.approx(product ** (1 / len(measured_curves())))
     assert curve.grade == "I"
-
-
-def test_a_model_without_a_curve_takes_the_typical_one() -> None:
-    assert acceptance_of("deepseek r1").model == "DeepSeek-R1"
-    assert acceptance_of("deepseek-r1") is acceptance_of("DeepSeek-R1")
-    assert acceptance_of("llama-3.1-70b") == typical(measured_curves())
-
-
-def test_a_draft_that_only_costs_is_left_out() -> None:
-    curve = acceptance_of("DeepSeek-R1")
-    assert best_draft(curve, lambda tokens: speed_up(curve.at(tokens), tokens, 5.0)) == (0, 1.0)
 
 
 def test_what_is_no_draft_is_refused() -> None:
@@ -108,3 +97,9 @@ def test_what_is_no_draft_is_refused() -> None:
             "of at least 0, and not both 0"
         )
     assert refusal(BadInput, acceptance_of("DeepSeek-R1").at, -1) == "draft of -1 tokens: give a number of at least 0"
+
+
+def test_model_without_a_curve_takes_the_typical_one() -> None:
+    assert acceptance_of("deepseek r1").model == "DeepSeek-R1"
+    assert acceptance_of("deepseek-r1") is acceptance_of("DeepSeek-R1")
+    assert acceptance_of("llama-3.1-70b") == typical(measured_curves())

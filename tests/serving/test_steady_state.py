@@ -76,7 +76,7 @@ def test_it_is_what_rounds_add_up_to(requests: int, rounds: int) -> None:
 
 
 @pytest.mark.parametrize("requests", [1.0, 1.01, 1.5, 2.0, 4.0])
-def test_a_wait_for_the_pass_under_way_makes_requests_of_one_token_no_fewer(requests: float) -> None:
+def test_wait_for_the_pass_under_way_makes_requests_of_one_token_no_fewer(requests: float) -> None:
     """One at a time they take 1 s each; with a wait of 2 s for the pass of another, two of them would take 3 s."""
     loop = ClosedLoop(PlainRounds(decode_s=4.0, prompt=PromptRounds(rounds=1, round_s=1.0, fill=1e-3)), 1)
     state = loop.steady_state(requests)
@@ -135,7 +135,7 @@ def test_on_wafers_users_slow_each_other_down_and_no_throughput_is_lost(
     st.floats(0.1, 1e4), st.floats(0.01, 100), st.floats(0, 10), st.sampled_from([0.3, 1.0, 3.0]), st.floats(0.01, 0.99)
 )
 @example(scale=1023 / 0.125, slope=1.8612130814312047, offset=1.8612130814312047, power=1.0, part=0.9)
-def test_a_rising_function_is_solved(scale: float, slope: float, offset: float, power: float, part: float) -> None:
+def test_rising_function_is_solved(scale: float, slope: float, offset: float, power: float, part: float) -> None:
     """A function with a kink, whose solution is known."""
 
     def rising(x: float) -> float:

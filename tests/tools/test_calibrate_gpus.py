@@ -23,6 +23,6 @@ def test_it_writes_the_values_of_what_it_fits(script: ModuleType, stack: str) ->
     assert after == before
 
 
-def test_a_constant_without_a_line_of_its_own_is_a_bug(script: ModuleType) -> None:
+def test_constant_without_a_line_of_its_own_is_a_bug(script: ModuleType) -> None:
     with pytest.raises(AssertionError, match="layer_s"):
         script.with_values("title = 'x'\n", {"layer_s": 1.0})

@@ -11,7 +11,7 @@ import pytest
 from wse.hardware.spec import SoftwareProfile
 
 
-def test_the_figures_are_the_two_of_the_launch(script: ModuleType, beside: Path) -> None:
+def test_figures_are_the_two_of_the_launch(script: ModuleType, beside: Path) -> None:
     figures = script.launch_figures(beside / "reference" / "public_tokens_per_s.csv")
     stated = {(f.prepared.request.model, f.prepared.options.wafers, f.row.measured) for f in figures}
     assert stated == {("llama-3-8b", 1, 1800.0), ("llama-3.1-70b", 4, 450.0)}

@@ -13,7 +13,7 @@ PAGE = ROOT / "docs" / "collectives.md"
 
 
 @pytest.mark.slow
-def test_the_page_is_as_the_script_writes_it(script: ModuleType) -> None:
+def test_page_is_as_the_script_writes_it(script: ModuleType) -> None:
     told = "run: python tools/collective_tables.py docs/collectives.md"
     assert script.tables() in PAGE.read_text(encoding="utf-8"), told
 

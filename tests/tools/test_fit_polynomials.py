@@ -15,5 +15,5 @@ def test_coefficients_are_those_of_the_kernels(script: ModuleType) -> None:
         np.testing.assert_allclose(fit.coefficients, getattr(_elementary, fit.name), rtol=1e-6, err_msg=fit.name)
 
 
-def test_the_seam_of_the_error_function_is_that_of_the_kernels(script: ModuleType) -> None:
+def test_seam_of_the_error_function_is_that_of_the_kernels(script: ModuleType) -> None:
     assert float(_elementary.SEAM) == script.ERROR_FUNCTION_SEAM

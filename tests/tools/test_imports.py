@@ -12,7 +12,7 @@ NOT_OURS = ("gguf", "nbclient", "safetensors", "torch", "transformers")
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in TOOLS.glob("*.py")))
-def test_a_script_can_be_imported(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_script_can_be_imported(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(TOOLS)
     try:
         importlib.import_module(name)

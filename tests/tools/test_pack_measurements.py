@@ -48,9 +48,7 @@ def test_packed_rows_are_predicted_as_the_originals(originals: dict[str, list[Me
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
-def test_the_script_writes_what_is_there(
-    originals: dict[str, list[Measurement]], script: ModuleType, file: Path
-) -> None:
+def test_script_writes_what_is_there(originals: dict[str, list[Measurement]], script: ModuleType, file: Path) -> None:
     assert script.text_of(originals[file.name]) == file.read_text(encoding="utf-8")
 
 

@@ -6,8 +6,6 @@ import csv
 from pathlib import Path
 from types import ModuleType
 
-import pytest
-
 from wse.serving.gpus.load import known_gpus
 from wse.studies.validate.measured.measurements import read
 
@@ -32,21 +30,3 @@ def test_benchmarks_name_gpus_that_are_known_and_each_is_there_once(script: Modu
     assert all(row["chips"] and row["users"] and row["weight_bits"] for row in rows)
     keys = [tuple(row[column] for column in script.SAME_BENCHMARK) for row in rows]
     assert len(keys) == len(set(keys))
-
-
-@pytest.mark.parametrize(
-    ("words", "drafts"),
-    [
-        ("no", "no"),
-        ("no (inferred from date)", "no"),
-        ("yes", "yes"),
-        ("EAGLE-3", "yes"),
-        ("MTP3", "yes"),
-        ("", "unknown"),
-        ("unknown", "unknown"),
-        ("not recorded", "unknown"),
-        ("not stated", "unknown"),
-    ],
-)
-def test_words_for_drafts(script: ModuleType, words: str, drafts: str) -> None:
-    assert script._drafts(words) == drafts

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 
-def test_a_difference_is_told_with_its_place(script: ModuleType) -> None:
+def test_difference_is_told_with_its_place(script: ModuleType) -> None:
     before = {"rows": [{"users": 1, "cost": 2.0}], "gone": 1}
     after = {"rows": [{"users": 1, "cost": 2.5}], "new": 2}
     assert [*script.differences(before, before)] == []

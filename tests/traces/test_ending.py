@@ -28,14 +28,14 @@ def ended_by(error: BaseException, path: Path, header: RunHeader) -> Path:
         (RuntimeError("é" * 600), ("RuntimeError: " + "é" * 600).encode()[:ROOM_BYTES].decode(errors="ignore")),
     ],
 )
-def test_a_run_that_ends_early_says_why(error: BaseException, ending: str, tmp_path: Path, header: RunHeader) -> None:
+def test_run_that_ends_early_says_why(error: BaseException, ending: str, tmp_path: Path, header: RunHeader) -> None:
     partial = ended_by(error, tmp_path / "t.h5", header)
     assert problems(partial) == []
     with open_trace(partial) as trace:
         assert (trace.complete, trace.ending) == (False, ending)
 
 
-def test_the_first_flushes_come_soon(tmp_path: Path, header: RunHeader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_flushes_come_soon(tmp_path: Path, header: RunHeader, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a second after the first rows all except the last quarter of a second of them can be read."""
     now = 100.0
     monkeypatch.setattr(write.time, "monotonic", lambda: now)

@@ -73,7 +73,7 @@ def check_up_to(partial, safe):
             assert trace.column("links/words").shape == (1, 4, 40, 30)
 
 
-def test_a_trace_can_be_read_while_it_is_written_and_a_killed_one_replaced(tmp_path):
+def test_trace_can_be_read_while_it_is_written_and_a_killed_one_replaced(tmp_path):
     target = tmp_path / "t.h5"
     run = start(target)
     for _ in range(3):
@@ -92,7 +92,7 @@ def test_a_trace_can_be_read_while_it_is_written_and_a_killed_one_replaced(tmp_p
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="no room can be reserved on this system")
 @pytest.mark.parametrize("kib", slow_but([0, 100, 200, 1500, 2600], 0, 1500))
-def test_a_full_disk_gives_one_line_and_keeps_what_was_flushed(tmp_path, kib):
+def test_full_disk_gives_one_line_and_keeps_what_was_flushed(tmp_path, kib):
     """A limit on the size of files stands for the disk: growing beyond it fails in the same calls."""
     target = tmp_path / "t.h5"
     size = kib << 10

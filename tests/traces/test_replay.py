@@ -27,7 +27,7 @@ def test_words_on_links_are_the_moves_over_them(sample):
 
 @settings(max_examples=12, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5), st.integers(0, 4), st.integers(0, 4)), max_size=40))
-def test_a_replay_is_what_was_appended(tmp_path_factory, moves):
+def test_replay_is_what_was_appended(tmp_path_factory, moves):
     path = tmp_path_factory.mktemp("replay") / "t.h5"
     columns = np.array(moves, int).reshape(-1, 4).T
     rows = dict(zip(("cycle", "row", "col", "direction"), columns, strict=True))
@@ -46,7 +46,7 @@ def test_a_replay_is_what_was_appended(tmp_path_factory, moves):
             assert wavelet_words(trace, pass_index=0, before_cycle=before)[:, :4].sum() == counted
 
 
-def test_a_log_of_many_pieces_replays_as_one_of_one(sample, monkeypatch):
+def test_log_of_many_pieces_replays_as_one_of_one(sample, monkeypatch):
     def replayed():
         with open_trace(sample) as trace:
             stepped = [(cycle, rows["direction"].tolist()) for cycle, rows in wavelet_cycles(trace, pass_index=1)]
@@ -63,7 +63,7 @@ def test_a_log_of_many_pieces_replays_as_one_of_one(sample, monkeypatch):
     ("first", "last", "cycles"),
     [(None, None, [0, 1, 4, 5]), (1, 4, [1, 4]), (2, 3, []), (5, None, [5]), (None, 0, [0]), (6, 2**60, [])],
 )
-def test_a_range_holds_its_first_and_its_last_cycle(sample, first, last, cycles):
+def test_range_holds_its_first_and_its_last_cycle(sample, first, last, cycles):
     with open_trace(sample) as trace:
         stepped = wavelet_cycles(trace, pass_index=1, first=first, last=last)
         assert [cycle for cycle, _ in stepped] == cycles
@@ -73,7 +73,7 @@ def test_a_range_holds_its_first_and_its_last_cycle(sample, first, last, cycles)
     ("name", "value", "needed"),
     [("row", 6, "0 to 5"), ("col", -1, "0 to 4"), ("wafer", 2, "0 to 1"), ("direction", 5, "0 to 4")],
 )
-def test_a_place_outside_of_the_mesh_is_refused(sample, tmp_path, name, value, needed):
+def test_place_outside_of_the_mesh_is_refused(sample, tmp_path, name, value, needed):
     copy = tmp_path / "copy.h5"
     copy.write_bytes(sample.read_bytes())
     with h5py.File(copy, "r+") as file:

@@ -22,14 +22,6 @@ def test_header_comes_back(sample, header):
         assert trace.header == header
 
 
-def test_texts_and_report_come_back(sample):
-    with open_trace(sample) as trace:
-        assert trace.texts("graph/ops/name") == ["embed", "mlp", "é"]
-        assert trace.texts("strings/names") == ["matmul_tile", "all_reduce"]
-        assert trace.token_texts()[:7] == ["Once", " upon", " a", " t", "ime", " é", "!"]
-        assert trace.report() == {"text": "é", "decode": {"cycles_per_token": 12}}
-
-
 def test_planes_and_patterns_come_back(sample):
     with open_trace(sample) as trace:
         words = trace.column("links/words", 1, 2)
@@ -57,13 +49,6 @@ def test_sram_map_follows_from_the_stages(sample):
     assert sram[0, :, 0, 1].tolist() == [100, 200, 300, 0, 50, 350]
     assert sram[0, :, 0, 0].tolist() == [0, 0, 0, 0, 0, 1000]
     assert sram[1, :, 2, 2].tolist() == [100, 0, 0, 0, 0, 900]
-
-
-def test_tensors_come_back(sample):
-    with open_trace(sample) as trace:
-        np.testing.assert_array_equal(trace.tensor(0)[0, 0], np.arange(6, dtype="f4").reshape(2, 3))
-        assert trace.tensor(1).dtype == np.float16
-        assert trace.tensor(1).ravel().tolist() == [0, 1, 2, 3]
 
 
 def test_steps_of_a_token_are_its_schedule_shifted_to_its_start(sample):
@@ -103,7 +88,7 @@ def test_top_steps_are_the_sums_over_all_executed_steps(sample, by):
     assert top["times"].sum() == len(steps["op"])
 
 
-def test_a_run_that_goes_on_can_be_read_up_to_its_last_flush(tmp_path, header):
+def test_run_that_goes_on_can_be_read_up_to_its_last_flush(tmp_path, header):
     path = tmp_path / "t.h5"
     with TraceWriter(path, header) as writer:
         writer.append("edge", {"src": [0], "dst": [0]})
@@ -120,7 +105,7 @@ def test_a_run_that_goes_on_can_be_read_up_to_its_last_flush(tmp_path, header):
         assert trace.column("graph/edges/src").tolist() == [0, 1]
 
 
-def test_an_exception_keeps_the_rows_and_says_incomplete(tmp_path, header):
+def test_exception_keeps_the_rows_and_says_incomplete(tmp_path, header):
     path = tmp_path / "t.h5"
     path.write_bytes(b"an older good trace")
 
@@ -163,8 +148,23 @@ def test_rows_that_do_not_fit_the_table_are_refused(tmp_path, header, columns, m
     assert problems(tmp_path / "t.h5") == []
 
 
-def test_a_closed_trace_takes_no_rows(tmp_path, header):
+def test_closed_trace_takes_no_rows(tmp_path, header):
     writer = TraceWriter(tmp_path / "t.h5", header)
     assert writer.close() == writer.close() == tmp_path / "t.h5"
     with pytest.raises(ValueError, match="closed"):
         writer.append("edge", {"src": [1], "dst": [1]})
+
+
+def test_texts_and_report_come_back(sample):
+    with open_trace(sample) as trace:
+        assert trace.texts("graph/ops/name") == ["embed", "mlp", "é"]
+        assert trace.texts("strings/names") == ["matmul_tile", "all_reduce"]
+        assert trace.token_texts()[:7] == ["Once", " upon", " a", " t", "ime", " é", "!"]
+        assert trace.report() == {"text": "é", "decode": {"cycles_per_token": 12}}
+
+
+def test_tensors_come_back(sample):
+    with open_trace(sample) as trace:
+        np.testing.assert_array_equal(trace.tensor(0)[0, 0], np.arange(6, dtype="f4").reshape(2, 3))
+        assert trace.tensor(1).dtype == np.float16
+        assert trace.tensor(1).ravel().tolist() == [0, 1, 2, 3]

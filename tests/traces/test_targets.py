@@ -9,7 +9,7 @@ import pytest
 from wse_traces import TraceError, TraceWriter
 
 
-def test_the_folder_of_a_target_is_missing_or_a_file(tmp_path, header):
+def test_folder_of_a_target_is_missing_or_a_file(tmp_path, header):
     (tmp_path / "file").touch()
     for name, message in (
         ("no", "No such file or directory; give another path"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,15 +10,12 @@ from hypothesis import strategies as st
 
 from tests.comparison.compare.synthetic import POWER_W, gpu, usd, wafer
 from wse.models.load import load_model
-from wse.serving.plan import users_at_speed
 from wse.studies.compare.curve.crossover import Interval, cheaper_speeds, cheapest_token
 from wse.studies.compare.curve.frontier import frontier, with_best
 from wse.studies.compare.curve.points import curve_rows
-from wse.studies.compare.curve.result import CurveResult
 from wse.studies.compare.curve.row import FAST, PLAIN, CurveRow
 from wse.studies.compare.curve.verdict import curve_verdict
 from wse.studies.compare.machine import GPU, WAFER, Kind, Machine
-from wse.studies.results.placement import ModelResult
 from wse.studies.results.published import public_points
 
 MACHINES = st.builds(
@@ -77,16 +73,6 @@ def test_rows_end_where_more_users_only_wait() -> None:
     assert [one.users for one in curve_rows(gpu(0.004, room=150, saturated_from=21), 50)] == [1, 2, 4, 8, 16, 21]
 
 
-@given(MACHINES, st.floats(1, 20_000))
-def test_users_at_a_speed_are_the_most_that_get_it(machine: Machine, speed: float) -> None:
-    users = users_at_speed(machine.point, machine.useful_users, speed)
-    assert 0 <= users <= machine.useful_users
-    if users:
-        assert (machine.point(users).tokens_per_s_per_user or 0.0) >= speed
-    if users < machine.useful_users:
-        assert (machine.point(users + 1).tokens_per_s_per_user or 0.0) < speed
-
-
 @pytest.mark.parametrize(
     ("plain_speed", "room", "tiers"),
     [
@@ -102,46 +88,6 @@ def test_tiers_are_the_most_users_that_get_a_speed(plain_speed: float, room: int
     assert {tier: one.users for one in rows for tier in one.tiers} == tiers
 
 
-def test_rows_and_the_heading_state_the_type_of_each_machine() -> None:
-    model = ModelResult(name="big", parameters=1, dtype="fp8", activations="bfloat16", accumulate="float32", bytes=2)
-    result = CurveResult(
-        inputs={"prompt_len": 8, "new_tokens": 9, "plain_speed": 50.0},
-        model=model,
-        wafer={},
-        economics={},
-        rows=(WAFER_ROWS[0], GPU_ROWS[0]),
-        public=(),
-        verdict=(),
-    )
-    assert result.title == "big as fp8 on wafers and GPUs; 8 + 9 tokens"
-    other = replace(result, rows=(replace(WAFER_ROWS[0], dtype="bfloat16"), GPU_ROWS[0]))
-    assert other.title == "big as bfloat16 on wafers and as fp8 on GPUs; 8 + 9 tokens"
-    for table in other.tables(detail=True)[:2]:
-        assert "type" in [column.title for column in table.columns]
-
-
-def test_the_fast_tier_of_a_machine_follows_its_plain_tier() -> None:
-    rows = with_best([*curve_rows(wafer(1e-3, room=4), 50), *curve_rows(gpu(0.004, 0.0001, room=500), 50)])
-    result = CurveResult(
-        inputs={"prompt_len": 8, "new_tokens": 9, "plain_speed": 50.0},
-        model=ModelResult(name="m", parameters=1, dtype="fp8", activations="fp8", accumulate="float32", bytes=2),
-        wafer={},
-        economics={},
-        rows=rows,
-        public=(),
-        verdict=(),
-    )
-    tiers = result.tables()[0]
-    machines = [(one.machine, one.tier) for one in tiers.rows]
-    assert machines == [(name, tier) for name in ("1 wse3, bands", "1 h200, vllm") for tier in (PLAIN, FAST)]
-    assert "50 tokens/s each" in tiers.note
-    assert "fast: of 125 tokens/s" in tiers.note
-    speed, cost = ([str(c.text(one)) for one in tiers.rows] for c in tiers.columns if c.key.endswith("_over_plain"))
-    assert speed == ["", "1 x", "", "2.5 x"]
-    plain, fast = (usd(0.004, 0.0001, one.users) for one in tiers.rows[2:])
-    assert cost == ["", "1 x", "", f"{fast / plain:.2g} x"]
-
-
 def test_frontier_leaves_out_what_is_slower_and_no_cheaper() -> None:
     worse = row(WAFER, 2, 950, 60)
     assert frontier([*WAFER_ROWS, worse]) == list(WAFER_ROWS)
@@ -149,7 +95,7 @@ def test_frontier_leaves_out_what_is_slower_and_no_cheaper() -> None:
     assert [r.best for r in marked] == [True, True, False, True, True, True, True]
 
 
-def test_the_cheapest_token_at_a_speed_is_that_of_the_most_users_who_get_it() -> None:
+def test_cheapest_token_at_a_speed_is_that_of_the_most_users_who_get_it() -> None:
     slow, quick = gpu(0.01, 0.001, room=100, ends=(0.5, 3)), gpu(0.002, 0.001, room=5, usd_per_hour=1)
     assert cheapest_token([slow, quick], 21) == pytest.approx(usd(0.01, 0.001, 37))  # 1/21 = 10 ms + 37.6 ms
     assert cheapest_token([slow, quick], 21, "low") == pytest.approx(usd(0.01, 0.001, 37, 0.5))
@@ -170,13 +116,6 @@ def test_wafers_become_cheaper_where_too_few_users_share_a_gpu(users: int) -> No
     (interval,) = cheaper_speeds([wafer(0.001, usd_per_hour=10)], [gpus])
     assert interval.from_speed == pytest.approx(1 / (base_s + users * per_user_s), rel=1e-5)
     assert interval.to_speed == math.inf
-
-
-def test_wafers_are_cheaper_up_to_the_speed_that_they_give() -> None:
-    cheap = wafer(0.1, room=100, usd_per_hour=0.5)  # 10 tokens/s for each of 100 users
-    (interval,) = cheaper_speeds([cheap], [gpu(0.001)])
-    assert interval.from_speed <= 1
-    assert interval.to_speed == pytest.approx(10, rel=1e-5)
 
 
 def test_wafers_are_cheaper_at_two_ranges_of_speed() -> None:
@@ -209,7 +148,7 @@ def test_at_each_end_of_an_interval_the_cheaper_group_changes(ones: list[Machine
             assert is_cheaper(high * (1 - 1e-5))
 
 
-def test_the_verdict_has_the_figures_of_the_machines() -> None:
+def test_verdict_has_the_figures_of_the_machines() -> None:
     wafers, gpus = wafer(0.001, usd_per_hour=10, ends=(5, 20)), gpu(0.019, 0.001, room=31, usd_per_hour=0.1)
     assert curve_verdict([wafers, gpus]) == (
         "One user is 20 times as fast on 1 wse3, bands as on 1 h200, vllm: 1,000 tokens/s against 50 tokens/s.",
@@ -220,7 +159,7 @@ def test_the_verdict_has_the_figures_of_the_machines() -> None:
     )
 
 
-def test_the_verdict_solves_for_the_speed_at_each_end_of_the_prices() -> None:
+def test_verdict_solves_for_the_speed_at_each_end_of_the_prices() -> None:
     """At 10 USD/h a GPU's token is more expensive below 5 users, 1 / (9 ms + 5 ms); at 20 below 3; at 5 below 18."""
     wafers = wafer(0.001, usd_per_hour=10, ends=(5, 20))
     gpus = gpu(0.009, 0.001, room=31, usd_per_hour=3.6)
@@ -239,25 +178,6 @@ def _first_cheaper(usd_per_hour: float) -> float:
     cost = usd(0.001, 0.0, 1, usd_per_hour)
     users = next(users for users in range(1, 32) if usd(0.009, 0.001, users, 3.6) <= cost)
     return 1 / (0.009 + users * 0.001)
-
-
-def test_the_verdict_where_wafers_are_cheaper_at_every_speed_and_prices_overlap() -> None:
-    _, cheapest, crossover = curve_verdict(
-        [wafer(0.001, usd_per_hour=10, ends=(5, 20)), gpu(0.002, usd_per_hour=12, ends=(8, 12))]
-    )
-    assert cheapest.startswith("A token is cheapest on 1 wse3, bands, 2.78 USD")
-    assert cheapest.endswith(" (within the published range of prices, the order may be reversed).")
-    assert crossover.startswith("At central prices wafers have the cheaper token at every speed; ")
-    assert "the lowest of GPUs only where GPUs are too slow" in crossover
-
-
-def test_the_verdict_where_gpus_are_faster() -> None:
-    first, _, crossover = curve_verdict([wafer(0.02), gpu(0.01)])
-    assert first == (
-        "One user is 2.0 times as fast on 1 h200, vllm as on 1 wse3, bands: 100 tokens/s against 50 tokens/s."
-    )
-    assert crossover.startswith("At all prices within the ranges wafers have the cheaper token at no speed.")
-    assert "only wafers are fast enough" not in crossover
 
 
 def test_published_speeds_are_those_of_models_of_the_same_layers() -> None:

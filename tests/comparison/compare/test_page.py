@@ -1,4 +1,4 @@
-"""The page of a comparison in a real browser: nothing is fetched, nothing complains, tables sort, drawings tell."""
+"""The page of a comparison in a real browser: nothing is fetched, nothing complains, and tables sort."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ from wse.studies.compare.curve.frontier import with_best
 from wse.studies.compare.curve.page import curve_as_html
 from wse.studies.compare.curve.result import CurveResult
 from wse.studies.compare.machine import WAFER
-from wse.studies.compare.page.page import as_html, traces_as_html
+from wse.studies.compare.page.page import as_html
 from wse.studies.results.published import PublicPoint
-from wse.tracing.query.two_traces.compare import compare_traces
 
 pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[test]')")
 
-from tests.inspect.page.driving import choose, found, texts, tip_of
+from tests.inspect.page.driving import found, texts, tip_of
 
 __all__ = ["browser"]
-GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1"
 HOSTILE = replace(
     RESULT,
     model=replace(RESULT.model, name=SCRIPT),
@@ -69,38 +67,6 @@ def test_tables_sort_by_value_and_the_best_is_marked(page: Any) -> None:
     head.click()
     assert texts(page, cells) == ["1.5", "7", "12,346"]
     assert texts(page, "#table-0 td:nth-child(5).best") == ["12,346"]
-
-
-def test_limits_are_shown_in_full(page: Any) -> None:
-    cells = page.find_elements("css selector", "td.wraps")
-    assert IMAGE in [cell.text for cell in cells]
-    assert all(cell.value_of_css_property("white-space") == "normal" for cell in cells)
-
-
-def test_drawings_tell_their_numbers(page: Any) -> None:
-    assert len(texts(page, "#speed svg")) == 3
-    assert "wafers, 150 GB/s 500 ns" in tip_of(page, "#speed .point")
-    assert "3 cycles a token" in tip_of(page, "#causes .part")
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_both_themes(page: Any, theme: str) -> None:
-    choose(page, "theme", theme)
-    script = "return getComputedStyle(document.body).backgroundColor"
-    assert page.execute_script(script) == {"light": "rgb(246, 247, 249)", "dark": "rgb(15, 18, 22)"}[theme]
-
-
-@pytest.mark.slow
-def test_two_runs(browser: Any, tmp_path: Path) -> None:
-    file = tmp_path / "runs.html"
-    file.write_bytes(traces_as_html(compare_traces(GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5")))
-    browser.get_log("browser")
-    browser.get(file.as_uri())
-    wait_for(browser, "return document.documentElement.dataset.usable")
-    assert browser.get_log("browser") == []
-    assert "second run" in found(browser, ".verdict").text
-    assert "What changed in a generated token, by cause" in texts(browser, "h2")
-    assert "first run: " in tip_of(browser, "#causes .part")
 
 
 def test_curves_of_wafers_and_gpus_tell_their_numbers(browser: Any, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_wide_numbers_are_whole_and_columns_go_instead(monkeypatch: pytest.Monke
     assert len([line for line in lines if line.startswith("128")]) == 2, "the best alone"
 
 
-def test_the_verdict_comes_first_and_what_cannot_be_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verdict_comes_first_and_what_cannot_be_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = printed(monkeypatch, 80)
     assert lines[1:3] == ["big as bfloat16 on wse3, 1170x755 PEs; 1,024 + 1,024 tokens", "Streaming <loses>."]
     assert "tensor on 7  --wafers 7: too many \\x1b[31m" in lines
@@ -88,46 +88,11 @@ def test_the_verdict_comes_first_and_what_cannot_be_is_told(monkeypatch: pytest.
     assert len(lines) <= 20
 
 
-def test_all_rows_and_inputs_in_detail(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = printed(monkeypatch, 80, detail=True)
-    assert len([line for line in lines if line.startswith("128")]) == 2 + 3 * 110 + 1
-    assert "links 8 GB/s 20 µs" in " ".join(lines)
-    assert sum("hops: most of it; \\x1b[31mred" in line for line in lines) == 1, "equal limits once"
-    assert sum(line.endswith("86.4 J") for line in lines) == 110
-
-
-def test_columns_are_explained_where_they_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    narrow, wide = (printed(monkeypatch, width, detail=True) for width in (80, 100))
-    for title, text in (("crossing", "crossing: of a token's time"), ("TTFT", "TTFT: of a single user")):
-        for lines in (narrow, wide):
-            shown = title in next(line for line in lines if line.startswith("wafers")).split()
-            assert (text in " ".join(lines)) == shown, title
-    names = [[line.partition("  ")[0] for line in lines[lines.index("Columns") :]] for lines in (narrow, wide)]
-    assert ["prompt" in columns for columns in names] == [False, True]
-
-
-def test_a_mapping_that_cannot_be_on_any_number_of_wafers_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where it was tried on some of them alone; one that can be on others only with ``--detail``."""
-    rows = (*(replace(ROW, wafers=wafers) for wafers in (1, 2)), replace(ROW, mapping="pipeline"))
-    other = replace(RESULT, rows=(*rows, REASON, replace(REASON, mapping="pipeline", wafers=1, reason="none")))
-    other = replace(other, rows=(*other.rows, replace(REASON, wafers=2)), inputs={**RESULT.inputs, "wafers": [1, 2, 7]})
-    for detail in (False, True):
-        lines = printed(monkeypatch, 100, result=other, detail=detail)
-        assert "tensor on 7, tensor on 2  --wafers 7: too many \\x1b[31m" in lines
-        assert any(line.startswith("pipeline on 1  ") for line in lines) == detail
-
-
-def test_a_percentage_stays_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    for width in range(80, 101):
-        lines = printed(monkeypatch, width, result=replace(RESULT, verdict=("One user is 12.3 % slower, " * 9,)))
-        assert not [line for line in lines if line.startswith("%")]
+def test_table_of_text_has_a_line_a_row() -> None:
+    row = {"mapping": 'a,"b"\nc', "wafers": 2, "tpot_s": 0.1, "unknown": 1}
+    assert as_csv([row, {"wafers": 3}], COLUMNS) == 'mapping,wafers,tpot_s\n"a,""b""\\nc",2,0.1\n,3,\n'
 
 
 def test_equal_reasons_are_told_once() -> None:
     rows = [ComparisonRow(mapping=name, wafers=wafers, reason="r") for name in "ab" for wafers in (1, 2)]
     assert reasons([*rows, ROW]) == [("a on 1, a on 2, b on 1, b on 2", "r")]
-
-
-def test_a_table_of_text_has_a_line_a_row() -> None:
-    row = {"mapping": 'a,"b"\nc', "wafers": 2, "tpot_s": 0.1, "unknown": 1}
-    assert as_csv([row, {"wafers": 3}], COLUMNS) == 'mapping,wafers,tpot_s\n"a,""b""\\nc",2,0.1\n,3,\n'

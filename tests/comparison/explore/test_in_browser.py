@@ -30,7 +30,7 @@ def front_of(rows: list[tuple[int, int, int]], *, x_less: bool, y_less: bool) ->
 @pytest.mark.parametrize(
     ("x_less", "y_less", "batches"), [(False, False, (0, 4)), (True, False, (2, 3)), (True, True, (0, 4))]
 )
-def test_the_front_is_that_of_a_plain_search(
+def test_front_is_that_of_a_plain_search(
     browser: Any,  # noqa: F811
     tmp_path: Path,
     x_less: bool,  # noqa: FBT001

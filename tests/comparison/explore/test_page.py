@@ -34,7 +34,7 @@ def page_of(tmp_path: Path, text: str) -> bytes:
     return as_html(path, read_csv(path))
 
 
-def test_a_sweep_begins_with_a_users_tokens_against_a_wafers(tmp_path: Path) -> None:
+def test_sweep_begins_with_a_users_tokens_against_a_wafers(tmp_path: Path) -> None:
     data = data_of(page_of(tmp_path, SWEEP))
     columns = {column["name"]: column for column in data["columns"]}
     assert [data["columns"][data[axis]]["name"] for axis in "xy"] == ["serving_tokens_per_s_per_user", A_WAFER]
@@ -52,13 +52,6 @@ def test_another_table_begins_with_its_first_numbers(tmp_path: Path) -> None:
     data = data_of(page_of(tmp_path, "name,other\nx,a\ny,a\n"))
     assert (data["x"], data["y"]) == (0, 0)
     assert b"All rows are the same" in page_of(tmp_path, "a,b\n1,2\n1,2\n")
-
-
-def test_a_table_of_a_comparison_has_tokens_of_a_wafer_too(tmp_path: Path) -> None:
-    path = tmp_path / "c.csv"
-    path.write_text("wafers,tokens_per_s_per_user,tokens_per_s\n0,1,2\n4,10,20\n")
-    *_, rate = with_rate_a_wafer(read_csv(path))
-    assert (rate.name, rate.numbers) == (A_WAFER, (None, 5.0))
 
 
 def test_no_text_of_a_table_is_more_than_text(tmp_path: Path) -> None:
@@ -83,3 +76,10 @@ def test_from_python_the_page_lies_beside_the_table(tmp_path: Path) -> None:
     assert Path(result.page).stat().st_size == result.page_bytes
     with pytest.raises(BadInput, match=r"-o .*p.txt: give the name of a page"):
         wse.explore(table, output=tmp_path / "p.txt")
+
+
+def test_table_of_a_comparison_has_tokens_of_a_wafer_too(tmp_path: Path) -> None:
+    path = tmp_path / "c.csv"
+    path.write_text("wafers,tokens_per_s_per_user,tokens_per_s\n0,1,2\n4,10,20\n")
+    *_, rate = with_rate_a_wafer(read_csv(path))
+    assert (rate.name, rate.numbers) == (A_WAFER, (None, 5.0))

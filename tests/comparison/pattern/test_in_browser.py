@@ -22,11 +22,6 @@ CanvasRenderingContext2D.prototype.arc = function (...all) {
   return drawn.apply(this, all);
 };
 """
-CHOOSE = """
-const pick = document.getElementById("case");
-pick.value = arguments[0];
-pick.dispatchEvent(new Event("change"));
-"""
 GO = """
 const place = document.getElementById("place");
 place.value = arguments[0];
@@ -80,33 +75,3 @@ def test_words_are_drawn_where_they_are_at_each_cycle(browser: Any, tmp_path: Pa
             waited = max(waited, expected)
         assert circles == 0  # all have arrived
     assert waited > MAX_STACKED // 2
-
-
-@pytest.mark.slow
-def test_it_plays_pauses_and_goes_by_single_cycles(browser: Any, tmp_path: Path) -> None:  # noqa: F811
-    page = tmp_path / "patterns.html"
-    wse.pattern("chain", pes=[9], words=[5], html=page)
-    browser.get(page.as_uri())
-    cycle = "return document.getElementById('cycle').textContent.split(' ')[1]"
-    wait_for(browser, cycle)
-
-    def press(name: str) -> str:
-        browser.execute_script("document.getElementById(arguments[0]).click()", name)
-        return str(browser.execute_script(cycle))
-
-    assert [press("forward"), press("forward"), press("back"), press("back"), press("back")] == [
-        "1",
-        "2",
-        "1",
-        "0",
-        "0",
-    ]
-    end = browser.execute_script("return document.getElementById('place').max")
-    browser.execute_script("document.getElementById('speed').value = '500'")
-    press("play")
-    wait_for(browser, f"{cycle} === '{end}'")
-    assert browser.execute_script("return document.getElementById('play').textContent") == "Play"
-    assert press("forward") == end
-    browser.execute_script("document.getElementById('speed').value = '2'")  # slow enough to be stopped on the way
-    press("play")  # from the start again
-    assert int(press("play")) < int(end)

@@ -50,7 +50,7 @@ CASES: list[tuple[dict[str, Any], type[BadInput], str]] = [
 
 
 @pytest.mark.parametrize(("changes", "kind", "says"), CASES, ids=lambda value: str(value)[:50])
-def test_a_slip_is_one_line(changes: dict[str, Any], kind: type[BadInput], says: str) -> None:
+def test_slip_is_one_line(changes: dict[str, Any], kind: type[BadInput], says: str) -> None:
     text = refusal(kind, read_scenario, scenario(**changes))
     assert says in text
     assert len(text) < 900
@@ -72,16 +72,7 @@ def test_settings_are_the_products_of_models_machines_drafts_and_axes() -> None:
     } == {"wse3", "vllm"}
 
 
-def test_values_of_further_axes_are_told() -> None:
-    settings = read_scenario(scenario(machines=[WAFER | {"mapping": ["bands", "pipeline"]}])).settings
-    assert [one.other for one in settings] == [{"mapping": "bands"}, {"mapping": "pipeline"}]
-
-
-def test_a_name_that_is_none_has_its_nearest() -> None:
-    assert "did you mean 'fast-mode'?" in refusal(UnknownName, read_scenario, "fast-mod")
-
-
-def test_the_example_can_be_read_and_the_page_lists_the_figures() -> None:
+def test_example_can_be_read_and_the_page_lists_the_figures() -> None:
     docs = Path(__file__).parents[3] / "docs"
     assert read_scenario(docs / "examples" / "scenario.toml").published
     page = (docs / "how-to" / "scenario.md").read_text(encoding="utf-8")
@@ -93,3 +84,8 @@ def test_bundled_scenarios_are_sourced(name: str) -> None:
     published = read_scenario(name).published
     assert any(figure.decides for figure in published)
     assert all(figure.source.startswith("https://") and figure.reason for figure in published)
+
+
+def test_values_of_further_axes_are_told() -> None:
+    settings = read_scenario(scenario(machines=[WAFER | {"mapping": ["bands", "pipeline"]}])).settings
+    assert [one.other for one in settings] == [{"mapping": "bands"}, {"mapping": "pipeline"}]

@@ -114,7 +114,7 @@ TIERS = TiersResult(
 )
 
 
-def test_the_verdict_counts_what_agrees_and_names_the_nearest() -> None:
+def test_verdict_counts_what_agrees_and_names_the_nearest() -> None:
     assert result(SMALL, LARGE, CANNOT, figures=(AT_LEAST,)).verdict == (
         "1 of 3 combinations agree with what is published, 0 more within the tolerance; 2 are ruled out (1 "
         "impossible).",
@@ -127,7 +127,7 @@ def test_the_verdict_counts_what_agrees_and_names_the_nearest() -> None:
     )
 
 
-def test_a_combination_is_as_near_as_its_worst_figure_that_decides() -> None:
+def test_combination_is_as_near_as_its_worst_figure_that_decides() -> None:
     figures = (
         published(figure="speed_up", value=2.5, relation="at_least"),
         published(figure="cost_ratio", value=2.8, relation="at_most"),
@@ -154,7 +154,7 @@ def test_what_is_ruled_out_is_grey_and_speeds_without_a_price_stand_at_the_edge(
     assert [(point.x, point.y) for point in costs.public] == [(1000, None)]
 
 
-def test_the_page_is_one_file_and_its_texts_end_no_script() -> None:
+def test_page_is_one_file_and_its_texts_end_no_script() -> None:
     made = result(SMALL, LARGE, CANNOT, figures=(AT_LEAST,))
     page = scenario_as_html(made).decode()
     assert "<i>t" not in page
@@ -165,10 +165,3 @@ def test_the_page_is_one_file_and_its_texts_end_no_script() -> None:
     assert data["curves"][0]["lines"][0]["points"][0]["x"] == 1100
     assert "nowhere" in page
     assert scenario_as_png(made).startswith(b"\x89PNG")
-
-
-def test_tables_show_what_cannot_be_once() -> None:
-    twice = replace(CANNOT, drafts="head")
-    tables = result(SMALL, CANNOT, twice, figures=(AT_LEAST,)).tables()
-    (ruled,) = [table for table in tables if table.title == "Ruled out"]
-    assert len(ruled.rows) == 1

@@ -15,7 +15,7 @@ from wse.errors import BadInput
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request
 from wse.studies.sweep.grid import Axis, Grid
-from wse.studies.sweep.request import MAX_SETTINGS, grid_of, read_grid
+from wse.studies.sweep.request import grid_of, read_grid
 
 NAMES = ("batch", "mapping", "wafer.hop_cycles", "context")
 
@@ -63,19 +63,7 @@ def test_values_of_another_type_are_refused_from_python(value: object) -> None:
         grid_of({"batch": value})
 
 
-def test_whole_numbers_have_prefixes_of_their_field() -> None:
-    grid = read_grid("story", ["context=1k", "batch=1,1k", "wafer.mesh_rows=1k", "wafer.sram_bytes_per_pe=96KiB"])
-    assert {axis.name: axis.values for axis in grid.axes} == {
-        "model": ("story",),
-        "context": (1_024,),
-        "batch": (1, 1_000),
-        "wafer.mesh_rows": (1_000,),
-        "wafer.sram_bytes_per_pe": (98_304,),
-    }
-    assert grid_of({"model": "story", "context": "1k"}).axes[1].values == (1_024,)
-
-
-def test_a_setting_is_a_request(tmp_path: Path) -> None:
+def test_setting_is_a_request(tmp_path: Path) -> None:
     file = tmp_path / "grid.toml"
     file.write_text(
         'model = "story"\nwafers = ["auto", 2]\ncontext = ["default", 64]\nbatch = "default"\n'
@@ -96,12 +84,3 @@ def test_a_setting_is_a_request(tmp_path: Path) -> None:
     first = grid.request(0)
     assert (first.wafers, first.context) == (None, None)
     assert grid.setting(0)["wafers"] == "auto"
-
-
-def test_most_settings(tmp_path: Path) -> None:
-    thousand = ",".join(map(str, range(1, 1001)))
-    assert len(read_grid("story", [f"batch={thousand}", f"new_tokens={thousand}"])) == MAX_SETTINGS
-    with pytest.raises(
-        BadInput, match=r"1,000 batch × 1,001 new_tokens are 1,001,000 settings: give at most 1,000,000"
-    ):
-        read_grid("story", [f"batch={thousand}", f"new_tokens={thousand},1001"])

@@ -35,7 +35,7 @@ def test_groups_are_alike_but_for_numbers_of_machines_and_new_tokens() -> None:
     assert found == [[0, 2, 8, 10], [1, 3, 9, 11], [4, 6, 12, 14], [5, 7, 13, 15]]
 
 
-def test_a_worker_keeps_its_group_and_then_takes_half_of_the_longest() -> None:
+def test_worker_keeps_its_group_and_then_takes_half_of_the_longest() -> None:
     queue = Queue([[0, 1, 2, 3, 4, 5], [6]])
     assert [queue.next(0), queue.next(1), queue.next(0)] == [0, 6, 1]
     assert [queue.next(1), queue.next(0), queue.next(1)] == [4, 2, 5]

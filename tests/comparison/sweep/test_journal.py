@@ -44,7 +44,7 @@ def test_what_was_done_is_there_in_the_grids_order(table: Path) -> None:
     assert not journal_path(table).exists()
 
 
-def test_a_kill_at_any_byte_leaves_all_whole_lines(table: Path) -> None:
+def test_kill_at_any_byte_leaves_all_whole_lines(table: Path) -> None:
     write(table)
     whole = journal_path(table).read_bytes()
     ends = [at + 1 for at, byte in enumerate(whole) if byte == ord("\n")]
@@ -87,7 +87,7 @@ def test_another_version_is_refused(table: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize("content", [b"mine\n", b"mine", b"[]\n", b"{}\n", b"[" * 100_000 + b"\n", b"\xff\x00\n"])
-def test_a_file_that_is_no_journal_is_left_alone(table: Path, content: bytes, restart: bool) -> None:  # noqa: FBT001
+def test_file_that_is_no_journal_is_left_alone(table: Path, content: bytes, restart: bool) -> None:  # noqa: FBT001
     journal_path(table).write_bytes(content)
     with pytest.raises(BadInput, match=r"is not the journal of a sweep; move it away, or give another path with -o"):
         Journal(table, "d", SETTINGS, restart=restart)
@@ -109,7 +109,7 @@ def test_a_file_that_is_no_journal_is_left_alone(table: Path, content: bytes, re
         b'{"setting": 3, "row": {"a": "' + b"x" * 2**20 + b'"}}',
     ],
 )
-def test_a_line_that_is_no_setting_is_told(table: Path, line: bytes) -> None:
+def test_line_that_is_no_setting_is_told(table: Path, line: bytes) -> None:
     write(table)
     with journal_path(table).open("ab") as file:
         file.write(line + b"\n")
@@ -119,7 +119,7 @@ def test_a_line_that_is_no_setting_is_told(table: Path, line: bytes) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits of this kind")
-def test_a_full_disk_is_one_line_and_keeps_what_is_done(table: Path) -> None:
+def test_full_disk_is_one_line_and_keeps_what_is_done(table: Path) -> None:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -136,7 +136,7 @@ def test_a_full_disk_is_one_line_and_keeps_what_is_done(table: Path) -> None:
         assert journal.finished_settings() == [0]
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+def test_place_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"cannot write table.csv.partial: No such file or directory"):
         Journal(tmp_path / "none" / "table.csv", "d", SETTINGS)
     journal_path(tmp_path / "a.csv").mkdir()

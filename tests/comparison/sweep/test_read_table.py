@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 from dataclasses import replace
 from importlib.util import find_spec
@@ -34,7 +33,7 @@ def swept(written: SweepResult, tmp_path: Path) -> SweepResult:
     return replace(written, table=str(shutil.copy(written.table, tmp_path)))
 
 
-def test_the_frame_has_every_setting_and_column(swept: SweepResult) -> None:
+def test_frame_has_every_setting_and_column(swept: SweepResult) -> None:
     pytest.importorskip("pandas")
     frame = swept.frame()
     assert frame["mesh"].tolist() == ["4x4", "4x4", "9999x1", "9999x1"]
@@ -46,7 +45,7 @@ def test_the_frame_has_every_setting_and_column(swept: SweepResult) -> None:
     assert frame["sram_fits"].tolist()[:2] == [True, True]
 
 
-def test_the_plot_has_every_setting_over_the_asked_axis(swept: SweepResult) -> None:
+def test_plot_has_every_setting_over_the_asked_axis(swept: SweepResult) -> None:
     user, _, ttft, _ = swept.plot("wafer.clock_hz").axes
     (line, failed) = user.lines
     assert (line.get_label(), list(line.get_xdata())) == ("mesh 4x4", [1e9, 2e9])
@@ -58,7 +57,7 @@ def test_the_plot_has_every_setting_over_the_asked_axis(swept: SweepResult) -> N
         swept.plot("mehs")
 
 
-def test_a_table_that_is_gone_or_another_is_one_line(swept: SweepResult) -> None:
+def test_table_that_is_gone_or_another_is_one_line(swept: SweepResult) -> None:
     table = Path(swept.table)
     if table.suffix == ".csv":
         table.write_text(table.read_text().rpartition("\n9999x1")[0].rpartition("\n")[0] + "\n")
@@ -71,13 +70,6 @@ def test_a_table_that_is_gone_or_another_is_one_line(swept: SweepResult) -> None
     table.write_bytes(b"\xff\xfe")
     with pytest.raises(BadInput, match=r"cannot read the table|no longer the table"):
         swept.plot()
-
-
-def test_without_pandas_the_message_has_the_command(swept: SweepResult, monkeypatch: pytest.MonkeyPatch) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pandas" else find(name))
-    with pytest.raises(BadInput, match="needs pandas, which is not installed: pip install pandas"):
-        swept.frame()
 
 
 def test_cells_of_csv_have_their_types(tmp_path: Path) -> None:

@@ -13,11 +13,9 @@ from tests.comparison.sweep.conftest import axes
 from wse.errors import BadInput, UnknownName
 from wse.reports.terminal import console_on
 from wse.reports.terminal_table import print_table
-from wse.studies.sweep.grid import Axis, Grid
 from wse.studies.sweep.plot import check_axis, figure_of
-from wse.studies.sweep.request import sweep_picture
 from wse.studies.sweep.row import JournalEntry
-from wse.studies.sweep.shown import SHORT, SweepView, check_columns, check_view, shown_rows, sweep_view
+from wse.studies.sweep.shown import SHORT, SweepView, check_columns, shown_rows
 from wse.studies.sweep.table import write_table
 from wse.studies.sweep.tables import rows_table
 
@@ -46,26 +44,6 @@ def test_rows_have_the_axes_with_several_values_and_seven_columns() -> None:
     assert (last.error, last.values) == ("too\nlarge", {})
 
 
-def test_a_column_that_is_an_axis_is_told_once() -> None:
-    rows = shown_rows(
-        axes(wafers=2), [JournalEntry(setting=at, row=report) for at, report in enumerate(REPORTS[:2])], SweepView()
-    )
-    assert [column.title for column in rows_table(rows, tuple(SHORT), 2).columns].count("wafers") == 1
-    other = JournalEntry(setting=1, row=REPORTS[2])  # two were requested, four it takes
-    rows = shown_rows(axes(wafers=2), [JournalEntry(setting=0, row=REPORTS[0]), other], SweepView())
-    assert [column.title for column in rows_table(rows, tuple(SHORT), 2).columns].count("wafers") == 2
-    with pytest.raises(UnknownName, match=r"unknown column 'nope': known: .*\busers, wafers$"):
-        check_columns(SweepView(columns=("nope",)), axes(wafers=2), REPORTS[0])
-
-
-def test_the_type_is_a_column_unless_all_rows_have_that_of_an_axis() -> None:
-    rows = [JournalEntry(setting=at, row={"model_dtype": dtype}) for at, dtype in enumerate(("fp8", "int4"))]
-    for grid, titles in ((axes(batch=2), ["batch", "type"]), (Grid((Axis("dtype", ("fp8", "int4")),)), ["dtype"])):
-        shown = shown_rows(grid, rows, SweepView())
-        assert [row.values["dtype"] for row in shown] == ["fp8", "int4"]
-        assert [column.title for column in rows_table(shown, ("dtype",), 2).columns] == titles
-
-
 @pytest.mark.parametrize(
     ("sort", "want"),
     [
@@ -78,17 +56,17 @@ def test_the_type_is_a_column_unless_all_rows_have_that_of_an_axis() -> None:
         ("latency_ttft_s", [2, 1, 3, 4]),
     ],
 )
-def test_the_best_of_a_column_first_and_what_has_no_answer_last(sort: str | None, want: list[int]) -> None:
+def test_best_of_a_column_first_and_what_has_no_answer_last(sort: str | None, want: list[int]) -> None:
     assert order(sort=sort) == want
 
 
-def test_the_first_rows_alone_are_those_that_are_fastest() -> None:
+def test_first_rows_alone_are_those_that_are_fastest() -> None:
     assert order(top=2) == [3, 1]
     assert order(top=2, sort="wafers") == [1, 2]
 
 
 @pytest.mark.parametrize("width", [60, 120])
-def test_the_print_out_marks_the_best_and_cuts_nothing(width: int) -> None:
+def test_print_out_marks_the_best_and_cuts_nothing(width: int) -> None:
     rows = shown_rows(GRID, ENTRIES, SweepView(top=4))
     stream = io.StringIO()
     console = console_on(stream)
@@ -102,29 +80,7 @@ def test_the_print_out_marks_the_best_and_cuts_nothing(width: int) -> None:
     assert ("TTFT" in printed) == (width > 60)
 
 
-def test_bad_views_are_one_line() -> None:
-    for columns in ("", "user,user"):
-        with pytest.raises(BadInput, match=r"--columns .*: give names with commas between, each once"):
-            check_view(sweep_view(columns, None, None))
-    with pytest.raises(BadInput, match="--top 0: give a number of rows from 1"):
-        check_view(sweep_view(None, None, 0))
-    for view in (sweep_view("latency_ttft", None, None), sweep_view(None, "latency_ttft", None)):
-        with pytest.raises(UnknownName, match=r"unknown column 'latency_ttft': did you mean 'latency_ttft_s'\?"):
-            check_columns(view, GRID, REPORTS[0])  # type: ignore[arg-type]
-    check_columns(sweep_view("batch,context,user,sram_fits", "ttft:down", None), GRID, REPORTS[0])  # type: ignore[arg-type]
-
-
-def test_grades_and_prose_are_in_the_table_when_asked_for(tmp_path: Path) -> None:
-    row = {"a_s": 1.0, "grades_a_s_grade": "M", "energy_assumptions": "long", "cost_grade": "I", "b_source": "x"}
-    for every_column, want in ((False, ["batch", "error", "a_s"]), (True, ["batch", "error", *row])):
-        write_table(
-            axes(batch=1), lambda: [JournalEntry(setting=0, row=row)], tmp_path / "t.csv", every_column=every_column
-        )
-        with (tmp_path / "t.csv").open(newline="") as stream:
-            assert next(csv.reader(stream)) == want
-
-
-def test_a_picture_has_a_line_for_each_setting_of_the_other_axes() -> None:
+def test_picture_has_a_line_for_each_setting_of_the_other_axes() -> None:
     grid = axes(batch=2, context=3)
     entries = [
         JournalEntry(setting=at, row={"decode_tokens_per_s_per_user": 100.0 + at, "latency_ttft_s": 0.1})
@@ -139,19 +95,6 @@ def test_a_picture_has_a_line_for_each_setting_of_the_other_axes() -> None:
     assert [list(line.get_ydata()) for line in users.lines] == [[], []]
 
 
-def test_bad_pictures_are_one_line(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="one setting makes no picture; give an axis several values"):
-        check_axis(axes(batch=1), None)
-    with pytest.raises(BadInput, match="are too many to draw"):
-        check_axis(axes(batch=200, context=200), None)
-    with pytest.raises(UnknownName, match="--x: unknown axis 'batc': did you mean 'batch'"):
-        check_axis(axes(batch=2), "batc")
-    with pytest.raises(BadInput, match="--x batch: is the axis of a picture"):
-        sweep_picture(None, "batch")
-    with pytest.raises(BadInput, match="--png"):
-        sweep_picture(str(tmp_path / "none" / "t.png"), None)
-
-
 def test_from_python_rows_and_picture(config: Path, tmp_path: Path) -> None:
     grid = {"model": config, "mesh": "4x4", "wafer.clock_hz": ["x1", "x2"], **QUICK}
     table, png = tmp_path / "t.csv", tmp_path / "t.png"
@@ -164,7 +107,7 @@ def test_from_python_rows_and_picture(config: Path, tmp_path: Path) -> None:
     assert "grades" not in table.read_text()
 
 
-def test_a_sweep_without_any_answer_is_an_error_that_leaves_its_table(config: Path, tmp_path: Path) -> None:
+def test_sweep_without_any_answer_is_an_error_that_leaves_its_table(config: Path, tmp_path: Path) -> None:
     grid = {"model": config, "mesh": ["1x1", "1x2"], "wafers": 1, **QUICK}
     grid |= {"wafer.sram_bytes_per_pe": 9_000}
     with pytest.raises(BadInput, match=r"none of 2 settings has an answer; the first: .* does not fit on 1x1"):
@@ -173,9 +116,23 @@ def test_a_sweep_without_any_answer_is_an_error_that_leaves_its_table(config: Pa
     assert not (tmp_path / "t.csv.partial").exists()
 
 
-@pytest.mark.slow
-def test_an_unknown_column_keeps_what_is_done(config: Path, tmp_path: Path) -> None:
-    grid = {"model": config, "mesh": ["4x4", "4x3"], **QUICK}
-    with pytest.raises(UnknownName, match="unknown column 'nope'"):
-        wse.sweep(grid, output=tmp_path / "t.csv", jobs=1, columns="nope")
-    assert wse.sweep(grid, output=tmp_path / "t.csv", jobs=1, columns="user").settings_resumed == 1
+def test_column_that_is_an_axis_is_told_once() -> None:
+    rows = shown_rows(
+        axes(wafers=2), [JournalEntry(setting=at, row=report) for at, report in enumerate(REPORTS[:2])], SweepView()
+    )
+    assert [column.title for column in rows_table(rows, tuple(SHORT), 2).columns].count("wafers") == 1
+    other = JournalEntry(setting=1, row=REPORTS[2])  # two were requested, four it takes
+    rows = shown_rows(axes(wafers=2), [JournalEntry(setting=0, row=REPORTS[0]), other], SweepView())
+    assert [column.title for column in rows_table(rows, tuple(SHORT), 2).columns].count("wafers") == 2
+    with pytest.raises(UnknownName, match=r"unknown column 'nope': known: .*\busers, wafers$"):
+        check_columns(SweepView(columns=("nope",)), axes(wafers=2), REPORTS[0])
+
+
+def test_grades_and_prose_are_in_the_table_when_asked_for(tmp_path: Path) -> None:
+    row = {"a_s": 1.0, "grades_a_s_grade": "M", "energy_assumptions": "long", "cost_grade": "I", "b_source": "x"}
+    for every_column, want in ((False, ["batch", "error", "a_s"]), (True, ["batch", "error", *row])):
+        write_table(
+            axes(batch=1), lambda: [JournalEntry(setting=0, row=row)], tmp_path / "t.csv", every_column=every_column
+        )
+        with (tmp_path / "t.csv").open(newline="") as stream:
+            assert next(csv.reader(stream)) == want

@@ -60,7 +60,7 @@ def test_rows_are_those_of_each_estimate_alone_and_failures_are_rows(tmp_path: P
 
 
 @pytest.mark.slow
-def test_a_killed_worker_takes_nothing_along(tmp_path: Path, grid_of: MakeGrid) -> None:
+def test_killed_worker_takes_nothing_along(tmp_path: Path, grid_of: MakeGrid) -> None:
     grid = grid_of("mesh=3x3,3x2", "wafer.ramp_cycles=2,3")
     killed: list[int] = []
 
@@ -77,9 +77,7 @@ def test_a_killed_worker_takes_nothing_along(tmp_path: Path, grid_of: MakeGrid) 
 
 
 @pytest.mark.slow
-def test_a_setting_that_kills_its_process_each_time_is_a_row(
-    grid_of: MakeGrid, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_setting_that_kills_its_process_each_time_is_a_row(grid_of: MakeGrid, monkeypatch: pytest.MonkeyPatch) -> None:
     class Deadly(EstimateRequest):
         def __reduce__(self) -> tuple[object, tuple[int]]:
             return os._exit, (9,)
@@ -99,7 +97,7 @@ def test_processes_that_cannot_start_are_one_line(grid_of: MakeGrid, monkeypatch
         list(module._outcomes(grid_of("mesh=3x3"), [0], 1, pool.outputs))
 
 
-def test_a_bug_is_a_row_and_is_told_when_the_table_is_there(
+def test_bug_is_a_row_and_is_told_when_the_table_is_there(
     tmp_path: Path, grid_of: MakeGrid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(request: EstimateRequest) -> object:

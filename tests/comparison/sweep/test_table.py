@@ -64,7 +64,7 @@ def test_every_column_once_each_behind_what_precedes_it_in_its_row(rows: list[li
     assert all(kind == {int} for kind in kinds.values())
 
 
-def test_a_report_as_a_row() -> None:
+def test_report_as_a_row() -> None:
     assert flat(plain({"a": {"b.c": 1, "l": [1]}, "x": float("nan"), "y": {}})) == {"a_b_c": 1, "x": None}
     with pytest.raises(WseBug, match="two keys of a report are both column a_b"):
         flat({"a": {"b": 1}, "a_b": 2})
@@ -81,7 +81,7 @@ def test_bad_paths_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         check_table_path(tmp_path / "t.parquet")
 
 
-def test_a_table_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+def test_table_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "t.csv").mkdir()
     with pytest.raises(BadInput, match=r"cannot write the table: .*; correct that and give the command again"):
         write_table(axes(batch=3), lambda: ENTRIES, tmp_path / "t.csv")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import wse
-from wse.errors import BadInput, DoesNotFit, UnknownName
+from wse.errors import BadInput, UnknownName
 from wse.studies.what_if.changes import DEFAULTS, SHORT_NAMES, read_changes
 from wse.studies.what_if.result import WhatIfResult
 
@@ -55,26 +55,9 @@ def test_inputs_and_numbers_of_the_machine_as_it_is_are_those_of_an_estimate(
     assert (found.base.users, found.base.replicas) == (plain.serving.users, plain.serving.replicas) == (users, replicas)
     for key in ("ttft_s", "tokens_per_s_per_user", "tokens_per_s", "usd_per_million_tokens"):
         assert getattr(found.base, key) == getattr(plain.serving, key)
-    assert found.title.endswith(
-        "16 + 16 tokens"
-        + (f", {users} users" if users > 1 else "")
-        + (f" on {replicas} replicas" if replicas > 1 else "")
-        + (", objective throughput" if "objective" in options else "")
-    )
 
 
-def test_replicas_that_a_change_makes_fewer_have_a_column() -> None:
-    options = {**SMALL, "users": 300, "replicas": "auto"}
-    found = wse.what_if("story", **options, changes=["sram=x2", "clock=x2"], jobs=1)
-    more_sram = next(row for row in found.changes if row.change == "sram")
-    assert more_sram.replicas == wse.estimate("story", **options, set="wafer.sram_bytes_per_pe=x2").serving.replicas
-    assert more_sram.replicas < found.base.replicas
-    titles = [column.title for column in found.tables()[0].columns]
-    assert "replicas" in titles
-    assert "users" not in titles
-
-
-def test_the_largest_effect_comes_first_and_what_cannot_be_last(result: WhatIfResult) -> None:
+def test_largest_effect_comes_first_and_what_cannot_be_last(result: WhatIfResult) -> None:
     assert [(row.change, row.value) for row in result.changes] == [
         ("clock", "x2"), ("clock", "x0.8"), ("hop", "1"), ("sram", "x2"), ("hop", "x0.3")
     ]  # fmt: skip
@@ -94,34 +77,13 @@ def test_changes_without_an_effect_are_a_line() -> None:
     assert {row.change for row in result.changes} == {"clock", "host", "latency", "bandwidth", "hop"}
 
 
-@pytest.mark.slow
-def test_processes_find_what_this_one_finds(result: WhatIfResult) -> None:
-    changes = ["hop=x0.3", "sram=x2", "hop=1", "clock=x2", "clock=x0.8"]
-    assert wse.what_if("story", **SMALL, changes=changes, jobs=2) == result
-
-
-def test_the_picture_has_a_bar_for_each_change(result: WhatIfResult) -> None:
-    (axes,) = result.plot().axes
-    assert [text.get_text() for text in axes.get_yticklabels()] == ["clock", "hop", "sram"]
-    base = result.base.tokens_per_s_per_user
-    ends = sorted(round(bar.get_x() + bar.get_width()) for bar in axes.patches)
-    assert ends == sorted(round(row.tokens_per_s_per_user) for row in result.changes if row.reason is None)
-    assert {round(bar.get_x()) for bar in axes.patches} == {round(base)}
-
-
-def test_a_wafer_less_where_pes_have_twice_the_sram() -> None:
+def test_wafer_less_where_pes_have_twice_the_sram() -> None:
     result = wse.what_if(
         "story", wafer="wse2", mesh="4x4", mapping="bands", prompt_len=8, new_tokens=8, changes="sram=x4", jobs=1
     )
     (row,) = result.changes
     assert row.wafers < result.base.wafers
     assert row.factors["wafers"] == row.wafers / result.base.wafers
-
-
-def test_changes_add_to_what_was_set() -> None:
-    result = wse.what_if("story", **SMALL, set="wafer.clock_hz=x2", changes="clock=x2,hop=1", jobs=1)
-    assert {row.change: row.numbers for row in result.changes}["clock"] == {"wafer.clock_hz": (1.75e9, 3.5e9)}
-    assert "--set wafer.clock_hz=1750000000" in result.title
 
 
 def test_default_has_every_short_name() -> None:
@@ -146,6 +108,18 @@ def test_bad_changes_are_one_line(text: str, kind: type, message: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_a_machine_that_does_not_hold_the_model_is_refused() -> None:
-    with pytest.raises(DoesNotFit):
-        wse.what_if("story", mesh="2x2", wafers=1, prompt_len=8, new_tokens=8, changes="clock=x2", jobs=1)
+def test_changes_add_to_what_was_set() -> None:
+    result = wse.what_if("story", **SMALL, set="wafer.clock_hz=x2", changes="clock=x2,hop=1", jobs=1)
+    assert {row.change: row.numbers for row in result.changes}["clock"] == {"wafer.clock_hz": (1.75e9, 3.5e9)}
+    assert "--set wafer.clock_hz=1750000000" in result.title
+
+
+def test_replicas_that_a_change_makes_fewer_have_a_column() -> None:
+    options = {**SMALL, "users": 300, "replicas": "auto"}
+    found = wse.what_if("story", **options, changes=["sram=x2", "clock=x2"], jobs=1)
+    more_sram = next(row for row in found.changes if row.change == "sram")
+    assert more_sram.replicas == wse.estimate("story", **options, set="wafer.sram_bytes_per_pe=x2").serving.replicas
+    assert more_sram.replicas < found.base.replicas
+    titles = [column.title for column in found.tables()[0].columns]
+    assert "replicas" in titles
+    assert "users" not in titles

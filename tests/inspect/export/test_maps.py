@@ -65,19 +65,7 @@ def test_each_pe_has_the_colour_of_its_number(rows: int, cols: int, tmp_path: Pa
                 assert np.abs(found - colours(float(values[row, col]))[:3]).max() < 0.02, (kind, row, col)
 
 
-@pytest.mark.slow
-def test_stages_are_outlined_but_not_over_links_where_pes_are_dead(tmp_path: Path) -> None:
-    whole = draw(trace_of(tmp_path / "t.h5", ROWS, COLS), tmp_path / "a", "sram,east")
-    dead = draw(trace_of(tmp_path / "d.h5", ROWS, COLS, defects="1e-2"), tmp_path / "b", "sram,busy,east")
-    scale = maps.LARGEST // ROWS
-    edge = maps.LEFT + scale  # the left side of column 1, where the stage begins
-    row = maps.TOP + int(2.25 * scale)
-    for picture in (*whole.values(), dead["wafer-0-sram"], dead["wafer-0-busy"]):
-        assert (picture[row, edge - 2 : edge + 3, :3].min(axis=1) > 0.9).any()
-    assert (dead["wafer-0-east"][row, edge - 2 : edge + 3, :3].min(axis=1) < 0.9).all()
-
-
-def test_a_full_wafer_is_drawn_with_a_pixel_a_pe(tmp_path: Path) -> None:
+def test_full_wafer_is_drawn_with_a_pixel_a_pe(tmp_path: Path) -> None:
     picture = draw(trace_of(tmp_path / "t.h5", 994, 750), tmp_path / "out", "east")["wafer-0-east"]
     height, width = 994 + maps.TOP + maps.BOTTOM, 750 + maps.LEFT + maps.RIGHT
     assert picture.shape[:2] == (height, width)

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import numpy as np
 import pytest
 from trace_events import names_of, read_trace_events
 
 from tests.inspect import runs
 from tests.inspect.runs import GOLDEN, STORY, TWO_WAFERS
-from tests.traces.conftest import HEADER, write
+from tests.traces.conftest import write
 from wse.errors import BadInput, BadTrace
 from wse.tracing.export import chosen_passes
 from wse_traces import TraceWriter
@@ -53,18 +52,6 @@ def test_every_step_of_a_run_is_a_slice_with_its_cycles(name: str, tmp_path: Pat
     assert facts.slices == sum(e["ph"] == "X" for e in whole["traceEvents"])
     assert whole["otherData"]["clock_hz"] == clock
     assert "1 µs in this file is 1 cycle" in whole["otherData"]["time"]
-
-
-def test_regions_are_threads_of_their_wafers_and_the_host_is_a_process(tmp_path: Path) -> None:
-    _, whole = export(TWO_WAFERS, tmp_path / "t.json")
-    processes, threads = names_of(whole, "process_name"), names_of(whole, "thread_name")
-    assert set(processes.values()) == {"run", "host", "wafer 0", "wafer 1"}
-    with open_trace(TWO_WAFERS) as trace:
-        wafer_of_stage = trace.column("placement/stages/wafer").tolist()
-    for (pid, _), name in threads.items():
-        if name.startswith("stage"):
-            stage = int(name.split(":")[0].split()[1])
-            assert processes[pid] == f"wafer {wafer_of_stage[stage]}"
 
 
 def test_words_on_links_add_up_to_the_hops_and_bytes_of_crossings_are_those_of_each_pass(tmp_path: Path) -> None:
@@ -113,37 +100,6 @@ def test_tokens_end_with_their_pass_and_some_can_be_chosen(tmp_path: Path) -> No
     assert {(e["ts"], e["dur"]) for e in steps_in(whole)} == wanted
 
 
-def test_a_few_tokens_do_not_show_the_run_before_them(tmp_path: Path) -> None:
-    """The first generated token took all cycles since the run began, but its prompt was read in two passes."""
-    path = STORY
-    whole = export(path, tmp_path / "t.json", tokens="12-12")[1]
-    with open_trace(path) as trace:
-        one, start = trace.column("tokens/pass").tolist()[12], trace.column("passes/start_cycle").tolist()
-        cycles = trace.column("tokens/cycles").tolist()[12]
-    assert one > 0
-    assert {e["ts"] >= start[one] for e in whole["traceEvents"] if "ts" in e} == {True}
-    (token,) = [e for e in whole["traceEvents"] if e.get("cat") == "token"]
-    assert token["ts"] == start[one]
-    assert token["args"]["cycles"] == cycles > token["dur"]
-
-
-def test_steps_that_overlap_lie_on_lanes(tmp_path: Path) -> None:
-    path = tmp_path / "overlap.h5"
-    ones = np.ones(3, int)
-    by = np.array([[10, 0, 0, 0, 0, 0], [4, 0, 0, 0, 0, 0], [0, 0, 7, 0, 0, 0]])
-    with TraceWriter(path, HEADER) as trace:
-        zeros = dict.fromkeys(("op", "stage", "layer", "wafer", "kind", "row", "col", "words", "hops"), ones * 0)
-        placed = {"start_cycle": [0, 3, 9], "cycles": [10, 4, 7], "cycles_by": by, "rows": ones, "cols": ones}
-        schedule = trace.append_schedule({**zeros, **placed, "name": ones * -1}, phase="decode", kv_slots=1)
-        trace.append_pass(schedule=schedule, start_cycle=5, wall_s=float("nan"))
-        trace.write_summary({})
-    _, whole = export(path, tmp_path / "t.json")
-    threads = names_of(whole, "thread_name")
-    lanes = {e["ts"]: threads[e["pid"], e["tid"]] for e in steps_in(whole)}
-    assert lanes[8] == lanes[14] != lanes[5]
-    assert [e["args"]["wall_s"] for e in whole["traceEvents"] if e.get("cat") == "pass"] == ["nan"]
-
-
 def test_of_too_many_steps_those_of_generated_tokens_come_first_and_what_is_left_out_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,7 +126,7 @@ def test_of_too_many_steps_those_of_generated_tokens_come_first_and_what_is_left
     assert sorted(p.name for p in tmp_path.iterdir()) == ["sample.h5", "t.json"]
 
 
-def test_a_run_that_was_stopped_shows_what_it_had_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_that_was_stopped_shows_what_it_had_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -183,20 +139,6 @@ def test_a_run_that_was_stopped_shows_what_it_had_done(tmp_path: Path, monkeypat
     assert part["otherData"].pop("complete") is False
     assert whole["otherData"].pop("complete") is True
     assert part == whole
-
-
-def test_what_passes_read_of_prompts_is_a_slice_for_each_user(tmp_path: Path) -> None:
-    whole = export(STORY, tmp_path / "t.json")[1]
-    read = [e for e in whole["traceEvents"] if e.get("cat") == "prompt"]
-    with open_trace(STORY) as trace:
-        tokens, texts, passes = trace.table("token"), trace.token_bytes(), trace.table("pass")
-        cycles = trace.column("schedules/cycles")
-    assert sum(e["args"]["last_token"] - e["args"]["first_token"] + 1 for e in read) == tokens["is_prompt"].sum()
-    for event in read:
-        rows = range(event["args"]["first_token"], event["args"]["last_token"] + 1)
-        (one,) = {int(tokens["pass"][row]) for row in rows}
-        assert (event["ts"], event["dur"]) == (passes["start_cycle"][one], cycles[passes["schedule"][one]])
-        assert event["args"]["text"].encode() == b"".join(texts[row] for row in rows)
 
 
 @pytest.mark.parametrize(
@@ -215,10 +157,24 @@ def test_what_passes_read_of_prompts_is_a_slice_for_each_user(tmp_path: Path) ->
         ("crossings/dst_wafer", 2),
     ],
 )
-def test_a_number_that_cannot_be_is_told_before_it_overflows(tmp_path: Path, path: str, value: int) -> None:
+def test_number_that_cannot_be_is_told_before_it_overflows(tmp_path: Path, path: str, value: int) -> None:
     trace = write(tmp_path / "t.h5")
     with h5py.File(trace, "r+") as file:
         file[path][-1] = value
     with pytest.raises(BadTrace, match=rf"t.h5: {path}: {value}, which is out of range; make the trace again"):
         export(trace, tmp_path / "t.json")
     assert [each.name for each in tmp_path.iterdir()] == ["t.h5"]
+
+
+def test_what_passes_read_of_prompts_is_a_slice_for_each_user(tmp_path: Path) -> None:
+    whole = export(STORY, tmp_path / "t.json")[1]
+    read = [e for e in whole["traceEvents"] if e.get("cat") == "prompt"]
+    with open_trace(STORY) as trace:
+        tokens, texts, passes = trace.table("token"), trace.token_bytes(), trace.table("pass")
+        cycles = trace.column("schedules/cycles")
+    assert sum(e["args"]["last_token"] - e["args"]["first_token"] + 1 for e in read) == tokens["is_prompt"].sum()
+    for event in read:
+        rows = range(event["args"]["first_token"], event["args"]["last_token"] + 1)
+        (one,) = {int(tokens["pass"][row]) for row in rows}
+        assert (event["ts"], event["dur"]) == (passes["start_cycle"][one], cycles[passes["schedule"][one]])
+        assert event["args"]["text"].encode() == b"".join(texts[row] for row in rows)

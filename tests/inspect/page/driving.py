@@ -61,18 +61,6 @@ def tip(browser: Any) -> str:
     return str(wait_for(browser, "const t = document.getElementById('tip'); return t.hidden ? '' : t.innerText"))
 
 
-def tip_at(browser: Any, canvas: Any, x: float, y: float) -> str:
-    over(browser, canvas, x, y).perform()
-    return tip(browser)
-
-
-def scroll_origin(element: Any, x: float, y: float) -> Any:
-    from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
-
-    left, top = (round((at - 0.5) * element.size[side]) for at, side in ((x, "width"), (y, "height")))
-    return ScrollOrigin.from_element(element, left, top)
-
-
 def window(browser: Any) -> list[int]:
     """First and last cycle that the timeline shows, and the end of the pass."""
     words = browser.find_element(By.ID, "window").text.replace(",", "").split()

@@ -26,7 +26,7 @@ def answer_of(path: Path) -> dict[str, Any]:
         return dict(answer_data(trace)["answer"])
 
 
-def test_the_answer_of_an_estimate_is_its_reports_with_grades() -> None:
+def test_answer_of_an_estimate_is_its_reports_with_grades() -> None:
     with open_trace(ESTIMATE) as trace:
         report: Any = trace.report()
     answer = answer_of(ESTIMATE)
@@ -42,12 +42,6 @@ def test_the_answer_of_an_estimate_is_its_reports_with_grades() -> None:
     assert answer["grades"]["bound"] == {"grade": token["bound_grade"], "source": token["bound_source"]}
 
 
-def test_a_run_has_its_rates_alone() -> None:
-    answer = answer_of(TWO_WAFERS)
-    assert set(answer["numbers"]) == {"user_rate", "prompt_rate"}
-    assert (answer["grades"], answer["bound"], answer["gap"]) == ({}, None, [])
-
-
 @pytest.mark.parametrize(
     "report",
     [
@@ -59,7 +53,7 @@ def test_a_run_has_its_rates_alone() -> None:
     ],
     ids=str,
 )
-def test_a_report_that_is_none_has_no_answer(tmp_path: Path, report: dict[str, Any]) -> None:
+def test_report_that_is_none_has_no_answer(tmp_path: Path, report: dict[str, Any]) -> None:
     path = write(tmp_path / "a.h5")
     content = np.frombuffer(json.dumps(report).encode(), "u1")
     with h5py.File(path, "r+") as file:
@@ -73,7 +67,7 @@ def test_a_report_that_is_none_has_no_answer(tmp_path: Path, report: dict[str, A
 
 
 @pytest.mark.parametrize("path", [TWO_WAFERS, ESTIMATE], ids=lambda path: path.stem)
-def test_the_median_token_and_every_sequence_have_their_cycles_by_kind(path: Path) -> None:
+def test_median_token_and_every_sequence_have_their_cycles_by_kind(path: Path) -> None:
     facts = view_trace(path, lambda values: values)
     decoded = [at for at, token in enumerate(facts["tokens"]) if token["phase"] == 1]
     cycles = sorted(facts["tokens"][at]["pass_cycles"] for at in decoded)
@@ -116,7 +110,13 @@ def test_moves_that_leave_the_mesh_are_one_line(tmp_path: Path) -> None:
         view_trace(path, lambda values: values)
 
 
-def test_a_trace_without_a_decoded_token_has_no_median(tmp_path: Path) -> None:
+def test_run_has_its_rates_alone() -> None:
+    answer = answer_of(TWO_WAFERS)
+    assert set(answer["numbers"]) == {"user_rate", "prompt_rate"}
+    assert (answer["grades"], answer["bound"], answer["gap"]) == ({}, None, [])
+
+
+def test_trace_without_a_decoded_token_has_no_median(tmp_path: Path) -> None:
     path = write(tmp_path / "a.h5")
     with h5py.File(path, "r+") as file:
         file["schedules/phase"][...] = 0

@@ -1,8 +1,7 @@
-"""The page in a real browser: nothing is fetched, nothing complains, it is drawn, and says in words what it shows."""
+"""The page in a real browser: nothing is fetched, nothing complains, and it is drawn."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,13 @@ import numpy as np
 import pytest
 
 from tests.inspect.page.conftest import IMAGE, SCRIPT, requested, wait_for
-from tests.inspect.runs import STORY, TWO_WAFERS
+from tests.inspect.runs import TWO_WAFERS
 from tests.traces.conftest import HEADER, write
-from wse_traces import TraceWriter, open_trace
+from wse_traces import TraceWriter
 
 pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[test]')")
 
-from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
 
 from tests.inspect.page.driving import (
     choose,
@@ -29,9 +26,7 @@ from tests.inspect.page.driving import (
     painted,
     settled,
     shot,
-    texts,
     tip,
-    tip_of,
 )
 
 Opened = Callable[..., Any]
@@ -64,32 +59,6 @@ def test_names_from_a_trace_are_text(opened: Opened, hostile: Path) -> None:
     assert browser.execute_script("return window.owned") is None
 
 
-@pytest.mark.slow
-def test_everything_is_reached_by_tab_and_shows_its_focus(story: Any) -> None:
-    reached = set()
-    story.execute_script("document.activeElement.blur(); scrollTo(0, 0)")
-    for _ in range(60):
-        ActionChains(story).send_keys(Keys.TAB).perform()
-        at = story.execute_script(
-            "const e = document.activeElement, s = getComputedStyle(e);"
-            "return [e.id || e.className.baseVal || e.textContent, s.outlineStyle, e.querySelector?.('.frame') ? 1 : 0]"
-        )
-        reached.add(at[0])
-        assert at[1] != "none" or at[2], at
-    assert {"theme", "quantity", "map-A", "brush", "lanes-A", "search"} <= reached
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_theme_is_that_of_the_system_unless_one_is_chosen(story: Any, theme: str) -> None:
-    system = {"features": [{"name": "prefers-color-scheme", "value": theme}]}
-    other = {"light": "dark", "dark": "light"}[theme]
-    for choice, seen in {"auto": theme, other: other}.items():
-        story.execute_cdp_cmd("Emulation.setEmulatedMedia", system)
-        choose(story, "theme", choice)
-        wait_for(story, f"return document.documentElement.dataset.theme === '{seen}'")
-    story.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-
-
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_pictures_are_drawn_in_light_and_dark(story: Any, theme: str) -> None:
     choose(story, "theme", theme)
@@ -107,37 +76,8 @@ def test_pictures_are_drawn_in_light_and_dark(story: Any, theme: str) -> None:
         assert painted(story, name) > 5, name
 
 
-def test_pictures_say_in_words_what_they_show(story: Any) -> None:
-    told = story.execute_script(
-        "return [...document.querySelectorAll('canvas:not([aria-hidden]), svg[role]')]"
-        ".map((e) => [e.getAttribute('aria-label'), e.getAttribute('aria-valuetext')].join(' '))"
-    )
-    assert len(told) >= 5
-    assert all(text and len(text) > 20 for text in told)
-    assert story.execute_script("return document.querySelectorAll('svg:not([role]):not([aria-hidden])').length") == 0
-
-
 @pytest.mark.slow
-def test_layers_experts_and_the_fabric_of_dead_pes(opened: Opened, tmp_path: Path) -> None:
-    options = {"defects": "1e-2", "mesh": [5, 4]}
-    browser = opened(write(tmp_path / "a.h5", dataclasses.replace(HEADER, options=options)))
-    assert browser.get_log("browser") == []
-    assert "layer 0, expert" not in tip_of(browser, "#map-A")
-    choose(browser, "quantity", "links.west")
-    wait_for(browser, "return document.querySelector('#wafer .say').textContent.startsWith('link words west, wafer 0')")
-    assert "of the fabric" in tip_of(browser, "#map-A")
-    choose(browser, "layer", "0")
-    wait_for(browser, "return document.querySelector('#wafer .say').textContent.startsWith('link words west, layer 0')")
-    said = found(browser, "#wafer .say").text
-    assert said.endswith("at most 1 words (PE 2, 1), 6 words in all, none on 24 of 30 PEs.")
-    assert "fullest expert has 1.17 times" in found(browser, "#experts canvas").get_attribute("aria-label")
-    over(browser, found(browser, "#experts canvas"), 0.75, 0.5).perform()
-    assert tip(browser) == "layer 0, expert 1\n7 tokens, 58.3 % of the layer's"
-    assert "5×4: PEs are dead" in found(browser, "#about").text
-
-
-@pytest.mark.slow
-def test_a_run_that_was_killed_before_its_first_token_says_what_is_missing(opened: Opened, tmp_path: Path) -> None:
+def test_run_that_was_killed_before_its_first_token_says_what_is_missing(opened: Opened, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt), TraceWriter(tmp_path / "a.h5", HEADER):
         raise KeyboardInterrupt
     browser = opened(tmp_path / "a.h5.partial")
@@ -165,24 +105,3 @@ def test_sizes_that_cannot_be_break_no_picture(opened: Opened, tmp_path: Path) -
     browser = opened(path)
     assert browser.get_log("browser") == []
     assert len(browser.find_elements(By.CSS_SELECTOR, "#pe .mark")) < 20
-
-
-@pytest.mark.slow
-def test_two_traces_are_beside_each_other(opened: Opened) -> None:
-    browser = opened(STORY, TWO_WAFERS)
-    assert browser.get_log("browser") == []
-    left, right = browser.find_element(By.ID, "map-A").location, browser.find_element(By.ID, "map-B").location
-    assert left["y"] == right["y"]
-    assert left["x"] < right["x"]
-    over(browser, found(browser, "#map-A"), 0.5, 0.5).click().perform()
-    wait_for(browser, "return document.querySelectorAll('#pe h3').length === 2")
-    rows = {row.text.split()[0]: row.text for row in browser.find_elements(By.CSS_SELECTOR, "#summary tbody tr")}
-    for path, name in ((STORY, "A"), (TWO_WAFERS, "B")):
-        with open_trace(path) as trace:
-            places = trace.top_steps(n=1 << 40)
-            passes = int((trace.column("schedules/phase")[trace.column("passes/schedule")] == 1).sum())
-        cycles = places["cycles"][places["phase"] == 1].sum() / passes
-        assert f"{round(cycles):,} cycles" in rows["a"], name
-    first = texts(browser, "#steps-table tbody tr:first-child td")
-    before, after, difference = (int(text.replace(",", "").replace("−", "-")) for text in first[4:7])
-    assert after - before == difference

@@ -55,7 +55,6 @@ def data_of(page: bytes) -> dict[str, Any]:
 def test_arrays_come_back(values: np.ndarray) -> None:
     pack = Packer()
     packed = pack(values)
-    assert packed is not None
     assert (packed["least"], packed["most"]) == (min(0, values.min()), max(0, values.max()))
     np.testing.assert_array_equal(unpacked(packed, pack.blobs), values)
     assert pack(values.copy()) == packed
@@ -67,7 +66,6 @@ def test_rows_that_repeat_are_held_once(most: int) -> None:
     values = np.repeat(np.array([[1, 2], [0, most], [1, 2]]), [5, 1, 7], axis=0)
     pack = Packer()
     packed = pack(values)
-    assert packed is not None
     assert packed["starts"] == [0, 5, 6]
     np.testing.assert_array_equal(unpacked(packed, pack.blobs), values)
 
@@ -79,7 +77,7 @@ def test_what_has_no_room_is_left_out_and_what_is_small_still_goes_in() -> None:
     assert pack.room_bytes == 200 - len(pack.blobs[0])
 
 
-def test_a_page_holds_the_trace_and_is_the_same_each_time(tmp_path: Path) -> None:
+def test_page_holds_the_trace_and_is_the_same_each_time(tmp_path: Path) -> None:
     path = write(tmp_path / "a.h5")
     page = view_page([path])
     assert page == view_page([path])
@@ -102,10 +100,9 @@ def test_nothing_from_a_trace_is_markup(hostile: Path) -> None:
     assert data_of(page)["traces"][0]["model"] == SCRIPT
 
 
-def test_a_page_allows_its_own_script_and_style_only() -> None:
+def test_page_allows_its_own_script_and_style_only() -> None:
     page = view_page([STORY]).decode()
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
-    assert policy is not None
     assert policy[1].startswith("default-src 'none'; ")
     for tag, pattern in {"script": r'<script type="module">(.*?)</script>', "style": "<style>(.*?)</style>"}.items():
         (inline,) = re.findall(pattern, page, re.DOTALL)
@@ -127,7 +124,7 @@ def test_scripts_of_pages_make_text_nodes_alone(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_page_of_a_full_wafer_is_small_even_where_every_link_differs(tmp_path: Path) -> None:
+def test_page_of_a_full_wafer_is_small_even_where_every_link_differs(tmp_path: Path) -> None:
     header = replace(HEADER, wafers=1, rows=994, cols=750)
     random = np.random.default_rng(0)
     with TraceWriter(tmp_path / "full.h5", header) as trace:

@@ -23,10 +23,6 @@ from wse_traces import open_trace
 TRACES = [STORY, TWO_WAFERS]
 
 
-def test_cycles_of_no_phase_have_no_share() -> None:
-    assert (cycle_fraction(3, 12), cycle_fraction(0, 0)) == (0.25, 0.0)
-
-
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
 def test_data_of_the_page_have_the_shares_of_inspect(path: Any) -> None:
     facts = view_trace(path, lambda values: values)
@@ -47,7 +43,7 @@ def test_data_of_the_page_have_the_shares_of_inspect(path: Any) -> None:
         assert cycle_fraction(cycles, phases[kind.phase]["cycles"]) == kind.fraction
 
 
-def test_the_tree_counts_cycles_of_no_op_too() -> None:
+def test_tree_counts_cycles_of_no_op_too() -> None:
     with open_trace(TWO_WAFERS) as trace:
         sums = StepSums(trace)
         sums.steps["op"][0] = -1  # the costliest step is of no op

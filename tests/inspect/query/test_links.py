@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 
 from tests.inspect.runs import inspect, traced_run
 from tests.traces.conftest import HEADER, write
-from wse.errors import BadInput
-from wse.tracing.query.places.links import MAX_LINKS
 from wse_traces import TraceWriter
 from wse_traces.schema import DIRECTIONS
 
@@ -85,13 +83,6 @@ def test_links_without_words_are_none(tmp_path: Path) -> None:
         for _ in range(2):
             writer.append_plane("links/words", np.zeros((4, 6, 5), int))
     assert inspect(tmp_path / "t.h5", links=True)["links"] == []
-
-
-def test_more_than_can_be_reported() -> None:
-    with pytest.raises(
-        BadInput, match=rf"--top {MAX_LINKS + 1}: at most 1,000 links are reported; give a smaller number"
-    ):
-        inspect(Path("none.h5"), links=True, top=MAX_LINKS + 1)
 
 
 @pytest.mark.parametrize(("column", "value"), [("pattern", 10**6), ("pattern", -5), ("row", 2**31 - 1), ("col", -9)])

@@ -76,7 +76,7 @@ def test_every_view_tells_or_refuses(good: Path, tmp_path: Path, path: str, larg
 
 
 @pytest.mark.parametrize("path", ["schedules/first_step", "schedules/steps"])
-def test_a_schedule_of_steps_that_are_not_there_is_a_problem(good: Path, tmp_path: Path, path: str) -> None:
+def test_schedule_of_steps_that_are_not_there_is_a_problem(good: Path, tmp_path: Path, path: str) -> None:
     shutil.copy(good, tmp_path / "t.h5")
     with h5py.File(tmp_path / "t.h5", "r+") as file:
         file[path][1] = 2**63 - 1

@@ -41,7 +41,7 @@ def test_bytes_busy_time_and_links_are_those_of_the_file(wafer: int, row: int, c
         assert facts["links"][direction] == {"out_words": words[at, row, col], "in_words": around[direction]}
 
 
-def test_the_map_of_the_stage_fills_its_bytes_use_by_use() -> None:
+def test_map_of_the_stage_fills_its_bytes_use_by_use() -> None:
     """Buffers that live at different times may share addresses; those that live always do not."""
     facts = facts_of(TWO_WAFERS, 1, 3, 1)
     buffers, used = facts["sram"]["buffers"], facts["sram"]["bytes"]
@@ -78,20 +78,14 @@ def test_routes_are_those_that_cover_the_pe() -> None:
     assert len(want) > 5
 
 
-def test_a_pe_outside_of_every_region(tmp_path: Path) -> None:
+def test_pe_outside_of_every_region(tmp_path: Path) -> None:
     facts = facts_of(write(tmp_path / "t.h5"), 1, 5, 4)
     assert "stage" not in facts
     assert facts["sram"]["bytes"] == {**dict.fromkeys(USES, 0), "free": 1000}
     assert (facts["sram"]["buffers"], facts["routes"]) == ([], [])
 
 
-def test_what_was_not_recorded_is_left_out(tmp_path: Path) -> None:
-    with TraceWriter(tmp_path / "t.h5", HEADER):
-        pass
-    assert facts_of(tmp_path / "t.h5", 0, 0, 0) == {"wafer": 0, "row": 0, "col": 0, "routes": []}
-
-
-def test_a_region_on_two_wafers_has_its_map_on_both(tmp_path: Path) -> None:
+def test_region_on_two_wafers_has_its_map_on_both(tmp_path: Path) -> None:
     path = traced_run(tmp_path, prompt_ids=(1, 2), wafers=2, mesh="4x4", mapping="tensor", new_tokens=2).path
     first, second = (facts_of(path, wafer, 0, 0) for wafer in range(2))
     assert first["sram"] == second["sram"]
@@ -111,11 +105,6 @@ def test_where_pes_are_dead_links_are_not_told_and_the_mesh_is_that_of_programs(
             read_pe(trace, 0, rows, cols)
 
 
-@pytest.mark.parametrize(("text", "place"), [("0,3", (None, 0, 3)), ("1:12,3", (1, 12, 3)), (" 4,5 ", (None, 4, 5))])
-def test_places(text: str, place: tuple[int | None, int, int]) -> None:
-    assert pe_place(text) == place
-
-
 @pytest.mark.parametrize(
     "text", ["", "3", "3,", "-1,2", "1,2,3", "1:2", "a,b", "1;2", "9999999999,1", "1:1:1,1", "٣,٣"]
 )
@@ -124,10 +113,7 @@ def test_what_is_no_place(text: str) -> None:
         pe_place(text)
 
 
-def test_pes_that_are_not_there() -> None:
-    with trace_at(TWO_WAFERS) as trace:
-        with pytest.raises(BadInput, match=r"--pe: .* has no wafer 2; it has the wafers 0 to 1"):
-            read_pe(trace, 2, 0, 0)
-        for row, col in ((6, 0), (0, 6)):
-            with pytest.raises(BadInput, match=rf"--pe {row},{col}: the mesh of .* is 6x6, with rows 0 to 5 and"):
-                read_pe(trace, 0, row, col)
+def test_what_was_not_recorded_is_left_out(tmp_path: Path) -> None:
+    with TraceWriter(tmp_path / "t.h5", HEADER):
+        pass
+    assert facts_of(tmp_path / "t.h5", 0, 0, 0) == {"wafer": 0, "row": 0, "col": 0, "routes": []}

@@ -48,7 +48,7 @@ def test_bands_are_the_buffers_of_the_program(traced: TracedRun, wafer: int) -> 
     assert lives.last_cycle == max(end[step] for step in own if not crosses[step])
 
 
-def test_a_picture_is_drawn(traced: TracedRun) -> None:
+def test_picture_is_drawn(traced: TracedRun) -> None:
     image = sram_png_of(InspectRequest(trace=traced.path, pe="1:1,2", sram_png="x.png"))
     assert image.startswith(b"\x89PNG\r\n")
     assert image != sram_png_of(InspectRequest(trace=traced.path, pe="0:1,2", sram_png="x.png"))

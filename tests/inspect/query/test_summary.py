@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from interrupted_run import interrupted_run
 
-from tests.inspect.runs import STORY, TWO_WAFERS, TracedRun, inspect, traced_run
-from tests.traces.conftest import write
+from tests.inspect.runs import TracedRun, inspect, traced_run
 from wse.cli import main
 from wse.errors import BadTrace
 from wse.studies.options.option import make_request
@@ -24,7 +23,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> TracedRun:
     return traced_run(folder, prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", new_tokens=9)
 
 
-def test_the_totals_are_those_of_the_run(traced: TracedRun) -> None:
+def test_totals_are_those_of_the_run(traced: TracedRun) -> None:
     _, report, path = traced
     facts = inspect(path)
     assert facts["complete"]
@@ -38,7 +37,7 @@ def test_the_totals_are_those_of_the_run(traced: TracedRun) -> None:
     assert report["sram"]["bytes_per_pe"] in facts["sram"]["stages"]
 
 
-def test_the_tree_holds_every_cycle_once(traced: TracedRun) -> None:
+def test_tree_holds_every_cycle_once(traced: TracedRun) -> None:
     facts = inspect(traced.path)
     assert sum(node["decode"] for node in facts["tree"]) == pytest.approx(facts["decode"]["cycles_per_pass"])
     assert [node["layer"] for node in facts["tree"]] == [-1, 0, 1, -1]
@@ -46,49 +45,7 @@ def test_the_tree_holds_every_cycle_once(traced: TracedRun) -> None:
         assert node["decode"] == pytest.approx(sum(op["decode"] for op in node["ops"]))
 
 
-def test_the_slowest_steps_come_first(traced: TracedRun) -> None:
-    facts = inspect(traced.path, top=7)
-    cycles = [step["cycles"] for step in facts["steps"]]
-    assert len(cycles) == 7
-    assert cycles == sorted(cycles, reverse=True)
-    assert all(sum(step["cycles_by"].values()) == step["cycles"] for step in facts["steps"])
-    assert inspect(traced.path, top=0)["steps"] == []
-
-
-@pytest.mark.parametrize("options", [[], ["--tree"], ["--steps", "--top", "3"]], ids=str)
-def test_what_is_printed_fits_80_columns(
-    traced: TracedRun,
-    options: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.chdir(traced.path.parent)
-    assert main(["inspect", "run.h5", *options]) == 0
-    out = capsys.readouterr().out
-    assert max(map(len, out.split("\n"))) <= 80
-    assert "incomplete" not in out
-    assert out.count("\n") <= 50  # one screen
-    told = {
-        "": ["Kinds of op", "busiest link", "Costliest steps"],
-        "--tree": ["layer 0", "layer 1"],
-        "--steps": ["Steps", "the most cycles first"],
-    }
-    assert all(words in out for words in told[options[0] if options else ""])
-
-
-def test_layers_that_cost_the_same_are_told_once(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["inspect", str(STORY), "--tree"]) == 0
-    assert "each of layers 0–4" in capsys.readouterr().out
-    assert main(["inspect", str(STORY), "--tree", "--each-layer"]) == 0
-    assert "layer 3 " in capsys.readouterr().out
-    assert main(["inspect", str(TWO_WAFERS), "--tree"]) == 0
-    out = capsys.readouterr().out
-    assert "each of layers 0–4" not in out
-    assert "each of layers 1, 4" in out
-
-
-def test_a_run_that_was_stopped_is_read_up_to_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_that_was_stopped_is_read_up_to_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     prepared = prepare(make_request(RunRequest, model="story", prompt="Once", new_tokens=40, schedule="baseline"))
     partial = interrupted_run(prepared, tmp_path / "run.h5", heard=9)
     with pytest.raises(BadTrace, match=r"run\.h5\.partial is the trace of a run that is in progress or was stopped"):
@@ -101,10 +58,3 @@ def test_a_run_that_was_stopped_is_read_up_to_there(tmp_path: Path, capsys: pyte
         assert main(["inspect", str(partial), *options]) == 0
         out = capsys.readouterr().out
         assert "incomplete" in out or '"complete": false' in out
-
-
-def test_a_trace_of_another_program_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write(tmp_path / "other.h5")
-    for options in ([], ["--tree"], ["--steps"], ["--json"]):
-        assert main(["inspect", str(path), *options]) == 0
-    assert "toy <script>" in capsys.readouterr().out

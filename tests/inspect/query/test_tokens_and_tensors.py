@@ -28,14 +28,6 @@ def test_every_token_in_order(tmp_path: Path) -> None:
         assert row["s"] == pytest.approx(row["cycles"] / HEADER.clock_hz)
 
 
-def test_the_slowest_tokens(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.h5")
-    every = inspect(path, tokens=True)["tokens"]
-    slowest = inspect(path, tokens=True, top=4)["tokens"]
-    assert [row["cycles"] for row in slowest] == sorted((row["cycles"] for row in every), reverse=True)[:4]
-    assert all(row in every for row in slowest)
-
-
 def test_tokens_without_ids_have_neither_ids_nor_texts(tmp_path: Path) -> None:
     with TraceWriter(tmp_path / "t.h5", HEADER) as writer:
         writer.append_tokens(Token(token_id=-1, text=b"", is_prompt=False, pass_index=-1, position=0, cycles=9))
@@ -69,6 +61,14 @@ def test_what_is_not_finite_is_counted(tmp_path: Path) -> None:
     assert (empty.get("mean"), empty["nonfinite"]) == (None, 0)
 
 
-def test_a_trace_without_tensors_says_how_to_get_some() -> None:
+def test_trace_without_tensors_says_how_to_get_some() -> None:
     with pytest.raises(BadTrace, match=r"story\.h5: has no tensors for --tensors; make some: wse run --record activ"):
         inspect(STORY, tensors=True)
+
+
+def test_slowest_tokens(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.h5")
+    every = inspect(path, tokens=True)["tokens"]
+    slowest = inspect(path, tokens=True, top=4)["tokens"]
+    assert [row["cycles"] for row in slowest] == sorted((row["cycles"] for row in every), reverse=True)[:4]
+    assert all(row in every for row in slowest)

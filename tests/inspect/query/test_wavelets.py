@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from placements import ONE_REGION
 from tiers import slow_but
 
-from tests.inspect.runs import STORY, TracedRun, inspect, traced_run
+from tests.inspect.runs import TracedRun, inspect, traced_run
 from tests.traces.conftest import HEADER, write
 from wse.cli import main
-from wse.errors import BadInput, BadTrace
-from wse.tracing.print.wavelets import MAX_LINES
+from wse.errors import BadInput
 from wse.tracing.query.places import wavelets
 from wse_traces import TraceWriter
 from wse_traces.schema import MOVES
@@ -51,7 +50,7 @@ def values(replayed: list[dict[str, Any]]) -> list[Move]:
     return [tuple({**move, "direction": MOVES.index(move["direction"])}[name] for name in COLUMNS) for move in replayed]
 
 
-def test_the_summary_is_that_of_the_moves(logged: Logged) -> None:
+def test_summary_is_that_of_the_moves(logged: Logged) -> None:
     (_, report, path), moves = logged
     found = inspect(path)["wavelets"]
     assert "replayed" not in found
@@ -87,14 +86,6 @@ def test_ranges_that_follow_each_other_replay_the_log(logged: Logged, cuts: list
     assert again == sorted(moves)
 
 
-def test_cycles_in_which_nothing_moves_are_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "t.h5"
-    append(path, [(3, 0, 0, 0, 1, 0, 0), (9, 0, 0, 1, 4, 0, 0)])
-    assert inspect(path, cycles="4-8")["wavelets"]["replayed"] == []
-    assert main(["inspect", str(path), "--cycles", "4-8"]) == 0
-    assert "nothing moves" in capsys.readouterr().out
-
-
 def test_words_that_only_enter_their_pe_load_no_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "t.h5"
     append(path, [(7, 1, 2, 3, 4, 0, 0)])
@@ -109,49 +100,6 @@ def test_words_that_only_enter_their_pe_load_no_link(tmp_path: Path, capsys: pyt
     assert "--cycles 7-7" in out
 
 
-def test_of_several_passes_the_last_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "t.h5"
-    with TraceWriter(path, HEADER) as writer:
-        for index, cycle in ((4, 11), (2, 5)):
-            rest = {name: [0] for name in COLUMNS if name != "cycle"}
-            writer.append("wavelet", {**rest, "cycle": [cycle], "pass": [index]})
-    found = inspect(path, cycles="0-20")["wavelets"]
-    assert (found["pass"], found["passes"]) == (4, [2, 4])
-    assert [move["cycle"] for move in found["replayed"]] == [11]
-    assert main(["inspect", str(path)]) == 0
-    assert "every move of pass 4, the last of 2 that were logged" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("options", [[], ["--cycles", "0-999999"]], ids=str)
-def test_what_is_printed_is_short_and_fits_80_columns(
-    logged: Logged, options: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (_, _, path), moves = logged
-    monkeypatch.setenv("COLUMNS", "80")
-    assert main(["inspect", str(path), *options]) == 0
-    told = capsys.readouterr().out.split("Wavelets" if not options else "Moves")[1]
-    assert max(map(len, told.split("\n"))) <= 80
-    if not options:
-        assert f"{len(moves):,}: " in told
-        assert "busiest PE" in told
-        return
-    rows = told.split("\n")[2:]
-    shown = [line.replace(",", "").split() for line in rows[:MAX_LINES]]
-    wanted = [[*map(str, move[:4]), MOVES[move[4]], str(move[5])] for move in sorted(moves)[:MAX_LINES]]
-    assert shown == wanted
-    assert rows[MAX_LINES].split()[:3] == ["and", f"{len(moves) - MAX_LINES:,}", "more"]
-
-
-def test_cycles_beside_the_log_are_refused(logged: Logged) -> None:
-    (_, _, path), moves = logged
-    first, last = min(moves)[0], max(moves)[0]
-    for cycles in (f"0-{first - 1}", f"{last + 1}-{10**17}"):
-        with pytest.raises(BadInput, match=rf"--cycles {cycles}: the log .* has cycles {first} to {last}; give some"):
-            inspect(path, cycles=cycles)
-    for cycle in (first, last):
-        assert inspect(path, cycles=f"{cycle}-{cycle}")["wavelets"]["replayed"]
-
-
 def test_more_than_can_be_replayed_at_once_is_refused(logged: Logged, monkeypatch: pytest.MonkeyPatch) -> None:
     (_, _, path), moves = logged
     monkeypatch.setattr(wavelets, "MAX_MOVES", len(moves))
@@ -162,12 +110,6 @@ def test_more_than_can_be_replayed_at_once_is_refused(logged: Logged, monkeypatc
         inspect(path, cycles="0-999999")
 
 
-def test_a_trace_without_a_log_says_how_to_get_one() -> None:
-    assert "wavelets" not in inspect(STORY)
-    with pytest.raises(BadTrace, match=r"story\.h5: has no log of wavelets .* wse run --wavelets --trace FILE"):
-        inspect(STORY, cycles="1-2")
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [("wafer", 2), ("row", -1), ("col", 5), ("direction", 9), ("colour", 99), ("step", -(2**40)), ("pass", 10**6)],
@@ -175,7 +117,7 @@ def test_a_trace_without_a_log_says_how_to_get_one() -> None:
 @pytest.mark.parametrize(
     "options", slow_but([[], ["--cycles", "0-9"], ["--cycles", "0-9", "--json"]], ["--cycles", "0-9"]), ids=str
 )
-def test_a_damaged_log_is_shown_or_refused_in_one_line(
+def test_damaged_log_is_shown_or_refused_in_one_line(
     tmp_path: Path, name: str, value: int, options: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(tmp_path / "odd.h5")
@@ -198,3 +140,16 @@ def test_cycles_of_any_size_are_no_reason_to_break(
     append(path, [(cycle, 0, 0, 0, 1, 0, 0) for cycle in cycles])
     assert main(["inspect", str(path)]) == 0
     assert "Wavelets" in capsys.readouterr().out
+
+
+def test_of_several_passes_the_last_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t.h5"
+    with TraceWriter(path, HEADER) as writer:
+        for index, cycle in ((4, 11), (2, 5)):
+            rest = {name: [0] for name in COLUMNS if name != "cycle"}
+            writer.append("wavelet", {**rest, "cycle": [cycle], "pass": [index]})
+    found = inspect(path, cycles="0-20")["wavelets"]
+    assert (found["pass"], found["passes"]) == (4, [2, 4])
+    assert [move["cycle"] for move in found["replayed"]] == [11]
+    assert main(["inspect", str(path)]) == 0
+    assert "every move of pass 4, the last of 2 that were logged" in capsys.readouterr().out

@@ -83,12 +83,11 @@ def test_one_request_alone_takes_its_pieces_and_passes() -> None:
     assert outcome.work_s == pytest.approx(outcome.busy_s) == pytest.approx(first - 0.003 + passes)
 
 
-def test_a_prompt_beside_decoding_lengthens_a_gap_by_its_piece() -> None:
+def test_prompt_beside_decoding_lengthens_a_gap_by_its_piece() -> None:
     alone = serve([0.0], [4], [50])
     beside = serve([0.0, 0.2], [4, 8], [50, 1])
     assert beside.end_s[0] - alone.end_s[0] == pytest.approx(0.005 + 8 * 0.002)
     gaps = gap_distribution(beside)
-    assert gaps is not None
     assert gaps.most == pytest.approx(0.011 + 0.005 + 8 * 0.002, abs=1e-4 * 55)
 
 
@@ -100,12 +99,11 @@ def test_gaps_between_tokens_are_the_time_from_first_to_last(prefill: str) -> No
     machine = PrefillMachine(costs=COSTS, transfer_s=0.05, transfer_s_per_token=1e-3) if prefill == "own" else None
     outcome = simulate_continuous(work, COSTS, ContinuousPolicy(max_users=4, prompt_tokens=16), prefill=machine)
     gaps = gap_distribution(outcome)
-    assert gaps is not None
     spans = (outcome.end_s - outcome.first_s).sum()
     assert gaps.mean * (work.new_tokens - 1).sum() == pytest.approx(spans, rel=1e-6)
 
 
-def test_a_fast_request_overtakes_those_who_wait() -> None:
+def test_fast_request_overtakes_those_who_wait() -> None:
     work = plain_workload(np.array([0.0, 0.1, 0.2]), np.full(3, 4), np.full(3, 100))
     work = replace(work, tier=np.array([NORMAL, NORMAL, FAST]))
     outcome = simulate_continuous(work, COSTS, ContinuousPolicy(max_users=1, prompt_tokens=8))
@@ -121,7 +119,6 @@ def test_prompts_on_a_machine_of_their_own_leave_decoding_alone() -> None:
     assert outcome.first_s.tolist() == pytest.approx([reading + 0.003, 2 * reading + 0.003])
     assert outcome.start_s.tolist() == pytest.approx([0.0, reading])
     gaps = gap_distribution(outcome)
-    assert gaps is not None
     assert gaps.p90 <= 0.01 + 2 * 0.001 + 130e-4
     moved = 0.05 + 100 * 0.001  # which the second token waits for, and for a pass under way
     assert moved + 0.01 < gaps.most < moved + 2 * (0.01 + 2 * 0.001 + 130e-4)
@@ -139,7 +136,7 @@ def test_caches_take_turns_on_the_link_to_where_they_are_decoded() -> None:
     assert outcome.end_s.tolist() == pytest.approx([at + 0.5 + 0.01 for at in sent])
 
 
-def test_a_kept_prefix_is_not_read_again() -> None:
+def test_kept_prefix_is_not_read_again() -> None:
     work = plain_workload(np.array([0.0, 10.0, 20.0]), np.array([50, 52, 60]), np.full(3, 2))
     work = replace(work, prefix=np.array([0, 0, 1]), prefix_tokens=np.full(3, 40))
     policy = ContinuousPolicy(max_users=8, prompt_tokens=1000, prefix_cache=True)
@@ -147,6 +144,15 @@ def test_a_kept_prefix_is_not_read_again() -> None:
     waits = outcome.first_s - work.arrival_s
     assert waits.tolist() == pytest.approx([0.008 + tokens * 0.002 for tokens in (50, 12, 60)])
     assert (outcome.prefix_hits, outcome.saved_tokens) == (1, 40)
+
+
+def test_pass_costs_by_the_mean_context_of_the_users_in_flight() -> None:
+    """The second user joins after some passes of the first."""
+    outcome = serve([0.0, 0.2], [4, 40], [60, 20], prompt_tokens=64)
+    joined = next(at for at, users in enumerate(outcome.gaps[:, 3]) if users == 2)
+    before = int(outcome.gaps[:joined, 2].sum())
+    assert before > 5
+    assert outcome.gaps[joined, 0] == pytest.approx(0.01 + 2 * 0.001 + 1e-4 * ((4 + before + 40) // 2))
 
 
 def test_levels_tell_who_waits_and_who_is_served() -> None:
@@ -158,10 +164,9 @@ def test_levels_tell_who_waits_and_who_is_served() -> None:
     assert over_time.waiting[-1] == 0
 
 
-def test_a_pass_costs_by_the_mean_context_of_the_users_in_flight() -> None:
-    """The second user joins after some passes of the first."""
-    outcome = serve([0.0, 0.2], [4, 40], [60, 20], prompt_tokens=64)
-    joined = next(at for at, users in enumerate(outcome.gaps[:, 3]) if users == 2)
-    before = int(outcome.gaps[:joined, 2].sum())
-    assert before > 5
-    assert outcome.gaps[joined, 0] == pytest.approx(0.01 + 2 * 0.001 + 1e-4 * ((4 + before + 40) // 2))
+def test_tokens_of_a_pipeline_do_not_wait_for_the_start_of_a_round() -> None:
+    """Each request takes its passes from its first token on, whenever it joins, and 0.8 ms for prompts in gaps."""
+    work = plain_workload(np.array([0.0, 0.123, 0.2771]), np.full(3, 4), np.array([100, 50, 30]))
+    policy = ContinuousPolicy(max_users=8, prompt_tokens=None)
+    outcome = simulate_continuous(work, PlainCosts(pass_s=0.01, prompt_s=1e-4), policy)
+    assert outcome.end_s - outcome.first_s == pytest.approx(0.01 * (work.new_tokens - 1), abs=1e-3)

@@ -19,7 +19,7 @@ def runs(draw: st.DrawFn) -> tuple[DecodeTimes, int, int]:
 
 
 @given(runs())
-def test_a_run_is_the_sum_of_its_passes(run: tuple[DecodeTimes, int, int]) -> None:
+def test_run_is_the_sum_of_its_passes(run: tuple[DecodeTimes, int, int]) -> None:
     times, context, passes = run
     one_by_one = sum(times.pass_s(context + number) for number in range(passes))
     assert abs(times.run_s(context, passes) - one_by_one) < 1e-9

@@ -26,7 +26,7 @@ def chances(drafts: Drafts) -> np.ndarray:
     return -np.diff(survival)
 
 
-def test_the_mean_of_a_pass_is_that_of_leviathan() -> None:
+def test_mean_of_a_pass_is_that_of_leviathan() -> None:
     """(1 - a^(n+1)) / (1 - a) for one acceptance at all of n positions; 1 + a1 + a1 a2 + ... else."""
     assert Drafts(acceptances=(0.7,) * 5).tokens_per_pass == pytest.approx((1 - 0.7**6) / (1 - 0.7))
     assert DRAFTS.tokens_per_pass == pytest.approx(1 + 0.8 + 0.56 + 0.28)
@@ -61,7 +61,6 @@ def test_tokens_come_in_bursts() -> None:
     mean = DRAFTS.tokens_per_pass
     assert per_token_s(outcome).mean() == pytest.approx(0.01 / mean, rel=0.01)
     gaps = gap_distribution(outcome)
-    assert gaps is not None
     assert gaps.p50 == 0  # 1 - 1 / 2.64 of them
     assert (gaps.p90, gaps.most) == (pytest.approx(0.01), pytest.approx(0.01))
     assert gaps.mean == pytest.approx(per_token_s(outcome).mean())

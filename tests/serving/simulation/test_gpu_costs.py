@@ -27,7 +27,7 @@ def costs() -> GpuCosts:
     return GpuCosts(server=GpuServer(spec=spec, weights=FORMATS["bfloat16"], gpu=gpu, stack=stack), context=2048)
 
 
-def test_a_user_alone_has_tokens_at_the_pace_of_decoding() -> None:
+def test_user_alone_has_tokens_at_the_pace_of_decoding() -> None:
     """Passes are linear in the context, as the grid takes them to be."""
     work = plain_workload(np.zeros(1), np.array([1000]), np.array([201]))
     outcome = simulate_continuous(work, costs(), ContinuousPolicy(max_users=8, prompt_tokens=2048))
@@ -36,7 +36,7 @@ def test_a_user_alone_has_tokens_at_the_pace_of_decoding() -> None:
     assert outcome.first_s[0] == pytest.approx(costs().server.prefill_s(1000))
 
 
-def test_a_round_with_drafts_verifies_them_and_makes_them() -> None:
+def test_round_with_drafts_verifies_them_and_makes_them() -> None:
     """For all users together: a pass over one token more than are drafted, and as many of the head."""
     server = costs().server
     drafted = replace(costs(), server=replace(server, draft=server.draft_head), draft_tokens=3)

@@ -36,7 +36,7 @@ def workload(prompts: list[int], new: int, prefix_tokens: int = 0) -> Workload:
     return replace(plain, prefix=np.full(len(prompts), 0 if prefix_tokens else -1), prefix_tokens=shared)
 
 
-def test_a_request_takes_what_windows_keep() -> None:
+def test_request_takes_what_windows_keep() -> None:
     room = KvRoom(workload([90, 90, 90], 6), WindowedCosts(kv_capacity_tokens=130), prefix_cache=False)
     assert room.take(0) == 0
     assert room.free == 130 - (96 + 32) // 2
@@ -60,6 +60,16 @@ def test_who_shares_a_prefix_takes_room_for_the_tokens_behind_it_and_windows_of_
     room.give_back(1)
     assert room.free == 200 - 40
     assert (room.hits, room.saved_tokens) == (1, 48)
+
+
+def test_room_of_the_prefix_that_a_request_has_is_not_free_for_it() -> None:
+    """Behind its 48 cached tokens, which hold 40 tokens of the 70, it needs 24 + 16."""
+    room = KvRoom(workload([90, 90], 6, prefix_tokens=50), WindowedCosts(kv_capacity_tokens=70), prefix_cache=True)
+    room.take(0)
+    room.keep_prefix(0)
+    room.give_back(0)
+    assert room.free == 30
+    assert not room.fits(1)
 
 
 @given(st.lists(st.integers(40, 200), min_size=1, max_size=12), st.integers(1, 60), st.sampled_from([0, 24, 40]))

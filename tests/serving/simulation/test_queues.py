@@ -71,7 +71,7 @@ def test_answers_of_any_length_wait_by_pollaczek_and_khinchine() -> None:
     assert queueing_s(outcome).mean() == pytest.approx(expected, rel=0.05)
 
 
-def test_a_fast_tier_waits_as_cobham_says() -> None:
+def test_fast_tier_waits_as_cobham_says() -> None:
     """W₀ / ((1 - σ₋) (1 - σ)), σ the load of a tier and of those before it, W₀ the rest of the service under way."""
     share = 0.3
     work = draw_workload(
@@ -100,7 +100,7 @@ def test_requests_wait_for_a_bus_to_fill() -> None:
     assert queueing_s(outcome).mean() == pytest.approx((seats - 1) / 2, rel=0.03)
 
 
-def test_a_bus_that_does_not_wait_is_a_bulk_queue() -> None:
+def test_bus_that_does_not_wait_is_a_bulk_queue() -> None:
     """The mean wait of M/D/1 with bulk service, by the stationary distribution of those left behind at departures.
 
     Time is counted in services. A bus takes all who wait, up to its seats; where nobody waits it leaves with the first

@@ -68,6 +68,13 @@ def test_in_turn_each_machine_has_every_third_request(policy: ContinuousPolicy) 
         np.testing.assert_allclose(outcome.first_s[own], alone.first_s)
 
 
+def test_two_replicas_of_a_closed_loop_serve_twice_the_rate_of_one_with_half_of_the_users() -> None:
+    work = replace(workload(cv=0.0), arrival_s=np.arange(400) / 20)
+    both = served(replace(work, in_flight=8), 2)
+    half = replace(work.part(np.arange(0, 400, 2)), in_flight=4)
+    assert both.makespan_s == pytest.approx(served(half, 1).makespan_s, rel=0.01)
+
+
 def test_each_request_is_served_once_and_little_s_law_holds_for_all_machines() -> None:
     work = workload(rate=8.0)
     outcome = served(work, 3)
@@ -78,24 +85,17 @@ def test_each_request_is_served_once_and_little_s_law_holds_for_all_machines() -
     assert held == pytest.approx(expected)
 
 
-def test_the_least_loaded_machine_makes_requests_wait_less_than_the_next_in_turn() -> None:
-    work = workload(requests=2_000, rate=30.0)
-    fewest, in_turn = (
-        np.mean(served(work, 4, least_loaded=least_loaded).first_s - work.arrival_s) for least_loaded in (True, False)
-    )
-    assert fewest < 0.95 * in_turn
-
-
-def test_two_replicas_of_a_closed_loop_serve_twice_the_rate_of_one_with_half_of_the_users() -> None:
-    work = replace(workload(cv=0.0), arrival_s=np.arange(400) / 20)
-    both = served(replace(work, in_flight=8), 2)
-    half = replace(work.part(np.arange(0, 400, 2)), in_flight=4)
-    assert both.makespan_s == pytest.approx(served(half, 1).makespan_s, rel=0.01)
-
-
 @pytest.mark.parametrize("least_loaded", [True, False], ids=["least loaded", "in turn"])
 def test_machines_without_a_request_are_counted_too(*, least_loaded: bool) -> None:
     work = workload(requests=4)
     outcome = served(work, 8, least_loaded=least_loaded)
     assert (outcome.replicas, len(outcome.workload)) == (8, 4)
     assert outcome.busy_s == pytest.approx(served(work, 4, least_loaded=least_loaded).busy_s)
+
+
+def test_least_loaded_machine_makes_requests_wait_less_than_the_next_in_turn() -> None:
+    work = workload(requests=2_000, rate=30.0)
+    fewest, in_turn = (
+        np.mean(served(work, 4, least_loaded=least_loaded).first_s - work.arrival_s) for least_loaded in (True, False)
+    )
+    assert fewest < 0.95 * in_turn

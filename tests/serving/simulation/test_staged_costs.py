@@ -37,7 +37,7 @@ def costs(slots: int = 1) -> StagedCosts:
 
 
 @pytest.mark.parametrize("users", [1, 2, 3, 4, 7])
-def test_a_round_of_single_users_is_that_of_streams_in_a_pipeline(users: int) -> None:
+def test_round_of_single_users_is_that_of_streams_in_a_pipeline(users: int) -> None:
     """The round is users × the time between passes, by events as by the closed form."""
     ended = run(passes(ROUTE, users, 40))
     by_events = (sum(ended[-users:]) - sum(ended[-11 * users : -10 * users])) / (10 * users)
@@ -68,7 +68,7 @@ def test_chunks_behind_each_other_end_as_the_events_say() -> None:
     assert equal.round_s(0, 0, [part]) + equal.drain_s(part) == pytest.approx(ended)
 
 
-def test_a_short_last_chunk_waits_for_the_one_before_it() -> None:
+def test_short_last_chunk_waits_for_the_one_before_it() -> None:
     """It takes no less than that one through the stages, in each of which it works for a shorter time."""
     short = tuple(visit._replace(busy_cycles=visit.busy_cycles / 4) for visit in CHUNK)
     part, ended = PromptPart(18, 0), run(chunks([CHUNK, CHUNK, short]))[-1]
@@ -95,7 +95,7 @@ def test_prompts_in_a_round_take_the_time_that_streams_leave() -> None:
     assert (turns[-1] - turns[-11]) / 10 == pytest.approx(costs().round_s(4, 0, [PromptPart(8, 0)]))
 
 
-def test_a_shorter_last_chunk_is_between_lengths_and_contexts() -> None:
+def test_shorter_last_chunk_is_between_lengths_and_contexts() -> None:
     plain = costs()
     assert plain.part_busy_s(PromptPart(2, 0)) == REST[0].busy_s
     assert plain.part_busy_s(PromptPart(2, 16)) == REST[1].busy_s

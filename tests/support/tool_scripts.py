@@ -1,0 +1,19 @@
+"""The scripts of ``tools``, which are no package."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+TOOLS = Path(__file__).parents[2] / "tools"
+
+
+def import_script(name: str) -> ModuleType:
+    """Import a script of ``tools`` by its name, without a lasting change of the path."""
+    sys.path.insert(0, str(TOOLS))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(str(TOOLS))
