@@ -11,7 +11,7 @@ from tests.cli.conftest import Wse
 from wse.cli.app import COMMANDS
 from wse.studies.claims.study import CLAIMS, decide
 
-KEYS = {"n", "claim", "command", "numbers", "verdict", "answer", "confidence", "reason", "source"}
+KEYS = {"n", "claim", "command", "numbers", "verdict", "answer", "reason", "source"}
 LONGEST = (1, 2, 4, 5, 6, 13, 14, 16, 17)
 """Claims that take five seconds and more: they are decided where WSE_ALL_OUTPUTS is set, as for the page of all."""
 
@@ -46,7 +46,6 @@ def test_claim_that_gpus_decide(wse: Wse) -> None:
     for claim in found:
         assert claim.keys() == KEYS
         assert claim["verdict"] in {"true", "false", "conditional", "undecided"}
-        assert claim["confidence"] in {"high", "medium", "low"}
         assert all(number.keys() == {"value", "unit", "meaning"} for number in claim["numbers"].values())
     batch = found[0]["numbers"]["batch_llama_3_1_70b_h200"]["value"]
     assert 4 <= batch <= 32  # measured on eight H200: 2.16 times at 4 users of those at 64

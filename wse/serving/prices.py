@@ -48,6 +48,11 @@ def read_prices(price: Price | None) -> dict[str, float]:
     return prices
 
 
+def prices_text(price: Price | None) -> str | None:
+    """Return given prices as the text of the option ``--price``; None if none are given."""
+    return ",".join(f"{name}={usd_per_hour:g}" for name, usd_per_hour in read_prices(price).items()) or None
+
+
 def wafer_price(price: Price | None, wafer: str) -> float | None:
     """Return the given price of a request's wafer; None if none is given.
 

@@ -15,6 +15,7 @@ from wse.reports.progress import OnProgress, ignore
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.goal import LATENCY
 from wse.serving.plan import saturating_users
+from wse.serving.prices import prices_text
 from wse.studies.estimate.bounds.bounds import BoundsResult, bounds_result
 from wse.studies.estimate.cuts import cuts_result
 from wse.studies.estimate.deployment import middle_deployment, wafer_deployment
@@ -342,6 +343,7 @@ def inputs(prepared_estimate: PreparedEstimate) -> dict[str, str | int | float]:
         "draft_place": request.drafts.draft_place,
         "context": options.context,
         "capacity": options.capacity,
+        "price": prices_text(request.costs.price),
         **replaced_numbers(request),
         "defects": None if request.machine.defects is None else str(request.machine.defects),
         "defects_seed": request.machine.defects_seed if request.machine.defects else None,

@@ -58,7 +58,8 @@ class PlacementRequest:
     context: Annotated[
         int | None,
         Option(
-            doc="KV-cache capacity of a user in tokens, such as 128k (131,072). Default: prompt + new tokens.",
+            doc="Longest sequence that must fit, in tokens, such as 128k (131,072). Default: prompt + new tokens. The "
+            "users that fit are counted for prompt + new tokens.",
             panel="Model",
             metavar="TOKENS",
             unit=TOKEN,

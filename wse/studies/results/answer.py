@@ -102,12 +102,13 @@ def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:
     return f"Published tokens/s per user with {users}: {', '.join(texts)}."
 
 
-def serving_rows(serving: ServingResult, tpot_note: str) -> Iterator[AnswerRow]:
+def serving_rows(serving: ServingResult, tpot_note: str, room_note: str = "") -> Iterator[AnswerRow]:
     """Yield the rows for latencies, concurrency, throughput, cost and energy.
 
     Args:
         serving: The operating point of a result, and those of other numbers of users.
         tpot_note: Explanation of the time per output token.
+        room_note: Maximum number of users, with its reason. By default, KV caches are the reason.
     """
     at = f"at concurrency {serving.users:,}"
     prompt = f"{serving.prompt_tokens:,} prompt tokens, {count(serving.prompt_tokens / serving.ttft_s)} tokens/s"
@@ -118,7 +119,7 @@ def serving_rows(serving: ServingResult, tpot_note: str) -> Iterator[AnswerRow]:
         yield AnswerRow("TPOT", seconds(serving.tpot_s), tpot_note, "latency.tpot_s")
     tokens = serving.prompt_tokens + serving.new_tokens
     room = f"KV caches of {plural(serving.max_users, 'sequence')} of {tokens:,} tokens fit"
-    yield AnswerRow("concurrency", f"{serving.users:,}", room)
+    yield AnswerRow("concurrency", f"{serving.users:,}", room_note or room)
     yield AnswerRow("throughput", count(serving.tokens_per_s), f"output tokens/s {at}", "decode.tokens_per_s")
     usd, low, high = (
         serving.usd_per_million_tokens,

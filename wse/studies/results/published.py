@@ -27,7 +27,8 @@ SERVICES_FILE: Final = "public_speeds.csv"
 GPUS_FILE: Final = "gpu_speeds.csv"
 LONGEST_PATH: Final = 60
 """Maximum number of characters of an address's path in a table; the JSON has the whole address."""
-_DRAFTS: Final = {"no": "no", "yes": "yes", "unknown": "not stated", None: "not stated"}
+DRAFTS_TEXTS: Final = {"no": "no", "yes": "yes", "unknown": "not stated", None: "not stated"}
+"""Texts on whether a service drafts tokens, by the word of the file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,11 +147,11 @@ def published_table(speeds: Sequence[PublishedSpeed]) -> Table:
         Column(key="estimated_chips", title="estimate for", cell=_estimated_machine),
         Column(key="model", title="model", formatter=printable, priority=3),
         number("chips", "on", cell=lambda row: "not stated" if row.chips is None else f"{row.chips:,}"),
-        Column(key="drafts", title="drafts", cell=lambda row: _DRAFTS[row.drafts]),
+        Column(key="drafts", title="drafts", cell=lambda row: DRAFTS_TEXTS[row.drafts]),
         Column(key="by", title="by", formatter=printable, priority=2),
         Column(key="date", title="date", formatter=printable),
     )
-    note = "the fastest without drafts and the fastest with drafts; estimate: times the published speed"
+    note = "the fastest without and with drafts; estimate: of this layout, with the users of the measurement"
     sources = [("source", _short_address(speed.source)) for speed in speeds]
     return Table(columns=columns, rows=speeds, title="Published speeds beside the estimate", note=note, footer=sources)
 

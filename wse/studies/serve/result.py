@@ -231,14 +231,21 @@ def waits_table(served_result: ServedResult) -> Table:
 
 def _served_table(result: ServeResult, served_result: ServedResult) -> Table:
     """Return a table of throughput, use of the machine, energy and cost."""
-    use, slots = served_result.use, plural(served_result.use.most_users, "batch slot")
+    use = served_result.use
     busy = f"{percent(use.busy)} of the time, the slowest stage {percent(use.slowest_stage)}"
     if use.prefill_busy is not None:
         busy += f"; the one that reads prompts {percent(use.prefill_busy)}"
     rows = [
-        ("throughput", f"{count(served_result.tokens_per_s)} tokens/s over {seconds(served_result.makespan_s)}"),
+        (
+            "throughput",
+            f"{count(served_result.tokens_per_s)} tokens/s over {seconds(served_result.makespan_s)}, from the first "
+            "arrival to the last token",
+        ),
         ("busy", busy),
-        ("users", f"{count(use.users)} on average in {slots}; {percent(use.kv)} of the cache"),
+        (
+            "decoding",
+            f"{count(use.users)} users on average, at most {use.most_users:,}; {percent(use.kv)} of the cache",
+        ),
     ]
     for name, amount, unit in (
         ("energy", served_result.joules_per_token, "J per token"),

@@ -12,12 +12,17 @@ from wse.serving.tiers import FAST_TIMES
 from wse.studies.compare.curve.row import FAST, PLAIN, CurveRow
 from wse.studies.compare.tables import dollars
 from wse.studies.results.operating_points import DEFINITIONS
-from wse.studies.results.published import PublicPoint
+from wse.studies.results.published import DRAFTS_TEXTS, PublicPoint
 
 
 def price(number: float) -> str:
     """Return a price as text, with cents below 100 USD and three digits below 10 cents."""
     return dollars(number) if number >= 0.1 else f"{number:.3g}"
+
+
+def _range_text(low: float, high: float) -> str:
+    """Return a range of prices as text; empty for a given price, which has no range."""
+    return "" if low == high else f"{price(low)} to {price(high)}"
 
 
 def _joules(number: float) -> str:
@@ -44,7 +49,7 @@ RANGE: Final = _column(
     "usd_per_million_tokens_low",
     "low to high",
     doc="the same at both ends of the price's range",
-    cell=lambda row: f"{price(row.usd_per_million_tokens_low)} to {price(row.usd_per_million_tokens_high)}",
+    cell=lambda row: _range_text(row.usd_per_million_tokens_low, row.usd_per_million_tokens_high),
     numeric=True,
     priority=3,
 )
@@ -74,10 +79,11 @@ def curve_tables(
     """
     machines = {row.machine for row in rows if row.best or detail}
     shown_rows = [row for row in rows if row.best or detail]
-    title = "Concurrent users" if detail else "Concurrent users, where no machine of the kind is cheaper"
+    title = "Concurrent users"
+    note = "" if detail else "rows with the cheapest token of wafers, or of one kind of GPUs, for their speed"
     return (
         _tier_table([row for row in rows if row.machine in machines], plain_speed),
-        Table(columns=LINE, rows=shown_rows, title=title, footer=[*DEFINITIONS, *footer]),
+        Table(columns=LINE, rows=shown_rows, title=title, note=note, footer=[*DEFINITIONS, *footer]),
         *([public_table(public)] if public else []),
     )
 
@@ -98,10 +104,12 @@ def _tier_table(rows: Sequence[CurveRow], plain_speed: float) -> Table:
                 return ""
             return f"{getattr(row, key) / getattr(plain[row.machine], key):.2g} x"
 
-        title = "speed" if key == SPEED.key else "cost"
+        title = "speed ratio" if key == SPEED.key else "cost ratio"
         return Column(key=f"{key}_over_plain", title=title, cell=cell, doc="over the plain tier", numeric=True)
 
-    columns = (TIER, MACHINE, DTYPE, USERS, SPEED, times(SPEED.key), DOLLARS, times(DOLLARS.key), JOULES)
+    has_ratio = any(row.tier == FAST and row.machine in plain for row in rows)
+    ratios = (times(SPEED.key), times(DOLLARS.key)) if has_ratio else ()
+    columns = (TIER, MACHINE, DTYPE, USERS, SPEED, DOLLARS, *ratios, JOULES)
     return Table(
         columns=columns,
         rows=[row for row in rows if row.tiers],
@@ -118,7 +126,7 @@ def public_table(public: Sequence[PublicPoint]) -> Table:
         Column(key="model", title="model", priority=2),
         Column(key="tokens_per_s_per_user", title="tok/s/user", cell=_speed, numeric=True),
         Column(key="usd_per_million_tokens", title="USD/Mtok", formatter=price, numeric=True),
-        Column(key="drafts", title="drafts", priority=1),
+        Column(key="drafts", title="drafts", cell=lambda row: DRAFTS_TEXTS[row.drafts], priority=1),
         Column(key="by", title="by"),
         Column(key="date", title="date", formatter=printable),
     )

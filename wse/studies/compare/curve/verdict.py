@@ -65,11 +65,13 @@ def _crossover(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
     central = _speeds(cheaper_speeds(wafers, gpus), fastest_gpu_speed)
     generous = _speeds(cheaper_speeds(wafers, gpus, ("low", "high")), fastest_gpu_speed)
     cautious = _speeds(cheaper_speeds(wafers, gpus, ("high", "low")), fastest_gpu_speed)
+    users_text = "With the users that each machine serves at a speed"
     if central == generous == cautious:
-        return f"At all prices within the ranges wafers have the cheaper token {central}.{wafers_only_text}"
+        return f"{users_text}, wafers have the cheaper token {central}, at all prices.{wafers_only_text}"
     return (
-        f"At central prices wafers have the cheaper token {central}; at the lowest price of wafers and the highest of "
-        f"GPUs {generous}; at the highest of wafers and the lowest of GPUs {cautious}.{wafers_only_text}"
+        f"{users_text}, at central prices wafers have the cheaper token {central}; at the lowest price of wafers and "
+        f"the highest of GPUs {generous}; at the highest of wafers and the lowest of GPUs {cautious}."
+        f"{wafers_only_text}"
     )
 
 

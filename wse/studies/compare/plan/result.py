@@ -164,4 +164,4 @@ class PlanResult(Result):
 def _range(row: PlannedRow) -> str:
     """Return the cell with the range of the cost of tokens."""
     low, high = row.usd_per_million_tokens_low, row.usd_per_million_tokens_high
-    return "" if low is None or high is None else f"{price(low)} to {price(high)}"
+    return "" if low is None or high is None or low == high else f"{price(low)} to {price(high)}"

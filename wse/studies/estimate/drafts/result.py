@@ -140,7 +140,7 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
         }
         for row in plan.lengths
     ]
-    if plan.tree is not None:
+    if plan.tree is not None and plan.tree.nodes > plan.tree.depth:
         shape = f"tree of {plan.tree.nodes}, {plan.tree.depth} deep"
         tree = {"draft": shape, "yield": f"{plan.tree.tokens_per_pass:.2f}", "gain": f"{plan.tree.speed_up:.2f} x"}
         rows.append({"drafting": "", "pass": "", **tree})

@@ -53,14 +53,19 @@ def _sentences(result: GpuEstimateResult) -> Iterator[str]:
         yield f"Note: {printable(result.note)}."
     yield speed_sentence(result.serving)
     parts = {term: value for term, value in result.latency.tpot_by.to_dict().items() if value}
-    yield limit_sentence(parts, TERMS, "the time per output token")
+    all_reduce_s = sum(parts.pop(term, 0.0) for term in ("all_reduce_s", "crossing_s"))
+    meanings = {**TERMS, "all_reduces_s": "all-reduces"}
+    yield limit_sentence({**parts, "all_reduces_s": all_reduce_s}, meanings, "the time per output token")
     yield published_sentence(result.published)
 
 
 def _rows(result: GpuEstimateResult) -> Iterator[AnswerRow]:
     """Yield the rows of numbers of the answer."""
     bound = f"at least {seconds(result.latency.bound_s)} with perfect software at the stated rates"
-    yield from serving_rows(result.serving, bound)
+    sequences = result.serving.max_users
+    by_stack = result.memory.kv_capacity_users == result.system.max_sequences
+    limit = f"at most {sequences:,} sequences, the limit of {printable(result.system.software)}" if by_stack else ""
+    yield from serving_rows(result.serving, bound, limit)
     cache = f"tokens of KV cache fit on {plural(result.system.gpus, 'GPU')}"
     yield AnswerRow("KV cache", count(result.memory.kv_capacity_tokens), cache, "memory.kv_capacity_tokens")
     yield AnswerRow("weights", in_bytes(result.model.bytes), f"{count(result.model.parameters)} parameters")

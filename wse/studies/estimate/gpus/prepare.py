@@ -21,7 +21,7 @@ from wse.serving.gpus.server import GpuServer
 from wse.serving.gpus.weights import weight_format
 from wse.serving.operating_point import RequestShape
 from wse.serving.plan import saturating_users
-from wse.serving.prices import gpu_price
+from wse.serving.prices import gpu_price, prices_text
 from wse.studies.estimate.prepare import check_drafts, check_objective, check_replicas, load_draft_model
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.acceptance import DraftAcceptance, read_acceptance
@@ -65,6 +65,7 @@ class PreparedGpuEstimate:
         economics: Power and price; None if the power or price of the GPU is unknown.
         model: Name or path of the model.
         objective: ``latency``, ``throughput`` or ``cost``.
+        price: Prices that were given, as text, or None.
         note: Sentence about an element type that was chosen by default, or None.
     """
 
@@ -83,6 +84,7 @@ class PreparedGpuEstimate:
     economics: Economics | None
     model: str
     objective: str
+    price: str | None
     note: str | None = None
 
     @property
@@ -236,6 +238,7 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
         economics=economics,
         model=str(request.model),
         objective=request.serving.objective or LATENCY,
+        price=prices_text(request.costs.price),
         note=dtype_note(loaded_model, request.types.dtype),
     )
 

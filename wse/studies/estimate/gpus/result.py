@@ -49,6 +49,7 @@ class GpuSystemResult(Result):
     stack: Annotated[str, Doc("the serving stack")]
     software: Annotated[str, Doc("software and versions of the serving stack")]
     parallelism: Annotated[str, Doc("how the model is split: `tensor`, `experts` or `data`")]
+    max_sequences: Annotated[int, Doc("maximum number of sequences that the stack has in flight")]
 
 
 @dataclass(frozen=True, kw_only=True)

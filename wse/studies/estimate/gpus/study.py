@@ -82,6 +82,7 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
             stack=prepared_estimate.stack,
             software=server.stack.title,
             parallelism=prepared_estimate.parallelism,
+            max_sequences=server.max_sequences,
         ),
         memory=GpuMemoryResult(
             weight_bytes=round(server.weight_bytes),
@@ -291,6 +292,7 @@ def _inputs(prepared_estimate: PreparedGpuEstimate) -> dict[str, str | int]:
         "replicas": None if prepared_estimate.replicas == 1 else prepared_estimate.replicas,
         "prompt_len": prepared_estimate.prompt_tokens,
         "new_tokens": prepared_estimate.new_tokens,
+        "price": prepared_estimate.price,
     }
     inputs |= {"verify_tokens": prepared_estimate.verify_tokens or None}
     inputs |= {"draft": prepared_estimate.draft_acceptance, "draft_model": prepared_estimate.draft_model}

@@ -194,7 +194,8 @@ def _no_room(
     remedies = f"{users_remedy}, more --wafers or --replicas" if users_remedy else "more --wafers"
     message = (
         f"--users {users}: caches of {sequences} of {tokens:,} tokens fit on {wafers}; give {remedies}, or shorter "
-        f"--prompt-len and --new-tokens; `wse compare MODEL --users {users}` finds wafers and replicas for them"
+        f"--prompt-len and --new-tokens; `wse compare {prepared_estimate.request.model} --users {users}` finds wafers "
+        "and replicas for them"
     )
     return BadInput(message)
 

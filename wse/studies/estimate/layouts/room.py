@@ -56,7 +56,10 @@ def room_table(room: tuple[RoomResult, ...], context: int) -> Table:
     columns = (
         Column(key="choice", title="choice", wraps=True),
         number("users", "users", count),
-        number("token_cycles", "cycles a token", short_number),
+        number("token_cycles", "cycles", short_number),
     )
-    note = f"users of {count(context)} tokens; --users N or --objective throughput chooses for more users"
+    note = (
+        f"users of {count(context)} tokens; cycles of the token halfway through the answer; --users N or --objective "
+        "throughput chooses for more users"
+    )
     return Table(columns=columns, rows=room, title="SRAM used for speed and not for KV caches", note=note)
