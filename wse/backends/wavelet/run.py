@@ -115,22 +115,7 @@ def execute(machine: WaveletMachine, table: Tables, memory: F32, workers: int, l
     def part(spans: I32) -> npt.NDArray[np.int64]:
         """Run the kernel on some components and return its counters."""
         counts = np.zeros(3, np.int64)
-        function(
-            table.queues,
-            table.routes,
-            table.links,
-            table.members,
-            table.routers,
-            table.threads,
-            table.ops,
-            table.times,
-            memory,
-            spans,
-            events,
-            counts,
-            burst,
-            LIMIT_CYCLES,
-        )
+        function(table.kernel_tables(memory), spans, events, counts, burst, LIMIT_CYCLES)
         return counts
 
     if workers == 1:
