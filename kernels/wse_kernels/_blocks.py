@@ -2,11 +2,12 @@
 
 A compute kernel is written as a function of one block of PEs. Its parameters are, in this order:
 
-1. ``block``, the index of the block, and if needed ``block_row`` and ``block_col``: its mesh row,
-   and the mesh column of the PE in its first lane.
+1. ``block``, the index of the block, or ``place`` if it needs the mesh row or column as well
+   (`wse_kernels._operands.Place`).
 2. The views that it uses, of ``act wgt acc f32 raw``, and ``ctl`` if it depends on a user's
    counters.
-3. Its operands.
+3. Its operands. A parameter whose annotation is a named tuple of `wse_kernels._operands` stands for
+   several consecutive operands.
 
 `over_blocks` turns such a function into the kernel that callers see. The kernel takes the same
 views and ``ctl``, then all operands as one array, and loops over the blocks. Unused views are not
@@ -19,16 +20,16 @@ import ast
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from inspect import getsource, signature
+from itertools import groupby
 from textwrap import dedent
 from typing import Any
 
 from wse_kernels._cores import over_cores
-from wse_kernels._jit import part_function, words_of
+from wse_kernels._jit import group_of, part_function, words_of
+from wse_kernels._operands import Place, parameters_of
 from wse_kernels._prefetch import fetch_ahead
 
-_PLACE_WORDS = ("_first_row", "_rows", "_blocks_per_row")
-
-FIRST_OPERAND = len(_PLACE_WORDS)
+FIRST_OPERAND = 3
 """Number of words before a kernel's own operands: first row, rows, blocks per row."""
 
 VIEWS = ("act", "wgt", "acc", "f32", "raw", "ctl")
@@ -36,17 +37,6 @@ VIEWS = ("act", "wgt", "acc", "f32", "raw", "ctl")
 
 _BEGIN, _END = "a[0] * a[2]", "(a[0] + a[1]) * a[2]"
 """Expressions for the index of the first block, and for the index after the last block."""
-
-_PLACES = {
-    "block": "block",
-    "block_row": "block // _blocks_per_row",
-    "block_col": "block % _blocks_per_row * {view}.shape[2]",
-}
-
-
-def operands_of(function: Callable[..., None]) -> tuple[str, ...]:
-    """Return the names of a kernel's operands, in the order of the calling convention."""
-    return tuple(name for name in signature(function).parameters if name not in VIEWS and name not in _PLACES)
 
 
 def views_of(function: Callable[..., None]) -> tuple[str, ...]:
@@ -138,23 +128,45 @@ def _loop(function: Callable[..., None], parameters: Iterable[str], blocks: str)
         parameters: Names of the parameters of the result.
         blocks: Expression for the range of blocks.
     """
-    function_parameters = signature(function).parameters
-    words, view = (*_PLACE_WORDS, *operands_of(function)), views_of(function)[0]
-    places = [
-        f"{n} = {place.format(view=view)}" for n, place in _PLACES.items() if n in function_parameters and n != place
-    ]
-    unpacking = f"{', '.join(words)} = words_of(a, {len(words)})"
+    view = views_of(function)[0]
     loop_text = ast.parse(
         f"def {function.__name__}({', '.join(parameters)}):\n"
         f"    for block in {blocks}:\n"
-        f"        fetch_ahead({view}, a, block); {'; '.join([unpacking, *places])}\n"
+        f"        {'; '.join((f'fetch_ahead({view}, a, block)', *_assignments(function, view)))}\n"
     )
     [loop_definition], [definition] = loop_text.body, _definitions(function)
     assert isinstance(loop_definition, ast.FunctionDef)
     [loop] = loop_definition.body
     assert isinstance(loop, ast.For)
     loop.body += definition.body
-    return _define(function, loop_text, {**function.__globals__, "words_of": words_of, "fetch_ahead": fetch_ahead})
+    groups = {p.group.__name__: p.group for p in parameters_of(function) if p.group is not None}
+    helpers = {"words_of": words_of, "group_of": group_of, "fetch_ahead": fetch_ahead, "Place": Place}
+    return _define(function, loop_text, {**function.__globals__, **groups, **helpers})
+
+
+def _assignments(function: Callable[..., None], view: str) -> Iterator[str]:
+    """Yield statements that assign the parameters of a function of one block, except views.
+
+    Operands are read from the array ``a``.
+
+    Args:
+        function: Function of one block.
+        view: Name of one of its views.
+    """
+    if "place" in signature(function).parameters:
+        yield "(_blocks_per_row,) = words_of(a, 2, 1)"
+        yield f"place = Place(block, block // _blocks_per_row, block % _blocks_per_row * {view}.shape[2])"
+    first = FIRST_OPERAND
+    for is_single, run in groupby(parameters_of(function), lambda parameter: parameter.group is None):
+        if is_single:
+            names = [parameter.name for parameter in run]
+            yield f"({', '.join(names)},) = words_of(a, {first}, {len(names)})"
+            first += len(names)
+        else:
+            for name, group, fields in run:
+                assert group is not None
+                yield f"{name} = group_of(a, {first}, {group.__name__})"
+                first += len(fields)
 
 
 def _define(function: Callable[..., None], text: ast.Module | str, names: dict[str, Any]) -> Callable[..., None]:

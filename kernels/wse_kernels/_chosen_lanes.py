@@ -6,35 +6,63 @@ process whole vectors of lanes.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from wse_kernels._elements import constant, row_pointer
 from wse_kernels._functions import WORD, internal_function, short_loop, word
 from wse_kernels._jit import cgutils, config, intrinsic, types
 from wse_kernels._vectors import WIDTH, load_lanes, store_lanes
 
-__all__ = ["copy_chosen"]
+__all__ = ["LaneChoice", "LanePlace", "copy_chosen"]
+
+
+class LanePlace(NamedTuple):
+    """First element of a run of neighbouring lanes.
+
+    Attributes:
+        block: Index of the block of PEs.
+        address: Address of the element.
+        lane: First lane.
+    """
+
+    block: int | np.int64
+    address: int | np.int64
+    lane: int | np.int64
+
+
+class LaneChoice(NamedTuple):
+    """Row of a table of choices, in which a value is not 0 for each chosen lane.
+
+    Attributes:
+        row: Row of the table.
+        col: Column for the first lane.
+    """
+
+    row: int | np.int64
+    col: int | np.int64
 
 
 @intrinsic
 def _copy_compiled(
-    typing_context: Any,
-    view: Any, block: Any, target: Any, lane: Any, from_block: Any, source: Any, from_lane: Any,
-    chosen: Any, choice: Any, place: Any, count: Any, n: Any,
-) -> Any:  # fmt: skip
+    typing_context: Any, view: Any, target: Any, source: Any, chosen: Any, choice: Any, count: Any, n: Any
+) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        to, lanes = row_pointer(context, builder, view, args[0], args[1], args[2])
-        origin, _ = row_pointer(context, builder, view, args[0], args[4], args[5])
-        choices = context.make_array(chosen)(context, builder, args[7])
-        _, width = cgutils.unpack_tuple(builder, choices.shape)
-        first = builder.gep(choices.data, [builder.add(builder.mul(args[8], width), args[9])])
-        pointers = [builder.gep(to, [args[3]]), builder.gep(origin, [args[6]]), first]
+        pointers = []
+        for place in args[1:3]:
+            block, address, lane = cgutils.unpack_tuple(builder, place)
+            rows, lanes = row_pointer(context, builder, view, args[0], block, address)
+            pointers.append(builder.gep(rows, [lane]))
+        table = context.make_array(chosen)(context, builder, args[3])
+        _, width = cgutils.unpack_tuple(builder, table.shape)
+        row, col = cgutils.unpack_tuple(builder, args[4])
+        pointers.append(builder.gep(table.data, [builder.add(builder.mul(row, width), col)]))
         function = _copy_function(builder.module, view.dtype, [pointer.type for pointer in pointers])
-        builder.call(function, [*pointers, args[10], args[11], lanes])
+        builder.call(function, [*pointers, args[5], args[6], lanes])
         return context.get_dummy_value()
 
-    indices = (types.int64,) * 6
-    return types.void(view, *indices, chosen, *(types.int64,) * 4), generate
+    return types.void(view, target, source, chosen, choice, types.int64, types.int64), generate
 
 
 def _copy_function(module: Any, element_type: Any, pointers: list[Any]) -> Any:
@@ -70,21 +98,20 @@ def _copy_function(module: Any, element_type: Any, pointers: list[Any]) -> Any:
     return internal_function(module, f"wse_copy_chosen_{element_type}", pointers, 3, body)
 
 
-def _copy(
-    view: Any, block: int, target: int, lane: int, from_block: int, source: int, from_lane: int,
-    chosen: Any, choice: int, place: int, count: int, n: int,
-) -> None:  # fmt: skip
+def _copy(view: Any, target: LanePlace, source: LanePlace, chosen: Any, choice: LaneChoice, count: int, n: int) -> None:
+    """Copy rows of lanes for the chosen lanes only, in plain Python. See `copy_chosen`."""
     for e in range(n):
         for i in range(count):
-            if chosen[choice, place + i]:
-                view[block, target + e, lane + i] = view[from_block, source + e, from_lane + i]
+            if chosen[choice.row, choice.col + i]:
+                at = target.block, target.address + e, target.lane + i
+                view[at] = view[source.block, source.address + e, source.lane + i]
 
 
 copy_chosen: Any = _copy if config.DISABLE_JIT else _copy_compiled
 """Copy rows of lanes to other rows, for the chosen lanes only.
 
-The call is ``copy_chosen(view, block, target, lane, from_block, source, from_lane, chosen, choice,
-place, count, n)``. It sets view[block, target + e, lane + i] = view[from_block, source + e,
-from_lane + i] for i < count and e < n, where chosen[choice, place + i] is not 0. Sources and
-targets must not overlap. Indices are not checked.
+The call is ``copy_chosen(view, target, source, chosen, choice, count, n)``, where ``target`` and
+``source`` are `LanePlace` tuples and ``choice`` is a `LaneChoice`. For e < n and i < count, element
+e of lane i is copied if chosen[row, col + i] is not 0. Sources and targets must not overlap.
+Indices are not checked.
 """

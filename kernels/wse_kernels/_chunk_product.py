@@ -16,7 +16,8 @@ from wse_kernels._elements import constant, narrow_ir, row_pointer, widen_ir
 from wse_kernels._functions import WORD, internal_function, short_loop, word
 from wse_kernels._jit import cgutils, config, intrinsic, ir, types
 from wse_kernels._lanes import MAX_VECTORS
-from wse_kernels._vector_product import block_bytes_of, multiply_vector, vector_function
+from wse_kernels._tiles import ProductRows, Tile
+from wse_kernels._vector_product import SumsAndActivations, block_bytes_of, multiply_vector, vector_function
 from wse_kernels._vectors import SINGLES, WIDTH, fetch, load_lanes, store_lanes, whole_mask
 from wse_kernels._weights import Lanes, Term, WeightKind
 
@@ -36,57 +37,55 @@ The widened values fit in the nearest caches.
 
 
 @intrinsic
-def _multiply_compiled(
-    typing_context: Any,
-    acc: Any, act: Any, wgt: Any, block: Any, out: Any, x: Any, w: Any, M: Any, K: Any, N: Any,
-    x_stride: Any, k_stride: Any, n_stride: Any, out_stride: Any, add: Any,
-) -> Any:  # fmt: skip
+def _multiply_compiled(typing_context: Any, views: Any, block: Any, rows: Any, tile: Any, add: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        weights = row_pointer(context, builder, wgt, args[2], args[3], args[6])[0]
-        product_of(
-            context, builder, (acc, act), args[:2], args[3], args[4:6], args[7:10], (args[10], args[13]), args[14],
-            WeightKind((wgt.dtype,), outputs=OUTPUTS), [weights, *args[11:13]],
-        )  # fmt: skip
+        *values, wgt = cgutils.unpack_tuple(builder, args[0])
+        w, K, N, *strides = cgutils.unpack_tuple(builder, args[3])
+        arrays = SumsAndActivations(views.types[:2], values, args[1])
+        weights = row_pointer(context, builder, views.types[2], wgt, args[1], w)[0]
+        kind = WeightKind((views.types[2].dtype,), outputs=OUTPUTS)
+        product_of(context, builder, arrays, args[2], (K, N), args[4], kind, [weights, *strides])
         return context.get_dummy_value()
 
-    return types.void(acc, act, wgt, *(types.int64,) * 12), generate
+    return types.void(views, types.int64, rows, tile, types.int64), generate
 
 
 def product_of(
-    context: Any, builder: Any, views: tuple[Any, Any], values: Any, block: Any, rows: Any, sizes: Any, strides: Any,
-    add: Any, kind: WeightKind, weights: Sequence[Any],
-) -> None:  # fmt: skip
+    context: Any,
+    builder: Any,
+    arrays: SumsAndActivations,
+    rows: Any,
+    sizes: tuple[Any, Any],
+    add: Any,
+    kind: WeightKind,
+    weights: Sequence[Any],
+) -> None:
     """Generate the instructions of a product of M tokens with a tile.
 
     Args:
         context, builder: Numba target context and LLVM builder.
-        views, values: Types of the arrays of sums and of activations; the arrays.
-        block: Index of the block of PEs.
-        rows: First rows of sums and of activations.
-        sizes: M, K and N: tokens, inputs and outputs.
-        strides: Strides of activations and of sums along M, in rows.
+        arrays: Arrays of sums and of activations.
+        rows: LLVM value of a `ProductRows`.
+        sizes: K and N: inputs and outputs.
         add: 0 to overwrite the sums, any other value to add to them.
         kind: Kind of the weights, for example elements or int8 codes.
         weights: Arguments that describe the weights.
     """
-    (outs, lanes), (xs, _) = (
-        row_pointer(context, builder, view, value, block, row)
-        for view, value, row in zip(views, values, rows, strict=True)
-    )
-    M, K, N = sizes
-    x_stride, out_stride = (builder.mul(stride, lanes) for stride in strides)
+    M, out, out_stride, x, x_stride = cgutils.unpack_tuple(builder, rows)
+    (outs, xs), lanes = arrays.pointers(context, builder, (out, x))
+    K, N = sizes
+    x_stride, out_stride = (builder.mul(stride, lanes) for stride in (x_stride, out_stride))
     pointers = [outs.type, xs.type, *(pointer.type for pointer in weights[: kind.pointers])]
-    element_types = views[0].dtype, views[1].dtype
     in_chunks = builder.and_(
         builder.icmp_signed(">", M, word(1)), builder.icmp_signed(">=", lanes, word(WIDTH))
     )  # fmt: skip
     with builder.if_else(in_chunks) as (in_vectors, one_by_one):
         with in_vectors:
-            function = _chunk_function(builder.module, element_types, kind, pointers)
+            function = _chunk_function(builder.module, arrays.element_types, kind, pointers)
             builder.call(function, [outs, xs, *weights, M, K, N, x_stride, out_stride, add, lanes])
         with one_by_one:
-            size = block_bytes_of(context, builder, views[0], values[0])
-            function = vector_function(builder.module, element_types, kind._replace(outputs=1), pointers)
+            size = block_bytes_of(context, builder, arrays.views[0], arrays.values[0])
+            function = vector_function(builder.module, arrays.element_types, kind._replace(outputs=1), pointers)
             with cgutils.for_range(builder, M, intp=WORD) as m:
                 sums, token = (
                     builder.gep(pointer, [builder.mul(m.index, stride)])
@@ -325,22 +324,22 @@ class _CodeGenerator:
         store_lanes(self.builder, narrow_ir(self.builder, element_type, value), pointer, None)
 
 
-def _multiply_by_tokens(
-    acc: Any, act: Any, wgt: Any, block: int, out: int, x: int, w: int, M: int, K: int, N: int,
-    x_stride: int, k_stride: int, n_stride: int, out_stride: int, add: int,
-) -> None:  # fmt: skip
-    for m in range(M):
-        out_m, x_m = out + m * out_stride, x + m * x_stride
-        multiply_vector(acc, act, wgt, None, block, out_m, x_m, w, K, N, k_stride, n_stride, add)
+def _multiply_by_tokens(views: Any, block: int, rows: ProductRows, tile: Tile, add: int) -> None:
+    """Multiply M tokens by a tile, in plain Python. See `multiply_chunk`."""
+    for m in range(rows.M):
+        multiply_vector(
+            views, None, block, rows.out + m * rows.out_stride, rows.x + m * rows.x_stride, tile, add
+        )  # fmt: skip
 
 
 multiply_chunk: Any = _multiply_by_tokens if config.DISABLE_JIT else _multiply_compiled
 """Multiply M tokens by a tile of elements.
 
-The call is ``multiply_chunk(acc, act, wgt, block, out, x, w, M, K, N, x_stride, k_stride, n_stride,
-out_stride, add)``. It sets acc[out + m out_stride + n] to the sum over k < K of
-act[x + m x_stride + k] * wgt[w + k k_stride + n n_stride], for m < M and n < N. The sum begins with
-the stored value if ``add`` is not 0. Indices are rows ``[block, row, :]`` of the views, and all
-lanes take part. Each product is rounded to float32, each sum to float32 and then to the type of
-``acc``. Indices are not checked against the size of the views.
+The call is ``multiply_chunk((acc, act, wgt), block, rows, tile, add)``, where ``rows`` is a
+`ProductRows` and ``tile`` a `Tile`. For m < M and n < N, acc[out + m out_stride + n] becomes the
+sum of act[x + m x_stride + k] * wgt[w + k k_stride + n n_stride] over k < K, in ascending order.
+
+- ``add``: 0 to overwrite the sums; any other value to begin with the stored sums.
+- Indices are rows ``[block, row, :]`` of the views. They are not checked, and all lanes take part.
+- Each product is rounded to float32, each sum to float32 and then to the type of ``acc``.
 """

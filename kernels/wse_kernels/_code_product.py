@@ -14,89 +14,88 @@ import numpy as np
 from wse_kernels._chunk_product import OUTPUTS, product_of
 from wse_kernels._codes import CODES_A_BYTE, FP8_BLOCKS, GROUPED, code_value
 from wse_kernels._elements import narrow, row_pointer, widen
-from wse_kernels._jit import config, intrinsic, types
+from wse_kernels._functions import word
+from wse_kernels._jit import cgutils, config, intrinsic, types
 from wse_kernels._lanes import lanes_in
-from wse_kernels._vector_product import call_vector_function
+from wse_kernels._tiles import CodeTile, ProductRows
+from wse_kernels._vector_product import SumsAndActivations, call_vector_function
 from wse_kernels._weights import WeightKind
 
 __all__ = ["multiply_codes", "multiply_scaled_codes"]
 
 
 @intrinsic(prefer_literal=True)
-def _multiply_compiled(
-    typing_context: Any,
-    acc: Any, act: Any, scales: Any, raw: Any, block: Any, out: Any, x: Any, w: Any, groups: Any, widths: Any,
-    scale: Any, M: Any, K: Any, N: Any, G: Any, B: Any, coding: Any,
-) -> Any:  # fmt: skip
+def _multiply_compiled(typing_context: Any, views: Any, block: Any, rows: Any, tile: Any, coding: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        block, out, x, *rows, M, K, N, G, B, _ = args[4:]
         number = coding.literal_value
-        tile = _tile_pointers(context, builder, (raw, scales), (args[3], args[2]), block, rows)
-        product_of(
-            context, builder, (acc, act), args[:2], block, (out, x), (M, K, N), (K, N), args[4].type(0),
-            WeightKind((act.dtype, scales.dtype), number, number in GROUPED, OUTPUTS),
-            [*tile, N, B if number == FP8_BLOCKS else N, G, B],
-        )  # fmt: skip
+        arrays, sizes, weights = _arguments(context, builder, views, args[0], args[1], args[3])
+        kind = WeightKind((views.types[1].dtype, views.types[2].dtype), number, number in GROUPED, OUTPUTS)
+        product_of(context, builder, arrays, args[2], sizes, word(0), kind, weights)
         return context.get_dummy_value()
 
-    return types.void(acc, act, scales, raw, *(types.int64,) * 12, coding), generate
+    return types.void(views, types.int64, rows, tile, coding), generate
 
 
 @intrinsic(prefer_literal=True)
 def _multiply_scaled_compiled(
-    typing_context: Any,
-    acc: Any, act: Any, scales: Any, raw: Any, choice: Any, block: Any, out: Any, x: Any, w: Any, groups: Any,
-    widths: Any, scale: Any, K: Any, N: Any, k_stride: Any, scale_stride: Any, G: Any, B: Any, add: Any, coding: Any,
-) -> Any:  # fmt: skip
+    typing_context: Any, views: Any, choice: Any, block: Any, out: Any, x: Any, tile: Any, add: Any, coding: Any
+) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        block, out, x, *rows, K, N, k_stride, scale_stride, G, B, add, _ = args[5:]
-        tile = _tile_pointers(context, builder, (raw, scales), (args[3], args[2]), block, rows)
-        call_vector_function(
-            context, builder, (acc, act), args[:2], (choice, args[4]), block, (out, x), (K, N), add,
-            WeightKind((act.dtype, scales.dtype), coding.literal_value, scaled=True),
-            [*tile, k_stride, scale_stride, G, B],
-        )  # fmt: skip
+        arrays, sizes, weights = _arguments(context, builder, views, args[0], args[2], args[5])
+        kind = WeightKind((views.types[1].dtype, views.types[2].dtype), coding.literal_value, scaled=True)
+        call_vector_function(context, builder, arrays, (choice, args[1]), args[3:5], sizes, args[6], kind, weights)
         return context.get_dummy_value()
 
-    return types.void(acc, act, scales, raw, choice, *(types.int64,) * 14, coding), generate
+    word_type = types.int64
+    return types.void(views, choice, word_type, word_type, word_type, tile, word_type, coding), generate
 
 
-def _tile_pointers(context: Any, builder: Any, views: Any, values: Any, block: Any, rows: Any) -> list[Any]:
-    """Return pointers to the codes, groups, widths and scales of a tile. All but scales are bytes.
+def _arguments(
+    context: Any, builder: Any, views: Any, value: Any, block: Any, tile: Any
+) -> tuple[SumsAndActivations, tuple[Any, Any], list[Any]]:
+    """Return the arguments of a product with codes: arrays, (K, N), and those for the weights.
 
     Args:
         context, builder: Numba target context and LLVM builder.
-        views, values: Numba types and LLVM values of the views of bytes and of scales.
-        block, rows: Index of the block of PEs; addresses of the four arrays.
+        views, value: Numba type and LLVM value of the views (acc, act, scales, raw).
+        block: Index of the block of PEs.
+        tile: LLVM value of a `CodeTile`.
     """
-    byte_view, scale_view = zip(views, values, strict=True)
-    operands = zip((byte_view, byte_view, byte_view, scale_view), rows, strict=True)
-    return [row_pointer(context, builder, view, value, block, row)[0] for (view, value), row in operands]
+    *sums_and_activations, scales, raw = cgutils.unpack_tuple(builder, value)
+    w, groups, widths, scale, K, N, *numbers = cgutils.unpack_tuple(builder, tile)
+    scale_view, byte_view = views.types[2:]
+    bytes_of_pe = [row_pointer(context, builder, byte_view, raw, block, row)[0] for row in (w, groups, widths)]
+    scales_of_pe = row_pointer(context, builder, scale_view, scales, block, scale)[0]
+    arrays = SumsAndActivations(views.types[:2], sums_and_activations, block)
+    return arrays, (K, N), [*bytes_of_pe, scales_of_pe, *numbers]
 
 
-def _multiply_by_tokens(
-    acc: Any, act: Any, scales: Any, raw: Any, block: int, out: int, x: int, w: int, groups: int, widths: int,
-    scale: int, M: int, K: int, N: int, G: int, B: int, coding: int,
-) -> None:  # fmt: skip
+def _multiply_by_tokens(views: Any, block: int, rows: ProductRows, tile: CodeTile, coding: int) -> None:
     """Multiply M tokens by a tile of codes, in plain Python. See `multiply_codes`."""
-    scale_stride = B if coding == FP8_BLOCKS else N
-    for m in range(M):
-        _multiply_by_lanes(
-            acc, act, scales, raw, None, block, out + m * N, x + m * K, w, groups, widths, scale,
-            K, N, N, scale_stride, G, B, 0, coding, scaled=coding in GROUPED,
-        )  # fmt: skip
+    for m in range(rows.M):
+        out, x = rows.out + m * rows.out_stride, rows.x + m * rows.x_stride
+        _multiply_by_lanes(views, None, block, out, x, tile, 0, coding, scaled=coding in GROUPED)
 
 
 def _multiply_by_lanes(
-    acc: Any, act: Any, scales: Any, raw: Any, choice: Any, block: int, out: int, x: int, w: int, groups: int,
-    widths: int, scale: int, K: int, N: int, k_stride: int, scale_stride: int, G: int, B: int, add: int,
-    coding: int, *, scaled: bool = True,
-) -> None:  # fmt: skip
+    views: Any,
+    choice: Any,
+    block: int,
+    out: int,
+    x: int,
+    tile: CodeTile,
+    add: int,
+    coding: int,
+    *,
+    scaled: bool = True,
+) -> None:
     """Multiply one token by a tile of codes in the chosen lanes, in plain Python.
 
     The arguments are those of `multiply_scaled_codes`. With ``scaled=False``, codes are not
     multiplied by scales.
     """
+    acc, act, scales, raw = views
+    w, groups, widths, scale, K, N, k_stride, scale_stride, G, B = tile
     for n, lane in product(range(N), lanes_in(choice, acc.shape[2])):
         total = acc[block, out + n, lane] if add != 0 else narrow(np.float32(0.0), acc[block, out + n, lane])
         for k in range(K):
@@ -123,28 +122,28 @@ def _output_block(widths: Any, n: int) -> int:
 multiply_codes: Any = _multiply_by_tokens if config.DISABLE_JIT else _multiply_compiled
 """Multiply M tokens by a tile of codes.
 
-The call is ``multiply_codes(acc, act, scales, raw, block, out, x, w, groups, widths, scale, M, K,
-N, G, B, coding)``. It sets acc[out + m N + n] to the sum over k < K, in ascending order, of
-act[x + m K + k] times the code of row k and output n, for m < M and n < N. Codes begin at raw[w].
+The call is ``multiply_codes((acc, act, scales, raw), block, rows, tile, coding)``, where ``rows``
+is a `ProductRows`, ``tile`` a `CodeTile`, and ``coding`` a literal number. For m < M and n < N,
+acc[out + m out_stride + n] becomes the sum of act[x + m x_stride + k] times the code of row k and
+output n over k < K, in ascending order. Codes begin at raw[w].
 
-In the codings INT4, MXFP4 and FP8_BLOCKS, a group of rows has scales, and each code is multiplied
-by its scale. raw[groups + k] is the group of row k, one of G. Scales begin at scales[scale]. A
-group has N of them, or B in FP8_BLOCKS, where scale b is that of raw[widths + b] consecutive
-outputs.
-
-Indices are rows ``[block, row, :]`` of the views, and all lanes take part. Scales, and codes times
-scales, are rounded to the type of ``act``. Each product is rounded to float32, each sum to float32
-and then to the type of ``acc``. Indices are not checked against the size of the views. ``coding``
-is a literal number.
+- Codings INT4, MXFP4 and FP8_BLOCKS: each code is multiplied by a scale of its row's group.
+  raw[groups + k] is the group of row k, and scales begin at scales[scale].
+- FP8_BLOCKS: scale b of a group is that of raw[widths + b] consecutive outputs.
+- Codings INT8 and FP8: codes are not multiplied by scales.
+- Indices are rows ``[block, row, :]`` of the views. They are not checked, and all lanes take part.
+- Scales, and codes times scales, are rounded to the type of ``act``. Each product is rounded to
+  float32, each sum to float32 and then to the type of ``acc``.
 """
 
 multiply_scaled_codes: Any = _multiply_by_lanes if config.DISABLE_JIT else _multiply_scaled_compiled
 """Multiply one token by a tile of codes with scales, in the chosen lanes.
 
-The call is ``multiply_scaled_codes(acc, act, scales, raw, choice, block, out, x, w, groups, widths,
-scale, K, N, k_stride, scale_stride, G, B, add, coding)``. The operands are those of
-`multiply_codes`, except that rows of codes are ``k_stride`` apart and rows of scales
-``scale_stride``. The sums begin with the stored values if ``add`` is not 0. Every code is
-multiplied by a scale. Codings without groups have one scale per output, and neither ``groups`` nor
-``widths`` is read.
+The call is ``multiply_scaled_codes((acc, act, scales, raw), choice, block, out, x, tile, add,
+coding)``. Operands and rounding are those of `multiply_codes`, with these differences:
+
+- Every code is multiplied by a scale. Codings without groups have one scale per output, and neither
+  ``groups`` nor ``widths`` is read.
+- ``add``: 0 to overwrite the sums; any other value to begin with the stored sums.
+- ``choice``: None if all lanes take part, else the chosen lanes.
 """

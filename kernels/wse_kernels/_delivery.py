@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,32 +11,32 @@ from wse_kernels._elements import narrow, widen
 from wse_kernels._jit import helper_function
 from wse_kernels._moved_rows import add_rows, copy_rows, take_larger_rows
 
-__all__ = ["deliver", "deliver_lanes", "fill_lanes"]
+__all__ = ["Elements", "deliver", "deliver_lanes", "fill_lanes"]
+
+
+class Elements(NamedTuple):
+    """Elements of one PE.
+
+    Attributes:
+        block, lane: Block of neighbouring PEs, and lane of the PE in it.
+        address: Address of the first element.
+    """
+
+    block: int
+    lane: int
+    address: int
 
 
 @helper_function
-def deliver(
-    view: Any,
-    sender: int,
-    sender_lane: int,
-    source: int,
-    receiver: int,
-    receiver_lane: int,
-    target: int,
-    n: int,
-    arrival: int,
-    rows: int,
-    per_row: int,
-) -> None:
+def deliver(view: Any, source: Elements, target: Elements, n: int, arrival: int, rows: int, per_row: int) -> None:
     """Deliver n elements of one PE to another PE, in each of ``rows`` mesh rows.
 
-    A PE is given as a block of neighbouring PEs and a lane of it. Indices are converted to unsigned
-    integers, so that numba generates no code for negative indices.
+    Indices are converted to unsigned integers, so that numba generates no code for negative
+    indices.
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
-        sender, sender_lane, source: Block and lane of the sending PE, and address of its elements.
-        receiver, receiver_lane, target: Block and lane of the receiving PE, and address there.
+        source, target: Elements of the sending PE and of the receiving PE, in the first row.
         n, arrival: Number of elements; arrival code. ARGMAX needs an even number.
         rows, per_row: Number of mesh rows, and blocks from one row to the next.
     """
@@ -45,14 +45,16 @@ def deliver(
             for row in range(rows):
                 step = row * per_row
                 _take_larger_pair(
-                    view, receiver + step, receiver_lane, target + e, sender + step, sender_lane, source + e
+                    view,
+                    Elements(target.block + step, target.lane, target.address + e),
+                    Elements(source.block + step, source.lane, source.address + e),
                 )
     else:
-        to, origin = np.uint64(receiver_lane), np.uint64(sender_lane)
+        to, origin = np.uint64(target.lane), np.uint64(source.lane)
         for e in range(n):
-            at, from_at = np.uint64(target + e), np.uint64(source + e)
+            at, from_at = np.uint64(target.address + e), np.uint64(source.address + e)
             for row in range(rows):
-                block, from_block = np.uint64(receiver + row * per_row), np.uint64(sender + row * per_row)
+                block, from_block = np.uint64(target.block + row * per_row), np.uint64(source.block + row * per_row)
                 old, new = view[block, at, to], view[from_block, from_at, origin]
                 if arrival == ADD:
                     new = narrow(widen(old) + widen(new), old)
@@ -62,22 +64,20 @@ def deliver(
 
 
 @helper_function
-def _take_larger_pair(
-    view: Any, receiver: int, to: int, target: int, sender: int, origin: int, source: int
-) -> None:  # fmt: skip
+def _take_larger_pair(view: Any, target: Elements, source: Elements) -> None:
     """Replace a (value, index) pair by the received pair if that wins.
 
     The larger value wins. On a tie, the lower index wins.
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
-        receiver, to, target: Block, lane and address of the stored pair.
-        sender, origin, source: Block, lane and address of the received pair.
+        target, source: Stored pair; received pair.
     """
-    block, at, index, lane = np.uint64(receiver), np.uint64(target), np.uint64(target + 1), np.uint64(to)
-    from_block, from_lane = np.uint64(sender), np.uint64(origin)
-    old, new = view[block, at, lane], view[from_block, np.uint64(source), from_lane]
-    old_index, new_index = view[block, index, lane], view[from_block, np.uint64(source + 1), from_lane]
+    block, lane = np.uint64(target.block), np.uint64(target.lane)
+    at, index = np.uint64(target.address), np.uint64(target.address + 1)
+    from_block, from_lane = np.uint64(source.block), np.uint64(source.lane)
+    old, new = view[block, at, lane], view[from_block, np.uint64(source.address), from_lane]
+    old_index, new_index = view[block, index, lane], view[from_block, np.uint64(source.address + 1), from_lane]
     if widen(new) > widen(old) or (widen(new) == widen(old) and widen(new_index) < widen(old_index)):
         view[block, at, lane] = new
         view[block, index, lane] = new_index
@@ -120,7 +120,7 @@ def deliver_lanes(view: Any, sender: int, source: int, receiver: int, target: in
     if arrival == ARGMAX:
         for e in range(0, n, 2):
             for lane in range(lanes):
-                _take_larger_pair(view, receiver, lane, target + e, sender, lane, source + e)
+                _take_larger_pair(view, Elements(receiver, lane, target + e), Elements(sender, lane, source + e))
     elif arrival == ADD:
         add_rows(view, receiver, target, sender, source, n)
     elif arrival == MAX:

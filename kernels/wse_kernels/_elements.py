@@ -20,6 +20,8 @@ from wse_kernels._vectors import CACHE_LINE_BYTES, PREFETCH_BYTES, fetch
 __all__ = [
     "clear_rows",
     "constant",
+    "convert_elements",
+    "copy_elements",
     "multiply_add_lanes",
     "narrow",
     "narrow_ir",
@@ -237,6 +239,28 @@ lanes of a row take part, and ``values`` has a float32 value for each. The produ
 float32, the sum to float32 and then to the type of ``acc``. Indices are not checked against the
 size of the views.
 """
+
+
+@helper_function
+def copy_elements(view: Any, block: int, out: int, x: int, n: int) -> None:
+    """Copy n elements of a view from address x to address ``out``, in all lanes of a block."""
+    for e in range(n):
+        for lane in range(view.shape[2]):
+            view[block, out + e, lane] = view[block, x + e, lane]
+
+
+@helper_function
+def convert_elements(target: Any, source: Any, block: int, out: int, x: int, n: int) -> None:
+    """Copy n elements of one view to another, in all lanes, and round them to its element type.
+
+    Args:
+        target, source: Views of the results and of the elements.
+        block, out, x, n: Index of the block of PEs; addresses of results and elements; number of
+            elements.
+    """
+    for e in range(n):
+        for lane in range(target.shape[2]):
+            target[block, out + e, lane] = narrow(widen(source[block, x + e, lane]), target[block, out + e, lane])
 
 
 @helper_function

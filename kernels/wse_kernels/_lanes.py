@@ -13,7 +13,7 @@ import numpy as np
 
 from wse_kernels._functions import word
 from wse_kernels._jit import cgutils, config, helper_function, intrinsic, populate_array, types
-from wse_kernels._vectors import WIDTH
+from wse_kernels._vectors import CACHE_LINE_BYTES, WIDTH
 
 __all__ = ["MAX_LANES", "MAX_VECTORS", "choose_lanes", "lane_choice", "lane_values", "lanes_in"]
 
@@ -43,6 +43,7 @@ def _array_on_stack(context: Any, builder: Any, kind: Any, capacity: int, length
     """Return an array of ``length`` elements on the stack, with room for ``capacity`` elements."""
     array, element = context.make_array(kind)(context, builder), context.get_data_type(kind.dtype)
     data, bytes_each = cgutils.alloca_once(builder, element, size=word(capacity)), word(kind.dtype.bitwidth // 8)
+    data.align = CACHE_LINE_BYTES  # so that no vector is in two cache lines
     populate_array(array, data=data, shape=[length], strides=[bytes_each], itemsize=bytes_each, meminfo=None)
     return array._getvalue()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from wse_kernels._functions import internal_function, short_loop, word
 from wse_kernels._jit import cgutils, config, intrinsic, ir, types
 from wse_kernels._vectors import LANE, SINGLES, WIDTH, load_lanes, rest_mask, splat, store_lanes
 
-__all__ = ["fold_entries"]
+__all__ = ["FoldedEntries", "VisibleEntries", "fold_entries"]
 
 ENTRIES: Final = 16
 """Number of entries whose weights are computed before their values are added."""
@@ -24,29 +24,66 @@ FEATURES: Final = 2
 """Number of features whose sums are in registers at once."""
 
 
+class FoldedEntries(NamedTuple):
+    """Cache entries that are folded into the running softmax of one token and head.
+
+    Attributes:
+        scores, values: Addresses of the scores [T], and of the values of the first entry.
+        maximum, total, out: Addresses of the running maximum, the running sum of weights, and the
+            running sums of weighted values [F].
+        T, F: Entries; features.
+        stride: Elements from the values of one entry to those of the next.
+    """
+
+    scores: int
+    values: int
+    maximum: int
+    total: int
+    out: int
+    T: int
+    F: int
+    stride: int
+
+
+class VisibleEntries(NamedTuple):
+    """Condition for entries to be visible: their positions are in a range.
+
+    Attributes:
+        row, col: Row of the table of positions, and column of the first entry's position.
+        first, last: First and last visible position.
+    """
+
+    row: int
+    col: int
+    first: int
+    last: int
+
+
 @intrinsic
 def _fold_compiled(
-    typing_context: Any, acc: Any, act: Any, f32: Any, positions: Any, block: Any, scores: Any, v: Any, maxima: Any,
-    sums: Any, out: Any, T: Any, F: Any, stride: Any, row: Any, col: Any, first: Any, last: Any, scale: Any,
-) -> Any:  # fmt: skip
+    typing_context: Any, views: Any, block: Any, entries: Any, positions: Any, visible_range: Any, scale: Any
+) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        views = ((acc, 0, 5), (act, 1, 6), (f32, 2, 7), (f32, 2, 8), (acc, 0, 9))
-        rows = [row_pointer(context, builder, view, args[array], args[4], args[e]) for view, array, e in views]
+        acc_view, act_view, f32_view = zip(views.types, cgutils.unpack_tuple(builder, args[0]), strict=True)
+        *addresses, T, F, stride = cgutils.unpack_tuple(builder, args[2])
+        row, col, first, last = cgutils.unpack_tuple(builder, args[4])
+        view_addresses = zip((acc_view, act_view, f32_view, f32_view, acc_view), addresses, strict=True)
+        rows = [row_pointer(context, builder, *view, args[1], address) for view, address in view_addresses]
         table = context.make_array(positions)(context, builder, args[3])
         _, width = cgutils.unpack_tuple(builder, table.shape)
-        entry_positions = builder.gep(table.data, [builder.add(builder.mul(args[13], width), args[14])])
-        pointers = [*(pointer for pointer, _ in rows), entry_positions, cgutils.alloca_once_value(builder, args[17])]
-        element_types = acc.dtype, act.dtype
+        entry_positions = builder.gep(table.data, [builder.add(builder.mul(row, width), col)])
+        pointers = [*(pointer for pointer, _ in rows), entry_positions, cgutils.alloca_once_value(builder, args[5])]
+        element_types = views.types[0].dtype, views.types[1].dtype
 
         def body(inner: Any, *arguments: Any) -> None:
             _CodeGenerator(inner, element_types, arguments).fold()
 
         name, kinds = "wse_fold_entries_" + "_".join(map(str, element_types)), [pointer.type for pointer in pointers]
         function = internal_function(builder.module, name, kinds, 6, body, inlined=False)
-        builder.call(function, [*pointers, *args[10:13], *args[15:17], rows[0][1]])
+        builder.call(function, [*pointers, T, F, stride, first, last, rows[0][1]])
         return context.get_dummy_value()
 
-    return types.void(acc, act, f32, positions, *(types.int64,) * 13, types.float32), generate
+    return types.void(views, types.int64, entries, positions, visible_range, types.float32), generate
 
 
 class _CodeGenerator:
@@ -191,41 +228,44 @@ class _CodeGenerator:
 
 
 def _fold(
-    acc: Any, act: Any, f32: Any, positions: Any, block: int, scores: int, v: int, maxima: int, sums: int, out: int,
-    T: int, F: int, stride: int, row: int, col: int, first: int, last: int, scale: Any,
-) -> None:  # fmt: skip
+    views: Any, block: int, entries: FoldedEntries, positions: Any, visible_range: VisibleEntries, scale: Any
+) -> None:
+    """Fold entries into a running softmax, in plain Python. See `fold_entries`."""
+    acc, act, f32 = views
+    scores, values, maximum, total, out, T, F, stride = entries
+    row, col, first, last = visible_range
     visible_entries = [t for t in range(T) if first <= positions[row, col + t] <= last]
     for lane in range(acc.shape[2]):
         scaled = {t: widen(acc[block, scores + t, lane]) * scale for t in visible_entries}
-        old_maximum = top = f32[block, maxima, lane]
+        old_maximum = top = f32[block, maximum, lane]
         for score in scaled.values():
             top = score if score > top else top
         factor = exponential(old_maximum - top)
-        f32[block, maxima, lane] = top
-        f32[block, sums, lane] *= factor
+        f32[block, maximum, lane] = top
+        f32[block, total, lane] *= factor
         for e in range(out, out + F):
             acc[block, e, lane] = narrow(widen(acc[block, e, lane]) * factor, acc[block, e, lane])
         for t, score in scaled.items():
             weight = np.float32(exponential(score - top))
-            f32[block, sums, lane] += weight
+            f32[block, total, lane] += weight
             for f in range(F):
-                old, product = acc[block, out + f, lane], weight * widen(act[block, v + t * stride + f, lane])
+                old, product = acc[block, out + f, lane], weight * widen(act[block, values + t * stride + f, lane])
                 acc[block, out + f, lane] = narrow(widen(old) + product, old)
 
 
 fold_entries: Any = _fold if config.DISABLE_JIT else _fold_compiled
 """Fold the scores of one token and head with T cache entries into its running softmax.
 
-The call is ``fold_entries(acc, act, f32, positions, block, scores, v, maxima, sums, out, T, F,
-stride, row, col, first, last, scale)``. Entry t has the score acc[scores + t] and the values
-act[v + t stride + f], f < F. The token sees it if positions[row, col + t] is in [first, last]. In
-all lanes of a block, in this order:
+The call is ``fold_entries((acc, act, f32), block, entries, positions, visible_range, scale)``, where
+``entries`` is a `FoldedEntries` and ``visible_range`` a `VisibleEntries`. Entry t has the score
+acc[scores + t] and the values act[values + t stride + f], f < F. The token sees it if
+positions[row, col + t] is in [first, last]. In all lanes of a block, in this order:
 
-1. f32[maxima] becomes the maximum of its old value and the visible scores times ``scale``
+1. f32[maximum] becomes the maximum of its old value and the visible scores times ``scale``
    (float32).
-2. f32[sums] and acc[out + f] are multiplied by exp(old maximum - new maximum).
-3. Entry after entry, its weight exp(score - maximum) is added to f32[sums], and its weighted values
-   to acc[out + f].
+2. f32[total] and acc[out + f] are multiplied by exp(old maximum - new maximum).
+3. Entry after entry, its weight exp(score - maximum) is added to f32[total], and its weighted
+   values to acc[out + f].
 
 Each product is rounded to float32, each sum to float32 and then to its type. Indices are not
 checked against the size of the views.

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -23,10 +23,11 @@ from wse_kernels._elements import constant, narrow, narrow_ir, row_pointer, wide
 from wse_kernels._functions import WORD, internal_function, word
 from wse_kernels._jit import cgutils, config, intrinsic, ir, types
 from wse_kernels._lanes import MAX_VECTORS, lanes_in
+from wse_kernels._tiles import Tile
 from wse_kernels._vectors import PREFETCH_BYTES, SINGLES, WIDTH, fetch, load_lanes, rest_mask, store_lanes
 from wse_kernels._weights import Lanes, Term, WeightKind
 
-__all__ = ["block_bytes_of", "call_vector_function", "multiply_vector", "vector_function"]
+__all__ = ["SumsAndActivations", "block_bytes_of", "call_vector_function", "multiply_vector", "vector_function"]
 
 TERMS_OF_ROWS: Final = 8
 """Terms added to a sum while it is in a register, if the weights of a sum are not neighbours."""
@@ -41,55 +42,89 @@ PREFETCH_IN_ROW_BYTES: Final = 1024
 """Prefetch distance for chosen lanes, in bytes. Further away another row begins."""
 
 
+class SumsAndActivations(NamedTuple):
+    """Arrays of sums and of activations, for which code is generated.
+
+    Attributes:
+        views: Numba types of both arrays.
+        values: LLVM values of both arrays.
+        block: Index of the block of PEs.
+    """
+
+    views: tuple[Any, Any]
+    values: Sequence[Any]
+    block: Any
+
+    def pointers(self, context: Any, builder: Any, rows: Sequence[Any]) -> tuple[list[Any], Any]:
+        """Return pointers to a row of sums and a row of activations, and the number of lanes."""
+        found = [
+            row_pointer(context, builder, view, value, self.block, row)
+            for view, value, row in zip(self.views, self.values, rows, strict=True)
+        ]
+        return [pointer for pointer, _ in found], found[0][1]
+
+    @property
+    def element_types(self) -> tuple[Any, Any]:
+        """Numba types of a sum and of an activation."""
+        return self.views[0].dtype, self.views[1].dtype
+
+
 @intrinsic
 def _multiply_compiled(
-    typing_context: Any, acc: Any, act: Any, wgt: Any, choice: Any, block: Any, out: Any, x: Any, w: Any,
-    K: Any, N: Any, k_stride: Any, n_stride: Any, add: Any,
-) -> Any:  # fmt: skip
+    typing_context: Any, views: Any, choice: Any, block: Any, out: Any, x: Any, tile: Any, add: Any
+) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        block, out, x, w, K, N, k_stride, n_stride, add = args[4:]
-        weights = row_pointer(context, builder, wgt, args[2], block, w)[0]
+        *values, wgt = cgutils.unpack_tuple(builder, args[0])
+        w, K, N, *strides = cgutils.unpack_tuple(builder, args[5])
+        arrays = SumsAndActivations(views.types[:2], values, args[2])
+        weights = row_pointer(context, builder, views.types[2], wgt, args[2], w)[0]
+        kind = WeightKind((views.types[2].dtype,))
         call_vector_function(
-            context, builder, (acc, act), args[:2], (choice, args[3]), block, (out, x), (K, N), add,
-            WeightKind((wgt.dtype,)), [weights, k_stride, n_stride],
-        )  # fmt: skip
+            context, builder, arrays, (choice, args[1]), args[3:5], (K, N), args[6], kind, [weights, *strides]
+        )
         return context.get_dummy_value()
 
-    return types.void(acc, act, wgt, choice, *(types.int64,) * 9), generate
+    word_type = types.int64
+    return types.void(views, choice, word_type, word_type, word_type, tile, word_type), generate
 
 
 def call_vector_function(
-    context: Any, builder: Any, views: tuple[Any, Any], values: Any, choice: tuple[Any, Any], block: Any, rows: Any,
-    sizes: Any, add: Any, kind: WeightKind, weights: Sequence[Any],
-) -> None:  # fmt: skip
+    context: Any,
+    builder: Any,
+    arrays: SumsAndActivations,
+    choice: tuple[Any, Any],
+    rows: Sequence[Any],
+    sizes: Any,
+    add: Any,
+    kind: WeightKind,
+    weights: Sequence[Any],
+) -> None:
     """Generate a call of `vector_function`.
 
     Args:
         context, builder: Numba target context and LLVM builder.
-        views, values, block, rows: As in `wse_kernels._chunk_product.product_of`.
+        arrays: Arrays of sums and of activations.
         choice: Type and value of a choice of lanes. The type is that of None if all lanes take
             part.
+        rows: First rows of sums and of activations.
         sizes: K and N: inputs and outputs.
         add: 0 to overwrite the sums, any other value to add to them.
         kind: Kind of the weights, for example elements or int8 codes.
         weights: Arguments that describe the weights.
     """
-    (outs, lanes), (xs, _) = (
-        row_pointer(context, builder, view, value, block, row)
-        for view, value, row in zip(views, values, rows, strict=True)
-    )
+    sums_and_activations, lanes = arrays.pointers(context, builder, rows)
     choice_pointers = (
         [] if choice[0] == types.none else [context.make_array(choice[0])(context, builder, choice[1]).data]
     )
-    pointers = [outs, xs, *choice_pointers, *weights[: kind.pointers]]
+    pointers = [*sums_and_activations, *choice_pointers, *weights[: kind.pointers]]
     function = vector_function(
         builder.module,
-        (views[0].dtype, views[1].dtype),
+        arrays.element_types,
         kind,
         [p.type for p in pointers],
         some_lanes=bool(choice_pointers),
     )
-    size = block_bytes_of(context, builder, views[0], values[0])
+    size = block_bytes_of(context, builder, arrays.views[0], arrays.values[0])
     builder.call(function, [*pointers, *weights[kind.pointers :], *sizes, add, lanes, size])
 
 
@@ -249,15 +284,13 @@ class _CodeGenerator:
         builder.store(widen_ir(builder, self.acc, rounded), total)
 
 
-def _multiply_by_lanes(
-    acc: Any, act: Any, wgt: Any, choice: Any, block: int, out: int, x: int, w: int, K: int, N: int,
-    k_stride: int, n_stride: int, add: int,
-) -> None:  # fmt: skip
+def _multiply_by_lanes(views: Any, choice: Any, block: int, out: int, x: int, tile: Tile, add: int) -> None:
     """Multiply one token by a tile in the chosen lanes, in plain Python. See `multiply_vector`."""
-    for n, lane in product(range(N), lanes_in(choice, acc.shape[2])):
+    acc, act, wgt = views
+    for n, lane in product(range(tile.N), lanes_in(choice, acc.shape[2])):
         total = acc[block, out + n, lane] if add != 0 else narrow(np.float32(0.0), acc[block, out + n, lane])
-        for k in range(K):
-            weight = widen(wgt[block, w + k * k_stride + n * n_stride, lane])
+        for k in range(tile.K):
+            weight = widen(wgt[block, tile.w + k * tile.k_stride + n * tile.n_stride, lane])
             total = narrow(widen(total) + widen(act[block, x + k, lane]) * weight, total)
         acc[block, out + n, lane] = total
 
@@ -265,11 +298,13 @@ def _multiply_by_lanes(
 multiply_vector: Any = _multiply_by_lanes if config.DISABLE_JIT else _multiply_compiled
 """Multiply one token by a tile of elements, in the chosen lanes.
 
-The call is ``multiply_vector(acc, act, wgt, choice, block, out, x, w, K, N, k_stride, n_stride,
-add)``. It sets acc[out + n] to the sum over k < K, in ascending order, of act[x + k] *
-wgt[w + k k_stride + n n_stride], for n < N. The sum begins with the stored value if ``add`` is not
-0. Indices are rows ``[block, row, :]`` of the views. All lanes take part if ``choice`` is None,
-else the chosen ones (`wse_kernels._lanes.lane_choice`). Each product is rounded to float32, each
-sum to float32 and then to the type of ``acc``. Indices are not checked against the size of the
-views.
+The call is ``multiply_vector((acc, act, wgt), choice, block, out, x, tile, add)``, where ``tile``
+is a `Tile`. For n < N, acc[out + n] becomes the sum of act[x + k] * wgt[w + k k_stride +
+n n_stride] over k < K, in ascending order.
+
+- ``add``: 0 to overwrite the sums; any other value to begin with the stored sums.
+- ``choice``: None if all lanes take part, else the chosen lanes
+  (`wse_kernels._lanes.lane_choice`).
+- Indices are rows ``[block, row, :]`` of the views. They are not checked.
+- Each product is rounded to float32, each sum to float32 and then to the type of ``acc``.
 """

@@ -10,6 +10,8 @@ from wse_kernels._elementary import error_function, exponential
 from wse_kernels._elements import clear_rows, narrow, widen
 from wse_kernels._jit import helper_function
 from wse_kernels._lanes import lane_values
+from wse_kernels._layer_operands import ActivationFunction, FeatureGroups
+from wse_kernels._operands import Place
 from wse_kernels._slices import slice_of_place
 
 ACTIVATIONS = ("silu", "gelu_tanh", "gelu", "clamped_silu")
@@ -21,11 +23,11 @@ ROOT_8_BY_PI, CUBIC = np.float32(math.sqrt(8.0 / math.pi)), np.float32(0.044715)
 STEEPNESS = np.float32(1.702)  # of clamped_silu
 
 
-def activate(block, act, acc, x, out, M, n, function, gated, limit_pico):
+def activate(block, act, acc, x, out, M, n, activation: ActivationFunction):
     """Apply an activation function, and multiply by the up projection if the layer is gated.
 
-    out[M, n] = f(x[M, n]), or f(gate[M, n]) * up[M, n] if ``gated`` is 1. Inputs are first rounded
-    to the activation type. ``ACTIVATIONS[function]`` selects f:
+    out[M, n] = f(x[M, n]), or f(gate[M, n]) * up[M, n] if gated. Inputs are first rounded to the
+    activation type. ``ACTIVATIONS[function]`` selects f:
 
     - silu: x * sigmoid(x) (arXiv 1702.03118)
     - gelu_tanh, gelu: x times the normal distribution function, by tanh or by erf (arXiv
@@ -34,78 +36,81 @@ def activate(block, act, acc, x, out, M, n, function, gated, limit_pico):
       up clamped to [-limit, limit] (github.com/openai/gpt-oss, swiglu).
 
     Args:
-        block, act, acc: Block of up to 128 PEs, and views of their SRAM.
-        x, out: Addresses of the inputs, [M, n] or gate and up as [M, 2 n], and of the results.
+        block, act, acc: Index of the block of PEs, and views of their SRAM.
+        x: Address of the inputs in the accumulator type: [M, n], or gate and up as [M, 2 n].
+        out: Address of the results [M, n] in the activation type.
         M, n: Tokens; features.
-        function: Index into ACTIVATIONS.
-        gated: 1 if the layer is gated, else 0.
-        limit_pico: Limit of clamped_silu in units of 1e-12.
+        activation: Activation function.
     """
     for m in range(M):
-        _activate(block, act, acc, x, out, m, n, function, gated, limit_pico, 0, n)
+        gate = x + m * (1 + activation.gated) * n
+        _activate(block, act, acc, gate, gate + n, out + m * n, 0, n, activation)
 
 
-def activate_share(
-    block, block_row, act, acc, x, out, M, n, function, gated, limit_pico, length, groups, shared_tokens, padding
-):  # fmt: skip
+def activate_share(place: Place, act, acc, x, out, M, n, activation: ActivationFunction, division: FeatureGroups):
     """Apply `activate` to the features that this PE computes, and set the other features to 0.
 
     PEs of a column have the same features. Neighbours form groups, and the PEs of a group divide
-    the features among them (`slice_of_place`). The n features of ``shared_tokens`` tokens are
-    divided as one vector.
+    the features among them (`slice_of_place`).
 
     Args:
-        block, block_row, act, acc: Block of up to 128 PEs, its mesh row, and views of their SRAM.
-        x, out: Addresses of the inputs and of the results, as in `activate`.
-        M, n, function, gated, limit_pico: As in `activate`. M is a multiple of ``shared_tokens``.
-        length, groups: PEs of the column; groups that they form.
-        shared_tokens: Number of tokens whose features are divided as one vector.
-        padding: Number of zeros to write after the results.
+        place, act, acc: Place of the block of PEs, and views of their SRAM.
+        x: Address of the inputs in the accumulator type, as in `activate`.
+        out: Address of the results [M, n], followed by the padding, in the activation type.
+        M, n: Tokens, a multiple of ``shared_tokens``; features.
+        activation: Activation function.
+        division: Groups of PEs that divide the features, and padding.
     """
-    slice_begin, slice_end = slice_of_place(block_row, length, groups, shared_tokens * n)
+    block, (length, groups, shared_tokens, padding) = place.block, division
+    slice_begin, slice_end = slice_of_place(place.row, length, groups, shared_tokens * n)
     for m in range(M):
-        token_start = m % shared_tokens * n
+        token_start, result = m % shared_tokens * n, out + m * n
         first, last = min(max(slice_begin - token_start, 0), n), min(max(slice_end - token_start, 0), n)
-        clear_rows(act, block, out + m * n, first)
-        _activate(block, act, acc, x, out, m, n, function, gated, limit_pico, first, last)
-        clear_rows(act, block, out + m * n + last, n - last)
+        gate = x + m * (1 + activation.gated) * n
+        clear_rows(act, block, result, first)
+        _activate(block, act, acc, gate, gate + n, result, first, last, activation)
+        clear_rows(act, block, result + last, n - last)
     clear_rows(act, block, out + M * n, padding)
 
 
 @helper_function
-def _activate(block, act, acc, x, out, m, n, function, gated, limit_pico, first, last):
-    """Apply the activation function to features ``first`` to ``last`` - 1 of token m.
+def _activate(block, act, acc, gate, up, out, first, last, activation):
+    """Apply the activation function to features ``first`` to ``last`` - 1 of one token.
 
-    All functions except gelu have the form x * sigmoid(argument), so they share one loop. The other
-    operands are those of `activate`.
+    All functions except gelu have the form x * sigmoid(argument), so they share one loop.
+
+    Args:
+        block, act, acc: Index of the block of PEs, and views of their SRAM.
+        gate, up, out: Addresses of the token's gate and up projections, and of its results.
+        first, last: Features to compute.
+        activation: Activation function.
     """
-    limit = np.float32(limit_pico * 1e-12)
-    gates, ups = x + m * (1 + gated) * n, x + (m * (1 + gated) + 1) * n
-    lanes = act.shape[2]
+    function, gated, limit_pico = activation
+    limit, lanes = np.float32(limit_pico * 1e-12), act.shape[2]
     values = lane_values(lanes)
     for e in range(first, last):
         for lane in range(lanes):
-            values[lane] = widen(narrow(widen(acc[block, gates + e, lane]), act[block, out, lane]))
+            values[lane] = widen(narrow(widen(acc[block, gate + e, lane]), act[block, out, lane]))
         if function == GELU:
             for lane in range(lanes):
                 values[lane] = HALF * values[lane] * (ONE + error_function(values[lane] * ROOT_HALF))
         else:
             for lane in range(lanes):
-                gate = values[lane]
+                value = values[lane]
                 if function == SILU:
-                    argument = gate
+                    argument = value
                 elif function == GELU_TANH:  # (1 + tanh(y)) / 2 = sigmoid(2 y)
-                    argument = ROOT_8_BY_PI * (gate + CUBIC * gate * gate * gate)
+                    argument = ROOT_8_BY_PI * (value + CUBIC * value * value * value)
                 else:
-                    gate = limit if gate > limit else gate
-                    argument = STEEPNESS * gate
-                values[lane] = gate / (ONE + exponential(-argument))
+                    value = limit if value > limit else value
+                    argument = STEEPNESS * value
+                values[lane] = value / (ONE + exponential(-argument))
         if gated == 1:
             for lane in range(lanes):
-                up = widen(narrow(widen(acc[block, ups + e, lane]), act[block, out, lane]))
+                factor = widen(narrow(widen(acc[block, up + e, lane]), act[block, out, lane]))
                 if function > GELU:
-                    up = -limit if up < -limit else up
-                    up = (limit if up > limit else up) + ONE
-                values[lane] *= up
+                    factor = -limit if factor < -limit else factor
+                    factor = (limit if factor > limit else factor) + ONE
+                values[lane] *= factor
         for lane in range(lanes):
-            act[block, out + m * n + e, lane] = narrow(values[lane], act[block, out + m * n + e, lane])
+            act[block, out + e, lane] = narrow(values[lane], act[block, out + e, lane])

@@ -1,10 +1,10 @@
 """Compute kernels of attention over the KV cache entries that a PE stores.
 
-A PE stores T slots of its row, with F features of the heads of its column.
+M is the number of tokens, Hk that of KV heads, and H that of query heads, a multiple of Hk. A PE
+stores T cache entries of its row, with F features of each head of its column.
 
-Caches are ``[slot, Hk, F]``. Queries are ``[M, H, F]``, where H is Hk times the number of queries
-that share a KV head. The T entries of a row are read from the oldest entry on (``ctl`` word 7),
-wrapping around the end of the cache.
+Caches are ``[slot, Hk, F]``. The T entries of a row are read from the oldest entry on (``ctl`` word
+7), wrapping around the end of the cache.
 
 An entry is visible to a token if all of the following hold:
 
@@ -16,16 +16,30 @@ An entry is visible to a token if all of the following hold:
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
+from wse_kernels._attention_operands import (
+    CacheAppend,
+    HeadShape,
+    RingStep,
+    RunningSoftmax,
+    ScoreShape,
+    SharedSoftmaxTensors,
+    SoftmaxColumns,
+    SoftmaxTensors,
+    Window,
+)
 from wse_kernels._chunk_product import multiply_chunk
 from wse_kernels._elementary import exponential, power_of_two
-from wse_kernels._elements import clear_rows, narrow, widen
+from wse_kernels._elements import clear_rows, copy_elements, narrow, widen
 from wse_kernels._jit import helper_function
 from wse_kernels._lanes import lane_values
-from wse_kernels._online_softmax import fold_entries
+from wse_kernels._online_softmax import FoldedEntries, VisibleEntries, fold_entries
+from wse_kernels._operands import Place
 from wse_kernels._slices import group_of_column, slice_of_place
+from wse_kernels._tiles import ProductRows, Tile
 
 OLDEST, SLOTS = 7, 8  # words of ctl: the oldest entry's slot, the first slot's position
 LOWEST = np.float32(-3.0e38)
@@ -37,156 +51,195 @@ LEAST_NORMAL = np.float32(-126.0)  # exponent of the smallest normal float32
 BY_COLUMN = -1  # in place of a capacity: columns have the entries of different rows
 
 
-def kv_append(block, block_row, act, ctl, k, v, k_cache, v_cache, E, Ev, capacity, tokens, stride):
+class _Slots(NamedTuple):
+    """Cache slots of the entries.
+
+    Attributes:
+        oldest: Slot of the oldest entry.
+        capacity: Number of slots, or BY_COLUMN if the columns have the entries of different rows.
+    """
+
+    oldest: int
+    capacity: int
+
+
+class _VisibleRange(NamedTuple):
+    """First and last position that a token attends to."""
+
+    first: int
+    last: int
+
+
+def kv_append(place: Place, act, ctl, at: CacheAppend, E, Ev, capacity, tokens, stride):
     """Copy the new keys and values that belong to this row into its cache slots.
 
     The row takes every ``stride``-th of the new tokens, beginning with ``ctl`` word 2. Word 3 is
-    the number of tokens, word 4 the first slot. Slots wrap around the end of the cache.
+    the number of tokens that it takes, word 4 the first slot. Slots wrap around the end of the
+    cache.
 
     Args:
-        block, block_row, act, ctl: Block of PEs, its mesh row, activation view of SRAM, and
-            counters per row.
-        k, v: Addresses of the new keys [M, E] and values [M, Ev].
-        k_cache, v_cache: Addresses of the caches [capacity, E] and [capacity, Ev].
+        place, act, ctl: Place of the block of PEs, activation view of their SRAM, and counters per
+            row.
+        at: Addresses of new keys and values, and of the caches.
         E, Ev: Elements of a key and of a value on this PE, over all heads.
         capacity: Slots of the cache.
         tokens: Unused here. Maximum number of tokens that a row appends, for the cycle model.
         stride: Distance between two tokens of the same row, in tokens.
     """
-    lanes = act.shape[2]
-    for i in range(ctl[block_row, 3]):
-        source, target = ctl[block_row, 2] + i * stride, (ctl[block_row, 4] + i) % capacity
-        for e in range(E):
-            for lane in range(lanes):
-                act[block, k_cache + target * E + e, lane] = act[block, k + source * E + e, lane]
-        for e in range(Ev):
-            for lane in range(lanes):
-                act[block, v_cache + target * Ev + e, lane] = act[block, v + source * Ev + e, lane]
+    block, row, _ = place
+    for i in range(ctl[row, 3]):
+        source, target = ctl[row, 2] + i * stride, (ctl[row, 4] + i) % capacity
+        copy_elements(act, block, at.k_cache + target * E, at.k + source * E, E)
+        copy_elements(act, block, at.v_cache + target * Ev, at.v + source * Ev, Ev)
 
 
-def attention_scores(block, block_row, act, acc, ctl, q, k, out, M, Hk, queries_per_kv, F, T, capacity, add):
+def attention_scores(place: Place, act, acc, ctl, q, k, out, shape: HeadShape, capacity, add):
     """Compute local attention scores: out[M, H, T] = q[M, H, F] . k[T, Hk, F].
 
-    The dot products are over the features that this PE stores. H is Hk * queries_per_kv.
+    The dot products are over the F features that this PE stores.
 
     Args:
-        block, block_row, act, acc, ctl: Block of PEs, its mesh row, views of SRAM, and counters per
-            row.
-        q, k: Addresses of the queries, and of the key cache [capacity, Hk, F].
-        out: Address of the scores in the accumulator type.
-        M, Hk, queries_per_kv, F, T: Tokens; KV heads; query heads per KV head; features; cache
-            entries.
+        place, act, acc, ctl: Place of the block of PEs, views of their SRAM, and counters per row.
+        q: Address of the queries [M, H, F].
+        k: Address of the key cache [capacity, Hk, F].
+        out: Address of the scores [M, H, T] in the accumulator type.
+        shape: M tokens, Hk KV heads, query heads per KV head, F features, T entries.
         capacity: Slots of the cache, in which the T entries wrap around.
         add: 0 to overwrite ``out``; any other value to add to it.
     """
-    _over_slots(block, block_row, act, acc, ctl, q, k, out, M, Hk, queries_per_kv, F, T, capacity, 1, add)
-
-
-def attention_max(
-    block, block_row, block_col, acc, f32, ctl, scores, out, M, H, T, scale_pico, window, chunk, capacity
-):
-    """Compute the maximum visible score of each token and head: out[M, H], in float32.
-
-    The maximum is over this row's T entries, times the scale. The result is -3e38 if no entry is
-    visible.
-
-    Args:
-        block, block_row, block_col, acc, f32, ctl: Block of PEs, mesh row and column of its first
-            PE, views of SRAM, and counters per row.
-        scores, out: Addresses of the scores [M, H, T] in the accumulator type, and of the maxima.
-        M, H, T: Tokens; query heads; cache entries.
-        scale_pico: Scale of scores in units of 1e-12.
-        window, chunk: Sliding window and attention chunk in tokens; 0 for none.
-        capacity: Slots of the cache, in which the T entries wrap around.
-    """
-    oldest = ctl[block_row, OLDEST]
-    _max(block, block_row, block_col, acc, f32, ctl, scores, out, M, H, T, scale_pico, window, chunk, oldest, capacity)
-
-
-def attention_exp(
-    block, block_row, block_col, act, acc, f32, ctl,
-    scores, maxima, out, sums, M, H, T, scale_pico, window, chunk, capacity,
-):  # fmt: skip
-    """Compute unnormalised softmax weights out[M, H, T] and their local sums.
-
-    out = exp(scale * scores - maxima), or 0 where an entry is not visible. sums[M, H] is the
-    float32 sum of the rounded weights.
-
-    Args:
-        block, block_row, block_col, act, acc, f32, ctl: Block of PEs, mesh row and column of its
-            first PE, views of SRAM, and counters per row.
-        scores, maxima: Addresses of the scores [M, H, T] (accumulator type), and of float32 maxima
-            [M, H].
-        out, sums: Addresses of the weights in the activation type, and of the sums.
-        M, H, T: Tokens; query heads; cache entries.
-        scale_pico: Scale of scores in units of 1e-12.
-        window, chunk: Sliding window and attention chunk in tokens; 0 for none.
-        capacity: Slots of the cache, in which the T entries wrap around.
-    """
-    oldest = ctl[block_row, OLDEST]
-    _exp(
-        block, block_row, block_col, act, acc, f32, ctl,
-        scores, maxima, out, sums, M, H, T, scale_pico, window, chunk, oldest, capacity,
-    )  # fmt: skip
-
-
-def attention_exp_share(
-    block, block_row, block_col, act, acc, f32, ctl,
-    scores, maxima, out, M, H, T, scale_pico, window, chunk, capacity, first_col, columns, groups, sharers,
-):  # fmt: skip
-    """Compute the softmax weights of `attention_exp` that fall to this PE. Others become 0.
-
-    Neighbouring columns have the same scores and divide the M * H * T weights among them. The
-    ``columns`` columns from ``first_col`` on form ``groups`` groups, the larger ones first. A group
-    of c columns is cut into c // sharers sets of columns, and each set divides all weights evenly.
-    Columns outside of these compute none.
-
-    Args:
-        block, block_row, block_col, act, acc, f32, ctl: Block of PEs, mesh row and column of its
-            first PE, views of SRAM, and counters per row.
-        scores, maxima, out: Addresses, as in `attention_exp`.
-        M, H, T, scale_pico, window, chunk, capacity: As in `attention_exp`.
-        first_col, columns, groups, sharers: Division of the columns, as above.
-    """
-    scale, oldest = np.float32(scale_pico * 1e-12), ctl[block_row, OLDEST]
-    lanes = act.shape[2]
-    firsts, lasts, values = lane_values(lanes), lane_values(lanes), lane_values(lanes)
-    for lane in range(lanes):
-        firsts[lane], lasts[lane] = _slice_of_column(block_col + lane - first_col, columns, groups, sharers, M * H * T)
-    for mht in range(M * H * T):
-        mh, t = mht // T, mht % T
-        last = ctl[block_row, 0] + mh // H
-        first = _first_visible(last, window, chunk)
-        e, place = scores + mht, np.float32(mht)
-        _scale_scores(block, block_row, block_col, acc, ctl, values, e, t, scale, first, last, oldest, capacity)
-        for lane in range(lanes):
-            weight = exponential(values[lane] - f32[block, maxima + mh, lane])
-            values[lane] = weight if firsts[lane] <= place and lasts[lane] > place else ZERO
-        for lane in range(lanes):
-            act[block, out + mht, lane] = narrow(values[lane], act[block, out, lane])
+    M, Hk, queries_per_kv, F, T = shape
+    E, count = Hk * F, max(M, queries_per_kv)
+    for i in range(M * Hk * queries_per_kv // count):
+        row, kv_head, step = _rows_of_product(i, M, Hk, queries_per_kv)
+        start, slot = 0, np.int64(ctl[place.row, OLDEST])
+        while start < T:  # up to the end of the cache, then from its start
+            entries = min(T - start, capacity - slot)
+            rows = ProductRows(count, out + row * T + start, step * T, q + row * F, step * F)
+            keys = Tile(k + slot * E + kv_head * F, F, entries, 1, E)
+            multiply_chunk((acc, act, act), place.block, rows, keys, add)
+            start, slot = start + entries, np.int64(0)
 
 
 @helper_function
-def _slice_of_column(col, columns, groups, sharers, count):
+def _rows_of_product(i, M, Hk, queries_per_kv):
+    """Return the rows of [M, H] that tile product i multiplies by the cache of one KV head.
+
+    A product has all tokens of one query head, or all query heads of one token and KV head,
+    whichever gives more rows.
+
+    Args:
+        i: Index of the product.
+        M, Hk, queries_per_kv: Tokens; KV heads; query heads per KV head.
+
+    Returns:
+        First row, index of the KV head, and distance from one row to the next.
+    """
+    if queries_per_kv > M:
+        return i * queries_per_kv, i % Hk, 1
+    return i, i // queries_per_kv, Hk * queries_per_kv
+
+
+def attention_max(place: Place, acc, f32, ctl, scores, out, shape: ScoreShape, limits: Window, capacity):
+    """Compute the maximum visible score of each token and head: out[M, H].
+
+    The maximum is over the T entries of this row, times the scale. It is -3e38 if no entry is
+    visible.
+
+    Args:
+        place, acc, f32, ctl: Place of the block of PEs, views of their SRAM, and counters per row.
+        scores: Address of the scores [M, H, T] in the accumulator type.
+        out: Address of the float32 maxima [M, H].
+        shape: M tokens, H query heads, T entries, and the scale of the scores.
+        limits: Limits of visible entries.
+        capacity: Slots of the cache, in which the T entries wrap around.
+    """
+    slots = _Slots(ctl[place.row, OLDEST], capacity)
+    _max(place, acc, f32, ctl, scores, out, shape, limits, slots)
+
+
+def attention_exp(place: Place, act, acc, f32, ctl, at: SoftmaxTensors, shape: ScoreShape, limits: Window, capacity):
+    """Compute unnormalised softmax weights, and their sum for each token and head.
+
+    out[M, H, T] = exp(scale * scores[M, H, T] - maxima[M, H]), or 0 where an entry is not visible.
+    sums[M, H] is the float32 sum of the rounded weights.
+
+    Args:
+        place, act, acc, f32, ctl: Place of the block of PEs, views of their SRAM, and counters per
+            row.
+        at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
+        shape: M tokens, H query heads, T entries, and the scale of the scores.
+        limits: Limits of visible entries.
+        capacity: Slots of the cache, in which the T entries wrap around.
+    """
+    slots = _Slots(ctl[place.row, OLDEST], capacity)
+    _exp(place, act, acc, f32, ctl, at, shape, limits, slots)
+
+
+def attention_exp_share(
+    place: Place,
+    act,
+    acc,
+    f32,
+    ctl,
+    at: SharedSoftmaxTensors,
+    shape: ScoreShape,
+    limits: Window,
+    capacity,
+    division: SoftmaxColumns,
+):
+    """Compute the softmax weights of `attention_exp` that this PE has to compute. Others become 0.
+
+    Neighbouring columns have the same scores, and the columns of a set divide the M * H * T weights
+    evenly. Columns outside the division compute none.
+
+    Args:
+        place, act, acc, f32, ctl: Place of the block of PEs, views of their SRAM, and counters per
+            row.
+        at: Addresses of scores[M, H, T], maxima[M, H], and weights out[M, H, T].
+        shape: M tokens, H query heads, T entries, and the scale of the scores.
+        limits: Limits of visible entries.
+        capacity: Slots of the cache, in which the T entries wrap around.
+        division: Columns that divide the weights.
+    """
+    block, slots = place.block, _Slots(ctl[place.row, OLDEST], capacity)
+    M, H, T, scale_pico = shape
+    scale, lanes = np.float32(scale_pico * 1e-12), act.shape[2]
+    firsts, lasts, values = lane_values(lanes), lane_values(lanes), lane_values(lanes)
+    for lane in range(lanes):
+        firsts[lane], lasts[lane] = _slice_of_column(place.col + lane - division.first_col, division, M * H * T)
+    for mht in range(M * H * T):
+        mh, t = mht // T, mht % T
+        visible_range, weight_place = _visible_range(ctl[place.row, 0] + mh // H, limits), np.float32(mht)
+        _scale_scores(place, acc, ctl, values, at.scores + mht, t, scale, visible_range, slots)
+        for lane in range(lanes):
+            weight = exponential(values[lane] - f32[block, at.maxima + mh, lane])
+            values[lane] = weight if firsts[lane] <= weight_place and lasts[lane] > weight_place else ZERO
+        for lane in range(lanes):
+            act[block, at.out + mht, lane] = narrow(values[lane], act[block, at.out, lane])
+
+
+@helper_function
+def _slice_of_column(col, division, count):
     """Return the range of the ``count`` elements that a column computes, or (0, 0) for none.
 
     Args:
-        col, columns: Index of the column; number of columns that compute.
-        groups, sharers: Number of groups of columns; columns of a group that divide the elements.
+        col: Index of the column, counted from the first column that computes.
+        division: Columns that divide the elements.
         count: Number of elements.
     """
-    if col < 0 or col >= columns:
+    if col < 0 or col >= division.columns:
         return 0, 0
-    _, start, width = group_of_column(col, columns, groups)
-    return slice_of_place(col - start, width, max(1, width // sharers), count)
+    _, start, width = group_of_column(col, division.columns, division.groups)
+    return slice_of_place(col - start, width, max(1, width // division.sharers), count)
 
 
 def softmax_sums(block, act, f32, x, sums, M, H, T):
     """Sum the softmax weights of each token and head: sums[M, H] = sum over T of x[M, H, T].
 
     Args:
-        block, act, f32: Block of up to 128 PEs, and views of their SRAM.
-        x, sums: Addresses of the weights (activations), and of the float32 sums.
+        block, act, f32: Index of the block of PEs, and views of their SRAM.
+        x: Address of the weights [M, H, T] in the activation type.
+        sums: Address of the float32 sums [M, H].
         M, H, T: Tokens; query heads; cache entries.
     """
     lanes = act.shape[2]
@@ -198,130 +251,114 @@ def softmax_sums(block, act, f32, x, sums, M, H, T):
                 f32[block, sums + mh, lane] += widen(act[block, x + mh * T + t, lane])
 
 
-def attention_max_by_column(
-    block, block_row, block_col, acc, f32, ctl, scores, out, M, H, T, scale_pico, window, chunk
-):
+def attention_max_by_column(place: Place, acc, f32, ctl, scores, out, shape: ScoreShape, limits: Window):
     """Compute `attention_max` where each column has the scores with another row's entries.
 
     The PEs form a square. Column c has the scores with the entries that row c caches, from slot 0
     on.
 
     Args:
-        block, block_row, block_col, acc, f32, ctl: Block of PEs, mesh row and column of its first
-            PE, views of SRAM, and counters per row.
-        scores, out: Addresses of the scores [M, H, T] (accumulators), and of float32 maxima [M, H].
-        M, H, T, scale_pico, window, chunk: As in `attention_max`.
+        place, acc, f32, ctl: Place of the block of PEs, views of their SRAM, and counters per row.
+        scores: Address of the scores [M, H, T] in the accumulator type.
+        out: Address of the float32 maxima [M, H].
+        shape: M tokens, H query heads, T entries, and the scale of the scores.
+        limits: Limits of visible entries.
     """
-    _max(block, block_row, block_col, acc, f32, ctl, scores, out, M, H, T, scale_pico, window, chunk, 0, BY_COLUMN)
+    _max(place, acc, f32, ctl, scores, out, shape, limits, _Slots(0, BY_COLUMN))
 
 
-def attention_exp_by_column(
-    block, block_row, block_col, act, acc, f32, ctl, scores, maxima, out, sums, M, H, T, scale_pico, window, chunk
-):
+def attention_exp_by_column(place: Place, act, acc, f32, ctl, at: SoftmaxTensors, shape: ScoreShape, limits: Window):
     """Compute `attention_exp` where each column has the scores with another row's entries.
 
     The PEs form a square. Column c has the scores with the entries that row c caches, from slot 0
     on.
 
     Args:
-        block, block_row, block_col, act, acc, f32, ctl: Block of PEs, mesh row and column of its
-            first PE, views of SRAM, and counters per row.
-        scores, maxima, out, sums: Addresses of scores, maxima, weights and their sums.
-        M, H, T, scale_pico, window, chunk: As in `attention_exp`.
+        place, act, acc, f32, ctl: Place of the block of PEs, views of their SRAM, and counters per
+            row.
+        at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
+        shape: M tokens, H query heads, T entries, and the scale of the scores.
+        limits: Limits of visible entries.
     """
-    _exp(
-        block, block_row, block_col, act, acc, f32, ctl,
-        scores, maxima, out, sums, M, H, T, scale_pico, window, chunk, 0, BY_COLUMN,
-    )  # fmt: skip
+    _exp(place, act, acc, f32, ctl, at, shape, limits, _Slots(0, BY_COLUMN))
 
 
 @helper_function
-def _max(block, block_row, block_col, acc, f32, ctl, scores, out, M, H, T, scale_pico, window, chunk, oldest, capacity):
+def _max(place, acc, f32, ctl, scores, out, shape, limits, slots):
     """Compute the maximum visible score of each token and head, times the scale.
 
-    ``capacity`` is BY_COLUMN if the columns have the entries of different rows. ``oldest`` is the
-    slot of the oldest entry. The other operands are those of `attention_max`.
+    ``slots`` are the cache slots of the entries. The other operands are those of `attention_max`.
     """
-    scale = np.float32(scale_pico * 1e-12)
-    lanes = acc.shape[2]
+    block, (M, H, T, scale_pico) = place.block, shape
+    scale, lanes = np.float32(scale_pico * 1e-12), acc.shape[2]
     values = lane_values(lanes)
     for mh in range(M * H):
-        last = ctl[block_row, 0] + mh // H
-        first = _first_visible(last, window, chunk)
+        visible_range = _visible_range(ctl[place.row, 0] + mh // H, limits)
         for lane in range(lanes):
             f32[block, out + mh, lane] = LOWEST
         for t in range(T):
-            e = scores + mh * T + t
-            _scale_scores(block, block_row, block_col, acc, ctl, values, e, t, scale, first, last, oldest, capacity)
+            _scale_scores(place, acc, ctl, values, scores + mh * T + t, t, scale, visible_range, slots)
             for lane in range(lanes):
                 top = f32[block, out + mh, lane]
                 f32[block, out + mh, lane] = values[lane] if values[lane] > top else top
 
 
 @helper_function
-def _exp(
-    block, block_row, block_col, act, acc, f32, ctl,
-    scores, maxima, out, sums, M, H, T, scale_pico, window, chunk, oldest, capacity,
-):  # fmt: skip
+def _exp(place, act, acc, f32, ctl, at, shape, limits, slots):
     """Compute softmax weights, 0 for entries that are not visible, and their local sums.
 
-    ``capacity`` is BY_COLUMN if the columns have the entries of different rows. ``oldest`` is the
-    slot of the oldest entry. The other operands are those of `attention_exp`.
+    ``slots`` are the cache slots of the entries. The other operands are those of `attention_exp`.
     """
-    scale = np.float32(scale_pico * 1e-12)
-    lanes = act.shape[2]
+    block, (M, H, T, scale_pico) = place.block, shape
+    scale, lanes = np.float32(scale_pico * 1e-12), act.shape[2]
+    scores, maxima, out, sums = at
     values = lane_values(lanes)
     for mh in range(M * H):
-        last = ctl[block_row, 0] + mh // H
-        first = _first_visible(last, window, chunk)
+        visible_range = _visible_range(ctl[place.row, 0] + mh // H, limits)
         for lane in range(lanes):
             f32[block, sums + mh, lane] = np.float32(0.0)
         for t in range(T):
-            e = scores + mh * T + t
-            is_visible = _scale_scores(
-                block, block_row, block_col, acc, ctl, values, e, t, scale, first, last, oldest, capacity
-            )
+            e = mh * T + t
+            is_visible = _scale_scores(place, acc, ctl, values, scores + e, t, scale, visible_range, slots)
             for lane in range(lanes if is_visible else 0):
                 values[lane] = exponential(values[lane] - f32[block, maxima + mh, lane])
             for lane in range(0 if is_visible else lanes):
                 values[lane] = ZERO
             for lane in range(lanes):
                 element = narrow(values[lane], act[block, out, lane])
-                act[block, out + mh * T + t, lane] = element
+                act[block, out + e, lane] = element
                 values[lane] = widen(element)
             for lane in range(lanes):
                 f32[block, sums + mh, lane] += values[lane]
 
 
 @helper_function
-def _scale_scores(block, block_row, block_col, acc, ctl, values, e, t, scale, first, last, oldest, capacity):
+def _scale_scores(place, acc, ctl, values, e, t, scale, visible_range, slots):
     """Set ``values`` to the scaled scores with cache entry t, or to -inf if it is not visible.
 
     Args:
-        block, block_row, block_col, acc, ctl: Block of PEs, mesh row and column of its first PE,
-            accumulator view, and counters per row.
+        place, acc, ctl: Place of the block of PEs, accumulator view of SRAM, and counters per row.
         values: float32 array with an element per lane, overwritten.
         e, t: Address of the score; index of the cache entry.
         scale: Factor of the scores.
-        first, last: First and last visible position.
-        oldest, capacity: Slot of the oldest entry; slots of the cache, or BY_COLUMN.
+        visible_range, slots: Range of visible positions; cache slots of the entries.
 
     Returns:
         Whether the entry may be visible in any lane. If not, the caller skips the exponential,
             which is 0.
     """
-    lanes = len(values)
-    is_visible = True
-    if capacity == BY_COLUMN:
-        columns = min(lanes, len(ctl) - block_col)
+    block, lanes, is_visible = place.block, len(values), True
+    first, last = visible_range
+    if slots.capacity == BY_COLUMN:
+        columns = min(lanes, len(ctl) - place.col)
         for lane in range(columns):
-            position = ctl[block_col + lane, SLOTS + t]
+            position = ctl[place.col + lane, SLOTS + t]
             score = widen(acc[block, e, lane]) * scale
             values[lane] = score if position >= first and position <= last else UNSEEN
         for lane in range(columns, lanes):
             values[lane] = UNSEEN
     else:
-        position = ctl[block_row, SLOTS + (oldest + t) % capacity]
+        position = ctl[place.row, SLOTS + (slots.oldest + t) % slots.capacity]
         is_visible = position >= first and position <= last
         for lane in range(lanes if is_visible else 0):
             values[lane] = widen(acc[block, e, lane]) * scale
@@ -331,84 +368,57 @@ def _scale_scores(block, block_row, block_col, acc, ctl, values, e, t, scale, fi
 
 
 @helper_function
-def _first_visible(last, window, chunk):
-    """Return the first position that a token at position ``last`` attends to."""
-    return max(last - window + 1 if window > 0 else 0, last // chunk * chunk if chunk > 0 else 0)
+def _visible_range(position, limits):
+    """Return the first and last position that a token at ``position`` attends to."""
+    window, chunk = limits
+    first = max(position - window + 1 if window > 0 else 0, position // chunk * chunk if chunk > 0 else 0)
+    return _VisibleRange(first, position)
 
 
-def attention_values(block, block_row, act, acc, ctl, p, v, out, M, Hk, queries_per_kv, F, T, capacity):
+def attention_values(place: Place, act, acc, ctl, p, v, out, shape: HeadShape, capacity):
     """Compute the weighted sum of cached values: out[M, H, F] = p[M, H, T] @ v[T, Hk, F].
 
-    The sum is over the T entries that this row stores. H is Hk * queries_per_kv.
+    The sum is over the T entries that this row stores.
 
     Args:
-        block, block_row, act, acc, ctl: Block of PEs, its mesh row, views of SRAM, and counters per
-            row.
-        p, v: Addresses of the softmax weights, and of the value cache [capacity, Hk, F].
-        out: Address of the sums in the accumulator type.
-        M, Hk, queries_per_kv, F, T: Tokens; KV heads; query heads per KV head; features; cache
-            entries.
+        place, act, acc, ctl: Place of the block of PEs, views of their SRAM, and counters per row.
+        p: Address of the softmax weights [M, H, T].
+        v: Address of the value cache [capacity, Hk, F].
+        out: Address of the sums [M, H, F] in the accumulator type.
+        shape: M tokens, Hk KV heads, query heads per KV head, F features, T entries.
         capacity: Slots of the cache, in which the T entries wrap around.
     """
+    M, Hk, queries_per_kv, F, T = shape
+    E, count = Hk * F, max(M, queries_per_kv)
     if T == 0:
-        clear_rows(acc, block, out, M * Hk * queries_per_kv * F)
-    _over_slots(block, block_row, act, acc, ctl, p, v, out, M, Hk, queries_per_kv, F, T, capacity, 0, 0)
-
-
-@helper_function
-def _over_slots(block, block_row, act, acc, ctl, x, cache, out, M, Hk, queries_per_kv, F, T, capacity, scores, add):
-    """Multiply queries by cached keys, or softmax weights by cached values.
-
-    If ``scores`` is 1: out[M, H, T] = x[M, H, F] . cache[T, Hk, F]. If it is 0: out[M, H, F] =
-    x[M, H, T] @ cache[T, Hk, F].
-
-    Each tile product has the rows that share a KV head: all tokens of one head, or all heads of one
-    token, whichever gives more rows. A product stops at the end of the cache and continues at its
-    start.
-
-    Args:
-        block, block_row, act, acc, ctl: Block of PEs, its mesh row, views of SRAM, and counters per
-            row.
-        x, cache, out: Addresses of the operands.
-        M, Hk, queries_per_kv, F, T: Tokens; KV heads; query heads per KV head; features; cache
-            entries.
-        capacity: Slots of the cache.
-        scores: 1 or 0, as above.
-        add: 0 to overwrite ``out``; any other value to add to it.
-    """
-    H, E, oldest = Hk * queries_per_kv, Hk * F, np.int64(ctl[block_row, OLDEST])
-    product_rows = queries_per_kv if queries_per_kv > M else M
-    for product in range(M * H // product_rows):
-        if queries_per_kv > M:
-            row, kv_head, step = product * queries_per_kv, product % Hk, 1
-        else:
-            row, kv_head, step = product, product // queries_per_kv, H
-        start, slot = 0, oldest
+        clear_rows(acc, place.block, out, M * Hk * queries_per_kv * F)
+    for i in range(M * Hk * queries_per_kv // count):
+        row, kv_head, step = _rows_of_product(i, M, Hk, queries_per_kv)
+        start, slot = 0, np.int64(ctl[place.row, OLDEST])
         while start < T:  # up to the end of the cache, then from its start
-            count = min(T - start, capacity - slot)
-            at = cache + slot * E + kv_head * F
-            if scores == 1:
-                K, N, k_stride, n_stride = F, count, 1, E
-                x_row, out_row, x_at, out_at = F, T, x + row * F, out + row * T + start
-            else:
-                K, N, k_stride, n_stride = count, F, E, 1
-                x_row, out_row, x_at, out_at = T, F, x + row * T + start, out + row * F
-            adds = 1 if add != 0 or (scores == 0 and start > 0) else 0
-            multiply_chunk(
-                acc, act, act, block, out_at, x_at, at, product_rows, K, N, step * x_row, k_stride, n_stride,
-                step * out_row, adds,
-            )  # fmt: skip
-            start, slot = start + count, np.int64(0)
+            entries = min(T - start, capacity - slot)
+            rows = ProductRows(count, out + row * F, step * F, p + row * T + start, step * T)
+            values = Tile(v + slot * E + kv_head * F, entries, F, E, 1)
+            multiply_chunk((acc, act, act), place.block, rows, values, 1 if start > 0 else 0)
+            start, slot = start + entries, np.int64(0)
 
 
 def attention_online(
-    block, block_row, act, acc, f32, ctl,
-    scores, v, maxima, sums, out, M, Hk, queries_per_kv, F, T, scale_pico, window, chunk, round, ring,
-):  # fmt: skip
+    place: Place,
+    act,
+    acc,
+    f32,
+    ctl,
+    at: RunningSoftmax,
+    shape: HeadShape,
+    scale_pico,
+    limits: Window,
+    step: RingStep,
+):
     """Fold the scores and values of one cache block into running softmax maxima, sums and outputs.
 
-    This is a step of ring attention. The block is the cache of the row ``round`` places behind on
-    the interleaved ring of ``ring`` rows, and its entries begin at slot 0.
+    This is a step of ring attention. The block is the cache of the row ``round`` places before this
+    row on the interleaved ring, and its entries begin at slot 0.
 
     1. Find the row whose cache is processed.
     2. In round 0, reset the running values.
@@ -416,44 +426,50 @@ def attention_online(
     4. Fold these entries into the running values (`fold_entries`).
 
     Args:
-        block, block_row, act, acc, f32, ctl: Block of PEs, its mesh row, views of SRAM, and
-            counters per row.
-        scores, v: Addresses of the scores [M, H, T] and of the values [T, Hk, F].
-        maxima, sums, out: Addresses of the running values: float32 [M, H] twice, accumulators
-            [M, H, F].
-        M, Hk, queries_per_kv, F, T: Tokens; KV heads; query heads per KV head; features; cache
-            entries.
-        scale_pico, window, chunk: Scale of scores in 1e-12; sliding window and chunk, 0 for none.
-        round, ring: Index of the step; rows of the ring.
+        place, act, acc, f32, ctl: Place of the block of PEs, views of their SRAM, and counters per
+            row.
+        at: Addresses of scores[M, H, T], values v[T, Hk, F], and the running maxima[M, H],
+            sums[M, H] and out[M, H, F].
+        shape: M tokens, Hk KV heads, query heads per KV head, F features, T entries.
+        scale_pico: Factor of the scores in units of 1e-12.
+        limits, step: Limits of visible entries; step on the ring.
     """
-    H = Hk * queries_per_kv
-    scale = np.float32(scale_pico * 1e-12)
-    lanes = act.shape[2]
-    # 1. The row whose cache is processed.
-    place = block_row // 2 if block_row % 2 == 0 else ring - (block_row + 1) // 2
-    place = (place - round) % ring
-    origin = 2 * place if 2 * place < ring else 2 * (ring - place) - 1
+    block, row, _ = place
+    M, Hk, queries_per_kv, F, T = shape
+    H, scale = Hk * queries_per_kv, np.float32(scale_pico * 1e-12)
+    origin = _ring_row(row, step)  # 1
     for mh in range(M * H):
-        if round == 0:  # 2
-            for lane in range(lanes):
-                f32[block, maxima + mh, lane] = LOWEST
-                f32[block, sums + mh, lane] = np.float32(0.0)
-                for f in range(F):
-                    acc[block, out + mh * F + f, lane] = narrow(np.float32(0.0), acc[block, out, lane])
-        if mh // H >= ctl[block_row, 1]:
+        if step.round == 0:  # 2
+            for lane in range(act.shape[2]):
+                f32[block, at.maxima + mh, lane] = LOWEST
+                f32[block, at.sums + mh, lane] = np.float32(0.0)
+            clear_rows(acc, block, at.out + mh * F, F)
+        if mh // H >= ctl[row, 1]:
             continue
-        last = ctl[block_row, 0] + mh // H
-        first = _first_visible(last, window, chunk)
+        first, last = _visible_range(np.int64(ctl[row, 0]) + mh // H, limits)
         begin, end = T, 0  # 3
         for t in range(T):
             if ctl[origin, SLOTS + t] >= first and ctl[origin, SLOTS + t] <= last:
                 begin, end = min(begin, t), t + 1
         if begin < end:  # 4
-            value = v + (begin * Hk + mh % H // queries_per_kv) * F
-            fold_entries(
-                acc, act, f32, ctl, block, scores + mh * T + begin, value, maxima + mh, sums + mh, out + mh * F,
-                end - begin, F, Hk * F, origin, SLOTS + begin, first, last, scale,
+            value = at.v + (begin * Hk + mh % H // queries_per_kv) * F
+            entries = FoldedEntries(
+                at.scores + mh * T + begin, value, at.maxima + mh, at.sums + mh, at.out + mh * F,
+                end - begin, F, Hk * F,
             )  # fmt: skip
+            visible_range = VisibleEntries(origin, SLOTS + begin, first, last)
+            fold_entries((acc, act, f32), block, entries, ctl, visible_range, scale)
+
+
+@helper_function
+def _ring_row(row, step):
+    """Return the row whose cache a row processes in a step of ring attention.
+
+    The ring visits rows 0, 2, 4 and so on down to the last row, and returns over the odd rows.
+    """
+    place = row // 2 if row % 2 == 0 else step.ring - (row + 1) // 2
+    place = (place - step.round) % step.ring
+    return 2 * place if 2 * place < step.ring else 2 * (step.ring - place) - 1
 
 
 def sink_sums(block, wgt, f32, sums, maxima, sinks, M, H):
@@ -462,8 +478,10 @@ def sink_sums(block, wgt, f32, sums, maxima, sinks, M, H):
     An attention sink is a trained score that takes part in the softmax but has no value.
 
     Args:
-        block, wgt, f32: Block of up to 128 PEs, and views of their SRAM.
-        sums, maxima, sinks: Addresses of float32 sums and maxima [M, H], and of weights [H].
+        block, wgt, f32: Index of the block of PEs, and views of their SRAM.
+        sums: Address of the float32 sums [M, H], changed in place.
+        maxima: Address of the float32 maxima [M, H].
+        sinks: Address of the sinks [H] in the weight type.
         M, H: Tokens; query heads.
     """
     lanes = f32.shape[2]
@@ -480,8 +498,10 @@ def sink_weights(block, wgt, f32, maxima, sinks, out, M, H):
     An attention sink is a trained score that takes part in the softmax but has no value.
 
     Args:
-        block, wgt, f32: Block of up to 128 PEs, and views of their SRAM.
-        maxima, sinks, out: Addresses of float32 maxima, of weights [H], and of float32 results.
+        block, wgt, f32: Index of the block of PEs, and views of their SRAM.
+        maxima: Address of the float32 maxima [M, H].
+        sinks: Address of the sinks [H] in the weight type.
+        out: Address of the float32 results [M, H].
         M, H: Tokens; query heads.
     """
     lanes = f32.shape[2]
@@ -500,7 +520,8 @@ def round_maxima(block, f32, x, n):
 
     Args:
         block, f32: Block of up to 128 PEs, and the float32 view of their SRAM.
-        x, n: Address of the maxima; their number.
+        x: Address of the float32 maxima [n], changed in place.
+        n: Number of maxima.
     """
     for i in range(x, x + n):
         for lane in range(f32.shape[2]):
@@ -515,11 +536,10 @@ def softmax_rescale(block, acc, f32, own, maxima, sums, x, M, H, F):
     are whole multiples of ln 2, so this factor is a power of two. Factors below 2^-126 become 0.
 
     Args:
-        block, acc, f32: Block of up to 128 PEs, and views of their SRAM. The next four arguments
-            are addresses in it.
-        own, maxima: float32 maxima [M, H] of this row, and of all rows.
-        sums: float32 [M, H].
-        x: Values [M, H, F] in the accumulator type.
+        block, acc, f32: Index of the block of PEs, and views of their SRAM.
+        own, maxima: Addresses of the float32 maxima [M, H] of this row, and of all rows.
+        sums: Address of the float32 sums [M, H], changed in place.
+        x: Address of the values [M, H, F] in the accumulator type, changed in place.
         M, H, F: Tokens; query heads; features per head.
     """
     lanes = f32.shape[2]
@@ -541,9 +561,10 @@ def attention_finish(block, act, acc, f32, x, sums, out, M, H, F):
     The result is 0 where the sum is not positive, that is, if no entry was visible.
 
     Args:
-        block, act, acc, f32: Block of up to 128 PEs, and views of their SRAM.
-        x, sums, out: Addresses of the outputs (accumulators), float32 sums, and results
-            (activations).
+        block, act, acc, f32: Index of the block of PEs, and views of their SRAM.
+        x: Address of the outputs [M, H, F] in the accumulator type.
+        sums: Address of the float32 sums [M, H].
+        out: Address of the results [M, H, F] in the activation type.
         M, H, F: Tokens; query heads; features per head.
     """
     lanes = act.shape[2]

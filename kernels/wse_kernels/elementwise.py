@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wse_kernels._elementary import hyperbolic_tangent
-from wse_kernels._elements import narrow, widen
+from wse_kernels._elements import clear_rows, convert_elements, copy_elements, narrow, widen
 
 
 def residual_add(block, act, acc, x, addend, n):
@@ -14,8 +14,10 @@ def residual_add(block, act, acc, x, addend, n):
     The addend is rounded from the accumulator type to the activation type before the addition.
 
     Args:
-        block, act, acc: Block of up to 128 PEs, and views of their SRAM.
-        x, addend, n: Addresses of activations and of accumulators; number of elements.
+        block, act, acc: Index of the block of PEs, and views of their SRAM.
+        x: Address of the residual stream [n] in the activation type, changed in place.
+        addend: Address of the sums [n] in the accumulator type.
+        n: Number of elements.
     """
     lanes = act.shape[2]
     for e in range(n):
@@ -29,8 +31,10 @@ def add(block, act, x, addend, n):
     """Add one vector of activations to another in place: x[n] += addend[n].
 
     Args:
-        block, act: Block of up to 128 PEs, and the activation view of their SRAM.
-        x, addend, n: Addresses of both vectors; number of elements.
+        block, act: Index of the block of PEs, and the activation view of their SRAM.
+        x: Address of the vector [n], changed in place.
+        addend: Address of the vector [n] that is added.
+        n: Number of elements.
     """
     lanes = act.shape[2]
     for e in range(n):
@@ -43,8 +47,9 @@ def add_bias(block, wgt, acc, x, bias, M, n):
     """Add a bias to each token's sums in place: x[M, n] += bias[n].
 
     Args:
-        block, wgt, acc: Block of up to 128 PEs, and views of their SRAM.
-        x, bias: Addresses of accumulators [M, n] and of weights [n].
+        block, wgt, acc: Index of the block of PEs, and views of their SRAM.
+        x: Address of the sums [M, n] in the accumulator type, changed in place.
+        bias: Address of the bias [n] in the weight type.
         M, n: Tokens; features.
     """
     lanes = acc.shape[2]
@@ -58,8 +63,9 @@ def scale(block, acc, x, n, factor_pico):
     """Multiply accumulators by a constant in place: x[n] *= factor_pico * 1e-12.
 
     Args:
-        block, acc: Block of up to 128 PEs, and the accumulator view of their SRAM.
-        x, n: Address of the vector; number of elements.
+        block, acc: Index of the block of PEs, and the accumulator view of their SRAM.
+        x: Address of the vector [n], changed in place.
+        n: Number of elements.
         factor_pico: Factor in units of 1e-12.
     """
     factor = np.float32(factor_pico * 1e-12)
@@ -73,76 +79,69 @@ def store(block, act, acc, out, x, n):
     """Round a vector of accumulators to activations: out[n] = x[n].
 
     Args:
-        block, act, acc: Block of up to 128 PEs, and views of their SRAM.
-        out, x, n: Addresses of activations and of accumulators; number of elements.
+        block, act, acc: Index of the block of PEs, and views of their SRAM.
+        out: Address of the results [n] in the activation type.
+        x: Address of the vector [n] in the accumulator type.
+        n: Number of elements.
     """
-    lanes = act.shape[2]
-    for e in range(n):
-        for lane in range(lanes):
-            act[block, out + e, lane] = narrow(widen(acc[block, x + e, lane]), act[block, out + e, lane])
+    convert_elements(act, acc, block, out, x, n)
 
 
 def store_part(block, act, acc, out, x, M, n, stride):
-    """Round the first n elements of each of M rows from accumulators to activations.
+    """Round the first n elements of each row to activations: out[M, n] = x[M, :n].
 
     Args:
-        block, act, acc: Block of up to 128 PEs, and views of their SRAM.
-        out, x: Addresses of activations [M, n], and of accumulators.
-        M, n, stride: Rows; elements per row; elements from one row of ``x`` to the next.
+        block, act, acc: Index of the block of PEs, and views of their SRAM.
+        out: Address of the results [M, n] in the activation type.
+        x: Address of the first row in the accumulator type.
+        M, n: Rows; elements of a row to convert.
+        stride: Elements from one row of ``x`` to the next.
     """
-    lanes = act.shape[2]
     for m in range(M):
-        for e in range(n):
-            for lane in range(lanes):
-                element = act[block, out + m * n + e, lane]
-                act[block, out + m * n + e, lane] = narrow(widen(acc[block, x + m * stride + e, lane]), element)
+        convert_elements(act, acc, block, out + m * n, x + m * stride, n)
 
 
 def clear(block, act, out, n):
     """Set a vector of activations to zero: out[n] = 0.
 
     Args:
-        block, act: Block of up to 128 PEs, and the activation view of their SRAM.
-        out, n: Address of the vector; number of elements.
+        block, act: Index of the block of PEs, and the activation view of their SRAM.
+        out: Address of the vector [n].
+        n: Number of elements.
     """
-    lanes = act.shape[2]
-    for e in range(n):
-        for lane in range(lanes):
-            act[block, out + e, lane] = narrow(np.float32(0.0), act[block, out + e, lane])
+    clear_rows(act, block, out, n)
 
 
 def copy(block, act, out, x, n):
     """Copy a vector of activations: out[n] = x[n].
 
     Args:
-        block, act: Block of up to 128 PEs, and the activation view of their SRAM.
-        out, x, n: Addresses of both vectors; number of elements.
+        block, act: Index of the block of PEs, and the activation view of their SRAM.
+        out, x: Addresses of the copy [n] and of the vector [n].
+        n: Number of elements.
     """
-    lanes = act.shape[2]
-    for e in range(n):
-        for lane in range(lanes):
-            act[block, out + e, lane] = act[block, x + e, lane]
+    copy_elements(act, block, out, x, n)
 
 
 def copy_statistics(block, f32, out, x, n):
     """Copy a float32 vector: out[n] = x[n].
 
     Args:
-        block, f32: Block of up to 128 PEs, and the float32 view of their SRAM.
-        out, x, n: Addresses of both vectors; number of elements.
+        block, f32: Index of the block of PEs, and the float32 view of their SRAM.
+        out, x: Addresses of the copy [n] and of the vector [n].
+        n: Number of elements.
     """
-    lanes = f32.shape[2]
-    for e in range(n):
-        for lane in range(lanes):
-            f32[block, out + e, lane] = f32[block, x + e, lane]
+    copy_elements(f32, block, out, x, n)
 
 
 def add_statistics(block, f32, x, addend, n):
     """Add one float32 vector to another in place: x[n] += addend[n].
 
     Args:
-        block, f32: Block of up to 128 PEs, and the float32 view of their SRAM.
-        x, addend, n: Addresses of both vectors; number of elements.
+        block, f32: Index of the block of PEs, and the float32 view of their SRAM.
+        x: Address of the vector [n], changed in place.
+        addend: Address of the vector [n] that is added.
+        n: Number of elements.
     """
     lanes = f32.shape[2]
     for e in range(n):
@@ -154,48 +153,44 @@ def store_statistics(block, act, f32, out, x, n):
     """Round a float32 vector to activations: out[n] = x[n].
 
     Args:
-        block, act, f32: Block of up to 128 PEs, and views of their SRAM.
-        out, x, n: Addresses of activations and of float32 values; number of elements.
+        block, act, f32: Index of the block of PEs, and views of their SRAM.
+        out: Address of the results [n] in the activation type.
+        x: Address of the float32 vector [n].
+        n: Number of elements.
     """
-    lanes = f32.shape[2]
-    for e in range(n):
-        for lane in range(lanes):
-            element = act[block, out + e, lane]
-            act[block, out + e, lane] = narrow(f32[block, x + e, lane], element)
+    convert_elements(act, f32, block, out, x, n)
 
 
 def load_statistics(block, act, f32, out, x, n):
     """Widen a vector of activations to float32: out[n] = x[n].
 
     Args:
-        block, act, f32: Block of up to 128 PEs, and views of their SRAM.
-        out, x, n: Addresses of float32 values and of activations; number of elements.
+        block, act, f32: Index of the block of PEs, and views of their SRAM.
+        out: Address of the float32 results [n].
+        x: Address of the vector [n] in the activation type.
+        n: Number of elements.
     """
-    lanes = f32.shape[2]
-    for e in range(n):
-        for lane in range(lanes):
-            f32[block, out + e, lane] = widen(act[block, x + e, lane])
+    convert_elements(f32, act, block, out, x, n)
 
 
 def copy_weights(block, wgt, out, x, n):
     """Copy a vector of weights: out[n] = x[n].
 
     Args:
-        block, wgt: Block of up to 128 PEs, and the weight view of their SRAM.
-        out, x, n: Addresses of both vectors; number of elements.
+        block, wgt: Index of the block of PEs, and the weight view of their SRAM.
+        out, x: Addresses of the copy [n] and of the vector [n].
+        n: Number of elements.
     """
-    lanes = wgt.shape[2]
-    for e in range(n):
-        for lane in range(lanes):
-            wgt[block, out + e, lane] = wgt[block, x + e, lane]
+    copy_elements(wgt, block, out, x, n)
 
 
 def soft_cap(block, acc, x, n, scale_pico, cap_pico):
     """Limit accumulators smoothly in place: x[n] = cap * tanh(scale * x[n] / cap).
 
     Args:
-        block, acc: Block of up to 128 PEs, and the accumulator view of their SRAM.
-        x, n: Address of the vector; number of elements.
+        block, acc: Index of the block of PEs, and the accumulator view of their SRAM.
+        x: Address of the vector [n], changed in place.
+        n: Number of elements.
         scale_pico, cap_pico: Scale and cap in units of 1e-12.
     """
     scale, cap = np.float32(scale_pico * 1e-12), np.float32(cap_pico * 1e-12)

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from wse_kernels._chosen_lanes import copy_chosen
+import numpy as np
+
+from wse_kernels._chosen_lanes import LaneChoice, LanePlace, copy_chosen
 from wse_kernels._jit import prange
 
 
@@ -31,12 +33,13 @@ def exchange_along_rows(view: Any, runs: Any, first: Any, chosen: Any, variant: 
     for row in prange(a[0], a[0] + a[1]):
         base, lanes, source, target, n, kind = row * a[2], view.shape[2], a[3], a[4], a[5], variant[row]
         for i in range(first[kind], first[kind + 1]):
-            shift, col, end = runs[i, 0], runs[i, 1], runs[i, 2]
+            shift, col, end = np.int64(runs[i, 0]), np.int64(runs[i, 1]), np.int64(runs[i, 2])
             while col < end:  # up to the end of the source block or of the target block
                 lane, from_lane = col % lanes, (col + shift) % lanes
                 count = min(end - col, lanes - max(lane, from_lane))
-                block, from_block = base + col // lanes, base + (col + shift) // lanes
-                copy_chosen(view, block, target, lane, from_block, source, from_lane, chosen, i, col, count, n)
+                to = LanePlace(base + col // lanes, target, lane)
+                origin = LanePlace(base + (col + shift) // lanes, source, from_lane)
+                copy_chosen(view, to, origin, chosen, LaneChoice(np.int64(i), col), count, n)
                 col += count
 
 
@@ -53,8 +56,9 @@ def exchange_along_columns(view: Any, sources: Any, chosen: Any, a: Any) -> None
     for row in prange(a[0], a[0] + a[1]):
         per_row, lanes = a[2], view.shape[2]
         for kind in range(len(sources)):
-            origin = sources[kind, row]
+            origin = np.int64(sources[kind, row])
             for first in range(0, a[7] if origin >= 0 else 0, lanes):
                 block = first // lanes
-                to, start, count = row * per_row + block, origin * per_row + block, min(lanes, a[7] - first)
-                copy_chosen(view, to, a[4], 0, start, a[3], 0, chosen, kind, first, count, a[5])
+                to = LanePlace(row * per_row + block, a[4], 0)
+                start = LanePlace(origin * per_row + block, a[3], 0)
+                copy_chosen(view, to, start, chosen, LaneChoice(kind, first), min(lanes, a[7] - first), a[5])

@@ -1,56 +1,103 @@
 """Compute kernels that multiply tokens by the experts that were selected for them.
 
 A *pair* is a token and one of the experts selected for it. Every PE works through the list of the
-pairs of its column. The list ``pairs`` is float32: the number of pairs, then (token, expert,
-weight) for each pair, with experts counted from the column's first one. Indices from the list are
-limited to M tokens, ``local_experts`` experts of the column and P pairs, whatever the list
-contains.
+pairs of its column. The list is float32 and begins with the number of pairs. Three values follow
+for each pair: token, expert and routing weight. Experts are counted from the column's first one.
+Kernels limit the indices in the list to the valid range, whatever the list contains.
 
-Weights ``w`` are ``[K, local_experts, N]``, or codes of this shape with scales. Since a token's sum
+Weights are ``[K, local_experts, N]``, or codes of this shape with scales. Since a token's sum
 contains products with several experts, which have different scales, codes are multiplied by their
-scales as they are unpacked. A PE would unpack ``rows`` rows at a time into the scratch buffer
-``codes``, with the scales of a row's group in ``factors``. The compiled kernels unpack them in
-registers.
+scales as they are unpacked. A PE would unpack a few rows at a time into scratch buffers. The
+compiled kernels unpack them in registers.
 
-PEs of a block that have the same pair are computed together. ``columns`` is the number of mesh
-columns; lanes beyond it have no PE. If ``weighted`` is 1, a product is multiplied by the pair's
-routing weight.
+PEs of a block that have the same pair are computed together.
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from wse_kernels._code_product import multiply_scaled_codes
 from wse_kernels._codes import FP8, FP8_BLOCKS, INT4, INT8, MXFP4
 from wse_kernels._elements import clear_rows, narrow, widen
+from wse_kernels._expert_operands import (
+    BlockScaledExpertTensors,
+    BlockScaledInputProduct,
+    BlockScales,
+    ColumnGroups,
+    ExpertBiasShape,
+    ExpertBiasTensors,
+    ExpertShape,
+    ExpertTensors,
+    InputProduct,
+    Mxfp4ExpertTensors,
+    OutputProduct,
+    QuantisedExpertTensors,
+    QuantisedScales,
+)
 from wse_kernels._jit import helper_function
 from wse_kernels._lanes import choose_lanes, lane_choice, lane_values
+from wse_kernels._operands import Place
 from wse_kernels._slices import group_of_column
+from wse_kernels._tiles import CodeTile, Tile
 from wse_kernels._vector_product import multiply_vector
 
 NO_PAIR = np.float32(-1.0)  # in place of the number of a pair
 
 
-def expert_pairs(block, block_col, f32, ids, weights, pairs, M, A, P, experts, groups, columns, segments):
-    """Write the list of the pairs (token, selected expert) whose expert is stored in this column.
+class _Views(NamedTuple):
+    """Views of SRAM that a product with experts uses.
 
-    Pairs are in the order of tokens, and of the selection within a token. The mesh columns form
-    ``segments`` equal segments, and each segment has ``groups`` groups of columns whose sizes
-    differ by at most one, the larger first. Experts are divided in the same way: first over
-    segments, then over the groups of a segment.
+    Attributes:
+        acc, act, f32, raw: Views with the names of the calling convention. ``raw`` may be any view
+            if the weights are elements.
+        scales: View with the scales; with the weights themselves if these are elements.
+    """
+
+    acc: Any
+    act: Any
+    scales: Any
+    raw: Any
+    f32: Any
+
+
+class _PairRows(NamedTuple):
+    """Addresses of the vectors of pairs, as linear functions of token and pair.
+
+    Attributes:
+        out, x: Addresses of sums and activations for token 0 and pair 0.
+        out_by_token, out_by_pair: Distances in the sums from one token, or pair, to the next.
+        x_by_token, x_by_pair: The same distances in the activations.
+    """
+
+    out: int
+    out_by_token: int
+    out_by_pair: int
+    x: int
+    x_by_token: int
+    x_by_pair: int
+
+
+def expert_pairs(place: Place, f32, ids, weights, pairs, M, A, P, experts, division: ColumnGroups):
+    """List the pairs (token, selected expert) whose expert is stored in this column of PEs.
+
+    Pairs are in the order of tokens, and of the selection within a token. Experts are divided like
+    the columns: first over segments, then over the groups of a segment.
 
     Args:
-        block, block_col, f32: Block of PEs, mesh column of its first PE, and float32 view of SRAM.
+        place, f32: Place of the block of PEs, and the float32 view of their SRAM.
         ids, weights: Addresses of the selected expert ids [M, A] and their routing weights [M, A].
         pairs: Address of the list [1 + 3 P]: the count, then (token, expert, weight) for each pair.
         M, A, P: Tokens; experts per token; maximum number of pairs in the list.
-        experts, groups, columns, segments: Experts in all; groups per segment; mesh columns;
-            segments.
+        experts: Experts of the layer.
+        division: Groups of columns that store different experts.
     """
+    block, columns, groups, segments = place.block, division.columns, division.groups, division.segments
     width = columns // segments
     for lane in range(f32.shape[2]):
-        segment, col = (block_col + lane) // width, (block_col + lane) % width
+        segment, col = (place.col + lane) // width, (place.col + lane) % width
         experts_in_segment = experts // segments + (1 if segment < experts % segments else 0)
         min_experts, fuller_groups = experts_in_segment // groups, experts_in_segment % groups
         group, _, _ = group_of_column(col, width, groups)
@@ -69,271 +116,274 @@ def expert_pairs(block, block_col, f32, ids, weights, pairs, M, A, P, experts, g
         f32[block, pairs, lane] = np.float32(count)
 
 
-def expert_in(
-    block, block_col, act, wgt, acc, f32,
-    x, w, pairs, out,
-    P, M, K, N, local_experts, k_stride, out_stride, weighted, columns,
-):  # fmt: skip
+def expert_in(place: Place, act, wgt, acc, f32, at: ExpertTensors, shape: ExpertShape, product: InputProduct):
     """Multiply tokens by the input weights of the experts selected for them.
 
     out[pair, N] = x[token, K] @ w[expert][K, N].
 
     Args:
-        block, block_col, act, wgt, acc, f32: Block of PEs, mesh column of its first PE, and views
-            of SRAM.
-        x, w: Addresses of the activations [M, K] and of the weights [K, local_experts, N].
-        pairs: Address of the list of pairs (token, expert, weight) of this column.
-        out: Address of the products in the accumulator type, a row for each pair.
-        P, M, K, N, local_experts: Maximum pairs; tokens; inputs; outputs; experts of the column.
-        k_stride, out_stride: Strides in elements: of ``w`` along K, of ``out`` along pairs.
-        weighted: 1 to multiply each product by the pair's routing weight, else 0.
-        columns: Columns of the mesh.
+        place, act, wgt, acc, f32: Place of the block of PEs, and views of their SRAM.
+        at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
+        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        product: Strides, and whether to apply routing weights.
     """
-    _products_of_tokens(
-        _multiply_elements, block, block_col, act, wgt, acc, f32, wgt,
-        x, w, w, w, w, pairs, out, P, M, K, N, local_experts, k_stride, 0, out_stride, weighted, columns, 0, 0, 0,
-    )  # fmt: skip
+    tile = CodeTile(at.w, 0, 0, 0, shape.K, shape.N, product.k_stride, 0, 0, 0)
+    views = _Views(acc, act, wgt, wgt, f32)
+    _products_of_tokens(_multiply_elements, place, views, at, shape, product, tile, 0)
 
 
-def expert_out(block, block_col, act, wgt, acc, f32, x, w, pairs, out, P, M, K, N, local_experts, weighted, columns):
+def expert_out(place: Place, act, wgt, acc, f32, at: ExpertTensors, shape: ExpertShape, product: OutputProduct):
     """Multiply pairs by the output weights of their experts, and sum the products of each token.
 
     out[token, N] = sum over the token's pairs of x[pair, K] @ w[expert][K, N]. It is 0 for a token
     without pairs.
 
     Args:
-        block, block_col, act, wgt, acc, f32: Block of PEs, mesh column of its first PE, and views
-            of SRAM.
-        x: Address of the activations [P, K]. If ``weighted``, each row is first multiplied in place
-            by its routing weight.
-        w: Address of the weights [K, local_experts, N].
-        pairs: Address of the list of pairs (token, expert, weight) of this column.
-        out: Address of the sums [M, N] in the accumulator type.
-        P, M, K, N, local_experts: Maximum pairs; tokens; inputs; outputs; experts of the column.
-        weighted, columns: 1 to apply routing weights, else 0; columns of the mesh.
+        place, act, wgt, acc, f32: Place of the block of PEs, and views of their SRAM.
+        at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
+            activations are multiplied in place by routing weights if ``product`` says so.
+        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        product: Whether to apply routing weights.
     """
-    _sums_of_tokens(
-        _multiply_elements, block, block_col, act, wgt, acc, f32, wgt,
-        x, w, w, w, w, pairs, out, P, M, K, N, local_experts, weighted, columns, 0, 0, 0,
-    )  # fmt: skip
+    tile = CodeTile(at.w, 0, 0, 0, shape.K, shape.N, shape.local_experts * shape.N, 0, 0, 0)
+    views = _Views(acc, act, wgt, wgt, f32)
+    _sums_of_tokens(_multiply_elements, place, views, at, shape, product, tile, 0)
 
 
 def expert_in_quantised(
-    block, block_col, act, wgt, acc, f32, raw,
-    x, w, groups, scale, pairs, codes, out,
-    P, M, K, N, local_experts, k_stride, out_stride, weighted, columns, coding, G, rows,
-):  # fmt: skip
+    place: Place,
+    act,
+    wgt,
+    acc,
+    f32,
+    raw,
+    at: QuantisedExpertTensors,
+    shape: ExpertShape,
+    product: InputProduct,
+    scales: QuantisedScales,
+):
     """Compute `expert_in` with int8, FP8 or int4 codes, each multiplied by its scale.
 
+    out[pair, N] = x[token, K] @ (w[expert][K, N] * scale[groups[K], expert, N]).
+
     Args:
-        block, block_col, act, wgt, acc, f32, raw: Block of PEs, mesh column of its first PE, and
-            views of SRAM.
-        x, w: Addresses of the activations [M, K] and of the codes.
-        groups: Address of the scale group of each row, one byte each. Read for int4 only.
-        scale: Address of the scales, in the weight type.
-        pairs, out: Addresses of the list of pairs and of the products, a row for each pair.
-        codes, rows: Unused here. Scratch buffer of the PE, and its number of rows.
-        P, M, K, N, local_experts: Maximum pairs; tokens; inputs; outputs; experts of the column.
-        k_stride: Stride of codes and scales along rows, in elements.
-        out_stride: Stride of ``out`` along pairs, in elements.
-        weighted, columns: 1 to apply routing weights, else 0; columns of the mesh.
-        coding, G: Number of the coding; groups of rows that share scales.
+        place, act, wgt, acc, f32, raw: Place of the block of PEs, and views of their SRAM.
+        at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
+        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        product: Strides, and whether to apply routing weights.
+        scales: Coding, and groups of rows that share scales.
     """
-    _products_of_tokens(
-        _multiply_quantised, block, block_col, act, wgt, acc, f32, raw,
-        x, w, groups, w, scale, pairs, out,
-        P, M, K, N, local_experts, k_stride, k_stride, out_stride, weighted, columns, coding, G, N,
-    )  # fmt: skip
+    K, N, stride = shape.K, shape.N, product.k_stride
+    tile = CodeTile(at.w, at.groups, 0, at.scale, K, N, stride, stride, scales.G, N)
+    views = _Views(acc, act, wgt, raw, f32)
+    _products_of_tokens(_multiply_quantised, place, views, at, shape, product, tile, scales.coding)
 
 
 def expert_in_mxfp4(
-    block, block_col, act, acc, f32, raw,
-    x, w, groups, scale, factors, pairs, codes, out,
-    P, M, K, N, local_experts, k_stride, out_stride, weighted, columns, G, rows,
-):  # fmt: skip
-    """Compute `expert_in` with MXFP4 weights: e2m1 codes and e8m0 scales.
+    place: Place,
+    act,
+    acc,
+    f32,
+    raw,
+    at: Mxfp4ExpertTensors,
+    shape: ExpertShape,
+    product: InputProduct,
+    G,
+    rows,
+):
+    """Compute `expert_in` with MXFP4 weights: e2m1 codes, each multiplied by its e8m0 scale.
 
-    There is a scale, a power of two of one byte, for each output and group of rows.
+    out[pair, N] = x[token, K] @ (w[expert][K, N] * scale[groups[K], expert, N]).
 
     Args:
-        block, block_col, act, acc, f32, raw: Block of PEs, mesh column of its first PE, and views
-            of SRAM.
-        x, w, groups, scale, pairs, out: Addresses, as in `expert_in_quantised`.
-        factors, codes, rows: Unused here. Scratch buffers of the PE, and the number of rows.
-        P, M, K, N, local_experts, k_stride, out_stride, weighted, columns, G: As in
-            `expert_in_quantised`.
+        place, act, acc, f32, raw: Place of the block of PEs, and views of their SRAM.
+        at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
+        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        product: Strides, and whether to apply routing weights.
+        G: Groups of rows that share scales.
+        rows: Unused here. Rows of the PE's scratch buffer.
     """
-    _products_of_tokens(
-        _multiply_mxfp4, block, block_col, act, raw, acc, f32, raw,
-        x, w, groups, w, scale, pairs, out,
-        P, M, K, N, local_experts, k_stride, k_stride, out_stride, weighted, columns, MXFP4, G, N,
-    )  # fmt: skip
+    K, N, stride = shape.K, shape.N, product.k_stride
+    tile = CodeTile(at.w, at.groups, 0, at.scale, K, N, stride, stride, G, N)
+    views = _Views(acc, act, raw, raw, f32)
+    _products_of_tokens(_multiply_mxfp4, place, views, at, shape, product, tile, MXFP4)
 
 
 def expert_in_fp8_blocks(
-    block, block_col, act, acc, f32, raw,
-    x, w, groups, widths, scale, factors, pairs, codes, out,
-    P, M, K, N, local_experts, k_stride, scale_stride, out_stride, weighted, columns, G, B, rows,
-):  # fmt: skip
+    place: Place,
+    act,
+    acc,
+    f32,
+    raw,
+    at: BlockScaledExpertTensors,
+    shape: ExpertShape,
+    product: BlockScaledInputProduct,
+    scales: BlockScales,
+):
     """Compute `expert_in` with FP8 weights and block scales: e4m3 codes and float32 scales.
 
-    There is a scale for each group of rows and each of B blocks of neighbouring outputs of an
-    expert.
+    out[pair, N] = x[token, K] @ (w[expert][K, N] * scale[groups[K], expert, block of N]).
 
     Args:
-        block, block_col, act, acc, f32, raw: Block of PEs, mesh column of its first PE, and views
-            of SRAM.
-        x, w, groups, scale, pairs, out: Addresses, as in `expert_in_quantised`.
-        widths: Address of the number of outputs in each of the B blocks, one byte each.
-        factors, codes, rows: Unused here. Scratch buffers of the PE, and the number of rows.
-        P, M, K, N, local_experts: Maximum pairs; tokens; inputs; outputs; experts of the column.
-        k_stride, scale_stride, out_stride: Strides in elements: of codes along rows, of scales
-            along groups, of ``out`` along pairs.
-        weighted, columns: 1 to apply routing weights, else 0; columns of the mesh.
-        G, B: Groups of rows and blocks of outputs that share a scale.
+        place, act, acc, f32, raw: Place of the block of PEs, and views of their SRAM.
+        at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
+        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        product: Strides, and whether to apply routing weights.
+        scales: Groups of rows, and blocks of outputs, that share scales.
     """
-    _products_of_tokens(
-        _multiply_fp8_blocks, block, block_col, act, f32, acc, f32, raw,
-        x, w, groups, widths, scale, pairs, out,
-        P, M, K, N, local_experts, k_stride, scale_stride, out_stride, weighted, columns, FP8_BLOCKS, G, B,
+    k_stride, scale_stride = product.k_stride, product.scale_stride
+    tile = CodeTile(
+        at.w, at.groups, at.widths, at.scale, shape.K, shape.N, k_stride, scale_stride, scales.G, scales.B
     )  # fmt: skip
+    views = _Views(acc, act, f32, raw, f32)
+    _products_of_tokens(_multiply_fp8_blocks, place, views, at, shape, product, tile, FP8_BLOCKS)
 
 
 def expert_out_quantised(
-    block, block_col, act, wgt, acc, f32, raw,
-    x, w, groups, scale, pairs, codes, out,
-    P, M, K, N, local_experts, weighted, columns, coding, G, rows,
-):  # fmt: skip
+    place: Place,
+    act,
+    wgt,
+    acc,
+    f32,
+    raw,
+    at: QuantisedExpertTensors,
+    shape: ExpertShape,
+    product: OutputProduct,
+    scales: QuantisedScales,
+):
     """Compute `expert_out` with int8, FP8 or int4 codes, each multiplied by its scale.
 
+    out[token, N] = sum over the token's pairs of
+    x[pair, K] @ (w[expert][K, N] * scale[groups[K], expert, N]).
+
     Args:
-        block, block_col, act, wgt, acc, f32, raw: Block of PEs, mesh column of its first PE, and
-            views of SRAM.
-        x: Address of the activations [P, K]. If ``weighted``, each row is first multiplied in place
-            by its routing weight.
-        w, scale: Addresses of the codes, and of the scales in the weight type.
-        groups: Address of the scale group of each row, one byte each. Read for int4 only.
-        pairs, out: Addresses of the list of pairs, and of the sums [M, N].
-        codes, rows: Unused here. Scratch buffer of the PE, and its number of rows.
-        P, M, K, N, local_experts: Maximum pairs; tokens; inputs; outputs; experts of the column.
-        weighted, columns: 1 to apply routing weights, else 0; columns of the mesh.
-        coding, G: Number of the coding; groups of rows that share scales.
+        place, act, wgt, acc, f32, raw: Place of the block of PEs, and views of their SRAM.
+        at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
+            activations are multiplied in place by routing weights if ``product`` says so.
+        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        product: Whether to apply routing weights.
+        scales: Coding, and groups of rows that share scales.
     """
-    _sums_of_tokens(
-        _multiply_quantised, block, block_col, act, wgt, acc, f32, raw,
-        x, w, groups, w, scale, pairs, out, P, M, K, N, local_experts, weighted, columns, coding, G, N,
-    )  # fmt: skip
+    K, N, stride = shape.K, shape.N, shape.local_experts * shape.N
+    tile = CodeTile(at.w, at.groups, 0, at.scale, K, N, stride, stride, scales.G, N)
+    views = _Views(acc, act, wgt, raw, f32)
+    _sums_of_tokens(_multiply_quantised, place, views, at, shape, product, tile, scales.coding)
 
 
 def expert_out_mxfp4(
-    block, block_col, act, acc, f32, raw,
-    x, w, groups, scale, factors, pairs, codes, out,
-    P, M, K, N, local_experts, weighted, columns, G, rows,
-):  # fmt: skip
-    """Compute `expert_out` with MXFP4 weights: e2m1 codes and e8m0 scales.
+    place: Place,
+    act,
+    acc,
+    f32,
+    raw,
+    at: Mxfp4ExpertTensors,
+    shape: ExpertShape,
+    product: OutputProduct,
+    G,
+    rows,
+):
+    """Compute `expert_out` with MXFP4 weights: e2m1 codes, each multiplied by its e8m0 scale.
 
-    There is a scale, a power of two of one byte, for each output and group of rows.
+    out[token, N] = sum over the token's pairs of
+    x[pair, K] @ (w[expert][K, N] * scale[groups[K], expert, N]).
 
     Args:
-        block, block_col, act, acc, f32, raw: Block of PEs, mesh column of its first PE, and views
-            of SRAM.
-        x, w, groups, scale, pairs, out: Addresses, as in `expert_out_quantised`.
-        factors, codes, rows: Unused here. Scratch buffers of the PE, and the number of rows.
-        P, M, K, N, local_experts, weighted, columns, G: As in `expert_out_quantised`.
+        place, act, acc, f32, raw: Place of the block of PEs, and views of their SRAM.
+        at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
+            activations are multiplied in place by routing weights if ``product`` says so.
+        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        product: Whether to apply routing weights.
+        G: Groups of rows that share scales.
+        rows: Unused here. Rows of the PE's scratch buffer.
     """
-    _sums_of_tokens(
-        _multiply_mxfp4, block, block_col, act, raw, acc, f32, raw,
-        x, w, groups, w, scale, pairs, out, P, M, K, N, local_experts, weighted, columns, MXFP4, G, N,
-    )  # fmt: skip
+    K, N, stride = shape.K, shape.N, shape.local_experts * shape.N
+    tile = CodeTile(at.w, at.groups, 0, at.scale, K, N, stride, stride, G, N)
+    views = _Views(acc, act, raw, raw, f32)
+    _sums_of_tokens(_multiply_mxfp4, place, views, at, shape, product, tile, MXFP4)
 
 
 def expert_out_fp8_blocks(
-    block, block_col, act, acc, f32, raw,
-    x, w, groups, widths, scale, factors, pairs, codes, out,
-    P, M, K, N, local_experts, weighted, columns, G, B, rows,
-):  # fmt: skip
+    place: Place,
+    act,
+    acc,
+    f32,
+    raw,
+    at: BlockScaledExpertTensors,
+    shape: ExpertShape,
+    product: OutputProduct,
+    scales: BlockScales,
+):
     """Compute `expert_out` with FP8 weights and block scales: e4m3 codes and float32 scales.
 
-    There is a scale for each group of rows and each of B blocks of neighbouring outputs of an
-    expert.
+    out[token, N] = sum over the token's pairs of
+    x[pair, K] @ (w[expert][K, N] * scale[groups[K], expert, block of N]).
 
     Args:
-        block, block_col, act, acc, f32, raw: Block of PEs, mesh column of its first PE, and views
-            of SRAM.
-        x, w, groups, scale, pairs, out: Addresses, as in `expert_out_quantised`.
-        widths: Address of the number of outputs in each of the B blocks, one byte each.
-        factors, codes, rows: Unused here. Scratch buffers of the PE, and the number of rows.
-        P, M, K, N, local_experts, weighted, columns, G, B: As in `expert_out_quantised`; blocks of
-            outputs.
+        place, act, acc, f32, raw: Place of the block of PEs, and views of their SRAM.
+        at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
+            activations are multiplied in place by routing weights if ``product`` says so.
+        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        product: Whether to apply routing weights.
+        scales: Groups of rows, and blocks of outputs, that share scales.
     """
-    _sums_of_tokens(
-        _multiply_fp8_blocks, block, block_col, act, f32, acc, f32, raw,
-        x, w, groups, widths, scale, pairs, out, P, M, K, N, local_experts, weighted, columns, FP8_BLOCKS, G, B,
+    k_stride, scale_stride = shape.local_experts * shape.N, shape.local_experts * scales.B
+    tile = CodeTile(
+        at.w, at.groups, at.widths, at.scale, shape.K, shape.N, k_stride, scale_stride, scales.G, scales.B
     )  # fmt: skip
+    views = _Views(acc, act, f32, raw, f32)
+    _sums_of_tokens(_multiply_fp8_blocks, place, views, at, shape, product, tile, FP8_BLOCKS)
 
 
 @helper_function
-def _products_of_tokens(
-    multiply, block, block_col, act, scales, acc, f32, raw, x, w, groups, widths, scale, pairs, out,
-    P, M, K, N, local_experts, k_stride, scale_stride, out_stride, weighted, columns, coding, G, B,
-):  # fmt: skip
+def _products_of_tokens(multiply, place, views, at, shape, product, tile, coding):
     """Compute the product of each pair's token with its expert, a row of ``out`` for each pair.
 
-    A pair is a token and one of its selected experts. ``multiply`` is the product function for the
-    coding of the weights. The other operands are those of `_over_pairs`.
+    Args:
+        multiply: Function that multiplies one vector by the weights of one expert.
+        place, views: Place of the block of PEs, and views of their SRAM.
+        at, shape, product: Operands of the kernel.
+        tile: Weights of the column's first expert.
+        coding: Number of the coding.
     """
-    lane_count = min(acc.shape[2], columns - block_col)
-    _over_pairs(
-        multiply, block, lane_count, act, scales, acc, f32, raw, x, w, groups, widths, scale, pairs, out,
-        P, M, K, N, local_experts, k_stride, scale_stride, K, 0, 0, out_stride, coding, G, B, 0,
-    )  # fmt: skip
-    if weighted == 1:
-        _weigh(acc, f32, block, out, out_stride, N, pairs, P, lane_count)
+    rows = _PairRows(at.out, 0, product.out_stride, at.x, shape.K, 0)
+    lane_count = min(views.acc.shape[2], product.columns - place.col)
+    _over_pairs(multiply, place.block, lane_count, views, at.pairs, shape, rows, tile, coding, 0)
+    if product.weighted == 1:
+        out = at.out, product.out_stride, shape.N
+        _weigh(views.acc, views.f32, place.block, out, at.pairs, shape.P, lane_count)
 
 
 @helper_function
-def _sums_of_tokens(
-    multiply, block, block_col, act, scales, acc, f32, raw, x, w, groups, widths, scale, pairs, out,
-    P, M, K, N, local_experts, weighted, columns, coding, G, B,
-):  # fmt: skip
+def _sums_of_tokens(multiply, place, views, at, shape, product, tile, coding):
     """Compute for each token the sum of the products of its pairs with their experts.
 
-    A pair is a token and one of its selected experts. ``multiply`` is the product function for the
-    coding of the weights. The other operands are those of `_over_pairs`.
+    The arguments are those of `_products_of_tokens`.
     """
-    lane_count = min(acc.shape[2], columns - block_col)
-    if weighted == 1:
-        _weigh(act, f32, block, x, K, K, pairs, P, lane_count)
-    clear_rows(acc, block, out, M * N)
-    _over_pairs(
-        multiply, block, lane_count, act, scales, acc, f32, raw, x, w, groups, widths, scale, pairs, out,
-        P, M, K, N, local_experts, local_experts * N, local_experts * B, 0, K, N, 0, coding, G, B, 1,
-    )  # fmt: skip
+    lane_count = min(views.acc.shape[2], product.columns - place.col)
+    if product.weighted == 1:
+        x = at.x, shape.K, shape.K
+        _weigh(views.act, views.f32, place.block, x, at.pairs, shape.P, lane_count)
+    clear_rows(views.acc, place.block, at.out, shape.M * shape.N)
+    rows = _PairRows(at.out, shape.N, 0, at.x, 0, shape.K)
+    _over_pairs(multiply, place.block, lane_count, views, at.pairs, shape, rows, tile, coding, 1)
 
 
 @helper_function
-def _over_pairs(
-    multiply, block, lane_count, act, scales, acc, f32, raw, x, w, groups, widths, scale, pairs, out,
-    P, M, K, N, local_experts, k_stride, scale_stride, x_by_token, x_by_pair, out_by_token, out_by_pair,
-    coding, G, B, add,
-):  # fmt: skip
+def _over_pairs(multiply, block, lane_count, views, pairs, shape, rows, tile, coding, add):
     """Call ``multiply`` for every pair in the lists, once for all PEs with the same pair.
 
     Args:
         multiply: Function that multiplies one vector by the weights of one expert, in the chosen
             lanes.
-        block, lane_count: Block of PEs; number of its lanes that have a PE.
-        act, scales, acc, f32, raw: Views of SRAM.
-        x, w, groups, widths, scale, pairs, out: Addresses of the operands.
-        P, M, K, N, local_experts: Maximum pairs; tokens; inputs; outputs; experts of the column.
-        k_stride, scale_stride: Strides of codes along rows, and of scales along groups.
-        x_by_token, x_by_pair: Distances of vectors in ``x`` from one token, or pair, to the next.
-        out_by_token, out_by_pair: The same distances in ``out``.
-        coding, G, B: Number of the coding; groups of rows; columns of scales per expert.
-        add: 1 to add products to ``out``, 0 to overwrite it.
+        block, lane_count: Index of the block of PEs; number of its lanes that have a PE.
+        views, pairs: Views of SRAM; address of the list of pairs.
+        shape, rows: Sizes; addresses of the vectors of each pair.
+        tile, coding: Weights of the column's first expert, and the number of their coding.
+        add: 1 to add products to the sums, 0 to overwrite these.
     """
+    f32, M, local_experts = views.f32, shape.M, shape.local_experts
     numbers, choice = lane_values(lane_count), lane_choice()  # numbers of pairs are exact up to 2 ** 24
-    for i in range(P):
+    for i in range(shape.P):
         at = pairs + 1 + 3 * i
         for lane in range(lane_count):
             numbers[lane] = NO_PAIR
@@ -344,23 +394,33 @@ def _over_pairs(
             if numbers[lane] != NO_PAIR:
                 token, expert = divmod(np.int64(numbers[lane]), local_experts)
                 choose_lanes(choice, numbers, lane, NO_PAIR)
-                multiply(
-                    acc, act, scales, raw, choice, block, out + token * out_by_token + i * out_by_pair,
-                    x + token * x_by_token + i * x_by_pair, w + expert * N, groups, widths, scale + expert * B,
-                    K, N, k_stride, scale_stride, G, B, add, coding,
-                )  # fmt: skip
+                out = rows.out + token * rows.out_by_token + i * rows.out_by_pair
+                x = rows.x + token * rows.x_by_token + i * rows.x_by_pair
+                multiply(views, choice, block, out, x, _tile_of_expert(tile, expert), add, coding)
 
 
 @helper_function
-def _multiply_elements(
-    acc, act, wgt, raw, choice, block, out, x, w, groups, widths, scale,
-    K, N, k_stride, scale_stride, G, B, add, coding,
-):  # fmt: skip
-    """Multiply one vector by the unquantised weights of an expert.
+def _tile_of_expert(tile, expert):
+    """Return the weights of an expert, given those of the column's first expert."""
+    return CodeTile(
+        tile.w + expert * tile.N,
+        tile.groups,
+        tile.widths,
+        tile.scale + expert * tile.B,
+        tile.K,
+        tile.N,
+        tile.k_stride,
+        tile.scale_stride,
+        tile.G,
+        tile.B,
+    )
 
-    The operands are those that `_over_pairs` passes to each product function.
-    """
-    multiply_vector(acc, act, wgt, choice, block, out, x, w, K, N, k_stride, 1, add)
+
+@helper_function
+def _multiply_elements(views, choice, block, out, x, tile, add, coding):
+    """Multiply one vector by the unquantised weights of an expert, for `_over_pairs`."""
+    elements = Tile(tile.w, tile.K, tile.N, tile.k_stride, 1)
+    multiply_vector((views.acc, views.act, views.scales), choice, block, out, x, elements, add)
 
 
 def _multiply_by(coding):
@@ -371,14 +431,9 @@ def _multiply_by(coding):
     """
 
     @helper_function
-    def multiply(
-        acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale,
-        K, N, k_stride, scale_stride, G, B, add, _,
-    ):  # fmt: skip
-        multiply_scaled_codes(
-            acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale,
-            K, N, k_stride, scale_stride, G, B, add, coding,
-        )  # fmt: skip
+    def multiply(views, choice, block, out, x, tile, add, _):
+        views_of_codes = views.acc, views.act, views.scales, views.raw
+        multiply_scaled_codes(views_of_codes, choice, block, out, x, tile, add, coding)
 
     return multiply
 
@@ -388,68 +443,68 @@ _multiply_mxfp4, _multiply_fp8_blocks = (_multiply_by(coding) for coding in (MXF
 
 
 @helper_function
-def _multiply_quantised(
-    acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale,
-    K, N, k_stride, scale_stride, G, B, add, coding,
-):  # fmt: skip
-    """Multiply one vector by the int8, FP8 or int4 codes of an expert.
-
-    The operands are those that `_over_pairs` passes to each product function.
-    """
-    operands = (K, N, k_stride, scale_stride, G, B, add, coding)
+def _multiply_quantised(views, choice, block, out, x, tile, add, coding):
+    """Multiply one vector by the int8, FP8 or int4 codes of an expert, for `_over_pairs`."""
     if coding == INT8:
-        _multiply_int8(acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale, *operands)
+        _multiply_int8(views, choice, block, out, x, tile, add, coding)
     elif coding == FP8:
-        _multiply_fp8(acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale, *operands)
+        _multiply_fp8(views, choice, block, out, x, tile, add, coding)
     else:
-        _multiply_int4(acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale, *operands)
+        _multiply_int4(views, choice, block, out, x, tile, add, coding)
 
 
 def expert_bias(
-    block, block_row, block_col, wgt, acc, f32,
-    x, bias, pairs, P, M, N, parts, local_experts, stride, by_token, weighted, share, columns, groups, segments,
-):  # fmt: skip
-    """Add the biases of experts to the sums of their pairs, or to the sums of tokens.
+    place: Place,
+    wgt,
+    acc,
+    f32,
+    at: ExpertBiasTensors,
+    shape: ExpertBiasShape,
+    by_token,
+    weighted,
+    share,
+    division: ColumnGroups,
+):
+    """Add the biases of experts that this PE stores to the sums of their pairs or tokens.
 
-    x[pair, N] += bias[expert, N], for the biases that this PE stores. If ``by_token``, x[token, N]
-    is the target instead. This is done for each of ``parts`` parts of N consecutive elements.
+    x[pair, N] += bias[expert, N] for each pair in the list, or x[token, N] += bias[expert, N] if
+    ``by_token``. This is done for each part of the outputs.
 
     A column's biases of a part, [local_experts, N], are divided into blocks of ``share`` elements.
     The blocks are stored in the rows of the column in their order, or, if ``by_token``, in the
     columns of its group.
 
     Args:
-        block, block_row, block_col, wgt, acc, f32: Block of PEs, mesh row and column of its first
-            PE, views of SRAM.
-        x, bias, pairs: Addresses of the sums, of this PE's biases [parts, share], and of the list
-            of pairs.
-        P, M, N, parts, local_experts: Maximum pairs; tokens; outputs per part; parts; experts of
-            the column.
-        stride: Elements from one row of ``x`` to the next.
-        by_token, weighted: 1 to add to tokens, else 0; 1 to multiply biases by routing weights,
-            else 0.
-        share, columns: Elements per block of biases; columns of the mesh.
-        groups, segments: Division of the columns, as in `expert_pairs`.
+        place, wgt, acc, f32: Place of the block of PEs, and views of their SRAM.
+        at: Addresses of sums, biases and pairs.
+        shape: P pairs, M tokens, N outputs in each part, parts, and experts of the column.
+        by_token: 1 to add to the sums of tokens, 0 to add to those of pairs.
+        weighted: 1 to multiply biases by routing weights, else 0.
+        share: Biases of a part on one PE.
+        division: Groups of columns that store different experts.
     """
+    block, pairs, N = place.block, at.pairs, shape.N
+    width = division.columns // division.segments
     for lane in range(acc.shape[2]):
-        place = block_row
+        stored_block = place.row
         if by_token == 1:
-            col = (block_col + lane) % (columns // segments)
-            _, first_column, _ = group_of_column(col, columns // segments, groups)
-            place = col - first_column
-        for i in range(P):
-            at = pairs + 1 + 3 * i
+            col = (place.col + lane) % width
+            _, first_column, _ = group_of_column(col, width, division.groups)
+            stored_block = col - first_column
+        for i in range(shape.P):
+            pair = pairs + 1 + 3 * i
             if i < f32[block, pairs, lane]:
-                token, expert = _index(f32, block, at, lane, M), _index(f32, block, at + 1, lane, local_experts)
-                row = x + (token if by_token == 1 else i) * stride
-                weight = f32[block, at + 2, lane] if weighted == 1 else np.float32(1.0)
-                first_stored = place * share - expert * N  # negative if the PE's block begins before this expert
-                for part in range(parts):
-                    start, stored_bias = row + part * N, bias + part * share - first_stored
-                    for n in range(max(first_stored, 0), min(first_stored + share, N)):
-                        old = acc[block, start + n, lane]
-                        addend = widen(wgt[block, stored_bias + n, lane]) * weight
-                        acc[block, start + n, lane] = narrow(widen(old) + addend, old)
+                token = _index(f32, block, pair, lane, shape.M)
+                expert = _index(f32, block, pair + 1, lane, shape.local_experts)
+                row = at.x + (token if by_token == 1 else i) * shape.stride
+                weight = f32[block, pair + 2, lane] if weighted == 1 else np.float32(1.0)
+                first = stored_block * share - expert * N  # negative if the PE's block begins before this expert
+                for part in range(shape.parts):
+                    sums, biases = row + part * N, at.bias + part * share - first
+                    for n in range(max(first, 0), min(first + share, N)):
+                        old = acc[block, sums + n, lane]
+                        addend = widen(wgt[block, biases + n, lane]) * weight
+                        acc[block, sums + n, lane] = narrow(widen(old) + addend, old)
 
 
 @helper_function
@@ -464,17 +519,19 @@ def _index(f32, block, at, lane, count):
 
 
 @helper_function
-def _weigh(view, f32, block, x, stride, n, pairs, P, lane_count):
+def _weigh(view, f32, block, vectors, pairs, P, lane_count):
     """Multiply the vector of each pair by the pair's routing weight, in place.
 
     Args:
         view, f32, block: View with the vectors, float32 view with the list of pairs, and block of
             PEs.
-        x, stride, n: Address of the first vector; distance between vectors; elements of a vector.
-        pairs, P, lane_count: Address of the list; maximum pairs; lanes that have a PE.
+        vectors: Address of the first vector, distance between vectors, and elements of a vector.
+        pairs, P: Address of the list; maximum pairs.
+        lane_count: Lanes that have a PE.
     """
+    first, stride, n = vectors
     for i in range(P):
-        for e in range(x + i * stride, x + i * stride + n):
+        for e in range(first + i * stride, first + i * stride + n):
             for lane in range(lane_count):
                 if i < f32[block, pairs, lane]:
                     old = view[block, e, lane]

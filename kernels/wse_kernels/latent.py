@@ -13,18 +13,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from wse_kernels._attention_operands import LatentShape, RotatedTensors
 from wse_kernels._elements import clear_rows, narrow, widen
+from wse_kernels._operands import Place
 
 
 def place_heads(block, acc, f32, x, heads, out, M, H, Hl, n):
     """Copy the heads of this row to their positions among all heads. Other heads become zero.
 
     Args:
-        block, acc, f32: Block of up to 128 PEs, and views of their SRAM. The next three arguments
-            are addresses in it.
-        x: Heads of the row [M, Hl, n] in the accumulator type.
-        heads: float32 [Hl], ordinal of each head of the row: 1 for the first head, 0 for padding.
-        out: All heads [M, H, n] in the accumulator type.
+        block, acc, f32: Index of the block of PEs, and views of their SRAM.
+        x: Address of the row's heads [M, Hl, n] in the accumulator type.
+        heads: Address of float32 [Hl], the ordinal of each head of the row: 1 for the first head, 0
+            for padding.
+        out: Address of all heads [M, H, n] in the accumulator type.
         M, H, Hl, n: Tokens; all heads; heads of the row; features per head.
     """
     lanes = acc.shape[2]
@@ -39,24 +41,22 @@ def place_heads(block, acc, f32, x, heads, out, M, H, Hl, n):
                     acc[block, out + (m * H + h) * n + e, lane] = acc[block, x + (m * Hl + i) * n + e, lane]
 
 
-def place_rotated(block, acc, f32, x, heads, first, feature_ordinals, out, M, H, Hl, K, n, stride):
+def place_rotated(block, acc, f32, at: RotatedTensors, M, H, Hl, K, n, stride):
     """Copy the rotated features that this row has and this column needs to their positions.
 
-    All other elements of ``out`` become zero. Ordinals count from 1, and 0 means padding.
+    out[M, h, j] = x[M, i, k] for each head i of the row, where h is its index among all heads, and
+    for each feature j of the column that is feature k of the row. All other elements of ``out``
+    become zero. Ordinals count from 1, and 0 means padding.
 
     Args:
-        block, acc, f32: Block of up to 128 PEs, and views of their SRAM. The next five arguments
-            are addresses in it.
-        x: Features of the row [M, Hl, K] in the accumulator type; consecutive features of each
-            head.
-        heads: float32 [Hl], ordinals of the row's heads.
-        first: float32 ordinal of the first of the row's K features.
-        feature_ordinals: float32 [n], ordinals of the features that the column needs.
-        out: Features for the column [M, H, n] in the accumulator type.
-        M, H, Hl, K, n: Tokens; all heads; heads of the row; features of the row; features of the
-            column.
+        block, acc, f32: Index of the block of PEs, and views of their SRAM.
+        at: Addresses of the row's features x[M, Hl, K], of tables of ordinals, and of the column's
+            features out[M, H, n].
+        M, H, Hl: Tokens; all heads; heads of the row.
+        K, n: Features of the row; features of the column.
         stride: Elements from one token to the next in ``x``.
     """
+    x, heads, first, feature_ordinals, out = at
     lanes = acc.shape[2]
     clear_rows(acc, block, out, M * H * n)
     start = np.int64(f32[block, first, 0])
@@ -79,12 +79,11 @@ def pick_rotated(block, acc, f32, x, first, feature_ordinals, out, Hl, K, n):
     Features that other rows have become zero. Ordinals count from 1, and 0 means padding.
 
     Args:
-        block, acc, f32: Block of up to 128 PEs, and views of their SRAM. The next four arguments
-            are addresses in it.
-        x: Features of the row's heads [Hl, K] in the accumulator type.
-        first: float32 ordinal of the first of the row's K features.
-        feature_ordinals: float32 [n], ordinals of the features that the column needs.
-        out: Features for the column [Hl, n] in the accumulator type.
+        block, acc, f32: Index of the block of PEs, and views of their SRAM.
+        x: Address of the features of the row's heads [Hl, K] in the accumulator type.
+        first: Address of the float32 ordinal of the first of the row's K features.
+        feature_ordinals: Address of float32 [n], the ordinals of the column's features.
+        out: Address of the features for the column [Hl, n] in the accumulator type.
         Hl, K, n: Heads of the row; features of the row; features of the column.
     """
     lanes = acc.shape[2]
@@ -102,11 +101,11 @@ def set_heads(block, act, acc, f32, x, heads, out, H, Hl, n):
     """Overwrite this row's heads in out[H, n] by x[Hl, n]. Other heads stay as they are.
 
     Args:
-        block, act, acc, f32: Block of up to 128 PEs, and views of their SRAM. The next three
-            arguments are addresses in it.
-        x: Activations of the row's heads [Hl, n].
-        heads: float32 [Hl], ordinal of each head of the row: 1 for the first head, 0 for padding.
-        out: All heads [H, n] in the accumulator type.
+        block, act, acc, f32: Index of the block of PEs, and views of their SRAM.
+        x: Address of the row's heads [Hl, n] in the activation type.
+        heads: Address of float32 [Hl], the ordinal of each head of the row: 1 for the first head, 0
+            for padding.
+        out: Address of all heads [H, n] in the accumulator type.
         H, Hl, n: All heads; heads of the row; features per head.
     """
     lanes = act.shape[2]
@@ -123,10 +122,11 @@ def pick_heads(block, act, f32, x, heads, out, M, H, Hl, n):
     """Copy this row's heads from x[M, H, n] to out[Hl, M, n], head by head. Padding becomes zero.
 
     Args:
-        block, act, f32: Block of up to 128 PEs, and views of their SRAM. The next three arguments
-            are addresses in it.
-        x, out: Activations.
-        heads: float32 [Hl], ordinal of each head of the row: 1 for the first head, 0 for padding.
+        block, act, f32: Index of the block of PEs, and views of their SRAM.
+        x: Address of all heads [M, H, n] in the activation type.
+        out: Address of the row's heads [Hl, M, n] in the activation type.
+        heads: Address of float32 [Hl], the ordinal of each head of the row: 1 for the first head, 0
+            for padding.
         M, H, Hl, n: Tokens; all heads; heads of the row; features per head.
     """
     lanes = act.shape[2]
@@ -140,26 +140,27 @@ def pick_heads(block, act, f32, x, heads, out, M, H, Hl, n):
                     act[block, target + e, lane] = act[block, source + e, lane] if h >= 0 else zero
 
 
-def finish_heads(block, act, acc, f32, x, sums, heads, out, M, H, Hl, n):
+def finish_heads(block, act, acc, f32, x, sums, heads, out, shape: LatentShape):
     """Divide attention outputs by the softmax sums, for the heads of this row, head by head.
 
     out[Hl, M, n] = the row's heads of x[M, H, n] / sums[M, H]. Elements become zero for padding and
     wherever the sum is not positive.
 
     Args:
-        block, act, acc, f32: Block of up to 128 PEs, and views of their SRAM. The next four
-            arguments are addresses in it.
-        x: Outputs [M, H, n] in the accumulator type.
-        sums: float32 softmax sums [M, H].
-        heads: float32 [Hl], ordinal of each head of the row: 1 for the first head, 0 for padding.
-        out: Activations [Hl, M, n].
-        M, H, Hl, n: Tokens; all heads; heads of the row; features per head.
+        block, act, acc, f32: Index of the block of PEs, and views of their SRAM.
+        x: Address of the outputs [M, H, n] in the accumulator type.
+        sums: Address of the float32 softmax sums [M, H].
+        heads: Address of float32 [Hl], the ordinal of each head of the row: 1 for the first head, 0
+            for padding.
+        out: Address of the activations [Hl, M, n].
+        shape: M tokens, H heads in all, Hl heads of the row, n features.
     """
+    M, H, Hl, n = shape
     lanes = act.shape[2]
     for i in range(Hl):
         h = np.int64(f32[block, heads + i, 0]) - 1
         for m in range(M):
-            mh, target = m * H + max(h, 0), out + (i * M + m) * n
+            mh, target = m * H + (h if h > 0 else 0), out + (i * M + m) * n
             for e in range(n):
                 for lane in range(lanes):
                     total = f32[block, sums + mh, lane] if h >= 0 else np.float32(0.0)
@@ -167,7 +168,7 @@ def finish_heads(block, act, acc, f32, x, sums, heads, out, M, H, Hl, n):
                     act[block, target + e, lane] = narrow(value, act[block, target + e, lane])
 
 
-def turn_block(block, block_row, block_col, act, acc, x, out, M, K, N, first_col, to_rows):
+def turn_block(place: Place, act, acc, x, out, M, K, N, first_col, to_rows):
     """Keep the elements of a vector that belong both to this PE's row and to its column.
 
     One axis of the mesh stores the vector in blocks of K elements, the other in blocks of N.
@@ -175,18 +176,18 @@ def turn_block(block, block_row, block_col, act, acc, x, out, M, K, N, first_col
     completes the vector.
 
     Args:
-        block, block_row, block_col, act, acc: Block of PEs, mesh row and column of its first PE,
-            views of SRAM.
-        x, out: Addresses of the activations [M, K], and of the result [M, N] in the accumulator
-            type.
+        place, act, acc: Place of the block of PEs, and views of their SRAM.
+        x: Address of the PE's block of the vector [M, K] in the activation type.
+        out: Address of the result [M, N] in the accumulator type.
         M, K, N: Tokens; elements of the PE's block before; elements of its block after.
         first_col: First mesh column that has a block.
         to_rows: 1 if the vector moves from blocks per column to blocks per row, 0 for the opposite.
     """
+    block, row, first_lane_col = place
     lanes = act.shape[2]
     for lane in range(lanes):
-        col = block_col + lane - first_col
-        first = block_row * N - col * K if to_rows == 1 else col * N - block_row * K
+        col = first_lane_col + lane - first_col
+        first = row * N - col * K if to_rows == 1 else col * N - row * K
         for m in range(M):
             for e in range(N):
                 value = np.float32(0.0)

@@ -9,15 +9,20 @@ from __future__ import annotations
 import numpy as np
 
 from wse_kernels._elements import narrow, widen
+from wse_kernels._jit import helper_function
 from wse_kernels._lanes import lane_values
+from wse_kernels._layer_operands import LayerNormTensors, LayerSumsTensors, NormTensors, RowGroups
+from wse_kernels._operands import Place
 from wse_kernels._slices import slice_of_place
+
+ONE, ZERO = np.float32(1.0), np.float32(0.0)
 
 
 def sum_squares(block, act, f32, x, sums, M, K):
     """Sum the squares of each token's local features: sums[M] = sum over K of x[M, K] ** 2.
 
     Args:
-        block, act, f32: Block of up to 128 PEs, and views of their SRAM by element type.
+        block, act, f32: Index of the block of PEs, and views of their SRAM by element type.
         x: Address of the activations [M, K].
         sums: Address of the float32 sums [M].
         M, K: Tokens; features per PE.
@@ -32,31 +37,26 @@ def sum_squares(block, act, f32, x, sums, M, K):
                 f32[block, sums + m, lane] += value * value
 
 
-def rms_scale(block, act, wgt, f32, x, sums, gain, out, M, K, size, eps_atto, offset):
-    """Apply RMS normalisation with a gain, once the sums of squares of all PEs are known.
+def rms_scale(block, act, wgt, f32, at: NormTensors, M, K, size, eps_atto, offset):
+    """Apply RMS normalisation with a gain, once the sums of squares over all PEs are known.
 
     out[M, K] = (gain[K] + offset) * (x[M, K] / sqrt(sums[M] / size + eps)). Without an offset, the
     normalised value is rounded to the activation type before the gain is applied, as in Hugging
     Face transformers. With an offset it is not.
 
     Args:
-        block, act, wgt, f32: Block of up to 128 PEs, and views of their SRAM. The next four
-            arguments are addresses in it.
-        x, out: Activations [M, K].
-        sums: float32 [M], sums of squares over all PEs. Replaced by the factors 1 / sqrt(...).
-        gain: Weights [K].
+        block, act, wgt, f32: Index of the block of PEs, and views of their SRAM.
+        at: Addresses of activations x[M, K], float32 sums[M], gain[K] and results out[M, K]. The
+            sums are replaced by the factors 1 / sqrt(...).
         M, K: Tokens; features per PE.
         size: Features of the whole vector.
         eps_atto: Epsilon in units of 1e-18.
         offset: Integer added to the gain, usually 0 or 1.
     """
-    size, offset = np.float32(size), np.float32(offset)
-    eps = np.float32(eps_atto * 1e-18)
-    lanes = act.shape[2]
+    x, sums, gain, out = at
+    offset, lanes = np.float32(offset), act.shape[2]
+    _invert_roots(block, f32, sums, M, size, eps_atto)
     for m in range(M):
-        for lane in range(lanes):
-            mean = f32[block, sums + m, lane] / size
-            f32[block, sums + m, lane] = np.float32(1.0) / np.sqrt(mean + eps)
         for k in range(K):
             for lane in range(lanes):
                 value = act[block, x + m * K + k, lane]
@@ -67,25 +67,23 @@ def rms_scale(block, act, wgt, f32, x, sums, gain, out, M, K, size, eps_atto, of
                 act[block, out + m * K + k, lane] = narrow(gain_product, value)
 
 
-def gain_sum_squares(block, act, acc, wgt, x, sums, gain, out, M, K, offset):
+def gain_sum_squares(block, act, acc, wgt, at: NormTensors, M, K, offset):
     """Sum the squares of the local features, and multiply the features by the gain, in one pass.
 
     sums[M] = sum over K of x[M, K] ** 2, and out[M, K] = (gain[K] + offset) * x[M, K].
 
     Args:
-        block, act, acc, wgt: Block of up to 128 PEs, and views of their SRAM. The next four
-            arguments are addresses in it.
-        x, out: Activations [M, K].
-        sums: Sums [M] in the accumulator type.
-        gain: Weights [K].
+        block, act, acc, wgt: Index of the block of PEs, and views of their SRAM.
+        at: Addresses of activations x[M, K], sums[M] in the accumulator type, gain[K] and results
+            out[M, K].
         M, K: Tokens; features per PE.
         offset: Integer added to the gain.
     """
-    offset = np.float32(offset)
-    lanes = act.shape[2]
+    x, sums, gain, out = at
+    offset, lanes = np.float32(offset), act.shape[2]
     for m in range(M):
         for lane in range(lanes):
-            acc[block, sums + m, lane] = narrow(np.float32(0.0), acc[block, sums + m, lane])
+            acc[block, sums + m, lane] = narrow(ZERO, acc[block, sums + m, lane])
         for k in range(K):
             for lane in range(lanes):
                 element = act[block, x + m * K + k, lane]
@@ -99,23 +97,28 @@ def rms_factors(block, f32, sums, M, size, eps_atto):
     """Replace sums of squares by factors of an RMS norm: sums[M] = 1 / sqrt(sums[M] / size + eps).
 
     Args:
-        block, f32: Block of up to 128 PEs, and the float32 view of their SRAM.
+        block, f32: Index of the block of PEs, and the float32 view of their SRAM.
         sums: Address of the sums [M], overwritten.
         M, size: Sums; features that each sum is over.
         eps_atto: Epsilon in units of 1e-18.
     """
+    _invert_roots(block, f32, sums, M, size, eps_atto)
+
+
+@helper_function
+def _invert_roots(block, f32, sums, M, size, eps_atto):
+    """Replace sums[M] by 1 / sqrt(sums[M] / size + eps). The operands are those of `rms_factors`."""
     size, eps = np.float32(size), np.float32(eps_atto * 1e-18)
-    lanes = f32.shape[2]
     for m in range(M):
-        for lane in range(lanes):
-            f32[block, sums + m, lane] = np.float32(1.0) / np.sqrt(f32[block, sums + m, lane] / size + eps)
+        for lane in range(f32.shape[2]):
+            f32[block, sums + m, lane] = ONE / np.sqrt(f32[block, sums + m, lane] / size + eps)
 
 
 def scale_heads(block, acc, f32, x, factors, M, N):
     """Multiply each row by its factor in place: x[M, N] *= factors[M].
 
     Args:
-        block, acc, f32: Block of up to 128 PEs, and views of their SRAM.
+        block, acc, f32: Index of the block of PEs, and views of their SRAM.
         x: Address of the values [M, N] in the accumulator type.
         factors: Address of the float32 factors [M].
         M, N: Rows, one per token or head; elements per row.
@@ -132,25 +135,20 @@ def rms_scale_sums(block, acc, x, sums, M, N, size, eps_atto):
     """Apply RMS normalisation without a gain: x[M, N] /= sqrt(sums[M] / size + eps).
 
     Args:
-        block, acc: Block of up to 128 PEs, and the accumulator view of their SRAM.
+        block, acc: Index of the block of PEs, and the accumulator view of their SRAM.
         x: Address of the values [M, N], scaled in place.
         sums: Address of the sums of squares [M] over all PEs, in the accumulator type.
         M, N: Tokens; features per PE.
         size: Features that each sum is over.
         eps_atto: Epsilon in units of 1e-18.
     """
-    size, eps = np.float32(size), np.float32(eps_atto * 1e-18)
-    lanes = acc.shape[2]
-    scales = lane_values(lanes)
+    scales = lane_values(acc.shape[2])
     for m in range(M):
-        for lane in range(lanes):
-            scales[lane] = np.float32(1.0) / np.sqrt(widen(acc[block, sums + m, lane]) / size + eps)
-        for e in range(x + m * N, x + m * N + N):
-            for lane in range(lanes):
-                acc[block, e, lane] = narrow(widen(acc[block, e, lane]) * scales[lane], acc[block, e, lane])
+        _set_scales(block, acc, scales, sums + m, size, eps_atto)
+        _scale_features(block, acc, scales, x + m * N, N)
 
 
-def rms_scale_share(block, block_row, acc, x, sums, M, n, parts, size, eps_atto, length, groups):
+def rms_scale_share(place: Place, acc, x, sums, M, n, parts, size, eps_atto, division: RowGroups):
     """Apply `rms_scale_sums` to the slice of features that this PE computes for its group.
 
     PEs of a column have the same features. Neighbours form groups, and the PEs of a group divide
@@ -158,47 +156,53 @@ def rms_scale_share(block, block_row, acc, x, sums, M, n, parts, size, eps_atto,
     are.
 
     Args:
-        block, block_row, acc: Block of up to 128 PEs, its mesh row, and the accumulator view of
-            their SRAM.
+        place, acc: Place of the block of PEs, and the accumulator view of their SRAM.
         x: Address of the values [M, parts, n], scaled in place.
         sums: Address of the sums of squares [M] over all PEs, in the accumulator type.
         M, n, parts: Tokens; features per part; parts, each of which is divided in the same way.
         size, eps_atto: Features that each sum is over; epsilon in units of 1e-18.
-        length, groups: PEs of the column; groups that they form.
+        division: Groups of PEs that divide the features.
     """
-    size, eps = np.float32(size), np.float32(eps_atto * 1e-18)
-    lanes = acc.shape[2]
-    scales = lane_values(lanes)
-    first, last = slice_of_place(block_row, length, groups, n)
+    scales = lane_values(acc.shape[2])
+    first, last = slice_of_place(place.row, division.length, division.groups, n)
     for m in range(M):
-        for lane in range(lanes):
-            scales[lane] = np.float32(1.0) / np.sqrt(widen(acc[block, sums + m, lane]) / size + eps)
+        _set_scales(place.block, acc, scales, sums + m, size, eps_atto)
         for part in range(parts):
-            for e in range(x + (m * parts + part) * n + first, x + (m * parts + part) * n + last):
-                for lane in range(lanes):
-                    acc[block, e, lane] = narrow(widen(acc[block, e, lane]) * scales[lane], acc[block, e, lane])
+            _scale_features(place.block, acc, scales, x + (m * parts + part) * n + first, last - first)
+
+
+@helper_function
+def _set_scales(block, acc, scales, total, size, eps_atto):
+    """Set the scale of every lane to 1 / sqrt(total / size + eps), from the sum at ``total``."""
+    size, eps = np.float32(size), np.float32(eps_atto * 1e-18)
+    for lane in range(len(scales)):
+        scales[lane] = ONE / np.sqrt(widen(acc[block, total, lane]) / size + eps)
+
+
+@helper_function
+def _scale_features(block, acc, scales, x, n):
+    """Multiply n accumulators from address x on by the scale of their lane, in place."""
+    for e in range(x, x + n):
+        for lane in range(len(scales)):
+            acc[block, e, lane] = narrow(widen(acc[block, e, lane]) * scales[lane], acc[block, e, lane])
 
 
 def l2_scale(block, act, f32, x, sums, M, K, size, eps_atto):
     """Apply L2 or RMS normalisation without a gain in place: x[M, K] /= sqrt(sums[M] / size + eps).
 
     Args:
-        block, act, f32: Block of up to 128 PEs, and views of their SRAM.
+        block, act, f32: Index of the block of PEs, and views of their SRAM.
         x: Address of the activations [M, K], scaled in place.
-        sums: Address of the float32 sums of squares [M] over all PEs. Replaced by the factors 1 /
-            sqrt(...).
+        sums: Address of the float32 sums of squares [M] over all PEs. They are replaced by the
+            factors 1 / sqrt(...).
         M, K: Tokens; features per PE.
         size: Features that each sum is over.
         eps_atto: Epsilon in units of 1e-18.
     """
-    size, eps = np.float32(size), np.float32(eps_atto * 1e-18)
-    lanes = act.shape[2]
+    _invert_roots(block, f32, sums, M, size, eps_atto)
     for m in range(M):
-        for lane in range(lanes):
-            mean = f32[block, sums + m, lane] / size
-            f32[block, sums + m, lane] = np.float32(1.0) / np.sqrt(mean + eps)
         for e in range(x + m * K, x + m * K + K):
-            for lane in range(lanes):
+            for lane in range(act.shape[2]):
                 value = act[block, e, lane]
                 act[block, e, lane] = narrow(widen(value) * f32[block, sums + m, lane], value)
 
@@ -209,7 +213,7 @@ def moments(block, act, f32, x, sums, M, K):
     sums[M, 0] = sum over K of x[M, K], and sums[M, 1] = sum over K of x[M, K] ** 2.
 
     Args:
-        block, act, f32: Block of up to 128 PEs, and views of their SRAM.
+        block, act, f32: Index of the block of PEs, and views of their SRAM.
         x: Address of the activations [M, K].
         sums: Address of the float32 sums [M, 2].
         M, K: Tokens; features per PE.
@@ -233,11 +237,10 @@ def gain_moments(block, act, acc, wgt, x, sums, gain, out, M, K):
     gain[K] * x[M, K].
 
     Args:
-        block, act, acc, wgt: Block of up to 128 PEs, and views of their SRAM. The next four
-            arguments are addresses in it.
-        x, out: Activations [M, K].
-        sums: Sums [M, 2] in the accumulator type.
-        gain: Weights [K].
+        block, act, acc, wgt: Index of the block of PEs, and views of their SRAM.
+        x, out: Addresses of the activations [M, K], and of the results [M, K] in the same type.
+        sums: Address of the sums [M, 2] in the accumulator type.
+        gain: Address of the gain [K] in the weight type.
         M, K: Tokens; features per PE.
     """
     lanes = act.shape[2]
@@ -255,23 +258,20 @@ def gain_moments(block, act, acc, wgt, x, sums, gain, out, M, K):
                 act[block, out + m * K + k, lane] = narrow(widen(wgt[block, gain + k, lane]) * value, element)
 
 
-def layer_scale_sums(block, acc, f32, x, sums, of_gain, of_bias, M, N, size, eps_atto):
+def layer_scale_sums(block, acc, f32, at: LayerSumsTensors, M, N, size, eps_atto):
     """Complete a layer norm after a product with weights: subtract the mean and scale the sums.
 
     x[M, N] = (x[M, N] - mean[M] * of_gain[N]) / sqrt(variance[M] + eps) + of_bias[N].
 
     Args:
-        block, acc, f32: Block of up to 128 PEs, and views of their SRAM. The next four arguments
-            are addresses in it.
-        x: Sums of the product [M, N] in the accumulator type, rewritten in place.
-        sums: [M, 2] in the accumulator type: the sum of ``size`` values, and the sum of their
-            squares.
-        of_gain, of_bias: float32 [N], products of the gain and of the bias of the norm with the
-            weights.
+        block, acc, f32: Index of the block of PEs, and views of their SRAM.
+        at: Addresses of the sums of the product x[M, N], which are changed in place, of sums[M, 2],
+            and of the float32 vectors of_gain[N] and of_bias[N].
         M, N: Tokens; output features.
-        size: Features that each sum is over.
+        size: Features that mean and variance are over.
         eps_atto: Epsilon in units of 1e-18.
     """
+    x, sums, of_gain, of_bias = at
     size, eps = np.float32(size), np.float32(eps_atto * 1e-18)
     lanes = acc.shape[2]
     for m in range(M):
@@ -285,23 +285,21 @@ def layer_scale_sums(block, acc, f32, x, sums, of_gain, of_bias, M, N, size, eps
                 acc[block, x + m * N + n, lane] = narrow(centred * scale + f32[block, of_bias + n, lane], element)
 
 
-def layer_scale(block, act, wgt, f32, x, sums, gain, bias, out, M, K, size, eps_atto, offset):
+def layer_scale(block, act, wgt, f32, at: LayerNormTensors, M, K, size, eps_atto, offset):
     """Apply layer normalisation with gain and bias, once the moments over all PEs are known.
 
     out[M, K] = (gain[K] + offset) * (x[M, K] - mean[M]) / sqrt(variance[M] + eps) + bias[K].
 
     Args:
-        block, act, wgt, f32: Block of up to 128 PEs, and views of their SRAM. The next five
-            arguments are addresses in it.
-        x, out: Activations [M, K].
-        sums: float32 [M, 2]: sum of ``size`` values, and of their squares. Replaced by mean and
-            scale factor.
-        gain, bias: Weights [K].
+        block, act, wgt, f32: Index of the block of PEs, and views of their SRAM.
+        at: Addresses of activations x[M, K], float32 sums[M, 2], gain[K], bias[K] and results
+            out[M, K]. The sums of values and squares are replaced by mean and scale factor.
         M, K: Tokens; features per PE.
         size: Features of the whole vector.
         eps_atto: Epsilon in units of 1e-18.
         offset: Integer added to the gain.
     """
+    x, sums, gain, bias, out = at
     size, offset = np.float32(size), np.float32(offset)
     eps = np.float32(eps_atto * 1e-18)
     lanes = act.shape[2]

@@ -1,188 +1,171 @@
-"""Compute kernels that put positions into queries and keys: rotary embeddings and scaling."""
+"""Compute kernels that put positions into queries and keys: rotary embeddings and scaling.
+
+Rotary embeddings rotate pairs of features. R features of a head are rotated: pair p consists of
+features p and p + R / 2, and its angle at a position is position * frequency[p].
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
+from wse_kernels._attention_operands import QueryKeyValue, RopeShape, RotaryTurns, RotatedShape
 from wse_kernels._elementary import logarithm_plus_one, sine_and_cosine
-from wse_kernels._elements import narrow, widen
+from wse_kernels._elements import convert_elements, narrow, widen
 from wse_kernels._jit import helper_function
 from wse_kernels._lanes import lane_values
+from wse_kernels._operands import Place
 
 
-def rope(block, block_row, act, acc, f32, ctl, x, frequency, q, k, v, M, Hq, Hk, F, R, multiplier_pico, turned):
-    """Apply rotary embeddings to q and k, and round q, k and v to the activation type.
+def rope(place: Place, act, acc, f32, ctl, x, frequency, at: QueryKeyValue, shape: RopeShape, turns: RotaryTurns):
+    """Apply rotary embeddings to queries and keys, and round all results to the activation type.
 
-    Each head has F local features. The first R / 2 of them are paired with the next R / 2, and pair
-    p of token m is rotated by (position of m) * frequency[p]. The remaining F - R features are only
-    rounded.
+    The last F - R features of a head, and all values, are only rounded.
 
     Args:
-        block, block_row, act, acc, f32, ctl: Block of PEs, its mesh row, views of SRAM, and
-            counters per row.
+        place, act, acc, f32, ctl: Place of the block of PEs, views of their SRAM, and counters per
+            row.
         x: Address of the projection's sums [M, (Hq + 2 Hk) F]: queries, keys, values.
-        frequency: Address of the float32 frequencies [R / 2]; with ``turned``, of cos and sin
-            [M, R / 2, 2].
-        q, k, v: Addresses of the results [M, Hq, F], [M, Hk, F] and [M, Hk, F].
-        M, Hq, Hk, F, R: Tokens; query heads; key heads; features per head; rotated features.
-        multiplier_pico: Factor of cos and sin in units of 1e-12. Not used with ``turned``.
-        turned: 1 if cos and sin were computed before by `rotary_turns`, else 0.
+        frequency: Address of the float32 frequencies [R / 2]; of cos and sin [M, R / 2, 2] if these
+            were computed before.
+        at: Addresses of the results q[M, Hq, F], k[M, Hk, F] and v[M, Hk, F].
+        shape: M tokens, Hq query heads, Hk key heads, F features, R rotated features.
+        turns: Whether cos and sin were computed before, and their factor.
     """
-    half = R // 2
-    multiplier = np.float32(multiplier_pico * 1e-12)
-    width = (Hq + 2 * Hk) * F
-    lanes = act.shape[2]
+    M, Hq, Hk, F, R = shape
+    block, width, lanes = place.block, (Hq + 2 * Hk) * F, act.shape[2]
     cosines, sines = lane_values(lanes), lane_values(lanes)
     for m in range(M):
-        position = np.float32(ctl[block_row, 0] + m)
-        for p in range(half):
-            if turned == 1:
-                _known_turns(block, f32, frequency + 2 * (m * half + p), cosines, sines)
-            else:
-                _turns(block, f32, frequency + p, position, multiplier, cosines, sines)
+        for p in range(R // 2):
+            _set_turns(place, f32, ctl, frequency, (m, p, R // 2), turns, cosines, sines)
             for h in range(Hq + Hk):
-                source = x + m * width + h * F + p
-                out = q + (m * Hq + h) * F + p if h < Hq else k + (m * Hk + h - Hq) * F + p
-                for lane in range(lanes):
-                    element = act[block, out, lane]
-                    first, second = widen(acc[block, source, lane]), widen(acc[block, source + half, lane])
-                    act[block, out, lane] = narrow(first * cosines[lane] - second * sines[lane], element)
-                    act[block, out + half, lane] = narrow(second * cosines[lane] + first * sines[lane], element)
+                out = at.q + (m * Hq + h) * F + p if h < Hq else at.k + (m * Hk + h - Hq) * F + p
+                _rotate_pair(act, acc, block, out, x + m * width + h * F + p, R // 2, cosines, sines)
         for h in range(Hq + Hk):
-            for e in range(R, F):
-                out = q + (m * Hq + h) * F + e if h < Hq else k + (m * Hk + h - Hq) * F + e
-                for lane in range(lanes):
-                    value = widen(acc[block, x + m * width + h * F + e, lane])
-                    act[block, out, lane] = narrow(value, act[block, out, lane])
-        for e in range(Hk * F):
-            for lane in range(lanes):
-                element = act[block, v + m * Hk * F + e, lane]
-                value = widen(acc[block, x + m * width + (Hq + Hk) * F + e, lane])
-                act[block, v + m * Hk * F + e, lane] = narrow(value, element)
+            out = at.q + (m * Hq + h) * F if h < Hq else at.k + (m * Hk + h - Hq) * F
+            convert_elements(act, acc, block, out + R, x + m * width + h * F + R, F - R)
+        convert_elements(act, acc, block, at.v + m * Hk * F, x + m * width + (Hq + Hk) * F, Hk * F)
 
 
-def rotate(block, block_row, act, f32, ctl, x, frequency, M, H, F, R, multiplier_pico, turned):
+def rotate(place: Place, act, f32, ctl, x, frequency, shape: RotatedShape, turns: RotaryTurns):
     """Apply rotary embeddings in place to every head of x[M, H, F].
 
-    The first R / 2 features of a head are paired with the next R / 2, as in `rope`.
-
     Args:
-        block, block_row, act, f32, ctl: Block of PEs, its mesh row, views of SRAM, and counters per
-            row.
+        place, act, f32, ctl: Place of the block of PEs, views of their SRAM, and counters per row.
         x: Address of the activations [M, H, F].
-        frequency: Address of the float32 frequencies [R / 2]; with ``turned``, of cos and sin
-            [M, R / 2, 2].
-        M, H, F, R: Tokens; heads; features per head; rotated features.
-        multiplier_pico: Factor of cos and sin in units of 1e-12. Not used with ``turned``.
-        turned: 1 if cos and sin were computed before by `rotary_turns`, else 0.
+        frequency: Address of the float32 frequencies [R / 2]; of cos and sin [M, R / 2, 2] if these
+            were computed before.
+        shape: M tokens, H heads, F features, R rotated features.
+        turns: Whether cos and sin were computed before, and their factor.
     """
-    half = R // 2
-    multiplier = np.float32(multiplier_pico * 1e-12)
+    M, H, F, R = shape
     lanes = act.shape[2]
     cosines, sines = lane_values(lanes), lane_values(lanes)
     for m in range(M):
-        position = np.float32(ctl[block_row, 0] + m)
-        for p in range(half):
-            if turned == 1:
-                _known_turns(block, f32, frequency + 2 * (m * half + p), cosines, sines)
-            else:
-                _turns(block, f32, frequency + p, position, multiplier, cosines, sines)
+        for p in range(R // 2):
+            _set_turns(place, f32, ctl, frequency, (m, p, R // 2), turns, cosines, sines)
             for h in range(H):
-                at = x + (m * H + h) * F + p
-                for lane in range(lanes):
-                    old_first = act[block, at, lane]
-                    first, second = widen(old_first), widen(act[block, at + half, lane])
-                    act[block, at, lane] = narrow(first * cosines[lane] - second * sines[lane], old_first)
-                    act[block, at + half, lane] = narrow(second * cosines[lane] + first * sines[lane], old_first)
+                pair = x + (m * H + h) * F + p
+                _rotate_pair(act, act, place.block, pair, pair, R // 2, cosines, sines)
 
 
-def rotary_turns(block, block_row, f32, ctl, frequency, out, M, R, multiplier_pico):
+def rotary_turns(place: Place, f32, ctl, frequency, out, M, R, multiplier_pico):
     """Compute cos and sin of all rotary angles once, so that `rope` and `rotate` can reuse them.
 
     out[M, R / 2, 2] = cos and sin of (position of m) * frequency[p], each times the multiplier.
 
     Args:
-        block, block_row, f32, ctl: Block of PEs, its mesh row, float32 view of SRAM, and counters
-            per row.
+        place, f32, ctl: Place of the block of PEs, float32 view of their SRAM, and counters per
+            row.
         frequency, out: Addresses of the float32 frequencies [R / 2], and of the results.
         M, R: Tokens; rotated features per head.
         multiplier_pico: Factor of cos and sin in units of 1e-12.
     """
-    half = R // 2
-    multiplier = np.float32(multiplier_pico * 1e-12)
-    lanes = f32.shape[2]
+    block, lanes, half = place.block, f32.shape[2], R // 2
     cosines, sines = lane_values(lanes), lane_values(lanes)
     for m in range(M):
-        position = np.float32(ctl[block_row, 0] + m)
         for p in range(half):
-            _turns(block, f32, frequency + p, position, multiplier, cosines, sines)
+            _set_turns(place, f32, ctl, frequency, (m, p, half), RotaryTurns(multiplier_pico, 0), cosines, sines)
             for lane in range(lanes):
                 f32[block, out + 2 * (m * half + p), lane] = cosines[lane]
                 f32[block, out + 2 * (m * half + p) + 1, lane] = sines[lane]
 
 
 @helper_function
-def _known_turns(block, f32, at, cosines, sines):
-    """Load precomputed cos and sin from address ``at`` into ``cosines`` and ``sines``, per lane."""
-    for lane in range(len(cosines)):
-        cosines[lane], sines[lane] = f32[block, at, lane], f32[block, at + 1, lane]
+def _set_turns(place, f32, ctl, frequency, pair, turns, cosines, sines):
+    """Set ``cosines`` and ``sines`` to cos and sin of a pair's angle in every lane.
+
+    Args:
+        place, f32, ctl: Place of the block of PEs, float32 view of their SRAM, and counters per
+            row.
+        frequency: Address of the frequencies, or of cos and sin.
+        pair: Token, pair, and number of pairs.
+        turns: Origin of cos and sin.
+        cosines, sines: Arrays with an element per lane, overwritten.
+    """
+    block, (m, p, pairs) = place.block, pair
+    if turns.turned == 1:
+        turn = frequency + 2 * (m * pairs + p)
+        for lane in range(len(cosines)):
+            cosines[lane], sines[lane] = f32[block, turn, lane], f32[block, turn + 1, lane]
+    else:
+        position, multiplier = np.float32(ctl[place.row, 0] + m), np.float32(turns.multiplier_pico * 1e-12)
+        for lane in range(len(cosines)):
+            sine, cosine = sine_and_cosine(position * f32[block, frequency + p, lane])
+            cosines[lane], sines[lane] = cosine * multiplier, sine * multiplier
 
 
 @helper_function
-def _turns(block, f32, frequency, position, multiplier, cosines, sines):
-    """Compute cos and sin of position * frequency in every lane, times the multiplier.
+def _rotate_pair(act, view, block, out, x, half, cosines, sines):
+    """Rotate a pair of features, and round them to activations.
 
     Args:
-        block, f32, frequency: Block of PEs, float32 view of SRAM, and address of the frequency.
-        position, multiplier: Position of the token; factor of the results.
-        cosines, sines: Arrays with an element per lane, overwritten.
+        act, view, block: Views of the results and of the features; index of the block of PEs.
+        out, x: Addresses of the first of both results, and of the first of both features.
+        half: Distance from the first feature of a pair to the second.
+        cosines, sines: cos and sin of the angle in every lane.
     """
     for lane in range(len(cosines)):
-        sine, cosine = sine_and_cosine(position * f32[block, frequency, lane])
-        cosines[lane], sines[lane] = cosine * multiplier, sine * multiplier
+        element = act[block, out, lane]
+        first, second = widen(view[block, x, lane]), widen(view[block, x + half, lane])
+        act[block, out, lane] = narrow(first * cosines[lane] - second * sines[lane], element)
+        act[block, out + half, lane] = narrow(second * cosines[lane] + first * sines[lane], element)
 
 
-def split_heads(block, act, acc, x, q, k, v, M, Hq, Hk, F):
+def split_heads(block, act, acc, x, at: QueryKeyValue, M, Hq, Hk, F):
     """Round queries, keys and values from accumulators to activations, without rotary embeddings.
 
     Args:
-        block, act, acc: Block of up to 128 PEs, and views of their SRAM.
+        block, act, acc: Index of the block of PEs, and views of their SRAM.
         x: Address of the projection's sums [M, (Hq + 2 Hk) F]: queries, keys, values.
-        q, k, v: Addresses of the results [M, Hq, F], [M, Hk, F] and [M, Hk, F].
+        at: Addresses of the results q[M, Hq, F], k[M, Hk, F] and v[M, Hk, F].
         M, Hq, Hk, F: Tokens; query heads; key heads; features per head.
     """
     queries, keys = Hq * F, Hk * F
-    lanes = act.shape[2]
     for m in range(M):
-        for e in range(queries + 2 * keys):
-            if e < queries:
-                out = q + m * queries + e
-            elif e < queries + keys:
-                out = k + m * keys + e - queries
-            else:
-                out = v + m * keys + e - queries - keys
-            for lane in range(lanes):
-                value = widen(acc[block, x + m * (queries + 2 * keys) + e, lane])
-                act[block, out, lane] = narrow(value, act[block, out, lane])
+        source = x + m * (queries + 2 * keys)
+        convert_elements(act, acc, block, at.q + m * queries, source, queries)
+        convert_elements(act, acc, block, at.k + m * keys, source + queries, keys)
+        convert_elements(act, acc, block, at.v + m * keys, source + queries + keys, keys)
 
 
-def scale_queries(block, block_row, act, ctl, x, M, n, coefficient_pico, tokens):
+def scale_queries(place: Place, act, ctl, x, M, n, coefficient_pico, tokens):
     """Scale queries by a factor that grows with the token's position, as Llama 4 does.
 
     x[M, n] *= 1 + coefficient * ln(1 + floor((position of m + 1) / tokens)).
 
     Args:
-        block, block_row, act, ctl: Block of PEs, its mesh row, activation view of SRAM, and
-            counters per row.
+        place, act, ctl: Place of the block of PEs, activation view of their SRAM, and counters per
+            row.
         x: Address of the queries [M, n], scaled in place.
         M, n: Tokens; features of all query heads on the PE.
         coefficient_pico: Coefficient in units of 1e-12.
         tokens: Number of positions after which the factor changes.
     """
     coefficient = np.float32(coefficient_pico * 1e-12)
+    block, row, _ = place
     lanes = act.shape[2]
     for m in range(M):
-        intervals = np.float32((ctl[block_row, 0] + m + 1) // tokens)
+        intervals = np.float32((ctl[row, 0] + m + 1) // tokens)
         factor = logarithm_plus_one(intervals) * coefficient + np.float32(1.0)
         for e in range(x + m * n, x + m * n + n):
             for lane in range(lanes):

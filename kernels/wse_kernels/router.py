@@ -11,8 +11,10 @@ import numpy as np
 
 from wse_kernels._elementary import exponential
 from wse_kernels._elements import narrow, widen
+from wse_kernels._expert_operands import ChoiceTensors
 from wse_kernels._jit import helper_function
 from wse_kernels._lanes import lane_values
+from wse_kernels._operands import Place
 
 LOWEST = np.float32(-3.0e38)
 ZERO, ONE = np.float32(0.0), np.float32(1.0)
@@ -20,26 +22,26 @@ SOFTMAX = 0
 LEAST_SUM = np.float32(1e-20)  # as in DeepSeek-V3's released inference code; avoids a division by zero
 
 
-def router_place(block, block_col, acc, x, out, M, n, E, first, columns, zeros):
+def router_place(place: Place, acc, x, out, M, n, E, first, columns, zeros):
     """Copy this column's n router outputs to their positions among those of all E experts.
 
     Column ``first`` + c of each segment of ``columns`` columns has outputs c n to c n + n - 1. A
     sum over the columns then gives every PE all outputs.
 
     Args:
-        block, block_col, acc: Block of PEs, the mesh column of its first PE, and accumulator view
-            of SRAM.
-        x, out: Addresses of this column's outputs [M, n], and of all outputs [M, E].
+        place, acc: Place of the block of PEs, and the accumulator view of their SRAM.
+        x: Address of this column's outputs [M, n].
+        out: Address of all outputs [M, E].
         M, n, E: Tokens; outputs per column; experts.
         first: Index of the first column with outputs, within each segment.
         columns: Mesh columns per segment.
         zeros: 1 to set the outputs of other columns to 0, 0 to leave them as they are.
     """
-    lanes = acc.shape[2]
+    block, lanes = place.block, acc.shape[2]
     for m in range(M):
         for e in range(E):
             for lane in range(lanes):
-                local = e - ((block_col + lane) % columns - first) * n
+                local = e - ((place.col + lane) % columns - first) * n
                 element = acc[block, out + m * E + e, lane]
                 if local >= 0 and local < n:
                     acc[block, out + m * E + e, lane] = acc[block, x + m * n + local, lane]
@@ -51,7 +53,7 @@ def router_scores(block, acc, f32, x, out, M, E, sigmoid):
     """Compute scores of experts from router outputs: the softmax over E, or a sigmoid.
 
     Args:
-        block, acc, f32: Block of up to 128 PEs, and views of their SRAM.
+        block, acc, f32: Index of the block of PEs, and views of their SRAM.
         x: Address of the router outputs [M, E] in the accumulator type.
         out: Address of the float32 scores [M, E].
         M, E: Tokens; experts.
@@ -81,8 +83,10 @@ def router_correct(block, f32, x, correction, out, M, E):
     """Add a correction bias to the score of each expert: out[M, E] = x[M, E] + correction[E].
 
     Args:
-        block, f32: Block of up to 128 PEs, and the float32 view of their SRAM.
-        x, correction, out: Addresses of scores, biases and results.
+        block, f32: Index of the block of PEs, and the float32 view of their SRAM.
+        x: Address of the scores [M, E].
+        correction: Address of the biases [E].
+        out: Address of the results [M, E].
         M, E: Tokens; experts.
     """
     lanes = f32.shape[2]
@@ -100,10 +104,11 @@ def router_limit(block, f32, x, out, M, E, groups, chosen_groups, group_scores):
     on a tie. In the other groups all values become -3e38.
 
     Args:
-        block, f32: Block of up to 128 PEs, and the float32 view of their SRAM.
-        x, out: Addresses of the scores [M, E] and of the restricted scores [M, E].
-        M, E, groups: Tokens; experts; groups of experts.
-        chosen_groups: Number of groups to select.
+        block, f32: Index of the block of PEs, and the float32 view of their SRAM.
+        x: Address of the scores [M, E].
+        out: Address of the restricted scores [M, E].
+        M, E: Tokens; experts.
+        groups, chosen_groups: Groups of experts; number of groups to select.
         group_scores: Address of a scratch vector [groups], which receives the groups' scores.
     """
     size = E // groups
@@ -131,7 +136,7 @@ def router_limit(block, f32, x, out, M, E, groups, chosen_groups, group_scores):
                     f32[block, out + e, lane] = value if better_groups < chosen_groups else LOWEST
 
 
-def router_choose(block, f32, choice, scores, ids, weights, maxima, M, E, A, normalised, scale_pico):
+def router_choose(block, f32, at: ChoiceTensors, M, E, A, normalised, scale_pico):
     """Select the A best experts of each token, and compute their routing weights.
 
     ids[M, A] are the positions of the largest values of choice[M, E], largest first. weights[M, A]
@@ -144,12 +149,14 @@ def router_choose(block, f32, choice, scores, ids, weights, maxima, M, E, A, nor
        place.
 
     Args:
-        block, f32: Block of up to 128 PEs, and the float32 view of their SRAM.
-        choice, scores, ids, weights, maxima: Addresses of the arrays above.
+        block, f32: Index of the block of PEs, and the float32 view of their SRAM.
+        at: Addresses of choice[M, E], scores[M, E], ids[M, A], weights[M, A] and the scratch vector
+            maxima.
         M, E, A: Tokens; experts; selected experts per token.
         normalised: 1 to divide the weights of a token by their sum, else 0.
         scale_pico: Factor of the weights in units of 1e-12.
     """
+    choice, scores, ids, weights, maxima = at
     scale = np.float32(scale_pico * 1e-12)
     blocks = np.int64(np.sqrt(E))
     size = (E + blocks - 1) // blocks
@@ -215,8 +222,9 @@ def chosen_softmax(block, f32, ids, weights, M, A, scale_pico):
     Weights of missing experts, whose ids are -1, become 0.
 
     Args:
-        block, f32: Block of up to 128 PEs, and the float32 view of their SRAM.
-        ids, weights: Addresses of the float32 ids and weights [M, A].
+        block, f32: Index of the block of PEs, and the float32 view of their SRAM.
+        ids: Address of the float32 ids [M, A].
+        weights: Address of the float32 weights [M, A], changed in place.
         M, A: Tokens; selected experts per token.
         scale_pico: Scale in units of 1e-12.
     """

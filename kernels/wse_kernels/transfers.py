@@ -21,12 +21,12 @@ advance.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from wse_kernels._arrivals import ADD, COPY, DROP, MAX, MULTICAST
-from wse_kernels._delivery import deliver, deliver_lanes, fill_lanes
+from wse_kernels._delivery import Elements, deliver, deliver_lanes, fill_lanes
 from wse_kernels._jit import helper_function, prange
 from wse_kernels._moved_rows import fetch_rows
 from wse_kernels._transposed_rows import (
@@ -90,68 +90,79 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
             end_row = row + 1
             while end_row < group_end and variant[end_row] == variant[row]:
                 end_row += 1
-            i, end = int(first[variant[row]]), int(first[variant[row] + 1])
+            i, end = np.int64(first[variant[row]]), np.int64(first[variant[row] + 1])
             while i < end:
                 # 2. The next run of sums.
-                run, west, columns = _run_of_sums(messages, i, end)
-                pays_off = (run - i) * PES_PER_MESSAGE > columns
-                fits = columns + 2 * lanes + WIDTH <= TRANSPOSED_COLUMNS
-                if pays_off and fits and run > i and a[3] == a[4]:  # 3
-                    base, rows = row * per_row, end_row - row
+                run = _run_of_sums(messages, i, end)
+                pays_off = (run.end - i) * PES_PER_MESSAGE > run.columns
+                fits = run.columns + 2 * lanes + WIDTH <= TRANSPOSED_COLUMNS
+                if pays_off and fits and run.end > i and a[3] == a[4]:  # 3
+                    rows = _MeshRows(row * per_row, per_row, end_row - row)
                     fills = a[8]
-                    _sums_on_transposed_rows(
-                        transposed, view, base, per_row, rows, messages, i, run, west, columns, a[3], a[5], fills
-                    )
-                    for j in range(i, run if fills == 1 else i):
+                    _sums_on_transposed_rows(transposed, view, rows, messages, run, a[3], a[5], fills)
+                    for j in range(i, run.end if fills == 1 else i):
                         if messages[j, 2] == MULTICAST:
                             for at in range(row, end_row):
                                 _carry_along_rows(view, at * per_row, per_row, 1, messages, j, a[3], a[4])
+                    i = run.end
                 else:  # 4
-                    run = max(run, i + 1)
-                    while run < end and (messages[run, 2] != ADD and messages[run, 2] != MAX):
-                        run += 1
+                    end_message = max(run.end, i + 1)
+                    while end_message < end and (messages[end_message, 2] != ADD and messages[end_message, 2] != MAX):
+                        end_message += 1
                     for at in range(row, end_row, rows_at_once):
-                        rows = min(rows_at_once, end_row - at)
-                        for j in range(i, run):
-                            _carry_along_rows(view, at * per_row, per_row, rows, messages, j, a[3], a[4])
-                i = run
+                        count = min(rows_at_once, end_row - at)
+                        for j in range(i, end_message):
+                            _carry_along_rows(view, at * per_row, per_row, count, messages, j, a[3], a[4])
+                    i = end_message
             row = end_row
 
 
-@helper_function
-def _run_of_sums(messages: Any, i: int, end: int) -> Any:
-    """Find a run of sums, including the multicasts that follow them, that begins with message i.
+class _Run(NamedTuple):
+    """Run of sums, including the multicasts that follow them.
 
-    Returns:
-        Index after the last message of the run, first column of the run, and number of its columns.
+    Attributes:
+        begin, end: First message, and index after the last one.
+        west, columns: First column that takes part, and number of columns.
     """
-    west, east, begin = np.int64(messages[i, 0]), np.int64(messages[i, 0]), i
+
+    begin: int | np.int64
+    end: int | np.int64
+    west: int | np.int64
+    columns: int | np.int64
+
+
+class _MeshRows(NamedTuple):
+    """Mesh rows that execute the same messages.
+
+    Attributes:
+        base: First block of the first row.
+        per_row: Blocks per row.
+        rows: Number of rows.
+    """
+
+    base: int
+    per_row: int
+    rows: int
+
+
+@helper_function
+def _run_of_sums(messages: Any, begin: Any, end: Any) -> Any:
+    """Return the run of sums that begins with message ``begin``. It may be empty."""
+    west, east, i = np.int64(messages[begin, 0]), np.int64(messages[begin, 0]), begin
     while i < end:
         start, stop, arrival = np.int64(messages[i, 0]), np.int64(messages[i, 1]), messages[i, 2]
         if arrival != ADD and arrival != MAX and (arrival != MULTICAST or i == begin):
             break
         west, east = min(west, start, stop), max(east, start, stop)
         i += 1
-    return i, west, east - west + 1
+    return _Run(begin, i, west, east - west + 1)
 
 
 @helper_function
 def _sums_on_transposed_rows(
-    transposed: Any,
-    view: Any,
-    base: int,
-    per_row: int,
-    rows: int,
-    messages: Any,
-    i: int,
-    run: int,
-    west: int,
-    columns: int,
-    address: int,
-    n: int,
-    fills: int,
+    transposed: Any, view: Any, mesh_rows: Any, messages: Any, run: Any, address: int, n: int, fills: int
 ) -> None:
-    """Execute messages i to ``run`` - 1 in place on transposed rows, a few elements at a time.
+    """Execute a run of sums in place on transposed rows, a few elements at a time.
 
     1. Transpose the elements of all columns of the run.
     2. Execute the messages.
@@ -159,14 +170,14 @@ def _sums_on_transposed_rows(
 
     Args:
         transposed: Scratch array from `transposed_values`.
-        view, base, per_row, rows: SRAM; first block of the first row; blocks per row; number of
-            rows.
-        messages, i, run: Messages; first message; index after the last message.
-        west, columns: First column of the run, and number of columns.
+        view, mesh_rows: SRAM; rows that execute the messages.
+        messages, run: Messages; run of sums.
         address, n: Address of the elements, and their number.
         fills: 1 if multicasts will overwrite all PEs of the run. Their sources alone are then
             written back.
     """
+    base, per_row, rows = mesh_rows
+    i, end_message, west, columns = run
     lanes = view.shape[2]
     first_block, end_block = west // lanes, (west + columns - 1) // lanes + 1
     west = first_block * lanes  # round down to a whole block
@@ -179,7 +190,7 @@ def _sums_on_transposed_rows(
                 for e in range(low, high):
                     place = (block * lanes + lane - west) * at_once + e - low
                     transpose_in(transposed, place, at_once, view, base + block, per_row, rows, address + e, lane)
-        for j in range(i, run):  # 2
+        for j in range(i, end_message):  # 2
             start, end, arrival = messages[j, 0] - west, messages[j, 1] - west, messages[j, 2]
             first_e, end_e = max(low, messages[j, 3]) - low, min(high, messages[j, 3] + messages[j, 4]) - low
             for e in range(first_e, end_e):
@@ -222,8 +233,8 @@ def _carry_along_rows(
         for at in range(0, rows * per_row, per_row):
             fill_lanes(view, sender + at, sender_lane, source, base + at, west, east, target, n)
     elif arrival != DROP:
-        receiver, lane = base + end // lanes, end % lanes
-        deliver(view, sender, sender_lane, source, receiver, lane, target, n, arrival, rows, per_row)
+        to = Elements(base + end // lanes, end % lanes, target)
+        deliver(view, Elements(sender, sender_lane, source), to, n, arrival, rows, per_row)
 
 
 def along_columns(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
@@ -317,7 +328,8 @@ def _carry_in_column(view: Any, messages: Any, first: Any, variant: Any, a: Any,
             for row in range(start if arrival == MULTICAST else end, end + step, step):
                 receiver = row * per_row + column_block
                 e, count = messages[i, 3], messages[i, 4]
-                deliver(view, sender, lane, source + e, receiver, lane, target + e, count, arrival, 1, 0)
+                origin, to = Elements(sender, lane, source + e), Elements(receiver, lane, target + e)
+                deliver(view, origin, to, count, arrival, 1, 0)
 
 
 def along_columns_counted(
@@ -348,7 +360,8 @@ def along_columns_counted(
             step = 1 if end >= start else -1
             for row in range(start if arrival == MULTICAST else end, end + step, step):
                 receiver = row * per_row + column_block
-                deliver(view, sender, lane, source, receiver, lane, target, n, arrival, 1, 0)
+                origin, to = Elements(sender, lane, source), Elements(receiver, lane, target)
+                deliver(view, origin, to, n, arrival, 1, 0)
             if arrival != COPY:
                 _count_column_words(links, start, end, col, col + 1, (n * element_bytes + 3) // 4)
 

@@ -6,38 +6,31 @@ state at its start and are then executed, so the order of queues does not affect
 that several queues may use in a cycle selects one round-robin among their colours. A router serves
 its links beginning with port ``cycle mod 5``.
 
-- ``queues``, int32 ``[queue, 32]``: the columns named below, then eight slots of (2 × cycle from
-  which the wavelet may move + control bit, payload); 128 bytes in all
-- ``routes``, int32 ``[position, 10]``: switch positions: number of outputs, up to five queues,
-  control wavelets until the position ends (0: never), next position or -1 while another colour
-  holds it, a held position of another colour that follows too or -1, queue that the position takes
-  wavelets from
-- ``links``, int32 ``[link, 4]``: cycle in which the link was last used, member whose turn it is,
-  first and end of its members
-- ``members``, int32 ``[n]``: queues that compete for a link
-- ``routers``, int32 ``[router, 5]``: links with several members, by port; -1 for the others
-- ``threads``, int32 ``[thread, 8]``: the columns named below; the threads of a PE are contiguous
-- ``ops``, int32 ``[operation, 9]``: vector operations, the columns named below
-- ``times``, int32 ``[operation, 2]``: first cycle of each operation and the cycle after its last;
-  -1 before
-- ``memory``, float32 ``[word]``: words of all PEs
-- ``spans``, int32 ``[component, 8]``: first and end of the queues, routers and threads of a
-  connected component, cycle after its last event
-- ``events``, int32 ``[n, 3]``: (cycle, queue entered, queue left) for each move, as far as there is
-  room
-- ``counts``, int64 ``[3]``: moves, events written, visits of a queue or thread
+`wse_kernels._wavelet_tables.WaveletTables` lists the int32 tables. Their columns are the constants
+below, and:
+
+- ``queues``: eight slots of (2 × cycle from which the wavelet may move + control bit, payload)
+  follow the columns; 128 bytes in all
+- ``routes``: number of outputs, up to five queues, control wavelets until the position ends (0:
+  never), next position or -1 while another colour holds it, a held position of another colour that
+  follows too or -1, queue that the position takes wavelets from
+- ``links``: cycle in which the link was last used, member whose turn it is, first and end of its
+  members
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from wse_kernels._jit import helper_function
+from wse_kernels._wavelet_tables import WaveletTables as WaveletTables
 
 # Columns that change with every wavelet are not adjacent: the compiler would load two adjacent ones at once and stall.
 HEAD, OUTPUTS, OUTPUT, LINK, CONTROLS, POSITION, CAPACITY, LATENCY, TAIL, SLOTS = 0, 2, 3, 8, 9, 10, 11, 12, 14, 16
 QUEUE_WORDS, SLOT_COUNT, LAST_SLOT = 32, 8, 7
-THREAD_WORDS, OP_WORDS = 8, 9
+THREAD_WORDS, OP_WORDS, LINK_WORDS, PORTS = 8, 9, 4, 5
 INDEX = 0x7FFFFFFF  # mask that tells the compiler that an index is not negative and need not wrap around
 ROUTE_CONTROLS, ROUTE_NEXT, ROUTE_RELEASED, ROUTE_QUEUE = 6, 7, 8, 9
 TAKEN, TURN, MEMBER, MEMBER_END = 0, 1, 2, 3
@@ -47,28 +40,54 @@ REPLACE, ADD, MAX, ARGMAX, DROP = 0, 1, 2, 3, 6
 NEVER = 2**30
 
 
-def run_wavelets(
-    queues: Any,
-    routes: Any,
-    links: Any,
-    members: Any,
-    routers: Any,
-    threads: Any,
-    ops: Any,
-    times: Any,
-    memory: Any,
-    spans: Any,
-    events: Any,
-    counts: Any,
-    burst: int,
-    limit: int,
-) -> None:
+class _Tables(NamedTuple):
+    """Tables of the machine as the phases use them. Those with constant columns are flattened.
+
+    Attributes:
+        queues: Queues, flat.
+        payloads: The same memory as float32.
+        routes, members: As in `WaveletTables`.
+        links, routers, threads, ops, times: Tables of `WaveletTables`, flat.
+        memory: Words of all PEs.
+    """
+
+    queues: Any
+    payloads: Any
+    routes: Any
+    links: Any
+    members: Any
+    routers: Any
+    threads: Any
+    ops: Any
+    times: Any
+    memory: Any
+
+
+class _Word(NamedTuple):
+    """Next word that a thread processes.
+
+    Attributes:
+        h: Offset of the thread in the flat table.
+        op, o: Index of the thread's operation, and its offset in the flat table.
+        done_words: Words of the operation that were processed before.
+        source, target: Queues of the input and of the output, or -1.
+    """
+
+    h: int
+    op: int
+    o: int
+    done_words: int
+    source: int
+    target: int
+
+
+def run_wavelets(tables: WaveletTables, spans: Any, events: Any, counts: Any, burst: int, limit: int) -> None:
     """Simulate wavelets (32-bit words in the fabric) until nothing can move any more.
 
     Connected components of the machine are simulated one after another. A cycle has three phases:
 
-    1. Decide which queues send their first wavelet: those alone on their links, and those that win
-       an arbitration.
+    1. Select the queues that send their first wavelet: those alone on their links, and those that
+       win an arbitration.
     2. Process one word of every vector operation whose input is ready and whose output has room.
     3. Move the wavelets of phase 1. A wavelet with a control bit may end the switch position that
        it passes.
@@ -76,14 +95,29 @@ def run_wavelets(
     If nothing happened, time advances to the next cycle in which something can happen.
 
     Args:
-        queues, routes, links, members, routers, threads, ops, times, memory, spans, events, counts:
-            Arrays described at the top of this file, changed in place.
+        tables: Tables of the machine, changed in place.
+        spans: int32 ``[component, 8]``: first and end of the queues, routers and threads of a
+            connected component, and the cycle after its last event, which is set.
+        events: int32 ``[n, 3]``: receives (cycle, queue entered, queue left) for each move, as far
+            as there is room.
+        counts: int64 ``[3]``: moves, events written, visits of a queue or thread; added to.
         burst: A vector operation pauses for a cycle after this number of words; 0 for never.
         limit: Cycle at which a component is stopped at the latest.
     """
-    state, payload = queues.reshape(-1), queues.reshape(-1).view(np.float32)
-    thread_state, op_list, time_list = threads.reshape(-1), ops.reshape(-1), times.reshape(-1)
-    selected_queues = np.empty(len(queues), np.int64)  # offsets into ``state``, not queue indices
+    queues = tables.queues.reshape(-1)
+    flat = _Tables(
+        queues,
+        queues.view(np.float32),
+        tables.routes,
+        tables.links.reshape(-1),
+        tables.members,
+        tables.routers.reshape(-1),
+        tables.threads.reshape(-1),
+        tables.ops.reshape(-1),
+        tables.times.reshape(-1),
+        tables.memory,
+    )
+    selected_queues = np.empty(len(tables.queues), np.int64)  # offsets into the flat table, not queue indices
     moves, event_count, visits = np.int64(0), counts[1], np.int64(0)
     for span in range(len(spans)):
         first_queue, end_queue = np.int64(spans[span, 0]), np.int64(spans[span, 1])
@@ -91,173 +125,16 @@ def run_wavelets(
         first_thread, end_thread = np.int64(spans[span, 4]), np.int64(spans[span, 5])
         t, last_event = 0, 0
         while t < limit:
-            wake = NEVER
-            # 1. Select the queues that move: those alone on their links, then the winners of arbitrations.
-            selected_count = 0
-            for i in range(first_queue, end_queue):
-                q = (i & INDEX) * QUEUE_WORDS
-                if state[q + TAIL] != state[q + HEAD] and state[q + OUTPUTS] > 0:
-                    ready = state[q + SLOTS + 2 * (state[q + HEAD] & LAST_SLOT)] >> 1
-                    if ready > t:
-                        wake = min(wake, ready)
-                        continue
-                    free = True
-                    for k in range(OUTPUT, OUTPUT + (state[q + OUTPUTS] & 7)):
-                        s = (state[q + k] & INDEX) * QUEUE_WORDS
-                        if state[s + TAIL] - state[s + HEAD] >= state[s + CAPACITY]:
-                            free = False
-                            break
-                    if free:
-                        selected_queues[selected_count] = q
-                        selected_count += 1
-            for router in range(first_router, end_router):
-                for turn in range(5):
-                    link = routers[router, (t + turn) % 5]
-                    if link < 0 or links[link, TAKEN] == t:
-                        continue
-                    begin, end, m = links[link, MEMBER], links[link, MEMBER_END], links[link, TURN]
-                    for _ in range(begin, end):
-                        q = (members[m] & INDEX) * QUEUE_WORDS
-                        m = m + 1 if m + 1 < end else begin
-                        if state[q + TAIL] == state[q + HEAD] or state[q + OUTPUTS] == 0:
-                            continue
-                        ready = state[q + SLOTS + 2 * (state[q + HEAD] & LAST_SLOT)] >> 1
-                        if ready > t:
-                            wake = min(wake, ready)
-                            continue
-                        wants_link, free = False, True
-                        for k in range(OUTPUT, OUTPUT + (state[q + OUTPUTS] & 7)):
-                            s = (state[q + k] & INDEX) * QUEUE_WORDS
-                            output_link = state[s + LINK] & INDEX
-                            wants_link |= output_link == link
-                            if (
-                                state[s + TAIL] - state[s + HEAD] >= state[s + CAPACITY]
-                                or links[output_link, TAKEN] == t
-                            ):
-                                free = False
-                                break
-                        if wants_link and free:
-                            selected_queues[selected_count] = q
-                            selected_count += 1
-                            links[link, TURN], links[link, TAKEN] = m, t
-                            if state[q + OUTPUTS] == 1:
-                                break
-                            for k in range(OUTPUT, OUTPUT + (state[q + OUTPUTS] & 7)):
-                                s = (state[q + k] & INDEX) * QUEUE_WORDS
-                                links[state[s + LINK] & INDEX, TAKEN] = t
-                            break
-            # 2. Process one word of every vector operation whose input is ready and whose output has room.
-            has_worked = False
-            for i in range(first_thread, end_thread):
-                h = (i & INDEX) * THREAD_WORDS
-                op = thread_state[h + CURRENT]
-                if op == thread_state[h + LAST]:
-                    continue
-                if thread_state[h + NOT_BEFORE] > t:
-                    wake = min(wake, thread_state[h + NOT_BEFORE])
-                    continue
-                o = (op & INDEX) * OP_WORDS
-                done_words, source, target = thread_state[h + DONE] & INDEX, op_list[o + RECEIVE], op_list[o + SEND]
-                predecessor = op_list[o + AFTER]
-                if done_words == 0 and predecessor >= 0 and (times[predecessor, 1] < 0 or times[predecessor, 1] > t):
-                    if times[predecessor, 1] > t:
-                        wake = min(wake, times[predecessor, 1])
-                    continue
-                q, s, slot = 0, 0, 0
-                if source >= 0:
-                    q = (source & INDEX) * QUEUE_WORDS
-                    if state[q + TAIL] == state[q + HEAD]:
-                        continue
-                    slot = q + SLOTS + 2 * (state[q + HEAD] & LAST_SLOT)
-                    if state[slot] >> 1 > t:
-                        wake = min(wake, state[slot] >> 1)
-                        continue
-                    delay = op_list[o + DELAY]
-                    if done_words == 0 and delay > 0 and thread_state[h + DELAYED] <= op:
-                        thread_state[h + DELAYED] = op + 1
-                        thread_state[h + NOT_BEFORE] = t + delay
-                        wake = min(wake, t + delay)
-                        continue
-                if target >= 0:
-                    s = (target & INDEX) * QUEUE_WORDS
-                    ramp = state[s + LINK] & INDEX
-                    if state[s + TAIL] - state[s + HEAD] >= state[s + CAPACITY] or links[ramp, TAKEN] == t:
-                        continue
-                    links[ramp, TAKEN] = t
-                arrival, address = op_list[o + ARRIVAL], (op_list[o + ADDRESS] & INDEX) + done_words
-                value = memory[address] if arrival != DROP else np.float32(0)
-                if source >= 0:
-                    new = payload[slot + 1]
-                    state[q + HEAD] += 1
-                    if arrival == ADD:
-                        value = value + new
-                    elif arrival == MAX:
-                        value = new if new > value else value
-                    elif arrival == ARGMAX:
-                        if done_words % 2 == 0:
-                            thread_state[h + CHOICE] = 2 if new > value else 1 if new == value else 0
-                            value = new if new > value else value
-                        elif thread_state[h + CHOICE] == 2 or (thread_state[h + CHOICE] == 1 and new < value):
-                            value = new
-                    else:
-                        value = new
-                    if arrival != DROP:
-                        memory[address] = value
-                last = done_words + 1 == op_list[o + WORDS]
-                if target >= 0:
-                    place = s + SLOTS + 2 * (state[s + TAIL] & LAST_SLOT)
-                    control = 1 if last and op_list[o + MARK] else 0
-                    state[place] = 2 * (t + state[s + LATENCY]) + control
-                    payload[place + 1] = value
-                    state[s + TAIL] += 1
-                if done_words == 0:
-                    time_list[2 * op] = t
-                if last:
-                    time_list[2 * op + 1] = t + 1
-                    thread_state[h + CURRENT] = op + 1
-                    thread_state[h + DONE] = 0
-                    gap = op_list[o + OP_WORDS + GAP] if op + 1 < thread_state[h + LAST] else 0
-                    thread_state[h + NOT_BEFORE] = t + 1 + gap
-                else:
-                    thread_state[h + DONE] = done_words + 1
-                    if burst > 0 and (done_words + 1) % burst == 0:
-                        thread_state[h + NOT_BEFORE] = t + 2
-                has_worked = True
-            # 3. Move the selected wavelets; those with a control bit may end the switch positions that they pass.
-            for i in range(selected_count):
-                q = selected_queues[i] & INDEX
-                slot = q + SLOTS + 2 * (state[q + HEAD] & LAST_SLOT)
-                control, value = state[slot] & 1, state[slot + 1]
-                state[q + HEAD] += 1
-                for k in range(OUTPUT, OUTPUT + (state[q + OUTPUTS] & 7)):
-                    s = (state[q + k] & INDEX) * QUEUE_WORDS
-                    place = s + SLOTS + 2 * (state[s + TAIL] & LAST_SLOT)
-                    state[place] = 2 * (t + state[s + LATENCY]) + control
-                    state[place + 1] = value
-                    state[s + TAIL] += 1
-                    if event_count < len(events):
-                        events[event_count, 0], events[event_count, 1], events[event_count, 2] = (
-                            t,
-                            s // QUEUE_WORDS,
-                            q // QUEUE_WORDS,
-                        )
-                        event_count += 1
-                if control and state[q + CONTROLS] > 0:
-                    state[q + CONTROLS] -= 1
-                    if state[q + CONTROLS] == 0:
-                        state[q + OUTPUTS] = 0
-                        ended = state[q + POSITION]
-                        for column in (ROUTE_NEXT, ROUTE_RELEASED):
-                            position = routes[ended, column]
-                            if position >= 0:
-                                s = (routes[position, ROUTE_QUEUE] & INDEX) * QUEUE_WORDS
-                                state[s + POSITION] = position
-                                for k in range(ROUTE_CONTROLS):
-                                    state[s + OUTPUTS + k] = routes[position, k]
-                                state[s + CONTROLS] = routes[position, ROUTE_CONTROLS]
-            moves += selected_count
+            # 1. Select the queues that move.
+            count, wake = _select_unshared(flat, selected_queues, first_queue, end_queue, t)
+            count, wake = _arbitrate(flat, selected_queues, count, (first_router, end_router), t, wake)
+            # 2. Process one word of every vector operation that can go on.
+            has_worked, wake = _work(flat, first_thread, end_thread, t, wake, burst)
+            # 3. Move the selected wavelets.
+            event_count = _move(flat, selected_queues, count, events, event_count, t)
+            moves += count
             visits += end_queue - first_queue + end_thread - first_thread
-            if selected_count > 0 or has_worked:
+            if count > 0 or has_worked:
                 t += 1
                 last_event = t
             elif wake < NEVER:
@@ -268,3 +145,340 @@ def run_wavelets(
     counts[0] += moves
     counts[1] = event_count
     counts[2] += visits
+
+
+@helper_function
+def _offset(number: Any, words: Any) -> Any:
+    """Return the offset of a row in a flat table. Masking shows that the number is not negative."""
+    return (number & INDEX) * words
+
+
+@helper_function
+def _is_waiting(queues: Any, q: Any) -> Any:
+    """Return whether the queue at offset q has a wavelet and a switch position with outputs."""
+    return queues[q + TAIL] != queues[q + HEAD] and queues[q + OUTPUTS] > 0
+
+
+@helper_function
+def _front(queues: Any, q: Any) -> Any:
+    """Return the offset of the first wavelet in the queue at offset q."""
+    return q + SLOTS + 2 * (queues[q + HEAD] & LAST_SLOT)
+
+
+@helper_function
+def _ready_cycle(queues: Any, q: Any) -> Any:
+    """Return the cycle from which the first wavelet in the queue at offset q may move."""
+    return queues[_front(queues, q)] >> 1
+
+
+@helper_function
+def _has_room(queues: Any, q: Any) -> Any:
+    """Return whether the queue at offset q has room for another wavelet."""
+    return queues[q + TAIL] - queues[q + HEAD] < queues[q + CAPACITY]
+
+
+@helper_function
+def _outputs(queues: Any, q: Any) -> Any:
+    """Return the columns with the queues to which the queue at offset q sends its wavelets."""
+    return range(OUTPUT, OUTPUT + (queues[q + OUTPUTS] & 7))
+
+
+@helper_function
+def _append(queues: Any, payloads: Any, q: Any, t: Any, control: Any, value: Any) -> Any:
+    """Append a wavelet that enters the queue at offset q in cycle t.
+
+    Args:
+        queues, payloads: Flat table of queues, and the same memory in the type of ``value``.
+        q, t: Offset of the queue; cycle.
+        control, value: Control bit and payload. They are stored one right after the other, because
+            they are loaded together.
+    """
+    place = q + SLOTS + 2 * (queues[q + TAIL] & LAST_SLOT)
+    queues[place] = 2 * (t + queues[q + LATENCY]) + control
+    payloads[place + 1] = value
+    queues[q + TAIL] += 1
+
+
+@helper_function
+def _select_unshared(tables: Any, selected_queues: Any, first_queue: Any, end_queue: Any, t: Any) -> Any:
+    """Select the queues that are alone on their links and can send their first wavelet.
+
+    Args:
+        tables: Tables of the machine.
+        selected_queues: Offsets of the selected queues, written from index 0 on.
+        first_queue, end_queue: Queues of the component that share no link.
+        t: Cycle.
+
+    Returns:
+        Number of selected queues, and the next cycle in which another wavelet may move.
+    """
+    queues, count, wake = tables.queues, 0, NEVER
+    for i in range(first_queue, end_queue):
+        q = _offset(i, QUEUE_WORDS)
+        if _is_waiting(queues, q):
+            ready = _ready_cycle(queues, q)
+            if ready > t:
+                wake = min(wake, ready)
+                continue
+            is_free = True
+            for k in _outputs(queues, q):
+                if not _has_room(queues, _offset(queues[q + k], QUEUE_WORDS)):
+                    is_free = False
+                    break
+            if is_free:
+                selected_queues[count & INDEX] = q
+                count += 1
+    return count, wake
+
+
+@helper_function
+def _arbitrate(tables: Any, selected_queues: Any, count: Any, routers: Any, t: Any, wake: Any) -> Any:
+    """Select a queue for every free link that several queues share, beginning with port t mod 5.
+
+    Args:
+        tables: Tables of the machine.
+        selected_queues, count: Offsets of the selected queues; number of those selected so far.
+        routers: First router of the component, and the end of its routers.
+        t, wake: Cycle; next cycle in which another wavelet may move, as far as known.
+
+    Returns:
+        Number of selected queues, and the next cycle in which another wavelet may move.
+    """
+    for router in range(routers[0], routers[1]):
+        for turn in range(PORTS):
+            link = tables.routers[_offset(router, PORTS) + (t + turn) % PORTS]
+            if link >= 0 and tables.links[_offset(link, LINK_WORDS) + TAKEN] != t:
+                winner, wake = _winner(tables, _offset(link, LINK_WORDS), t, wake)
+                if winner >= 0:
+                    selected_queues[count & INDEX] = winner
+                    count += 1
+    return count, wake
+
+
+@helper_function
+def _winner(tables: Any, link: Any, t: Any, wake: Any) -> Any:
+    """Let the first member of a link that can send, from the one whose turn it is on, take the link.
+
+    ``link`` is the offset of the link. The other arguments are those of `_arbitrate`.
+
+    Returns:
+        Offset of the queue, or -1 if none can send; next cycle in which another wavelet may move.
+    """
+    queues, links = tables.queues, tables.links
+    begin, end, m = links[link + MEMBER], links[link + MEMBER_END], links[link + TURN]
+    for _ in range(begin, end):
+        q = _offset(tables.members[m], QUEUE_WORDS)
+        m = m + 1 if m + 1 < end else begin
+        if not _is_waiting(queues, q):
+            continue
+        ready = _ready_cycle(queues, q)
+        if ready > t:
+            wake = min(wake, ready)
+        elif _can_send_over(queues, links, q, link, t):
+            links[link + TURN], links[link + TAKEN] = m, t
+            if queues[q + OUTPUTS] > 1:
+                for k in _outputs(queues, q):
+                    s = _offset(queues[q + k], QUEUE_WORDS)
+                    links[_offset(queues[s + LINK], LINK_WORDS) + TAKEN] = t
+            return q, wake
+    return np.int64(-1), wake
+
+
+@helper_function
+def _can_send_over(queues: Any, links: Any, q: Any, link: Any, t: Any) -> Any:
+    """Return whether the queue at offset q sends over the link at offset ``link``, and can do so now."""
+    wants_link = False
+    for k in _outputs(queues, q):
+        s = _offset(queues[q + k], QUEUE_WORDS)
+        output_link = _offset(queues[s + LINK], LINK_WORDS)
+        wants_link |= output_link == link
+        if not _has_room(queues, s) or links[output_link + TAKEN] == t:
+            return False
+    return wants_link
+
+
+@helper_function
+def _work(tables: Any, first_thread: Any, end_thread: Any, t: Any, wake: Any, burst: Any) -> Any:
+    """Process one word of every vector operation that can go on in cycle t.
+
+    Args:
+        tables: Tables of the machine.
+        first_thread, end_thread: Threads of the component.
+        t, wake: Cycle; next cycle in which another wavelet may move.
+        burst: Words after which an operation pauses for a cycle; 0 for never.
+
+    Returns:
+        Whether any word was processed, and the next cycle in which something may happen.
+    """
+    threads, ops, has_worked = tables.threads, tables.ops, False
+    for i in range(first_thread, end_thread):
+        h = _offset(i, THREAD_WORDS)
+        op = threads[h + CURRENT]
+        if op == threads[h + LAST]:
+            continue
+        if threads[h + NOT_BEFORE] > t:
+            wake = min(wake, threads[h + NOT_BEFORE])
+            continue
+        o = _offset(op, OP_WORDS)
+        word = _Word(h, op, o, threads[h + DONE] & INDEX, ops[o + RECEIVE], ops[o + SEND])
+        can_work, wake = _can_process(tables, word, t, wake)
+        if can_work:
+            _process_word(tables, word, t, burst)
+            has_worked = True
+    return has_worked, wake
+
+
+@helper_function
+def _can_process(tables: Any, word: Any, t: Any, wake: Any) -> Any:
+    """Check whether a thread can process its next word in cycle t, and then take the ramp for it.
+
+    The operation before must have ended, a wavelet must be ready, and the output must have room.
+    The delay before the first word of a message begins when its wavelet is ready.
+
+    Args:
+        tables, word: Tables of the machine; next word of a thread.
+        t, wake: Cycle; next cycle in which something else may happen.
+
+    Returns:
+        Whether the word can be processed, and the next cycle in which something may happen.
+    """
+    queues, threads, ops, times = tables.queues, tables.threads, tables.ops, tables.times
+    predecessor = ops[word.o + AFTER]
+    if word.done_words == 0 and predecessor >= 0:
+        end = times[2 * predecessor + 1]
+        if end < 0 or end > t:
+            return False, min(wake, end) if end > t else wake
+    if word.source >= 0:
+        q = _offset(word.source, QUEUE_WORDS)
+        if queues[q + TAIL] == queues[q + HEAD]:
+            return False, wake
+        ready = _ready_cycle(queues, q)
+        if ready > t:
+            return False, min(wake, ready)
+        delay = ops[word.o + DELAY]
+        if word.done_words == 0 and delay > 0 and threads[word.h + DELAYED] <= word.op:
+            threads[word.h + DELAYED] = word.op + 1
+            threads[word.h + NOT_BEFORE] = t + delay
+            return False, min(wake, t + delay)
+    if word.target >= 0:
+        s = _offset(word.target, QUEUE_WORDS)
+        ramp = _offset(queues[s + LINK], LINK_WORDS)
+        if not _has_room(queues, s) or tables.links[ramp + TAKEN] == t:
+            return False, wake
+        tables.links[ramp + TAKEN] = t
+    return True, wake
+
+
+@helper_function
+def _process_word(tables: Any, word: Any, t: Any, burst: Any) -> Any:
+    """Process a word of a vector operation.
+
+    1. Take the first wavelet of the input, if there is one, and combine it with the word in memory.
+    2. Send the word, if there is an output.
+    3. Advance the thread to its next word or operation.
+
+    Args:
+        tables, word: Tables of the machine; next word of a thread.
+        t, burst: Cycle; words after which an operation pauses for a cycle, 0 for never.
+    """
+    queues, threads, ops, memory = tables.queues, tables.threads, tables.ops, tables.memory
+    h, op, o, done_words, source, target = word
+    arrival, address = ops[o + ARRIVAL], (ops[o + ADDRESS] & INDEX) + done_words
+    value = memory[address] if arrival != DROP else np.float32(0)
+    if source >= 0:  # 1
+        q = _offset(source, QUEUE_WORDS)
+        new = tables.payloads[_front(queues, q) + 1]
+        queues[q + HEAD] += 1
+        value = _combine(threads, h, arrival, done_words, value, new)
+        if arrival != DROP:
+            memory[address] = value
+    is_last = done_words + 1 == ops[o + WORDS]
+    if target >= 0:  # 2
+        control = 1 if is_last and ops[o + MARK] else 0
+        _append(queues, tables.payloads, _offset(target, QUEUE_WORDS), t, control, value)
+    if done_words == 0:  # 3
+        tables.times[2 * op] = t
+    if is_last:
+        tables.times[2 * op + 1] = t + 1
+        threads[h + CURRENT] = op + 1
+        threads[h + DONE] = 0
+        gap = ops[o + OP_WORDS + GAP] if op + 1 < threads[h + LAST] else 0
+        threads[h + NOT_BEFORE] = t + 1 + gap
+    else:
+        threads[h + DONE] = done_words + 1
+        if burst > 0 and (done_words + 1) % burst == 0:
+            threads[h + NOT_BEFORE] = t + 2
+
+
+@helper_function
+def _combine(threads: Any, h: Any, arrival: Any, done_words: Any, old: Any, new: Any) -> Any:
+    """Return the combination of a stored word with the word that arrived.
+
+    In (value, index) pairs, the choice that is made for the value is stored for the index: 2 for
+    the new pair, 1 for a tie, in which the lower index wins, and 0 for the old pair.
+
+    Args:
+        threads, h: Flat table of threads, and offset of the thread.
+        arrival, done_words: Arrival code; number of words processed before.
+        old, new: Stored word; word that arrived.
+    """
+    value = new
+    if arrival == ADD:
+        value = old + new
+    elif arrival == MAX:
+        value = new if new > old else old
+    elif arrival == ARGMAX:
+        if done_words % 2 == 0:
+            threads[h + CHOICE] = 2 if new > old else 1 if new == old else 0
+            value = new if new > old else old
+        elif not (threads[h + CHOICE] == 2 or (threads[h + CHOICE] == 1 and new < old)):
+            value = old
+    return value
+
+
+@helper_function
+def _move(tables: Any, selected_queues: Any, count: Any, events: Any, event_count: Any, t: Any) -> Any:
+    """Move the first wavelet of each selected queue to all outputs of its switch position.
+
+    Args:
+        tables: Tables of the machine.
+        selected_queues, count: Offsets of the queues; their number.
+        events, event_count: Moves, as far as there is room; number of moves recorded so far.
+        t: Cycle.
+
+    Returns:
+        Number of moves recorded so far.
+    """
+    queues = tables.queues
+    for i in range(count):
+        q = selected_queues[i & INDEX] & INDEX
+        slot = _front(queues, q)
+        control, value = queues[slot] & 1, queues[slot + 1]
+        queues[q + HEAD] += 1
+        for k in _outputs(queues, q):
+            s = _offset(queues[q + k], QUEUE_WORDS)
+            _append(queues, queues, s, t, control, value)
+            if event_count < len(events):
+                events[event_count, 0], events[event_count, 1] = t, s // QUEUE_WORDS
+                events[event_count, 2] = q // QUEUE_WORDS
+                event_count += 1
+        if control and queues[q + CONTROLS] > 0:
+            queues[q + CONTROLS] -= 1
+            if queues[q + CONTROLS] == 0:
+                _end_position(queues, tables.routes, q)
+    return event_count
+
+
+@helper_function
+def _end_position(queues: Any, routes: Any, q: Any) -> Any:
+    """End the switch position of the queue at offset q, and begin the positions that follow it."""
+    queues[q + OUTPUTS] = 0
+    ended = queues[q + POSITION]
+    for column in (ROUTE_NEXT, ROUTE_RELEASED):
+        position = routes[ended, column]
+        if position >= 0:
+            s = _offset(routes[position, ROUTE_QUEUE], QUEUE_WORDS)
+            queues[s + POSITION] = position
+            for k in range(ROUTE_CONTROLS):
+                queues[s + OUTPUTS + k] = routes[position, k]
+            queues[s + CONTROLS] = routes[position, ROUTE_CONTROLS]

@@ -18,7 +18,18 @@ from tiers import slow_but
 
 from wse.program.isa.instructions import kernel_named
 from wse_kernels.library import compiled_kernel
-from wse_kernels.oracle import attention, elementwise, products, router
+from wse_kernels.oracle import (
+    activation,
+    attention,
+    elementwise,
+    experts,
+    latent,
+    linear,
+    norm,
+    rotary,
+    router,
+    vocabulary,
+)
 from wse_kernels.oracle.memory import Sram
 
 Array = npt.NDArray[Any]
@@ -42,7 +53,8 @@ MAX_LANES = 128
 UNTOUCHED = 0x11
 """Byte between buffers and in lanes without a PE: a small finite number in every element type."""
 
-ORACLES = {k: v for module in (attention, elementwise, products, router) for k, v in vars(module).items()}
+ORACLE_FILES = (activation, attention, elementwise, experts, latent, linear, norm, rotary, router, vocabulary)
+ORACLES = {name: function for module in ORACLE_FILES for name, function in vars(module).items()}
 
 OPERAND_COUNT = 25
 GUARD_BYTES = 8

@@ -68,22 +68,8 @@ def test_kernel_and_oracle_agree(
     rate = machine.wafer.stream_words_per_cycle
     for function in (compiled_kernel("run_wavelets").serial, oracle.run_wavelets):
         table, held, counts = tables(machine, shuffle=seed), memory.copy(), np.zeros(3, np.int64)
-        function(
-            table.queues,
-            table.routes,
-            table.links,
-            table.members,
-            table.routers,
-            table.threads,
-            table.ops,
-            table.times,
-            held,
-            table.spans,
-            np.zeros((0, 2), np.int32),
-            counts,
-            0 if rate == 1 else 8,
-            LIMIT,
-        )
+        burst = 0 if rate == 1 else 8
+        function(table.kernel_tables(held), table.spans, np.zeros((0, 3), np.int32), counts, burst, LIMIT)
         assert (table.times >= 0).all()
         state = table.queues[:, [columns.HEAD, columns.TAIL]]
         outcomes.append((state, table.links, table.threads, table.times, held, table.spans, counts[0]))

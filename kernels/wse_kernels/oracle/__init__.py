@@ -1,10 +1,10 @@
 """Oracles: a slow numpy reference of every kernel, by the same name, on the bytes of single PEs.
 
-``memory`` gives access to the bytes, and the other files contain the functions. An oracle knows no
-blocks and no lanes.
+``memory`` gives access to the bytes and contains what several oracles share. The other files are
+named like those of the kernels. An oracle knows no blocks and no lanes.
 
 - The oracle of a compute kernel is a function of one PE: ``oracle(pe, ctl, ...)``, with the
-  kernel's operands by name, and ``ctl`` only if the kernel has it.
+  operands of the kernel, in the same named tuples, and ``ctl`` only if the kernel has it.
   `wse_kernels.oracle.memory.Sram.run` calls it for the PEs of some rows.
 - The oracle of a transfer kernel takes what the kernel takes. In place of a view it takes memory
   ``uint8[rows, cols, bytes]``, the SRAM of each PE in its own addresses, and the name of an element

@@ -1,4 +1,4 @@
-"""SRAM of PEs for oracles: conversion of bytes to element values and back, and calls of oracles."""
+"""SRAM of PEs for oracles: element values and codes from bytes, and calls of oracles."""
 
 from __future__ import annotations
 
@@ -9,12 +9,23 @@ from inspect import signature
 import numpy as np
 import numpy.typing as npt
 
+from wse_kernels._operands import parameters_of
+
 Bytes = npt.NDArray[np.uint8]
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 FIRST_OPERAND = 3
 """Number of words before a kernel's first named operand: first row, rows, blocks per row."""
+
+INT8, FP8, INT4, MXFP4, FP8_BLOCKS = range(5)
+"""Codings by number."""
+
+PICO, ATTO = 1e-12, 1e-18
+"""Units of fixed-point operands."""
+
+LOWEST = np.float32(-3.0e38)
+"""Start of a search for a maximum."""
 
 ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
@@ -134,10 +145,115 @@ class Sram:
             a: Operands of the kernel, beginning with first row, rows and blocks per row.
         """
         types = {"act": self.activation, "wgt": self.weight, "acc": self.accumulator, "f32": "float32"}
-        names = [name for name in signature(oracle).parameters if name not in ("pe", "ctl")]
-        operands: dict[str, object] = dict(zip(names, a[FIRST_OPERAND:].tolist(), strict=False))
+        words, arguments = iter(a[FIRST_OPERAND:].tolist()), {}
+        for name, group, fields in parameters_of(oracle):
+            values = [next(words) for _ in fields]
+            arguments[name] = values[0] if group is None else group(*values)
         if "ctl" in signature(oracle).parameters:
-            operands["ctl"] = ctl
+            arguments["ctl"] = ctl
         for row in range(a[0], a[0] + a[1]):
             for col in range(self.memory.shape[1]):
-                oracle(Pe(self.memory[row, col], row, col, types), **operands)
+                oracle(Pe(self.memory[row, col], row, col, types), **arguments)
+
+
+def owners(row: int, n: int, length: int, groups: int) -> I64:
+    """Return the row that computes each of n features, within the group of neighbours of a row.
+
+    Args:
+        row: Row of the PE.
+        n: Number of features.
+        length, groups: Rows of the column; groups that they form.
+    """
+    starts = np.arange(groups + 1) * length // groups
+    group = int(np.searchsorted(starts, row, side="right")) - 1
+    start, end = starts[group], starts[group + 1]
+    return np.repeat(np.arange(start, end), np.diff(np.arange(end - start + 1) * n // (end - start)))
+
+
+def sums_of_products(pe: Pe, x: int, weights: F32, total: F32) -> F32:
+    """Return total[N] + x[K] @ weights[K, N], added in ascending order of K with rounding.
+
+    ``x`` is the address of the activations. Sums are rounded to the accumulator type after each
+    term.
+    """
+    for value, row in zip(pe.read("act", x, len(weights)), weights, strict=True):
+        total = pe.round_to("acc", total + value * row)
+    return total
+
+
+def scaled_codes(
+    pe: Pe, coding: int, codes: tuple[int, int], scales: tuple[int, int], groups: int, sizes: tuple[int, int, int]
+) -> F32:
+    """Return weights [K, N], decoded from codes, times their scales and rounded to activations.
+
+    Args:
+        pe: PE whose SRAM is read.
+        coding: INT8, FP8 or INT4.
+        codes: Address of the codes, and distance between two rows of them.
+        scales: Address of the scales, and distance between two rows of them.
+        groups: Address of the scale group of each row. Read for INT4 only.
+        sizes: K, N and G: rows; outputs; groups of rows.
+    """
+    K, N, G = sizes
+    code_bytes = rows_of_codes(pe, codes, K, N, 2 if coding == INT4 else 1)
+    factors = np.stack([pe.read("wgt", scales[0] + g * scales[1], N) for g in range(G)])
+    row_groups = np.zeros(K, np.int64)
+    if coding == INT8:
+        values = code_bytes.view(np.int8).astype(np.float32)
+    elif coding == FP8:
+        values = e4m3(code_bytes)
+    else:
+        row_groups = pe.bytes(groups, K).astype(np.int64)
+        nibbles = nibbles_of(code_bytes).astype(np.float32)
+        values = np.where(nibbles > 7, nibbles - 16, nibbles)
+    return pe.round_to("act", values * factors[row_groups])
+
+
+def times_factors(pe: Pe, coding: int, factors: F32, w: int, groups: int, K: int, k_stride: int) -> F32:
+    """Return weights [K, N], decoded from codes, times rounded factors, and rounded to activations.
+
+    Args:
+        pe: PE whose SRAM is read.
+        coding: MXFP4 or FP8_BLOCKS.
+        factors: Factors [G, N] of the groups of rows.
+        w, groups: Addresses of the codes, and of the group of each row.
+        K, k_stride: Rows; distance between two rows of codes.
+    """
+    code_bytes = rows_of_codes(pe, (w, k_stride), K, factors.shape[1], 2 if coding == MXFP4 else 1)
+    values = e2m1(nibbles_of(code_bytes)) if coding == MXFP4 else e4m3(code_bytes)
+    row_factors = pe.round_to("act", factors[pe.bytes(groups, K)])
+    return pe.round_to("act", values * row_factors)
+
+
+def rows_of_codes(pe: Pe, codes: tuple[int, int], K: int, N: int, codes_a_byte: int) -> Bytes:
+    """Return the bytes [K, N] that contain the codes of K rows.
+
+    Args:
+        pe: PE whose SRAM is read.
+        codes: Address of the codes, and distance between two rows of bytes.
+        K, N, codes_a_byte: Rows; outputs; consecutive rows whose codes share a byte.
+    """
+    return np.stack([pe.bytes(codes[0] + k // codes_a_byte * codes[1], N) for k in range(K)])
+
+
+def nibbles_of(code_bytes: Bytes) -> Bytes:
+    """Return the codes of rows of bytes: the lower half for even rows, the upper for odd rows."""
+    return np.where(np.arange(len(code_bytes))[:, None] % 2, code_bytes >> 4, code_bytes & 0xF)
+
+
+def powers_of_two(pe: Pe, scale: int, stride: int, N: int, G: int) -> F32:
+    """Return the e8m0 scales [G, N] at address ``scale``, whose rows are ``stride`` bytes apart."""
+    return np.stack([e8m0(pe.bytes(scale + g * stride, N)) for g in range(G)])
+
+
+def block_factors(pe: Pe, scale: int, stride: int, widths: int, N: int, G: int, B: int) -> F32:
+    """Return float32 scales [G, N], in which each of B scales is repeated for its block.
+
+    Args:
+        pe: PE whose SRAM is read.
+        scale, stride: Address of the scales, and distance between the scales of two groups.
+        widths: Address of the number of outputs in each block, one byte each.
+        N, G, B: Outputs; groups of rows; blocks of outputs.
+    """
+    width = pe.bytes(widths, B).astype(np.int64)
+    return np.stack([np.repeat(pe.read("f32", scale + g * stride, B), width)[:N] for g in range(G)])

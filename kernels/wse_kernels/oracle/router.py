@@ -1,4 +1,4 @@
-"""Oracles of the router of experts, and of the lists of (token, expert) pairs."""
+"""Oracles of the router of experts."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import math
 
 import numpy as np
 
-from wse_kernels.oracle.memory import I64
+from wse_kernels._expert_operands import ChoiceTensors
+from wse_kernels.oracle.memory import LOWEST, PICO
 
-PICO = 1e-12
-LOWEST = np.float32(-3.0e38)
 LEAST_SUM = np.float32(1e-20)
 
 
@@ -82,7 +81,7 @@ def router_limit(pe, x, out, M, E, groups, chosen_groups, group_scores):
         pe.write("f32", out + m * E, values)
 
 
-def router_choose(pe, choice, scores, ids, weights, maxima, M, E, A, normalised, scale_pico):
+def router_choose(pe, at: ChoiceTensors, M, E, A, normalised, scale_pico):
     """Select the A experts with the largest values, and compute their routing weights.
 
     Of equal values, the lowest id comes first. ``maxima`` is left with the best expert of each
@@ -91,12 +90,11 @@ def router_choose(pe, choice, scores, ids, weights, maxima, M, E, A, normalised,
 
     Args:
         pe: PE whose SRAM is read and written.
-        choice, scores: Addresses of the float32 values to compare, and of the scores [M, E].
-        ids, weights: Addresses of the selected ids and of their weights [M, A].
-        maxima: Address of a scratch vector.
+        at: Addresses.
         M, E, A: Tokens; experts; selected experts per token.
         normalised, scale_pico: Whether to divide weights by their sum; factor of weights in 1e-12.
     """
+    choice, scores, ids, weights, maxima = at
     scale = np.float32(scale_pico * PICO)
     order = np.argsort(-pe.read("f32", choice, M, E), axis=1, kind="stable")[:, :A]
     chosen_scores = np.take_along_axis(pe.read("f32", scores, M, E), order, axis=1)
@@ -134,37 +132,3 @@ def chosen_softmax(pe, ids, weights, M, A, scale_pico):
     for column in exps.T:
         total += column
     pe.write("f32", weights, exps / (total + LEAST_SUM)[:, None] * np.float32(scale_pico * PICO))
-
-
-def expert_pairs(pe, ids, weights, pairs, M, A, P, experts, groups, columns, segments):
-    """Write the list of the pairs (token, expert) whose expert is stored in this PE's column.
-
-    Reference for the kernel of the same name, on a single PE.
-
-    Args:
-        pe: PE whose SRAM is read and written.
-        ids, weights: Addresses of the selected ids and of their routing weights [M, A].
-        pairs: Address of the list: the count, then (token, expert, weight) for each pair.
-        M, A, P: Tokens; experts per token; maximum number of pairs.
-        experts, groups, columns, segments: Experts in all; groups per segment; mesh columns;
-            segments.
-    """
-    segment, col = divmod(pe.col, int(columns // segments))
-    group = int(np.searchsorted(_starts(columns // segments, groups), col, side="right")) - 1
-    segment_start, segment_end = _starts(experts, segments)[segment : segment + 2]
-    first, end = segment_start + _starts(segment_end - segment_start, groups)[group : group + 2]
-    chosen_ids, weight = pe.read("f32", ids, M * A), pe.read("f32", weights, M * A)
-    in_column = [p for p in range(M * A) if first <= int(chosen_ids[p]) < end][:P]
-    pe.write("f32", pairs, np.array([len(in_column)], np.float32))
-    for i, p in enumerate(in_column):
-        pe.write("f32", pairs + 1 + 3 * i, np.array([p // A, chosen_ids[p] - first, weight[p]], np.float32))
-
-
-def _starts(total: int, parts: int) -> I64:
-    """Divide ``total`` items into parts whose sizes differ by at most one, the larger parts first.
-
-    Returns:
-        Start of each part, and the end of the last part.
-    """
-    sizes = [total // parts + (part < total % parts) for part in range(parts)]
-    return np.concatenate([[0], np.cumsum(sizes)])

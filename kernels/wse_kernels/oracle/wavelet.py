@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wse_kernels._wavelet_tables import WaveletTables
+
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 F32 = npt.NDArray[np.float32]
@@ -52,34 +54,18 @@ class Queue:
         self.entry_count += 1
 
 
-def run_wavelets(
-    queues: I32,
-    routes: I32,
-    links: I32,
-    members: I32,
-    routers: I32,
-    threads: I32,
-    ops: I32,
-    times: I32,
-    memory: F32,
-    spans: I32,
-    events: I32,
-    counts: I64,
-    burst: int,
-    limit: int,
-) -> None:
+def run_wavelets(tables: WaveletTables, spans: I32, events: I32, counts: I64, burst: int, limit: int) -> None:
     """Simulate each component of ``spans``, and change what the kernel changes.
 
-    Of ``queues`` only the counters of entered and left wavelets are changed, and ``events`` are not
+    Of the queues only the counters of entered and left wavelets are changed, and ``events`` are not
     recorded. Reference for the kernel of the same name.
 
     Args:
-        queues, routes, links, members, routers, threads, ops, times, memory, spans, events, counts:
-            Arrays of the kernel, described in `wse_kernels.wavelet`.
+        tables, spans, events, counts: Arrays of the kernel, described in `wse_kernels.wavelet`.
         burst: A vector operation pauses for a cycle after this number of words; 0 for never.
         limit: Cycle at which a component is stopped at the latest.
     """
-    machine = _Machine(queues, routes, links, members, routers, threads, ops, times, memory, burst)
+    machine = _Machine(*tables, burst)
     for span in spans:
         last_event = 0
         for t in range(limit):
@@ -90,7 +76,7 @@ def run_wavelets(
             elif not machine.has_event_after(t, span):
                 break
         span[6] = last_event
-    for row, queue in zip(queues, machine.queues, strict=True):
+    for row, queue in zip(tables.queues, machine.queues, strict=True):
         row[HEAD], row[TAIL] = queue.entry_count - len(queue.waiting_wavelets), queue.entry_count
     counts[0] += machine.moves
     del events

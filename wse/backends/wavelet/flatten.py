@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wse.arrays import I32, I64
+from wse.arrays import F32, I32, I64
 from wse.backends.wavelet.components import components, spans
 from wse.backends.wavelet.machine import WaveletMachine
 from wse.backends.wavelet.wiring import INTO_PE, NONE, SIDES, Wiring
 from wse_kernels import wavelet as k
+from wse_kernels.wavelet import WaveletTables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,6 +42,11 @@ class Tables:
     spans: I32
     identity: I32
     op_order: I32
+
+    def kernel_tables(self, memory: F32) -> WaveletTables:
+        """Return the tables that the kernel takes, with the float32 words of all PEs."""
+        tables = self.queues, self.routes, self.links, self.members, self.routers, self.threads, self.ops, self.times
+        return WaveletTables(*tables, memory)
 
 
 def tables(machine: WaveletMachine, *, shuffle: int | None = None) -> Tables:

@@ -103,21 +103,9 @@ def execute(machine: WaveletMachine, table: Tables, memory: F32, log: int = 0) -
         The number of visits (see `MachineRun`), and the recorded events.
     """
     events, counts = np.zeros((log, 3), np.int32) if log else NO_EVENTS, np.zeros(3, np.int64)
+    burst = burst_words(machine.wafer.stream_words_per_cycle)
     compiled_kernel("run_wavelets").serial(
-        table.queues,
-        table.routes,
-        table.links,
-        table.members,
-        table.routers,
-        table.threads,
-        table.ops,
-        table.times,
-        memory,
-        table.spans,
-        events,
-        counts,
-        burst_words(machine.wafer.stream_words_per_cycle),
-        LIMIT_CYCLES,
+        table.kernel_tables(memory), table.spans, events, counts, burst, LIMIT_CYCLES
     )
     return int(counts[2]), events[: counts[1]]
 

@@ -136,7 +136,7 @@ EXPERTS: Final = (
             f32("ids", "M A"),
             f32("weights", "M A"),
             f32("pairs", _pair_list, output=True),
-            *numbers("M A P experts groups columns segments"),
+            *numbers("M A P experts columns groups segments"),
         ),
         work=lambda M, A: M * A,
         cycles=_pairs_cycles,

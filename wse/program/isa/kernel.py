@@ -32,7 +32,7 @@ class Kernel:
     Attributes:
         name: Name of the kernel, of its function in ``wse_kernels`` and of its oracle.
         operands: Operands from index ``FIRST_OPERAND`` on, in the order of the function's
-            parameters.
+            parameters, where a named tuple stands for one operand per field.
         work: Formula for the approximate number of element operations of one call on one PE. None
             means the multiply-adds.
         operation_ps: Approximate picoseconds per element operation on one core of the emulating

@@ -1,0 +1,62 @@
+"""Groups of operands: named tuples that kernels and oracles take instead of many numbers.
+
+A parameter of a kernel whose annotation is a named tuple stands for as many consecutive operands as
+the class has fields, in the order of the fields. A parameter without such an annotation is a single
+operand. Kernel and oracle of the same name have the same groups. The classes are in
+``_product_operands``, ``_expert_operands``, ``_attention_operands`` and ``_layer_operands``.
+
+Sizes are counted for one PE unless a field says otherwise. An address counts elements of the view
+that the kernel reads or writes there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from inspect import signature
+from typing import Any, NamedTuple, get_type_hints
+
+NOT_OPERANDS = ("block", "place", "act", "wgt", "acc", "f32", "raw", "ctl", "pe")
+"""Names of the parameters of kernels and oracles that are not operands."""
+
+
+class Place(NamedTuple):
+    """Place of a block of PEs on the mesh.
+
+    Attributes:
+        block: Index of the block in the views of SRAM.
+        row: Mesh row of its PEs.
+        col: Mesh column of the PE in its first lane.
+    """
+
+    block: int
+    row: int
+    col: int
+
+
+class Parameter(NamedTuple):
+    """Parameter of a kernel or an oracle that stands for one or more operands.
+
+    Attributes:
+        name: Name of the parameter.
+        group: Class of its named tuple; None for a single operand.
+        fields: Names of the operands that it stands for.
+    """
+
+    name: str
+    group: type[Any] | None
+    fields: tuple[str, ...]
+
+
+def parameters_of(function: Callable[..., None]) -> Iterator[Parameter]:
+    """Yield the parameters of a kernel or an oracle that stand for operands, in their order."""
+    classes = get_type_hints(function)
+    for name in signature(function).parameters:
+        if name not in NOT_OPERANDS:
+            group = classes.get(name)
+            fields = getattr(group, "_fields", None)
+            yield Parameter(name, group, fields) if fields else Parameter(name, None, (name,))
+
+
+def operands_of(function: Callable[..., None]) -> tuple[str, ...]:
+    """Return the names of all operands of a kernel or an oracle, in the calling convention's order."""
+    return tuple(field for parameter in parameters_of(function) for field in parameter.fields)

@@ -1,0 +1,71 @@
+"""Oracles of the activation functions of feed-forward layers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from wse_kernels._layer_operands import ActivationFunction, FeatureGroups
+from wse_kernels.oracle.memory import F32, owners
+
+GELU_TANH, GELU, CLAMPED_SILU = 1, 2, 3
+
+
+def activate(pe, x, out, M, n, activation: ActivationFunction):
+    """Apply an activation function, and multiply by the up projection if the layer is gated.
+
+    out[M, n] = f(gate[M, n]), times up[M, n] if ``gated``. Both are first rounded to activations.
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, out: Addresses of gate and up as [M, 2, n], or of gate alone [M, n], and of the results.
+        M, n: Tokens; features.
+        activation: Activation function.
+    """
+    function, gated, limit_pico = activation
+    rounded = pe.round_to("act", pe.read("acc", x, M, 1 + gated, n))
+    limit = np.float32(limit_pico / 10**12)
+    hidden, up = _activation(rounded[:, 0], function, limit), rounded[:, -1]
+    if function == CLAMPED_SILU:
+        up = np.clip(up, -limit, limit) + np.float32(1.0)
+    pe.write("act", out, hidden * up if gated else hidden)
+
+
+def activate_share(pe, x, out, M, n, activation: ActivationFunction, division: FeatureGroups):
+    """Apply `activate` to the features that this PE computes, and set all other features to 0.
+
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, out, M, n, activation: As in `activate`.
+        division: Groups of PEs that divide the features, and padding.
+    """
+    length, groups, shared_tokens, padding = division
+    activate(pe, x, out, M, n, activation)
+    is_own = owners(pe.row, shared_tokens * n, length, groups) == pe.row
+    values = pe.read("act", out, M // shared_tokens, shared_tokens * n)
+    pe.write("act", out, np.where(is_own, values, np.float32(0.0)))
+    pe.write("act", out + M * n, np.zeros(padding, np.float32))
+
+
+def _activation(x: F32, function: int, limit: np.float32) -> F32:
+    """Apply an activation function to float32 values.
+
+    Args:
+        x: Values, rounded to activations.
+        function: Index in `wse_kernels.activation.ACTIVATIONS`.
+        limit: Limit of clamped_silu.
+    """
+    if function == GELU_TANH:
+        argument = math.sqrt(2 / math.pi) * (x.astype(np.float64) + 0.044715 * x.astype(np.float64) ** 3)
+        return np.float32(0.5) * x * (1.0 + np.tanh(argument)).astype(np.float32)
+    if function == GELU:
+        erf = [math.erf(value * math.sqrt(0.5)) for value in x.reshape(-1).tolist()]
+        return np.float32(0.5) * x * (1.0 + np.array(erf).reshape(x.shape)).astype(np.float32)
+    clamped = function == CLAMPED_SILU
+    bounded, steepness = (np.minimum(x, limit), 1.702) if clamped else (x, 1.0)
+    with np.errstate(over="ignore"):
+        return np.divide(bounded, np.float32(1.0) + np.exp(-np.float32(steepness) * bounded), dtype=np.float32)

@@ -1,0 +1,135 @@
+"""Oracles that move vectors of latent attention between a division over rows and over columns."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wse_kernels._attention_operands import LatentShape, RotatedTensors
+
+
+def place_heads(pe, x, heads, out, M, H, Hl, n):
+    """Copy the heads of this row to their positions among all heads. Other heads become zero.
+
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, out: Addresses of the row's heads [M, Hl, n] and of all heads [M, H, n], accumulators.
+        heads: Address of the ordinals [Hl] of the row's heads: 1 for the first, 0 for padding.
+        M, H, Hl, n: Tokens; all heads; heads of the row; features per head.
+    """
+    all_heads = np.zeros((M, H + 1, n), np.float32)
+    all_heads[:, pe.read("f32", heads, Hl).astype(np.int64)] = pe.read("acc", x, M, Hl, n)
+    pe.write("acc", out, all_heads[:, 1:])
+
+
+def place_rotated(pe, at: RotatedTensors, M, H, Hl, K, n, stride):
+    """Copy the rotated features that this row has and this column needs to their positions.
+
+    All other elements become zero. Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        at: Addresses.
+        M, H, Hl, K, n: Tokens; all heads; heads of the row; features of row and of column.
+        stride: Elements from one token to the next in ``x``.
+    """
+    x, heads, first, feature_ordinals, out = at
+    start, columns = pe.read("f32", first, 1), pe.read("f32", feature_ordinals, n)
+    heads_of_row = np.stack([pe.read("acc", x + m * stride, Hl, K) for m in range(M)])
+    all_heads = np.zeros((M, H + 1, n), np.float32)
+    for i, head in enumerate(pe.read("f32", heads, Hl).astype(np.int64)):
+        for k, j in np.argwhere((start > 0) & (start + np.arange(K)[:, None] == columns)):
+            all_heads[:, head, j] = heads_of_row[:, i, k]
+    pe.write("acc", out, all_heads[:, 1:])
+
+
+def pick_rotated(pe, x, first, feature_ordinals, out, Hl, K, n):
+    """Copy the rotated features that this row has and this column needs: x[Hl, K] to out[Hl, n].
+
+    Features of other rows become zero. Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, out: Addresses of the row's features, and of the column's, both accumulators.
+        first, feature_ordinals: Addresses of the ordinals of the row's first feature and of the
+            column's features. They count from 1, and 0 is padding.
+        Hl, K, n: Heads of the row; features of the row; features of the column.
+    """
+    start, columns = pe.read("f32", first, 1), pe.read("f32", feature_ordinals, n)
+    row_features, column_features = pe.read("acc", x, Hl, K), np.zeros((Hl, n), np.float32)
+    for k, j in np.argwhere((start > 0) & (start + np.arange(K)[:, None] == columns)):
+        column_features[:, j] = row_features[:, k]
+    pe.write("acc", out, column_features)
+
+
+def set_heads(pe, x, heads, out, H, Hl, n):
+    """Overwrite this row's heads in out[H, n] by x[Hl, n]. Other heads stay as they are.
+
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, out: Addresses of the row's heads (activations), and of all heads (accumulators).
+        heads: Address of the ordinals [Hl] of the row's heads: 1 for the first, 0 for padding.
+        H, Hl, n: All heads; heads of the row; features per head.
+    """
+    padded = np.concatenate([np.zeros((1, n), np.float32), pe.read("acc", out, H, n)])
+    padded[pe.read("f32", heads, Hl).astype(np.int64)] = pe.read("act", x, Hl, n)
+    pe.write("acc", out, padded[1:])
+
+
+def pick_heads(pe, x, heads, out, M, H, Hl, n):
+    """Copy this row's heads from x[M, H, n] to out[Hl, M, n], head by head. Padding becomes zero.
+
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, out: Addresses of activations.
+        heads: Address of the ordinals [Hl] of the row's heads: 1 for the first, 0 for padding.
+        M, H, Hl, n: Tokens; all heads; heads of the row; features per head.
+    """
+    padded = np.concatenate([np.zeros((M, 1, n), np.float32), pe.read("act", x, M, H, n)], axis=1)
+    pe.write("act", out, padded[:, pe.read("f32", heads, Hl).astype(np.int64)].swapaxes(0, 1))
+
+
+def finish_heads(pe, x, sums, heads, out, shape: LatentShape):
+    """Divide attention outputs by softmax sums, for the heads of this row, head by head.
+
+    out[Hl, M, n] = the row's heads of x[M, H, n] / sums[M, H]. Elements become zero for padding and
+    where the sum is not positive. Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, sums, out: Addresses of accumulators, float32 sums and activations.
+        heads: Address of the ordinals [Hl] of the row's heads: 1 for the first, 0 for padding.
+        shape: Sizes.
+    """
+    M, H, Hl, n = shape
+    total = pe.read("f32", sums, M, H, 1)
+    quotient = np.where(total > 0, pe.read("acc", x, M, H, n) / np.where(total > 0, total, np.float32(1.0)), 0)
+    padded = np.concatenate([np.zeros((M, 1, n), np.float32), quotient.astype(np.float32)], axis=1)
+    pe.write("act", out, padded[:, pe.read("f32", heads, Hl).astype(np.int64)].swapaxes(0, 1))
+
+
+def turn_block(pe, x, out, M, K, N, first_col, to_rows):
+    """Keep the elements of a vector that belong both to this PE's row and to its column.
+
+    One axis of the mesh stores the vector in blocks of K elements, the other in blocks of N. Other
+    elements of the result become zero. Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, out: Addresses of the activations [M, K], and of the result [M, N] (accumulators).
+        M, K, N: Tokens; elements of the PE's block before; elements of its block after.
+        first_col, to_rows: First column that has a block; whether the result is divided over rows.
+    """
+    col = pe.col - first_col
+    if col < 0:
+        pe.write("acc", out, np.zeros((M, N), np.float32))
+        return
+    source, target = (col, pe.row) if to_rows else (pe.row, col)
+    vector = np.zeros((M, (source + 1) * K + (target + 1) * N), np.float32)
+    vector[:, source * K : (source + 1) * K] = pe.read("act", x, M, K)
+    pe.write("acc", out, vector[:, target * N : (target + 1) * N])

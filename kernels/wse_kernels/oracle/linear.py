@@ -1,0 +1,170 @@
+"""Oracles of products with weights, quantised or not, and with activations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wse_kernels._product_operands import (
+    BlockScaledTensors,
+    CodedTensors,
+    Int4Tensors,
+    Mxfp4Tensors,
+    ProductShape,
+    ProductStrides,
+)
+from wse_kernels.oracle.memory import (
+    FP8_BLOCKS,
+    INT4,
+    MXFP4,
+    block_factors,
+    e4m3,
+    powers_of_two,
+    scaled_codes,
+    sums_of_products,
+    times_factors,
+)
+
+
+def matmul(pe, x, w, out, shape: ProductShape, strides: ProductStrides, add):
+    """Multiply tokens by a weight tile: out[M, N] = x[M, K] @ w[K, N].
+
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, w, out: Addresses of activations, weights and sums (accumulator type).
+        shape, strides: Sizes; strides.
+        add: Whether to add to ``out`` instead of overwriting it.
+    """
+    _product(pe, "wgt", x, w, out, shape, strides, add)
+
+
+def matmul_act(pe, x, w, out, shape: ProductShape, strides: ProductStrides, add):
+    """Multiply activations by activations: out[M, N] = x[M, K] @ w[K, N].
+
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, w, out: Addresses of activations, of activations, and of sums (accumulator type).
+        shape, strides: Sizes; strides.
+        add: Whether to add to ``out`` instead of overwriting it.
+    """
+    _product(pe, "act", x, w, out, shape, strides, add)
+
+
+def gemv(pe, x, w, out, shape: ProductShape, strides: ProductStrides):
+    """Multiply tokens by a weight tile: out[M, N] = x[M, K] @ w[K, N], overwriting ``out``.
+
+    Reference for the kernel of the same name, on a single PE. It equals `matmul`, because the order
+    of the sums does not depend on how many tokens are computed together.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, w, out: Addresses of activations, weights and sums (accumulator type).
+        shape, strides: Sizes; strides.
+    """
+    _product(pe, "wgt", x, w, out, shape, strides, 0)
+
+
+def _product(pe, right, x, w, out, shape, strides, add):
+    """Multiply activations by elements of the view ``right``, with the operands of `matmul`."""
+    M, K, N = shape
+    X = pe.read("act", x, M, K)
+    rows = [out + m * strides.out_stride for m in range(M)]
+    total = np.array([pe.read("acc", row, N) if add else np.zeros(N, np.float32) for row in rows])
+    for k in range(K):
+        for n in range(N):
+            product = X[:, k] * pe.read(right, w + k * strides.k_stride + n * strides.n_stride, 1)
+            total[:, n] = pe.round_to("acc", total[:, n] + product)
+    for row, sums in zip(rows, total, strict=True):
+        pe.write("acc", row, sums)
+
+
+def matmul_int8(pe, at: CodedTensors, shape: ProductShape, rows):
+    """Multiply activations by int8 codes: out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
+
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        at, shape: Addresses; sizes.
+        rows: Unused. Rows of the scratch buffer.
+    """
+    codes = pe.bytes(at.w, shape.K * shape.N)
+    _one_scale(pe, codes.view(np.int8).astype(np.float32), at, shape)
+
+
+def matmul_fp8(pe, at: CodedTensors, shape: ProductShape, rows):
+    """Multiply activations by FP8 codes: out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
+
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        at, shape: Addresses; sizes.
+        rows: Unused. Rows of the scratch buffer.
+    """
+    _one_scale(pe, e4m3(pe.bytes(at.w, shape.K * shape.N)), at, shape)
+
+
+def _one_scale(pe, values, at, shape):
+    """Multiply activations by decoded codes [K, N], and the sums by one scale per output."""
+    M, K, N = shape
+    for m in range(M):
+        sums = sums_of_products(pe, at.x + m * K, values.reshape(K, N), np.zeros(N, np.float32))
+        pe.write("acc", at.out + m * N, sums * pe.read("wgt", at.scale, N))
+
+
+def matmul_int4(pe, at: Int4Tensors, shape: ProductShape, G, rows):
+    """Multiply activations by int4 codes: out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]).
+
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        at, shape: Addresses; sizes.
+        G, rows: Groups of rows that share scales; unused rows of the scratch buffer.
+    """
+    _, K, N = shape
+    _multiply(pe, scaled_codes(pe, INT4, (at.w, N), (at.scale, N), at.groups, (K, N, G)), at, shape)
+
+
+def matmul_mxfp4(pe, at: Mxfp4Tensors, shape: ProductShape, G, rows):
+    """Multiply activations by MXFP4 codes: out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]).
+
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        at, shape: Addresses; sizes.
+        G, rows: Groups of rows that share scales; unused rows of the scratch buffer.
+    """
+    _, K, N = shape
+    factors = powers_of_two(pe, at.scale, N, N, G)
+    _multiply(pe, times_factors(pe, MXFP4, factors, at.w, at.groups, K, N), at, shape)
+
+
+def matmul_fp8_blocks(pe, at: BlockScaledTensors, shape: ProductShape, G, B, rows):
+    """Multiply activations by FP8 codes with block scales, rounded to the activation type.
+
+    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], block of N]). Reference for the kernel of the
+    same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        at, shape: Addresses; sizes.
+        G, B: Groups of rows, and blocks of outputs, that share scales.
+        rows: Unused. Rows of the scratch buffer.
+    """
+    _, K, N = shape
+    factors = block_factors(pe, at.scale, B, at.widths, N, G, B)
+    _multiply(pe, times_factors(pe, FP8_BLOCKS, factors, at.w, at.groups, K, N), at, shape)
+
+
+def _multiply(pe, weights, at, shape):
+    """Multiply activations by decoded weights [K, N]."""
+    M, K, N = shape
+    for m in range(M):
+        sums = sums_of_products(pe, at.x + m * K, weights, np.zeros(N, np.float32))
+        pe.write("acc", at.out + m * N, sums)

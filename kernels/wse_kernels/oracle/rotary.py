@@ -1,0 +1,118 @@
+"""Oracles of rotary embeddings and of the scaling of queries by position."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from wse_kernels._attention_operands import QueryKeyValue, RopeShape, RotaryTurns, RotatedShape
+from wse_kernels.oracle.memory import F32, PICO, Pe
+
+I32 = npt.NDArray[np.int32]
+
+
+def rope(pe, ctl, x, frequency, at: QueryKeyValue, shape: RopeShape, turns: RotaryTurns):
+    """Apply rotary embeddings to q and k, and round q, k and v to the activation type.
+
+    Pair (p, p + R / 2) of a head is rotated by position * frequency[p]. Reference for the kernel of
+    the same name, on a single PE.
+
+    Args:
+        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        x: Address of the projection's sums [M, Hq + 2 Hk, F]: queries, keys, values.
+        frequency: Address of the frequencies [R / 2], or of cos and sin [M, R / 2, 2] if these were
+            computed before.
+        at, shape, turns: Addresses of the results; sizes; origin of cos and sin.
+    """
+    M, Hq, Hk, F, R = shape
+    heads = pe.read("acc", x, M, Hq + 2 * Hk, F)
+    rotated = _rotate_pairs(pe, ctl, heads, frequency, R, turns)
+    pe.write("act", at.q, rotated[:, :Hq])
+    pe.write("act", at.k, rotated[:, Hq : Hq + Hk])
+    pe.write("act", at.v, heads[:, Hq + Hk :])
+
+
+def rotate(pe, ctl, x, frequency, shape: RotatedShape, turns: RotaryTurns):
+    """Apply rotary embeddings in place to every head of x[M, H, F].
+
+    Pair (p, p + R / 2) of a head is rotated by position * frequency[p]. Reference for the kernel of
+    the same name, on a single PE.
+
+    Args:
+        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        x: Address of the activations [M, H, F].
+        frequency: Address of the frequencies [R / 2], or of cos and sin [M, R / 2, 2] if these were
+            computed before.
+        shape, turns: Sizes; origin of cos and sin.
+    """
+    M, H, F, R = shape
+    pe.write("act", x, _rotate_pairs(pe, ctl, pe.read("act", x, M, H, F), frequency, R, turns))
+
+
+def rotary_turns(pe, ctl, frequency, out, M, R, multiplier_pico):
+    """Compute cos and sin of position * frequency[p], times the multiplier, as out[M, R / 2, 2].
+
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        frequency, out: Addresses of the float32 frequencies [R / 2], and of the results.
+        M, R, multiplier_pico: Tokens; rotated features; multiplier in units of 1e-12.
+    """
+    pe.write("f32", out, _turns(pe, ctl, frequency, M, R, multiplier_pico))
+
+
+def _turns(pe: Pe, ctl: I32, frequency: int, M: int, R: int, multiplier_pico: int) -> F32:
+    """Return cos and sin of all rotary angles, times the multiplier, as [M, R / 2, 2]."""
+    position = (ctl[pe.row, 0] + np.arange(M)).astype(np.float32)
+    angle = position[:, None] * pe.read("f32", frequency, R // 2)
+    return np.stack([np.cos(angle), np.sin(angle)], axis=-1) * np.float32(multiplier_pico * PICO)
+
+
+def _rotate_pairs(pe: Pe, ctl: I32, heads: F32, frequency: int, R: int, turns: RotaryTurns) -> F32:
+    """Return heads [M, H, F] in which the pairs (p, p + R / 2) of every head are rotated.
+
+    The operands are those of `rope`.
+    """
+    half, M = R // 2, len(heads)
+    angles = (
+        pe.read("f32", frequency, M, half, 2)
+        if turns.turned
+        else _turns(pe, ctl, frequency, M, R, turns.multiplier_pico)
+    )
+    cosine, sine = angles[:, None, :, 0], angles[:, None, :, 1]
+    first, second = heads[..., :half], heads[..., half:R]
+    pairs = [first * cosine - second * sine, second * cosine + first * sine]
+    return np.concatenate([*pairs, heads[..., R:]], axis=2)
+
+
+def split_heads(pe, x, at: QueryKeyValue, M, Hq, Hk, F):
+    """Round queries, keys and values from accumulators to activations, without rotary embeddings.
+
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x: Address of the projection's sums [M, Hq + 2 Hk, F]: queries, keys, values.
+        at: Addresses of the results.
+        M, Hq, Hk, F: Tokens; query heads; key heads; features per head.
+    """
+    heads = pe.read("acc", x, M, Hq + 2 * Hk, F)
+    for out, first, count in ((at.q, 0, Hq), (at.k, Hq, Hk), (at.v, Hq + Hk, Hk)):
+        pe.write("act", out, heads[:, first : first + count])
+
+
+def scale_queries(pe, ctl, x, M, n, coefficient_pico, tokens):
+    """Scale queries by a factor that grows with the token's position, as Llama 4 does.
+
+    x[M, n] *= 1 + coefficient * ln(1 + floor((position + 1) / tokens)). Reference for the kernel of
+    the same name, on a single PE.
+
+    Args:
+        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        x, M, n: Address of the queries; tokens; features.
+        coefficient_pico, tokens: Coefficient in units of 1e-12; positions after which it changes.
+    """
+    intervals = np.floor((ctl[pe.row, 0] + np.arange(M) + 1) / tokens).astype(np.float32)
+    factor = np.log1p(intervals) * np.float32(coefficient_pico * PICO) + np.float32(1.0)
+    pe.write("act", x, pe.read("act", x, M, n) * factor[:, None])

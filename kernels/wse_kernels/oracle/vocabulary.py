@@ -1,0 +1,73 @@
+"""Oracles of both ends of a model: table look-ups, and arg max over logits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wse_kernels.oracle.memory import LOWEST
+
+
+def embedding_lookup(pe, ids, table, out, M, K, V):
+    """Look up the embeddings of tokens in the part of the table that this column of PEs stores.
+
+    out[M, K] = table[ids[M] - column * V, K] if the column stores that id, else 0. Reference for
+    the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        ids, table, out: Addresses of float32 ids [M], weights [V, K] and accumulators [M, K].
+        M, K, V: Tokens; features per PE; ids per column.
+    """
+    rows = np.zeros((M, K), np.float32)
+    for m, token in enumerate(pe.read("f32", ids, M).astype(np.int64)):
+        if pe.col * V <= token < (pe.col + 1) * V:
+            rows[m] = pe.read("wgt", table + (token - pe.col * V) * K, K)
+    pe.write("acc", out, rows)
+
+
+def add_positions(pe, ctl, x, table, M, K, V, row):
+    """Add learned position embeddings, from the part of the table that this column of PEs stores.
+
+    x[M, K] += table[position - column * V, K] if the column stores the position. Reference for the
+    kernel of the same name, on a single PE.
+
+    Args:
+        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        x, table: Addresses of accumulators [M, K] and of weights [V, K].
+        M, K, V: Tokens; features per PE; positions per column.
+        row: Row whose counters give the position of the first token.
+    """
+    sums = pe.read("acc", x, M, K)
+    for m in range(M):
+        local = ctl[row, 0] + m - pe.col * V
+        if 0 <= local < V:
+            sums[m] += pe.read("wgt", table + local * K, K)
+    pe.write("acc", x, sums)
+
+
+def argmax_fold(pe, logits, pair, n, V, first, vocabulary, fold):
+    """Find the largest logit and its vocabulary index: pair[2] = (logit, index).
+
+    The lower index wins a tie. Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        logits, pair: Addresses of the logits [n] (accumulators), and of the float32 pair.
+        n, V, first: Logits; ids per column; index of the first logit among these ids.
+        vocabulary: Size of the vocabulary. Ids beyond it are padding.
+        fold: Whether to compare with the pair that is already stored.
+    """
+    best, index = pe.read("f32", pair, 2) if fold else (LOWEST, np.float32(-1.0))
+    for e, logit in enumerate(pe.read("acc", logits, n)):
+        candidate = pe.col * V + first + e
+        if first + e < V and candidate < vocabulary and logit > best:
+            best, index = logit, np.float32(candidate)
+    pe.write("f32", pair, np.array([best, index], np.float32))
+
+
+def pair_indices(pe, pairs, out, n):
+    """Extract the indices from float32 (value, index) pairs: out[n] = pairs[n, 1].
+
+    Reference for the kernel of the same name, on a single PE. ``pairs`` and ``out`` are addresses.
+    """
+    pe.write("f32", out, pe.read("f32", pairs, n, 2)[:, 1])
