@@ -242,10 +242,8 @@ def _served_table(result: ServeResult, served_result: ServedResult) -> Table:
             "arrival to the last token",
         ),
         ("busy", busy),
-        (
-            "decoding",
-            f"{count(use.users)} users on average, at most {use.most_users:,}; {percent(use.kv)} of the cache",
-        ),
+        ("decoding", f"{count(use.users)} users on average, at most {use.most_users:,}"),
+        ("KV cache", f"{percent(use.kv)} occupied on average"),
     ]
     for name, amount, unit in (
         ("energy", served_result.joules_per_token, "J per token"),
