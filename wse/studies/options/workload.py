@@ -16,7 +16,8 @@ Objective = Annotated[
     str | None,
     Option(
         doc="Choose the layout by the latency of a request, the tokens/s of all users, or the cost of a token. Of "
-        "layouts whose latency differs by at most 0.4 %, the one with the most room for users is chosen. Default: latency; for serve-sim, throughput; for compare with users or targets, cost.",
+        "layouts whose latency differs by at most 0.4 %, the one with the most room for users is chosen. Default: "
+        "latency; for serve-sim, throughput; for compare with users or targets, cost.",
         panel="Serving",
         metavar="latency|throughput|cost",
         known_values=OBJECTIVES,
