@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from wse.studies.estimate.request import EstimateRequest
@@ -26,9 +25,3 @@ def test_hostile_names_are_text() -> None:
     assert "&lt;/script&gt;" in page
     assert "default-src 'none'" in page
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
-
-
-def test_a_page_of_an_overloaded_service_says_so(tmp_path: Path) -> None:
-    page = as_html(serve(make_request(ServeRequest, base=BASE, requests=50, load=3.0))).decode()
-    assert "Overloaded" in page
-    assert '"panels": []' in page
