@@ -21,9 +21,7 @@ def test_every_row_of_every_expert_is_on_one_column(placement: str, cols: int, c
 
 @pytest.mark.parametrize("placement", [*EXPERT_PLACEMENTS, "3"])
 @given(**SIZES)
-def test_the_places_of_a_column_are_known_without_an_assignment(
-    placement: str, cols: int, count: int, size: int
-) -> None:
+def test_places_of_a_column_need_no_assignment(placement: str, cols: int, count: int, size: int) -> None:
     assert expert_places(cols, count, size, placement) == expert_groups(cols, count, size, placement).rows.shape[1]
 
 

@@ -37,7 +37,6 @@ def test_targets_hold_what_sources_held_and_nobody_else_changes(line: Line) -> N
 def test_streams_that_share_a_pe_have_different_colours_and_no_more_are_used(line: Line) -> None:
     length, streams = line
     schedule = point_to_point(length, 1, streams)
-    assert schedule.message_colours is not None
     spans = [set(range(min(stream), max(stream) + 1)) for stream in streams]
     for (one, c), (other, d) in combinations(zip(spans, schedule.message_colours.tolist(), strict=True), 2):
         assert c != d or not one & other
@@ -45,7 +44,7 @@ def test_streams_that_share_a_pe_have_different_colours_and_no_more_are_used(lin
 
 
 @given(ends=st.tuples(*[st.tuples(st.integers(0, 9), st.integers(0, 9))] * 2))
-def test_a_corner_path_steps_from_neighbour_to_neighbour_along_the_row_first(
+def test_a_corner_path_steps_to_neighbours_along_the_row_first(
     ends: tuple[tuple[int, int], tuple[int, int]],
 ) -> None:
     source, target = ends
