@@ -68,3 +68,8 @@ def test_of_the_evenest_runs_those_that_cut_the_least_are_taken() -> None:
             cost = (max(sums), sum(cuts[end - 1] for end in ends), sum(size * size for size in sums))
             ways[tuple((start, end - start) for start, end in pairwise(bounds))] = cost
         assert ways[tuple(runs_with_fewest_cuts(shares, parts, cuts))] == min(ways.values())
+
+
+def test_there_are_no_more_runs_than_shares() -> None:
+    with pytest.raises(ValueError, match="2 items cannot be divided into 3 nonempty runs"):
+        runs_with_fewest_cuts([1, 1], 3, [True, False])

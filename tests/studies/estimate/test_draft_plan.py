@@ -15,7 +15,7 @@ from wse.studies.compile.choose import compile_fastest, pass_fabric
 from wse.studies.compile.draft_times import host_memory_rate
 from wse.studies.estimate.drafts.drafting import decode_s, head_token_parts, layer_cycles, verify_passes
 from wse.studies.estimate.drafts.placement import place_head
-from wse.studies.estimate.drafts.result import DraftPlanResult
+from wse.studies.estimate.drafts.result import DraftPlanResult, draft_table
 from wse.studies.estimate.gpus.study import estimate_on_gpus
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
@@ -61,6 +61,7 @@ def test_each_length_is_timed_by_its_own_pass() -> None:
     if plan.tree is not None:
         assert plan.tree.speed_up >= plan.speed_up - 1e-9
         assert len(plan.tree.parents) == plan.tree.nodes
+    assert dict(draft_table(plan).footer)["source"] == plan.source
 
 
 def test_a_pass_verifies_the_drafts_of_one_user() -> None:

@@ -17,7 +17,7 @@ from wse.serving.events import chunks, run
 from wse.serving.route import alone_cycles
 from wse.studies.estimate.timing import first_token
 from wse.studies.estimate.timing import pipelining as module
-from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_result
+from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_result, pipelining_tables
 from wse.studies.estimate.timing.stage_times import stage_times
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
@@ -139,3 +139,4 @@ def test_a_host_that_draws_ids_between_leaves_a_bound() -> None:
 def test_decode_alone_has_no_prompt() -> None:
     section, *_ = facts(phases=("decode",))
     assert not {"prefill", "ttft_s"} & set(section.to_dict())
+    assert "first token" not in str(pipelining_tables(section))

@@ -95,3 +95,8 @@ def test_too_few_colours_are_told_as_such(capsys: pytest.CaptureFixture[str]) ->
         "wse: stage 0: patterns that run at the same time need 10 colours, but the wafer has only 5 for them: "
         "use a wafer with more colours\n"
     )
+
+
+def test_a_factor_of_nothing_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"software.relay_cycles is 0, and any multiple of it is 0; give a value"):
+        prepare_estimate(replace_options(QUICK, software="tuned", settings=("software.relay_cycles=x2",)))

@@ -128,6 +128,7 @@ def test_a_rate_that_draws_no_dead_pe_says_so_and_its_trace_has_no_dead_ones(tmp
     assert not prepared.meshes
     result = execute(prepared, compile_program(prepared), trace=tmp_path / "t.h5")
     assert (result.defects.dead_pes, result.defects.slowdown) == (0, 1.0)
+    assert "Defects" in [table.title for table in result.tables()]
     with open_trace(tmp_path / "t.h5") as trace:
         assert "defects" not in trace.header.options
         assert read_pe(trace, 0, 0, 0).links

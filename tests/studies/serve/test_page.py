@@ -25,3 +25,9 @@ def test_hostile_names_are_text() -> None:
     assert "&lt;/script&gt;" in page
     assert "default-src 'none'" in page
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
+
+
+def test_an_overloaded_service_has_no_panels() -> None:
+    page = as_html(serve(make_request(ServeRequest, base=BASE, requests=50, load=3.0))).decode()
+    assert "Overloaded" in page
+    assert '"panels": []' in page
