@@ -48,7 +48,6 @@ class CDecoder:
         self._step = ctypes.CDLL(str(library)).step
         self._kept: list[Any] = []  # arrays that only C knows
         self.length = 0
-        assert spec.rope is not None
         cache = (spec.layer_count, context, spec.kv_head_count * spec.head_size)
         self._logits = np.zeros(spec.vocab_size, np.float32)
         self._model = _Model(

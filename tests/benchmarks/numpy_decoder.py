@@ -21,7 +21,6 @@ class NumpyDecoder:
         self.w = {name: np.asarray(checkpoint.tensor(name), np.float32) for name in checkpoint.names}
         shape = (spec.layer_count, context, spec.kv_head_count, spec.head_size)
         self.k, self.v = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
-        assert spec.rope is not None
         self.frequency = np.array(spec.rope.frequencies, np.float32)
 
     def step(self, token: int) -> F32:

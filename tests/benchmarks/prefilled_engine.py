@@ -14,6 +14,5 @@ def prefilled_engine(request: RunRequest) -> tuple[Engine, ModelSpec]:
     prepared = prepare(request, to_run=True)
     engine = Engine(compile_program(prepared), prepared.spec, weights_of(request, prepared.loaded))
     engine.precompile(lambda done, total, kernel: None)
-    for _ in engine.prefill(*prepared.prompts):
-        pass
+    list(engine.prefill(*prepared.prompts))
     return engine, prepared.spec

@@ -146,8 +146,7 @@ def _decoded(config: dict[str, Any], rounds: int) -> Figures:
         began = time.perf_counter()
         engine = Engine(program, prepared.spec, weights_of(request, prepared.loaded))
         stored_s = time.perf_counter() - began
-    for _ in engine.prefill(*prepared.prompts):
-        pass
+    list(engine.prefill(*prepared.prompts))
     engine.decode()
     times = [_seconds(engine.decode) for _ in range(rounds)]
     tiles = [(tile, engine.arenas[tile.stage]) for tile in program.tiles]

@@ -28,9 +28,7 @@ HALF_BYTES = 2
 
 @pytest.mark.parametrize("dtype", ["float16", "int8", "int4"])
 @pytest.mark.parametrize(("side", "goal"), [(103, 0.35), pytest.param(256, 0.12, marks=pytest.mark.full_size)])
-def test_a_token_beside_reading_its_weights(
-    dtype: str, side: int, goal: float, tmp_path: Path, by_size: BySize, say: Say
-) -> None:
+def test_token_and_weights_read(dtype: str, side: int, goal: float, tmp_path: Path, by_size: BySize, say: Say) -> None:
     small = tmp_path / "config.json"
     small.write_text(json.dumps(MODEL))
     model, repeats = by_size(small=str(small), full="smollm2-135m"), by_size(small=3, full=25)

@@ -1,22 +1,17 @@
-"""Speed of the emulation as ratios measured in one run; ``pytest tests/benchmarks -s`` prints them.
+"""The speed of a single matrix product beside that of memory; ``pytest tests/benchmarks -s`` prints it.
 
-Goals: a decode GEMV reads its weights at 0.8 of the machine's read bandwidth, on 256x256 PEs and on 660x660; stories15m
-in float16 on 48x48 decodes at the tokens/s of a plain numpy float32 decoder; less than 20 % of the wall time of a token
-is outside kernels.
+Goal: a decode GEMV reads its weights at 0.8 of the machine's read bandwidth, on 256x256 PEs and on 660x660.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy_decoder import NumpyDecoder
-from session import golden, model, session
 
 from tests.benchmarks.conftest import BySize, Say
+from tests.benchmarks.peers import seconds
 from wse.backends.execute.arena import Arena
 from wse.backends.execute.read_bandwidth import read_bytes_per_s
 from wse.program.isa.instructions import kernel_named
@@ -27,7 +22,7 @@ from wse_kernels.library import compiled_kernel
 def best_s(call: Callable[[], object], repeats: int) -> float:
     """Seconds of the fastest of several calls, after one that compiles."""
     call()
-    return min(timed(call) for _ in range(repeats))
+    return min(seconds(call) for _ in range(repeats))
 
 
 @pytest.mark.parametrize(
@@ -63,36 +58,3 @@ def test_decode_gemv_streams_float16_weights(side: int, k: int, n: int, goal: fl
         f"GEMV on {side}x{side}, tiles {k}x{n}: {weights / gemv_s / 1e9:.1f} GB/s of weights, "
         f"read bandwidth {bandwidth / 1e9:.1f} GB/s, ratio {ratio:.2f} (goal {goal})",
     )
-
-
-def test_stories15m_decodes_beside_a_plain_numpy_decoder(beside: Path, by_size: BySize, say: Say) -> None:
-    folder = beside / "models" / "stories15m"
-    case = golden(folder)[0]
-    tokens = case["token_ids"][1:121]
-    loaded = model(folder)
-    assert loaded.checkpoint is not None
-    plain = NumpyDecoder(loaded.spec, loaded.checkpoint, 256)
-    for token in case["token_ids"][:5]:
-        plain.step(token)
-    run = session(folder, (48, 48), prompt=case["prompt_ids"], new_tokens=len(tokens), dtype="float16")
-    run.engine.precompile(lambda done, total, name: None)
-    run.read()
-    for _ in range(4):
-        run.engine.decode()
-    plain_s, emulated_s = [], []
-    for first in range(5, by_size(small=25, full=105), 20):  # in turn, so that both meet the same load of the machine
-        plain_s += [timed(plain.step, token) for token in tokens[first : first + 20]]
-        emulated_s += [timed(run.engine.decode) for _ in range(20)]
-    emulated = float(np.median(emulated_s))
-    ratio = float(np.median(plain_s)) / emulated
-    say(
-        f"stories15m float16 on 48x48: {1 / emulated:.0f} tokens/s, plain numpy float32 "
-        f"{1 / np.median(plain_s):.0f} tokens/s, ratio {ratio:.2f} (goal 1.0)",
-    )
-
-
-def timed(call: Callable[..., object], *arguments: object) -> float:
-    """Seconds of one call."""
-    began = time.perf_counter()
-    call(*arguments)
-    return time.perf_counter() - began

@@ -23,7 +23,6 @@ class TorchDecoder:
         self.w = {name: torch.from_numpy(np.array(checkpoint.tensor(name), np.float32)) for name in checkpoint.names}
         shape = (spec.layer_count, spec.kv_head_count, context, spec.head_size)
         self.k, self.v = torch.zeros(shape), torch.zeros(shape)
-        assert spec.rope is not None
         self.frequency = torch.tensor(spec.rope.frequencies)
 
     def step(self, token: int) -> F32:

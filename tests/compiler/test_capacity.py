@@ -11,7 +11,6 @@ from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
 from wse.backends.execute.engine import Engine
-from wse.backends.fabric.model import Fabric
 from wse.compiler.options import REPORT, Choice, Options
 from wse.compiler.passes.allocate import SramOverflow
 from wse.compiler.pipeline import PIPELINE, compile_choice
@@ -52,14 +51,6 @@ def test_fits_says_yes_at_the_last_byte_and_no_one_before() -> None:
     assert compiled(OPTIONS, needed).fits
     with pytest.raises(SramOverflow):
         compiled(OPTIONS, needed - 1)
-
-
-def test_whether_a_program_fits_changes_no_cycle() -> None:
-    short, roomy = wafer(3, 3, TOO_LITTLE), wafer(3, 3, ENOUGH)
-    a = Fabric(compiled(TOLD, TOO_LITTLE), short, SOFTWARE).decode_cost(12)
-    b = Fabric(compiled(OPTIONS, ENOUGH), roomy, SOFTWARE).decode_cost(12)
-    assert np.array_equal(a.by_cause, b.by_cause)
-    assert np.array_equal(a.links, b.links)
 
 
 def test_with_a_report_nothing_is_cut_to_make_it_fit() -> None:

@@ -34,9 +34,7 @@ def test_another_pattern_takes_other_cycles_on_its_way() -> None:
 
 
 @pytest.mark.parametrize("schedule", ["baseline", pytest.param("optimized", marks=pytest.mark.slow)])
-def test_tokens_are_the_same_by_a_pattern_of_a_file(
-    schedule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tokens_are_the_same_by_a_files_pattern(schedule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(MINE.format("two_phase"), encoding="utf-8")
     options: dict[str, Any] = {"mesh": "16x16", "dtype": "float32", "new_tokens": 12, "trace": None}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +13,7 @@ from wse.backends.execute.arena import Arena
 from wse.backends.execute.weights import store_weights
 from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PREFILL_PRODUCTS, PRODUCT, Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.search.search import compile_model, fits
+from wse.compiler.search.search import compile_model
 from wse.errors import BadMesh, UnknownName
 from wse.models.spec import ModelSpec
 from wse.program.isa.instructions import CODES, KERNELS
@@ -29,7 +28,6 @@ from wse_mappings.schedule import Arrival
 ONE_HEAD = tiny_spec(layers=1, heads=1, kv_heads=1, head_size=40)
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))
 ALONE = replace(OPTIONS, scope=LAYERS, phases=(PREFILL,))
-MATMULS = ("matmul", "matmul_act")
 
 
 def compiled(side: int, options: Options = OPTIONS, spec: ModelSpec = ONE_HEAD) -> Program:
@@ -85,15 +83,6 @@ def test_a_layer_with_one_head_runs_the_loops_of_its_source(side: int) -> None:
         align,
         back,  # down
     ]
-
-
-@pytest.mark.parametrize("side", [1, 2, 5, 6, 9])
-def test_rounds_of_a_layer_with_one_head_are_nine_p_and_five_times_half_of_p(side: int) -> None:
-    program = compiled(side, ALONE)
-    rounds: Counter[str] = Counter()
-    for iterations, steps in loops(program, program.phases[0]):
-        rounds["compute" if any(m in " ".join(steps) for m in MATMULS) else "align"] += iterations
-    assert rounds == Counter(compute=9 * side, align=5 * (side // 2))
 
 
 def test_a_product_alone_is_one_alignment_and_one_turn_of_the_rings() -> None:
@@ -216,18 +205,6 @@ def test_the_search_tries_it_where_decode_is_not_wanted_or_when_it_is_asked_for(
     assert tried(replace(OPTIONS, phases=(PREFILL,)), (6, 5)) == ["thin-gemm"]
     for product in PREFILL_PRODUCTS:
         assert tried(replace(OPTIONS, prefill=product)) == [product]
-
-
-def test_twice_the_weights_need_a_larger_mesh() -> None:
-    asked = replace(OPTIONS, prefill=MESH_GEMM_OWN)
-    spec = tiny_spec(layers=4, hidden=96, ffn=256)
-    sizes = {
-        name: next(n for n in range(1, 20) if fits(spec, wafer(n, n), SOFTWARE, options))
-        for name, options in (("shared", OPTIONS), ("own", asked))
-    }
-    assert sizes["own"] > sizes["shared"]
-    compile_model(spec, wafer(sizes["own"], sizes["own"]), SOFTWARE, asked)
-    assert not fits(spec, wafer(sizes["own"], 19), SOFTWARE, asked)
 
 
 def test_products_that_cannot_be_are_refused() -> None:

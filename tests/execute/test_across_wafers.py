@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dequantised import Dequantised
+from dequantised import dequantised_tensors
 from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, golden, session, wafer
 from tiny_model import latent_spec, tensors, tiny_spec
@@ -18,7 +18,7 @@ from wafer_runs import CHOICE, OPTIONS, wafer_run
 from wse.backends.execute.engine import Engine
 from wse.backends.fabric.model import Fabric
 from wse.backends.wavelet.phase import phase_run
-from wse.compiler.options import LAYERS, MESH_GEMM
+from wse.compiler.options import MESH_GEMM
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import compile_model
 from wse.errors import BadInput
@@ -48,8 +48,7 @@ CASES: dict[str, tuple[Any, tuple[int, int], int, dict[str, Any]]] = {
 def test_logits_are_those_of_a_plain_decoder_and_every_word_is_counted(name: str) -> None:
     spec, mesh, wafers, wanted = CASES[name]
     run = wafer_run(spec, mesh, wafers, [PROMPT], **wanted)
-    assert run.worst < 1e-5
-    assert run.links_agree
+    run.check()
     assert len(run.program.stages) == 1
     assert {cost.links.any(axis=(1, 2, 3)).all() for cost in run.costs} == {True}, "every wafer moves words"
 
@@ -65,8 +64,7 @@ def between_wafers(program: Program) -> list[BetweenWafers]:
 def test_two_users_share_the_exchanges() -> None:
     """What crosses is twice the bytes of one user in as many steps."""
     two, one = (wafer_run(tiny_spec(), (4, 3), 2, prompts) for prompts in ([PROMPT, (3, 8)], [PROMPT]))
-    assert two.worst < 1e-5
-    assert two.links_agree
+    two.check()
     decoded = [run.costs[-1].traffic.bytes[is_of_type(run.program.decode.steps, BetweenWafers)] for run in (two, one)]
     assert decoded[0].tolist() == (2 * decoded[1]).tolist()
 
@@ -74,11 +72,10 @@ def test_two_users_share_the_exchanges() -> None:
 @pytest.mark.parametrize("coding", ["int8", "int4"])
 def test_quantised_weights_answer_as_what_their_codes_stand_for(coding: str) -> None:
     spec = tiny_spec(hidden=72, heads=6, kv_heads=2, head_size=12, ffn=100)
-    held = tensors(spec)
-    plain = Dequantised(held, held.__getitem__, coding, np.dtype(np.float32))
-    run = wafer_run(spec, (3, 3), 2, [PROMPT], source=plain.tensor, dtype=coding, activations="float32")
-    assert run.worst < 1e-5
-    assert run.links_agree
+    run = wafer_run(
+        spec, (3, 3), 2, [PROMPT], source=dequantised_tensors(spec, coding), dtype=coding, activations="float32"
+    )
+    run.check()
 
 
 def test_stories260k_gives_its_golden_tokens(shared: Path) -> None:
@@ -128,8 +125,7 @@ def test_words_are_counted_where_sums_cross_in_parts() -> None:
     near = {"wafer_link_latency_s": 0.0}
     run = wafer_run(tiny_spec(), (4, 3), 3, [PROMPT], machine=near)
     assert any(step.rounds == 2 for step in between_wafers(run.program))
-    assert run.worst < 1e-5
-    assert run.links_agree
+    run.check()
 
 
 def test_on_one_wafer_it_is_the_region_mapping() -> None:
@@ -138,18 +134,6 @@ def test_on_one_wafer_it_is_the_region_mapping() -> None:
         for name in ("region", "tensor")
     ]
     assert programs[1].digest() == replace(programs[0], mapping_name="tensor").digest()
-
-
-def test_layers_alone_are_timed_across_wafers() -> None:
-    """More wafers, narrower shares: less arithmetic, and the same two exchanges."""
-    machine, options = wafer(8, 8, 1 << 20), replace(OPTIONS, scope=LAYERS, logits_out="none")
-    spec = tiny_spec(hidden=256, heads=16, kv_heads=8, head_size=16, ffn=1024)
-    costs = []
-    for wafers in (2, 4):
-        program = compile_choice(spec, machine, SOFTWARE, replace(options, wafers=wafers), CHOICE)
-        costs.append(Fabric(program, machine, SOFTWARE).decode_cost(8))
-        assert int((is_of_type(program.decode.steps, BetweenWafers)).sum()) == 2 * spec.layer_count
-    assert costs[1].cause("compute") < costs[0].cause("compute")
 
 
 def test_what_is_not_known_across_wafers_is_refused() -> None:
@@ -191,7 +175,6 @@ def test_one_corrupted_byte_on_any_wafer_shows_in_the_logits(wafer_number: int) 
         engine = Engine(program, spec, tensors(spec).__getitem__)
         arena, buffer = engine.arenas[0], next(b for b in program.buffers if b.name == "layers.1.down")
         arena.memory[arena.byte_offset(1, 3 * wafer_number, buffer.address + 3, 4)] ^= flipped
-        for _ in engine.prefill(PROMPT):
-            pass
+        list(engine.prefill(PROMPT))
         found.append(engine.logits)
     assert not np.array_equal(*found)

@@ -6,20 +6,17 @@ near to what the fabric model says.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from session import SOFTWARE, Session
+from session import Session
 from tiers import slow_but
 from tiny_model import latent_spec, tiny_spec
 from tiny_run import tiny_session, worst_logit_error
 from trait_specs import POSITIONS, TRAITS, norms_spec
 
-from wse.backends.wavelet.phase import phase_run
 from wse.compiler.options import BASELINE, OPTIMIZED, THIN_GEMM
 from wse.models.spec import ModelSpec
-from wse.program.steps import ROWS, StepKind
+from wse.program.steps import ROWS
 from wse.program.transfers.patterns import AlongLine
 from wse.program.transfers.transfer_types import is_of_type
 
@@ -83,36 +80,9 @@ def test_weights_and_sums_of_attention_are_on_its_columns(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["heads", "latent", "norms of heads and blocks"])
 def test_words_on_every_link_are_those_that_execution_moves(kind: str) -> None:
-    session = decoded(SPECS[kind], COLUMNS)
-    fabric = session.fabric()
-    costs = [fabric.prefill_cost(i) for i in range(len(session.program.prefill))]
-    costs += [fabric.decode_cost(len(PROMPT) + i) for i in range(NEW_TOKENS - 1)]
-    np.testing.assert_array_equal(sum(cost.links for cost in costs), session.engine.link_words())
+    decoded(SPECS[kind], COLUMNS).check_links(NEW_TOKENS - 1)
 
 
 @pytest.mark.parametrize("kind", ["heads", "latent"])
 def test_wavelets_take_the_cycles_and_the_links_that_the_fast_model_says(kind: str) -> None:
-    """Kernels exactly, all else within the fabric model's tolerance."""
-    session = decoded(SPECS[kind], COLUMNS)
-    program = session.program
-    cost = session.fabric().decode_cost(len(PROMPT))
-    ran = phase_run(program, program.decode, [len(PROMPT)], session.machine, SOFTWARE)
-    np.testing.assert_array_equal(ran.links, cost.links)
-    steps = program.decode.steps
-    alone = steps.overlap < 0
-    kernels = (steps.kind == StepKind.COMPUTE) & alone
-    np.testing.assert_array_equal(ran.step_cycles[kernels], cost.by_cause.sum(axis=1)[kernels])
-    moving = is_of_type(steps, AlongLine) & alone
-    fast, counted = cost.by_cause.sum(axis=1)[moving].sum(), ran.step_cycles[moving].sum()
-    assert abs(fast - counted) <= 0.05 * counted, f"wavelets {counted}, fast {fast:.0f}"
-
-
-def test_fewer_columns_take_fewer_cycles() -> None:
-    """Of heads with one rotary pair a column or none, so that no column has more to do."""
-    spec = replace(tiny_spec(heads=2, kv_heads=1), layers=tiny_spec().layers)
-    pairs = spec.head_size // 2
-    few, all_columns = (
-        tiny_session(spec, (4, 8 * pairs), THIN_GEMM, PROMPT, NEW_TOKENS, attention_cols=columns)
-        for columns in (pairs, 0)
-    )
-    assert few.fabric().decode_cost(7).by_cause.sum() < all_columns.fabric().decode_cost(7).by_cause.sum()
+    decoded(SPECS[kind], COLUMNS).check_wavelets()

@@ -7,22 +7,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
 from plain_decoder import plain_logits
 from random_checkpoint import quantised, write_checkpoint
 from safetensors_writer import write_safetensors
-from session import SOFTWARE, model, session, wafer
+from session import SOFTWARE, model, region_options, session, wafer, worst_error
 
 from wse.backends.execute.checkpoint_codes import CheckpointCodes
 from wse.backends.execute.quantise import with_codes
-from wse.compiler.options import Options
 from wse.compiler.search.search import compile_model
 from wse.errors import BadModel, WseBug
 from wse.models.load import LoadedModel
-from wse.number_formats import CODINGS, codes_name, fp8_blocks, scales_name
+from wse.number_formats import codes_name, fp8_blocks, scales_name
 
 DATA = Path(__file__).parents[1] / "data"
 IDS = (1, 40, 7, 66, 23, 5, 11, 30)
@@ -52,7 +50,6 @@ def in_fp8(family: str, block: tuple[int, int]) -> Golden:
 
 def unpacked(loaded: LoadedModel) -> npt.NDArray[np.float32]:
     """Logits of the whole matrices that codes and scales stand for."""
-    assert loaded.checkpoint is not None
     logits = plain_logits(loaded.spec, loaded.checkpoint.tensor, IDS[:-1])
     return np.asarray(logits[PROMPT - 1 :], np.float32)
 
@@ -74,24 +71,14 @@ def test_fp8_blocks_of_parts_of_heads_and_of_experts_are_those_of_the_file(
     folder = write_checkpoint(tmp_path / "model", in_fp8("deepseek_v3", block))
     held: Mapping[str, Any] = {"dtype": "fp8", "activations": "float32", "sram_bytes": 1 << 20, "logits": True}
     run = session(folder, mesh, prompt=IDS[:PROMPT], new_tokens=3, experts=experts, **held)
-    got, want = run.forced(IDS[PROMPT:]), unpacked(model(folder))
-    assert np.abs(got - want).max() / np.abs(want).max() <= 1e-5
+    assert worst_error(run.forced(IDS[PROMPT:]), unpacked(model(folder))) <= 1e-5
     scales = [buffer for buffer in run.program.buffers if buffer.name.endswith(".scales")]
     assert {buffer.element for buffer in scales} == {"float32"}
 
 
 def source_of(folder: Path, dtype: str, *, activations: str = "float32", allow_nonfinite: bool = False) -> Any:
     loaded = model(folder)
-    assert loaded.checkpoint is not None
-    options = Options(
-        mapping="region",
-        wafers=1,
-        dtype=dtype,
-        activations=activations,
-        accumulate="float32",
-        context=2,
-        prompt_tokens=(1,),
-    )
+    options = region_options(dtype=dtype, activations=activations, context=2, prompt_tokens=(1,))
     program = compile_model(loaded.spec, wafer(2, 2, 1 << 20), SOFTWARE, options)
 
     def read(name: str, source: Any, rows: tuple[int, int]) -> Any:
@@ -141,7 +128,7 @@ def changed(made: Golden, folder: Path, name: str, value: Any) -> Path:
         ("fp8", "model.layers.1.mlp.up_proj.weight_scale_inv", np.float32(np.inf), "layers.1.up.scales"),
     ],
 )
-def test_kept_codes_and_scales_that_are_no_numbers_are_refused(
+def test_kept_codes_that_are_no_numbers_are_refused(
     method: str, tensor: str, value: Any, ours: str, tmp_path: Path
 ) -> None:
     folder = changed(golden(f"formats/{method}.json"), tmp_path / "model", tensor, value)
@@ -168,32 +155,3 @@ def test_another_type_than_the_checkpoints_own_is_made_anew(tmp_path: Path) -> N
     folder = write_checkpoint(tmp_path / "model", golden("formats/mxfp4.json"))
     with pytest.raises(AssertionError, match=r"^layers\.0\.experts\.down is made anew$"):
         source_of(folder, "int8")("layers.0.experts.down.codes")[:]
-
-
-@pytest.mark.slow
-def test_one_flipped_bit_of_what_blocks_of_fp8_are_held_as_shows_in_the_logits(tmp_path: Path) -> None:
-    """Of mxfp4: tests/execute/test_quantised_experts.py."""
-    folder = write_checkpoint(tmp_path / "model", golden("formats/fp8.json"))
-    asked: Mapping[str, Any] = {"dtype": "fp8", "activations": "float32", "sram_bytes": 1 << 20, "logits": True}
-
-    def fresh() -> Any:
-        return session(folder, (2, 2), prompt=IDS[:PROMPT], new_tokens=2, **asked)
-
-    clean = fresh()
-    logits, unseen = clean.forced(IDS[PROMPT : PROMPT + 2]), []
-    held = [b for b in clean.program.buffers if b.use == "weights" and "norm" not in b.name]
-    layer = [b for b in held if b.name.startswith(("layers.1.", "groups.", "widths."))]
-    assert len(layer) == 4 * 4
-    for buffer in layer:
-        run = fresh()
-        arena: Any = run.engine.arenas[0]
-        size = 4 if buffer.element == "float32" else 1
-        arena.memory[arena.byte_offset(0, 0, buffer.address + size - 1, size)] ^= 0x01
-        if np.array_equal(run.forced(IDS[PROMPT : PROMPT + 2]), logits):
-            unseen.append(buffer.name)
-    assert unseen == []
-
-
-def test_ml_dtypes_and_codings_agree_on_the_largest_codes() -> None:
-    for name, kind in (("fp8", ml_dtypes.float8_e4m3fn), ("mxfp4", ml_dtypes.float4_e2m1fn)):
-        assert float(ml_dtypes.finfo(kind).max) == CODINGS[name].largest_code  # type: ignore[no-untyped-call]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from pathlib import Path
 from typing import Any
 
@@ -62,17 +61,6 @@ def test_the_threshold_goes_by_what_it_takes_to_wake_the_cores(monkeypatch: pyte
         ticks = itertools.accumulate(trials_s, initial=0.0)
         monkeypatch.setattr(library.time, "perf_counter", lambda ticks=ticks: next(ticks))
         assert parallel_core_s.__wrapped__() == pytest.approx(expected_s)
-
-
-def test_nothing_is_spread_where_there_is_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library, "THREADS", 1)
-    assert parallel_core_s.__wrapped__() == math.inf
-
-
-def test_it_goes_by_time_and_not_by_operations() -> None:
-    """SiLU of 780 features on 130x130 PEs is worth all cores, a sum of as many is not."""
-    pes, n = 130 * 130, 6
-    assert pes * core_s("activate", n=n) > LEAST_CORE_S > pes * core_s("residual_add", n=n)
 
 
 def line(*messages: tuple[int, int, int, int]) -> np.ndarray:

@@ -7,19 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from plain_router import MIXTURES, mixture_spec
-from session import SOFTWARE, Session, wafer
+from session import SOFTWARE, Session, check_traffic, region_options, wafer
 from tiny_run import tiny_session, worst_logit_error
 
 from wse.backends.fabric.expert_costs import EVEN
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.wavelet.phase import phase_run
 from wse.backends.wavelet.size import check_size
-from wse.compiler.options import BASELINE, OPTIMIZED, THIN_GEMM, Choice, Options
+from wse.compiler.options import BASELINE, OPTIMIZED, THIN_GEMM, Choice
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.remedies import remedies
 from wse.errors import BadInput
-from wse.program.isa.instructions import KERNELS
-from wse.program.steps import StepKind
 from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED, EXPERT_PLACEMENTS
 
 PROMPT, FOLLOWING = [5, 17, 40, 9, 33, 21, 8], [60, 4, 29]
@@ -40,18 +38,16 @@ def costs_of_what_runs(run: Session) -> list[PhaseCost]:
     return found
 
 
-@pytest.mark.parametrize("mesh", [(3, 3), (4, 5)], ids=["3x3", "4x5"])
-@pytest.mark.parametrize("mixture", MIXTURES)
-@pytest.mark.parametrize("experts", EXPERT_PLACEMENTS)
+PLACED = [
+    (experts, mixture, mesh) for experts in EXPERT_PLACEMENTS for mixture in MIXTURES for mesh in [(3, 3), (4, 5)]
+]
+IN_GROUPS = [(experts, "shared", (4, 5)) for experts in ("3", "grouped")]
+
+
+@pytest.mark.parametrize(("experts", "mixture", "mesh"), [*PLACED, *IN_GROUPS], ids=str)
 def test_logits_are_those_of_a_plain_decoder(experts: str, mixture: str, mesh: tuple[int, int]) -> None:
     spec = mixture_spec(MIXTURES[mixture])
     assert worst_logit_error(spec, mesh, prompt=7, new_tokens=3, chunk=4, experts=experts) < 1e-5
-
-
-@pytest.mark.parametrize("experts", ["3", "grouped"])
-def test_logits_are_those_of_a_plain_decoder_with_five_experts_in_groups(experts: str) -> None:
-    spec = mixture_spec(MIXTURES["shared"])
-    assert worst_logit_error(spec, (4, 5), prompt=7, new_tokens=3, chunk=4, experts=experts) < 1e-5
 
 
 @pytest.mark.parametrize("experts", [*EXPERT_PLACEMENTS, "2"])
@@ -63,8 +59,7 @@ def test_logits_are_those_of_a_plain_decoder_with_five_experts_in_groups(experts
 def test_words_on_links_are_those_of_the_experts_chosen(mesh: tuple[int, int], wafers: int, experts: str) -> None:
     run = executed(mesh, experts, wafers=wafers)
     costs = costs_of_what_runs(run)
-    assert np.array_equal(sum(cost.links for cost in costs), run.engine.link_words())
-    assert sum(int(cost.traffic.hops.sum()) for cost in costs) == int(run.engine.link_words().sum())
+    check_traffic(run.engine, costs)
 
 
 @pytest.mark.parametrize("cols", [12, 18, 20])
@@ -105,13 +100,6 @@ def test_a_column_with_more_pairs_takes_longer_and_carries_as_many_words() -> No
     assert fabric.decode_cost(7, pairs=EVEN).cycles == apart.cycles
 
 
-def test_gate_and_up_of_an_expert_are_one_product() -> None:
-    run = executed((4, 5), DEDICATED)
-    steps, spec = run.program.decode.steps, mixture_spec(MIXTURES["shared"], layers=3)
-    codes = [KERNELS[code].name for code in steps.code[steps.kind == StepKind.COMPUTE]]
-    assert codes.count("expert_in") == sum(layer.experts for layer in spec.layers)
-
-
 def test_what_spread_experts_cost_does_not_depend_on_the_choice() -> None:
     run = executed((3, 3), DISTRIBUTED)
     fabric = run.fabric()
@@ -148,15 +136,7 @@ def test_by_wavelets_spread_experts_send_the_same_words_and_others_are_refused()
 def test_experts_that_fit_spread_alone_are_told_to_be() -> None:
     """Three experts on four columns: the one with two columns has half on each, the others a column each."""
     spec = mixture_spec(replace(MIXTURES["one expert, weighed on its way in"], ffn_size=120))
-    options = Options(
-        mapping="region",
-        wafers=1,
-        dtype="float32",
-        accumulate="float32",
-        context=8,
-        prompt_tokens=(4,),
-        experts=DEDICATED,
-    )
+    options = region_options(context=8, prompt_tokens=(4,), experts=DEDICATED)
 
     def bytes_of(placement: str) -> int:
         choice = Choice(prefill=THIN_GEMM, prefill_chunk=1, head_chunk=16)

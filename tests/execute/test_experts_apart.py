@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dequantised import Dequantised
+from dequantised import dequantised_tensors
 from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, wafer
-from tiny_model import tensors, tiny_spec
+from tiny_model import tiny_spec
 from wafer_runs import CHOICE, OPTIONS, wafer_run
 
 from wse.backends.fabric.model import Fabric
@@ -24,7 +24,6 @@ from wse.program.memory_use import stage_bytes
 from wse.program.program import Program
 from wse.program.transfers.patterns import BetweenWafers
 from wse.program.transfers.transfer_types import is_of_type
-from wse.studies.estimate.timing.stage_times import REGION, stage_times
 from wse.studies.results.sram import sram_result
 from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED, EXPERT_PLACEMENTS, expert_groups
 
@@ -42,25 +41,20 @@ def compiled(machine: WaferSpec, wafers: int = 2, experts: str = DISTRIBUTED) ->
 @pytest.mark.parametrize("mixture", MIXTURES)
 def test_logits_are_those_of_a_plain_decoder_and_every_word_is_counted(mixture: str, experts: str) -> None:
     run = wafer_run(mixture_spec(MIXTURES[mixture], layers=2), (3, 4), 2, [PROMPT], mapping="expert", experts=experts)
-    assert run.worst < 1e-5
-    assert run.links_agree
+    run.check()
 
 
 @pytest.mark.parametrize("prompts", [[PROMPT], [PROMPT, (3, 8)]], ids=["one user", "two users"])
 def test_three_wafers_agree_as_well(prompts: list[tuple[int, ...]]) -> None:
     run = wafer_run(SPEC, (4, 3), 3, prompts, mapping="expert", experts=DEDICATED)
-    assert run.worst < 1e-5
-    assert run.links_agree
+    run.check()
 
 
 def test_quantised_experts_answer_as_what_their_codes_stand_for() -> None:
     spec = replace(SPEC, hidden_size=64, dtype="float32")
-    held = tensors(spec)
-    plain = Dequantised(held, held.__getitem__, "int8", np.dtype(np.float32))
     options = {"mapping": "expert", "dtype": "int8", "activations": "float32"}
-    run = wafer_run(spec, (3, 4), 2, [PROMPT], source=plain.tensor, **options)
-    assert run.worst < 1e-5
-    assert run.links_agree
+    run = wafer_run(spec, (3, 4), 2, [PROMPT], source=dequantised_tensors(spec, "int8"), **options)
+    run.check()
 
 
 def test_vectors_cross_to_wafers_of_chosen_experts_and_sums_come_back() -> None:
@@ -124,15 +118,6 @@ def test_a_trial_in_small_needs_the_bytes_of_the_whole(wafers: int) -> None:
     options, choice = setup.least_choice(layout, CHOICE.prefill)
     whole = compile_choice(spec, machine, SOFTWARE, options, choice)
     assert try_layout(setup, layout, CHOICE.prefill).needed_bytes == max(stage.sram_top_byte for stage in whole.stages)
-
-
-def test_all_stages_take_turns_on_the_pes() -> None:
-    machine = wafer(3, 4, 1 << 20)
-    program = compiled(machine)
-    fabric = Fabric(program, machine, SOFTWARE)
-    costs = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
-    times = stage_times(fabric, costs, fabric.decode_cost(8))
-    assert [times.servers[server].stages for server in times.servers_of_kind(REGION)] == [(0, 1, 2)]
 
 
 @pytest.mark.parametrize("count", [5, 8])

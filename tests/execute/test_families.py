@@ -36,28 +36,26 @@ def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         for i, machine in enumerate(MACHINES)
     ],
 )
-def test_tokens_and_logits_are_those_of_transformers(
-    family: tuple[dict[str, Any], Path], machine: str, index: int
-) -> None:
+def test_logits_are_those_of_transformers(family: tuple[dict[str, Any], Path], machine: str, index: int) -> None:
     golden, folder = family
     check(golden["cases"][index], folder, **MACHINES[machine])
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_op_may_be_split_over_wafers(name: str, tmp_path: Path) -> None:
+SPLIT = [(name, {"mesh": (3, 4), "wafers": 2 + i % 2, "mapping": "tensor"}) for i, name in enumerate(NAMES)]
+SPREAD = {"mesh": (3, 4), "wafers": 2, "mapping": "expert"}
+OWN = {"mesh": (3, 3), "experts": DEDICATED}
+
+
+@pytest.mark.parametrize(
+    ("name", "placed"),
+    [
+        *SPLIT,
+        *((name, SPREAD) for name in MIXTURES if not name.endswith("_dense")),
+        *((name, OWN) for name in MIXTURES),
+        *(pytest.param(name, OWN | {"mesh": (4, 7)}, marks=pytest.mark.slow) for name in MIXTURES),
+    ],
+    ids=str,
+)
+def test_ops_and_experts_may_be_placed_otherwise(name: str, placed: dict[str, Any], tmp_path: Path) -> None:
     golden = json.loads((GOLDENS / f"{name}.json").read_text(encoding="utf-8"))
-    folder = write_checkpoint(tmp_path, golden)
-    check(golden["cases"][0], folder, mesh=(3, 4), wafers=2 + NAMES.index(name) % 2, mapping="tensor")
-
-
-@pytest.mark.parametrize("name", [name for name in MIXTURES if not name.endswith("_dense")])
-def test_experts_may_be_spread_over_wafers(name: str, tmp_path: Path) -> None:
-    golden = json.loads((GOLDENS / f"{name}.json").read_text(encoding="utf-8"))
-    check(golden["cases"][0], write_checkpoint(tmp_path, golden), mesh=(3, 4), wafers=2, mapping="expert")
-
-
-@pytest.mark.parametrize("name", MIXTURES)
-@pytest.mark.parametrize("mesh", [(3, 3), pytest.param((4, 7), marks=pytest.mark.slow)], ids=["3x3", "4x7"])
-def test_experts_may_stand_on_columns_of_their_own(name: str, mesh: tuple[int, int], tmp_path: Path) -> None:
-    golden = json.loads((GOLDENS / f"{name}.json").read_text(encoding="utf-8"))
-    check(golden["cases"][0], write_checkpoint(tmp_path, golden), mesh=mesh, experts=DEDICATED)
+    check(golden["cases"][0], write_checkpoint(tmp_path, golden), **placed)

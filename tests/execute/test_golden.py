@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
-from session import Session, golden, model, session
+from session import Session, golden, model, nll, session
 
 from wse.compiler.options import THIN_GEMM, Choice
 from wse.models.catalogue import BUNDLED
@@ -47,9 +46,7 @@ def start(folder: Path, mesh: tuple[int, int], case: dict[str, Any], **options: 
         if (i + j + wafers) % 3 == 1 and mesh != (33, 20)
     ],
 )
-def test_stories260k_gives_its_golden_tokens_whatever_the_mapping(
-    shared: Path, mesh: tuple[int, int], mapping: str, wafers: int
-) -> None:
+def test_stories260k_gives_its_golden_tokens(shared: Path, mesh: tuple[int, int], mapping: str, wafers: int) -> None:
     folder = shared / "models" / "stories260k"
     case = golden(folder)[2 if mapping == "region" else 1]
     assert start(folder, mesh, case, mapping=mapping, wafers=wafers).greedy(FIRST) == answer(case)[:FIRST]
@@ -78,7 +75,6 @@ def test_stories260k_tells_the_story_that_its_author_published(shared: Path) -> 
     folder = shared / "models" / "stories260k"
     case = golden(folder)[0]
     tokenizer = model(folder).tokenizer
-    assert tokenizer is not None
     run = start(folder, (16, 16), case)
     assert run.program.prefill_name == "mesh-gemm"
     tokens = run.greedy(256)
@@ -119,21 +115,11 @@ def test_stories15m_in_float32_gives_its_golden_tokens_and_logits(beside: Path) 
     assert worst <= 1e-4, f"largest difference {worst:.2e}, allowed 1e-4"
 
 
-def nll(logits: npt.NDArray[np.float32], tokens: list[int]) -> float:
-    """Mean negative log-likelihood in nats of ``tokens`` under ``logits``."""
-    wide = logits.astype(np.float64)
-    top = wide.max(axis=1)
-    normaliser = top + np.log(np.exp(wide - top[:, None]).sum(axis=1))
-    return float((normaliser - wide[np.arange(len(tokens)), tokens]).mean())
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("accumulate", "agreement", "shift"), [("float32", 0.99, 1e-3), ("float16", 0.98, 3e-3)], ids=["float32", "float16"]
 )
-def test_float16_keeps_the_top_token_and_the_likelihood(
-    shared: Path, accumulate: str, agreement: float, shift: float
-) -> None:
+def test_float16_keeps_token_and_likelihood(shared: Path, accumulate: str, agreement: float, shift: float) -> None:
     folder = shared / "models" / "stories260k"
     case = golden(folder)[0]
     first, *rest = case["token_ids"]
@@ -155,7 +141,6 @@ def test_the_bundled_model_tells_what_its_training_script_saw(index: int) -> Non
     case = json.loads(data.read_text(encoding="utf-8"))[index]
     story = BUNDLED["story"]
     tokenizer = model(story).tokenizer
-    assert tokenizer is not None
     assert tokenizer.encode(case["prompt"]) == case["prompt_ids"]
     run = session(story, (14, 14), prompt=case["prompt_ids"], new_tokens=len(case["ids"]), dtype="float32")
     assert run.greedy(len(case["ids"])) == case["ids"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from tiny_model import tiny_spec
 from tiny_run import tiny_session, worst_logit_error
@@ -67,16 +66,11 @@ def test_logits_are_right_where_one_head_is_spread_over_all_columns(trait: str) 
 
 
 @pytest.mark.parametrize(("mesh", "prefill", "chunk"), WAYS)
-def test_words_on_links_are_the_fabrics_with_all_that_traits_send(
-    mesh: tuple[int, int], prefill: str, chunk: int | None
-) -> None:
+def test_words_on_links_are_the_fabrics_for_all_traits(mesh: tuple[int, int], prefill: str, chunk: int | None) -> None:
     """Sums of heads in their groups, moments of LayerNorm, vectors that come from rows to columns, positions."""
     traits = {"norm": "layer", "post_norms": True, "head_norm": "rms", "output_bias": True, "learned_positions": 40}
     spec = replace(tiny_spec(hidden=72, vocab=259), ffn_bias=True, **traits)
     prompt, new_tokens = list(range(3, 14)), 3
     run = tiny_session(spec, mesh, prefill, prompt, new_tokens, chunk=chunk)
     run.greedy(new_tokens)
-    fabric = run.fabric()
-    costs = [fabric.prefill_cost(i) for i in range(len(run.program.prefill))]
-    costs += [fabric.decode_cost(len(prompt) + i) for i in range(new_tokens - 1)]
-    np.testing.assert_array_equal(sum(cost.links for cost in costs), run.engine.link_words())
+    run.check_links(new_tokens - 1)

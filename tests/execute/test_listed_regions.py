@@ -21,5 +21,4 @@ def test_unequal_regions_on_two_wafers_give_the_logits_of_a_plain_decoder() -> N
     run = wafer_run(SPEC, (7, 7), 2, [(5, 9, 31, 7, 12, 40, 2)], mapping="pipeline", listed=APART)
     assert [stage.rect for stage in run.program.stages] == [region.rect for region in APART]
     assert [stage.wafer for stage in run.program.stages] == [0, 0, 1, 1]
-    assert run.worst < 1e-5
-    assert run.links_agree
+    run.check()

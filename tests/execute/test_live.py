@@ -29,7 +29,7 @@ def script() -> ModuleType:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_tokens_and_logits_are_those_of_transformers(family: str, script: ModuleType, tmp_path: Path) -> None:
+def test_logits_are_those_of_transformers(family: str, script: ModuleType, tmp_path: Path) -> None:
     golden = script.golden(family, SEEDS, distinct=1)
     folder = write_checkpoint(tmp_path, golden)
     for case in golden["cases"]:

@@ -67,9 +67,7 @@ def test_two_runs_on_one_mesh_are_equal_bit_for_bit(shared: Path, mesh: tuple[in
     [((5, 5), "mesh-gemm"), ((5, 5), "mesh-gemm-own-weights"), ((5, 5), "thin-gemm"), ((5, 4), "thin-gemm")],
 )
 @pytest.mark.parametrize("chunk", [5, 10])
-def test_a_prompt_in_chunks_gives_what_it_gives_at_once(
-    shared: Path, mesh: tuple[int, int], prefill: str, chunk: int
-) -> None:
+def test_a_prompt_in_chunks_is_as_at_once(shared: Path, mesh: tuple[int, int], prefill: str, chunk: int) -> None:
     folder = shared / "models" / "stories260k"
     case = golden(folder)[0]
     prompt = case["token_ids"][:23]

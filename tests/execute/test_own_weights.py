@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from plain_decoder import plain_logits
-from session import SOFTWARE, golden, session, wafer
+from session import SOFTWARE, check_traffic, forced, golden, region_options, session, wafer
 from tiers import slow_but
 from tiny_model import tensors, tiny_spec
 
 from wse.backends.execute.engine import Engine
 from wse.backends.fabric.model import Fabric
-from wse.compiler.options import DECODE, MESH_GEMM, MESH_GEMM_OWN, PREFILL, Choice, Options
+from wse.compiler.options import DECODE, MESH_GEMM, MESH_GEMM_OWN, PREFILL, Choice
 from wse.compiler.pipeline import compile_choice
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
@@ -35,33 +35,13 @@ NEW_TOKENS = 4
 def program_of(
     spec: ModelSpec, side: int, prompt: int, chunk: int, prefill: str, phases: tuple[str, ...] = (PREFILL, DECODE)
 ) -> Program:
-    options = Options(
-        mapping="region",
-        wafers=1,
-        dtype="float32",
-        accumulate="float32",
-        context=prompt + NEW_TOKENS,
-        prompt_tokens=(prompt,),
-        logits_out="all",
-        phases=phases,
-    )
+    options = region_options(context=prompt + NEW_TOKENS, prompt_tokens=(prompt,), logits_out="all", phases=phases)
     choice = Choice(prefill=prefill, prefill_chunk=chunk, head_chunk=9)
     return compile_choice(spec, wafer(side, side, 1 << 20), SOFTWARE, options, choice)
 
 
 def ids(count: int) -> list[int]:
     return [int(i) for i in np.random.default_rng(count).integers(3, 60, count)]
-
-
-def forced(engine: Engine, prompt: list[int], following: list[int]) -> F32:
-    """Logits [len(following), vocabulary] that predict each of ``following``."""
-    for _ in engine.prefill(prompt):
-        pass
-    logits = [engine.logits[0]]
-    for token in following[:-1]:
-        engine.decode([token])
-        logits.append(engine.logits[0])
-    return np.stack(logits)
 
 
 def plain(spec: ModelSpec, prompt: list[int], following: list[int]) -> F32:
@@ -73,9 +53,7 @@ def plain(spec: ModelSpec, prompt: list[int], following: list[int]) -> F32:
 @pytest.mark.parametrize(("prompt", "chunk"), PROMPTS)
 @pytest.mark.parametrize("side", slow_but([1, 3, 6], 3))
 @pytest.mark.parametrize("heads", HEADS)
-def test_logits_are_those_of_a_plain_decoder_and_of_decodes_weights(
-    heads: str, side: int, prompt: int, chunk: int
-) -> None:
+def test_logits_are_those_of_the_plain_decoder_and_decode(heads: str, side: int, prompt: int, chunk: int) -> None:
     spec = tiny_spec(**HEADS[heads])
     size = chunk if chunk % side == 0 or chunk == prompt else prompt
     given, following = ids(prompt), ids(NEW_TOKENS)
@@ -103,18 +81,7 @@ def test_words_on_links_are_the_fabrics_and_tiles_are_back_where_they_were(heads
     assert held() == before
     fabric = Fabric(program, wafer(side, side), SOFTWARE)
     costs = [fabric.prefill_cost(i) for i in range(4)] + [fabric.decode_cost(23 + i) for i in range(NEW_TOKENS - 1)]
-    assert np.array_equal(sum(cost.links for cost in costs), engine.link_words())
-    assert sum(int(cost.traffic.hops.sum()) for cost in costs) == int(engine.link_words().sum())
-
-
-def test_prefill_alone_ends_with_the_same_logits() -> None:
-    spec = tiny_spec(**HEADS["one head"])
-    given = ids(11)
-    logits = []
-    for phases in ((PREFILL,), (PREFILL, DECODE)):
-        engine = Engine(program_of(spec, 5, 11, 11, MESH_GEMM_OWN, phases), spec, tensors(spec).__getitem__)
-        logits.append(forced(engine, given, ids(1)))
-    assert logits[0].tobytes() == logits[1].tobytes()
+    check_traffic(engine, costs)
 
 
 @pytest.mark.parametrize(("side", "chunk"), [(16, 16), (7, 63)])

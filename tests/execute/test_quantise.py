@@ -12,7 +12,7 @@ import pytest
 from dequantised import GROUP, dequantised
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from session import SOFTWARE, wafer
+from session import SOFTWARE, region_options, wafer
 from tiny_model import tensors, tiny_spec
 
 from wse.backends.execute.arena import Arena
@@ -20,7 +20,6 @@ from wse.backends.execute.engine import Engine
 from wse.backends.execute.quantise import quantise
 from wse.backends.execute.tiles import Patch, inner_places, patch_shard
 from wse.backends.execute.weights import store_weights
-from wse.compiler.options import Options
 from wse.compiler.search.search import compile_model
 from wse.errors import BadModel
 from wse.number_formats import CODINGS
@@ -55,9 +54,7 @@ def drawn(outputs: int, inputs: int, seed: int) -> F32:
 @pytest.mark.parametrize("coding", CODINGS)
 @given(outputs=st.integers(1, 5), inputs=st.integers(1, 70), seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=15, deadline=None)
-def test_codes_times_scales_are_the_rule_said_slowly(
-    coding: str, scale_type: str, outputs: int, inputs: int, seed: int
-) -> None:
+def test_codes_times_scales_are_the_rule(coding: str, scale_type: str, outputs: int, inputs: int, seed: int) -> None:
     weights = drawn(outputs, inputs, seed)
     codes, scales = quantise("w", weights, CODINGS[coding], TYPES[scale_type])
     assert (codes.dtype, scales.dtype) == (np.uint8, np.uint8 if coding == "mxfp4" else TYPES[scale_type])
@@ -70,9 +67,7 @@ def test_codes_times_scales_are_the_rule_said_slowly(
 @pytest.mark.parametrize("coding", CODINGS)
 @given(inputs=st.integers(1, 70), seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=15, deadline=None)
-def test_a_weight_is_half_a_code_away_at_most_and_its_negative_has_the_negative_code(
-    coding: str, inputs: int, seed: int
-) -> None:
+def test_a_weight_is_at_most_half_a_code_away_and_codes_are_symmetric(coding: str, inputs: int, seed: int) -> None:
     weights = drawn(3, inputs, seed)
     codes, scales = quantise("w", weights, CODINGS[coding], TYPES["float32"])
     scale = np.repeat(factors(scales, coding), GROUP[coding] or inputs, axis=1)[:, :inputs]
@@ -114,15 +109,7 @@ def test_weights_that_are_no_numbers_are_refused_by_name_and_count(coding: str) 
     spec = tiny_spec()
     made = tensors(spec)
     made["layers.1.down"][[0, 3], [1, 2]] = np.nan
-    options = Options(
-        mapping="region",
-        wafers=1,
-        dtype=coding,
-        activations="float32",
-        accumulate="float32",
-        context=4,
-        prompt_tokens=(1,),
-    )
+    options = region_options(dtype=coding, activations="float32", context=4, prompt_tokens=(1,))
     program = compile_model(spec, wafer(3, 3), SOFTWARE, options)
     with pytest.raises(BadModel, match=r"^layers\.1\.down: 2 of 2,080 values are not finite numbers; fetch"):
         Engine(program, spec, made.__getitem__)

@@ -10,19 +10,19 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
-from dequantised import Dequantised
+from dequantised import dequantised_tensors, flipped
 from plain_decoder import plain_logits
-from session import SOFTWARE, golden, model, session, wafer
+from session import SOFTWARE, Session, forced, golden, model, nll, region_options, session, wafer, worst_error
 from tiers import slow_but
 from tiny_model import latent_spec, tensors, tiny_spec
 from tiny_run import tiny_session
 
 from wse.backends.execute.engine import Engine
-from wse.compiler.options import THIN_GEMM, Choice, Options
+from wse.compiler.options import THIN_GEMM, Choice
 from wse.compiler.pipeline import compile_choice
-from wse.models.spec import Experts, Layer
+from wse.models.spec import Experts, Layer, ModelSpec
 from wse.models.tensors.model_tensors import tensor_shapes
-from wse.number_formats import CODINGS, ELEMENT_BYTES
+from wse.number_formats import CODINGS
 from wse.program.program import Program
 
 Logits = npt.NDArray[np.float32]
@@ -30,17 +30,14 @@ Logits = npt.NDArray[np.float32]
 SPEC = tiny_spec(hidden=72, heads=6, kv_heads=2, head_size=12, ffn=100, vocab=67)
 IDS = (1, 40, 7, 66, 23, 5, 11, 30)
 PROMPT = 5
-PROMPTS = ((1, 40, 7), (66, 2, 9, 31, 5), (3,))
 
 
 def compiled(rows: int, cols: int, coding: str, wafers: int = 1, activations: str = "float32") -> Program:
     """The tiny model in prompt chunks of 3 and 2 tokens, with logits out."""
-    options = Options(
-        mapping="region",
+    options = region_options(
         wafers=wafers,
         dtype=coding,
         activations=activations,
-        accumulate="float32",
         context=len(IDS) + 1,
         prompt_tokens=(PROMPT,),
         logits_out="all",
@@ -51,21 +48,14 @@ def compiled(rows: int, cols: int, coding: str, wafers: int = 1, activations: st
 
 def logits_of(engine: Engine) -> Logits:
     """Logits after the prompt and after each forced token behind it."""
-    for _ in engine.prefill(IDS[:PROMPT]):
-        pass
-    logits = [engine.logits[0]]
-    for token in IDS[PROMPT:]:
-        engine.decode([token])
-        logits.append(engine.logits[0])
-    return np.stack(logits)
+    return forced(engine, IDS[:PROMPT], (*IDS[PROMPT:], 0))
 
 
 @cache
 def wanted(coding: str, scale_type: str = "float32") -> Logits:
     """The same from whole matrices of dequantised weights."""
-    made = tensors(SPEC)
-    checkpoint = Dequantised(made, made.__getitem__, coding, np.dtype(getattr(ml_dtypes, scale_type, scale_type)))
-    return plain_logits(SPEC, checkpoint.tensor, IDS)[PROMPT - 1 :].astype(np.float32)
+    tensor = dequantised_tensors(SPEC, coding, getattr(ml_dtypes, scale_type, scale_type))
+    return plain_logits(SPEC, tensor, IDS)[PROMPT - 1 :].astype(np.float32)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 3, 1), (4, 5, 2), (7, 11, 1)], ids=str)
@@ -73,8 +63,13 @@ def wanted(coding: str, scale_type: str = "float32") -> Logits:
 def test_logits_are_those_of_the_weights_that_codes_stand_for(coding: str, shape: tuple[int, int, int]) -> None:
     rows, cols, wafers = shape
     engine = Engine(compiled(rows, cols, coding, wafers), SPEC, tensors(SPEC).__getitem__)
-    worst = np.abs(logits_of(engine) - wanted(coding)).max() / np.abs(wanted(coding)).max()
-    assert worst <= 1e-5
+    assert worst_error(logits_of(engine), wanted(coding)) <= 1e-5
+
+
+def check_forced(run: Session, spec: ModelSpec, coding: str) -> None:
+    """Check the logits of a run that is fed the tokens behind the prompt."""
+    want = plain_logits(spec, dequantised_tensors(spec, coding), IDS[:-1])[PROMPT - 1 :]
+    assert worst_error(run.forced(IDS[PROMPT:]), want) <= 1e-5
 
 
 TRAITS = {
@@ -92,11 +87,8 @@ TRAITS = {
 @pytest.mark.parametrize("coding", ["int8", "int4"])
 def test_what_a_model_has_besides_goes_with_quantised_weights(coding: str, trait: str) -> None:
     spec = TRAITS[trait]
-    made = tensors(spec)
-    checkpoint = Dequantised(made, made.__getitem__, coding, np.dtype(np.float32))
     run = tiny_session(spec, (4, 3), THIN_GEMM, IDS[:PROMPT], 3, chunk=3, dtype=coding, activations="float32")
-    got, want = run.forced(IDS[PROMPT:]), plain_logits(spec, checkpoint.tensor, IDS[:-1])[PROMPT - 1 :]
-    assert np.abs(got - want).max() / np.abs(want).max() <= 1e-5
+    check_forced(run, spec, coding)
     held = {part.tensor.removesuffix(".codes") for tile in run.program.tiles if tile.coding for part in tile.parts}
     matrices = {name for name, shape in tensor_shapes(spec).items() if len(shape) == 2 and name.startswith("layers.")}
     apart = ("k_b", "v_b", "router")
@@ -114,44 +106,10 @@ WHOLE_GROUPS = {
 def test_rows_that_hold_whole_groups_and_leave_places_free_between_them_change_nothing(trait: str) -> None:
     """64 features over six rows: 11, 11 and 10 of each group."""
     spec = WHOLE_GROUPS[trait]
-    made = tensors(spec)
-    checkpoint = Dequantised(made, made.__getitem__, "int4", np.dtype(np.float32))
     run = tiny_session(spec, (6, 4), THIN_GEMM, IDS[:PROMPT], 3, chunk=3, dtype="int4", activations="float32")
     gains = next(p.inner for tile in run.program.tiles for p in tile.parts if p.tensor == "final_norm")
     assert [(row >= 0).sum() for row in gains] == [11, 11, 10] * 2
-    got, want = run.forced(IDS[PROMPT:]), plain_logits(spec, checkpoint.tensor, IDS[:-1])[PROMPT - 1 :]
-    assert np.abs(got - want).max() / np.abs(want).max() <= 1e-5
-
-
-@pytest.mark.parametrize("coding", CODINGS)
-def test_users_of_one_run_have_the_logits_of_runs_of_their_own(coding: str) -> None:
-    """Bit for bit: codes are unpacked once for all users, and each one's sums have their order."""
-
-    def told(*prompts: tuple[int, ...]) -> Logits:
-        options = Options(
-            mapping="region",
-            wafers=1,
-            dtype=coding,
-            activations="float32",
-            accumulate="float32",
-            context=9,
-            prompt_tokens=tuple(map(len, prompts)),
-            logits_out="all",
-        )
-        choice = Choice(prefill=THIN_GEMM, prefill_chunk=3, head_chunk=16)
-        program = compile_choice(SPEC, wafer(3, 4, 1 << 18), SOFTWARE, options, choice)
-        engine = Engine(program, SPEC, tensors(SPEC).__getitem__)
-        for _ in engine.prefill(*prompts):
-            pass
-        found = []
-        for tokens in ([8, 12, 60], [33, 1, 4]):
-            engine.decode(tokens[: len(prompts)] if len(prompts) > 1 else [tokens[PROMPTS.index(prompts[0])]])
-            found.append(engine.logits)
-        return np.stack(found, axis=1)
-
-    together = told(*PROMPTS)
-    for user, prompt in enumerate(PROMPTS):
-        np.testing.assert_array_equal(together[user], told(prompt)[0])
+    check_forced(run, spec, "int4")
 
 
 @pytest.mark.slow
@@ -161,8 +119,7 @@ def test_users_of_one_run_have_the_logits_of_runs_of_their_own(coding: str) -> N
 def test_narrow_activations_move_logits_by_their_rounding(coding: str, activations: str) -> None:
     """Some tens of roundings on a token's way, each half a unit of the last bit."""
     engine = Engine(compiled(3, 4, coding, 1, activations), SPEC, tensors(SPEC).__getitem__)
-    expected = wanted(coding, activations)
-    worst = np.abs(logits_of(engine) - expected).max() / np.abs(expected).max()
+    worst = worst_error(logits_of(engine), wanted(coding, activations))
     assert worst <= 20 * {"float16": 2.0**-11, "bfloat16": 2.0**-8}[activations]
 
 
@@ -173,15 +130,9 @@ def test_one_flipped_bit_of_codes_scales_or_groups_shows_in_the_logits(coding: s
     held = [b for b in program.buffers if b.use == "weights" and "norm" not in b.name]
     layer = [b for b in held if b.name.startswith(("layers.1.", "groups."))]
     assert len(layer) == {"int8": 8, "fp8": 8, "int4": 12, "mxfp4": 12}[coding]
-    unseen = []
     for buffer in layer:
-        engine, size = Engine(program, SPEC, made.__getitem__), ELEMENT_BYTES[buffer.element]
-        arena = engine.arenas[0]
-        byte = buffer.address + size - 1  # the upper byte of the first element
-        arena.memory[arena.byte_offset(0, 0, byte, size)] ^= 0x01
-        if np.array_equal(logits_of(engine), clean):
-            unseen.append(buffer.name)
-    assert unseen == []
+        engine = flipped(Engine(program, SPEC, made.__getitem__), buffer)
+        assert not np.array_equal(logits_of(engine), clean), buffer.name
 
 
 # About twice the most that was seen over whole stories, three of stories260k with float32, float16 and bfloat16
@@ -194,7 +145,6 @@ GATES = {"int8": (0.967, 0.0075), "fp8": (0.88, 0.035), "int4": (0.70, 0.26), "m
 def float32_logits(folder: Path, count: int) -> Logits:
     """Logits of a golden story's first tokens, from whole matrices as they were trained."""
     loaded = model(folder)
-    assert loaded.checkpoint is not None
     ids = golden(folder)[0]["token_ids"][:count]
     return plain_logits(loaded.spec, loaded.checkpoint.tensor, ids).astype(np.float32)
 
@@ -225,14 +175,6 @@ def test_trained_models_keep_their_tokens_and_likelihood(
     moved = abs(nll(got, rest) - nll(before, rest))
     assert same >= agreement, f"top-1 agreement {same:.4f}, wanted {agreement}"
     assert moved <= shift, f"NLL shift {moved:.2e} nats, allowed {shift}"
-
-
-def nll(logits: Logits, tokens: list[int]) -> float:
-    """Mean negative log-likelihood in nats of ``tokens`` under ``logits``."""
-    wide = logits.astype(np.float64)
-    top = wide.max(axis=1)
-    normaliser = top + np.log(np.exp(wide - top[:, None]).sum(axis=1))
-    return float((normaliser - wide[np.arange(len(tokens)), tokens]).mean())
 
 
 @pytest.mark.parametrize("coding", slow_but(CODINGS, "int8", "int4"))

@@ -19,7 +19,6 @@ def test_any_rewrites_give_the_logits_and_the_words_of_the_oracles(seed: int) ->
     case = random_case(seed)
     run = run_case(case)
     assert run.worst <= ERROR, case.description
-    assert run.links_agree, case.description
     assert run.tokens_agree, case.description
 
 
@@ -28,4 +27,3 @@ def test_so_does_the_released_schedule(seed: int) -> None:
     case = baseline(random_case(seed))
     run = run_case(case)
     assert run.worst <= ERROR, case.description
-    assert run.links_agree, case.description

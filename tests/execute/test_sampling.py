@@ -147,7 +147,7 @@ def on_meshes(shared: Path) -> list[tuple[PreparedRun, Program]]:
 
 
 @pytest.mark.parametrize("options", slow_but(OPTIONS, *OPTIONS[-2:]), ids=str)
-def test_the_same_seed_gives_the_same_text_on_any_mesh(
+def test_a_seed_gives_one_text_on_any_mesh(
     on_meshes: list[tuple[PreparedRun, Program]], options: dict[str, Any]
 ) -> None:
     by_seed = []

@@ -77,9 +77,7 @@ def line(schedule: LineSchedule, axis: int, source: int, target: int) -> tuple[T
         (pattern(SUMS[:1]), COLUMNS, (3, 3), "along_columns_in_place"),
     ],
 )
-def test_every_kernel_is_its_messages(
-    schedule: LineSchedule, axis: int, addresses: tuple[int, int], kernel: str
-) -> None:
+def test_kernels_are_their_messages(schedule: LineSchedule, axis: int, addresses: tuple[int, int], kernel: str) -> None:
     """Exchanges where what is sent is not where anything arrives, sums in place where messages are whole."""
     transfer, messages = line(schedule, axis, *addresses)
     (run, _), (arena, *_) = engine(), engine()[0].arenas.values()

@@ -14,7 +14,7 @@ import pytest
 from goldens import TOLERANCE, check_logits
 from plain_router import MIXTURES, mixture_spec
 from random_checkpoint import write_checkpoint
-from session import SOFTWARE, golden, session, wafer
+from session import SOFTWARE, check_traffic, golden, region_options, session, wafer
 from tiers import slow_but
 from tiny_model import latent_spec, tensors, tiny_spec
 from trait_specs import POSITIONS, TRAITS, norms_spec
@@ -24,14 +24,13 @@ from wse.backends.fabric.causes import CAUSES
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.wavelet.phase import phase_run
-from wse.compiler.options import BASELINE, OPTIMIZED, Choice, Options
+from wse.compiler.options import BASELINE, OPTIMIZED, Choice
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.errors import BadInput
 from wse.hardware.spec import WaferSpec
-from wse.models.catalogue import BUNDLED
 from wse.program.program import Program
-from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED
+from wse_mappings.cuts.expert_groups import DEDICATED
 
 PROMPTS = ((5, 9, 31, 7, 12, 40, 2), (3, 11))
 TOKENS = 5
@@ -53,7 +52,7 @@ CASES: dict[str, tuple[tuple[int, int], dict[str, Any], Choice]] = {
     "pipeline": ((4, 6), {"mapping": "pipeline"}, replace(THIN, per_band=2)),
     "untied": ((3, 4), {"wafers": 2, "tied": False}, THIN),
     "over wafers": ((3, 4), {"mapping": "tensor", "wafers": 3}, THIN),
-    "int8": ((4, 5), {"dtype": "int8"}, THIN),
+    "int8": ((4, 5), {"dtype": "int8", "activations": "float32"}, THIN),
     "latent": ((4, 5), {"spec": latent_spec(layers=2)}, THIN),
     "experts": ((3, 4), {"spec": MIXTURE, "wafers": 2}, THIN),
     "own experts": ((4, 5), {"spec": MIXTURE, "experts": DEDICATED}, THIN),
@@ -73,21 +72,13 @@ def compiled(
 ) -> tuple[Engine, Program, WaferSpec]:
     """An engine for a tiny random model."""
     spec = wanted.get("spec") or tiny_spec(tied=wanted.get("tied", True))
-    dtype = wanted.get("dtype", "float32")
-    options = Options(
-        mapping=wanted.get("mapping", "region"),
-        wafers=wanted.get("wafers", 1),
-        dtype=dtype,
-        activations="float32" if dtype == "int8" else None,
-        accumulate="float32",
+    asked = {name: value for name, value in wanted.items() if name not in ("spec", "tied")}
+    options = region_options(
         context=CONTEXT,
         prompt_tokens=tuple(map(len, prompts)),
-        sampling=wanted.get("sampling", "wafer"),
-        verify_ids=wanted.get("verify_ids", "wafer"),
         logits_out="all",
-        experts=wanted.get("experts", DISTRIBUTED),
-        schedule=wanted.get("schedule", OPTIMIZED),
         verify_tokens=TOKENS,
+        **{"schedule": OPTIMIZED} | asked,
     )
     machine = wafer(*mesh, 1 << 20)
     program = compile_choice(spec, machine, SOFTWARE, options, replace(choice, rewrites=rewrites_of(spec, options)))
@@ -96,8 +87,7 @@ def compiled(
 
 
 def read(engine: Engine, prompts: Sequence[Sequence[int]]) -> list[int]:
-    for _ in engine.prefill(*prompts):
-        pass
+    list(engine.prefill(*prompts))
     return engine.tokens
 
 
@@ -145,8 +135,7 @@ def test_words_on_links_and_bytes_that_cross_are_those_of_the_fast_model(name: s
         costs.append(fabric.verify_cost(length, dict(pairs)))
         engine.keep(kept)
         length += kept
-    assert np.array_equal(sum(cost.links for cost in costs), engine.link_words())
-    assert sum(int(cost.traffic.bytes.sum()) for cost in costs) == sum(engine.streams.crossed.values())
+    check_traffic(engine, costs)
 
 
 @pytest.mark.parametrize("name", ["4x5", "pipeline", "latent", "attention in the middle"])
@@ -232,13 +221,6 @@ def test_stories260k_confirms_its_golden_tokens(shared: Path, mesh: tuple[int, i
     folder = shared / "models" / "stories260k"
     case = golden(folder)[0]
     check_confirmed(folder, mesh, case["prompt_ids"], case["token_ids"][len(case["prompt_ids"]) :][:60])
-
-
-@pytest.mark.slow
-def test_the_bundled_model_confirms_what_its_training_script_saw() -> None:
-    data = Path(__file__).parents[1] / "data" / "story_golden.json"
-    case = json.loads(data.read_text(encoding="utf-8"))[0]
-    check_confirmed(BUNDLED["story"], (14, 14), case["prompt_ids"], case["ids"][:60])
 
 
 def check_confirmed(folder: Path, mesh: tuple[int, int], prompt: list[int], tokens: list[int], n: int = 8) -> None:

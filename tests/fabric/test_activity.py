@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from plain_router import MIXTURES, mixture_spec
-from session import SOFTWARE, wafer
+from session import SOFTWARE, region_options, wafer
 from tiny_model import tiny_spec
 
 from wse.backends.fabric.activity import phase_counts
 from wse.backends.fabric.step_classes import step_classes
-from wse.compiler.options import Choice, Options
+from wse.compiler.options import Choice
 from wse.compiler.pipeline import compile_choice
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import is_linear
@@ -20,15 +19,7 @@ MACHINE = wafer(ROWS, COLS, 1 << 20)
 
 
 def program_of(spec: ModelSpec, *, batch: int = 1, experts: str = "distributed") -> Program:
-    options = Options(
-        mapping="region",
-        wafers=1,
-        dtype="float16",
-        accumulate="float32",
-        context=40,
-        prompt_tokens=(6,) * batch,
-        experts=experts,
-    )
+    options = region_options(dtype="float16", context=40, prompt_tokens=(6,) * batch, experts=experts)
     choice = Choice(prefill="thin-gemm", prefill_chunk=6, head_chunk=67)
     return compile_choice(spec, MACHINE, SOFTWARE, options, choice)
 
@@ -65,13 +56,3 @@ def test_vector_operations_of_a_token_are_whole_and_more_for_more_users() -> Non
         )
     assert all(count == int(count) and count % COLS == 0 for count in counts)
     assert counts[1] > counts[0] > len(program.decode.steps) * ROWS * COLS
-
-
-def test_experts_do_as_much_wherever_they_are() -> None:
-    """On columns of their own they are padded otherwise, so about as much."""
-    spec = mixture_spec(MIXTURES["softmax"], layers=3)
-    found = [
-        phase_counts(program, MACHINE, SOFTWARE, program.decode, [(2,)], step_classes(program.decode.steps))[0].macs
-        for program in (program_of(spec, experts=experts) for experts in ("distributed", "dedicated"))
-    ]
-    assert found[1] == pytest.approx(found[0], rel=0.3)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from plain_router import MIXTURES, mixture_spec
-from session import SOFTWARE, wafer
+from session import SOFTWARE, region_options, wafer
 from tiny_model import latent_spec, tiny_spec
 
 from wse.backends.fabric.bounds import BOUNDS, PhaseBounds, reach
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.step_classes import step_classes
-from wse.compiler.options import Choice, Options
+from wse.compiler.options import Choice
 from wse.compiler.pipeline import compile_choice
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import is_linear
@@ -31,12 +31,11 @@ def program_of(
     mapping: str = "region",
     stages: int = 1,
 ) -> Program:
-    options = Options(
+    options = region_options(
         mapping=mapping,
         wafers=wafers,
         dtype=dtype,
         activations="float16" if dtype != "float16" else None,
-        accumulate="float32",
         context=60,
         prompt_tokens=(9,) * batch,
     )

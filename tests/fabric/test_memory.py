@@ -5,10 +5,10 @@ from __future__ import annotations
 import gc
 
 from plain_router import MIXTURES, mixture_spec
-from session import SOFTWARE, wafer
+from session import SOFTWARE, region_options, wafer
 
 from wse.backends.fabric.model import Fabric
-from wse.compiler.options import Choice, Options
+from wse.compiler.options import Choice
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.program.program import Program
@@ -18,15 +18,7 @@ MACHINE = wafer(5, 4, 1 << 20)
 
 def compile_and_time() -> None:
     spec = mixture_spec(MIXTURES["softmax"])
-    options = Options(
-        mapping="region",
-        wafers=1,
-        dtype="float16",
-        accumulate="float32",
-        context=40,
-        prompt_tokens=(6,),
-        experts="dedicated",
-    )
+    options = region_options(dtype="float16", context=40, prompt_tokens=(6,), experts="dedicated")
     rewrites = rewrites_of(spec, options)
     choice = Choice(prefill="thin-gemm", prefill_chunk=6, head_chunk=67, rewrites=rewrites)
     fabric = Fabric(compile_choice(spec, MACHINE, SOFTWARE, options, choice), MACHINE, SOFTWARE)

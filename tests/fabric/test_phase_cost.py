@@ -158,8 +158,7 @@ def test_halves_travel_two_to_a_word_and_odd_counts_round_up(accumulate: str) ->
     assert cost.traffic.words[step] == words * len(pattern.messages) * 6
     spec = tiny_spec(layers=4)
     engine = Engine(program, spec, tensors(spec).__getitem__)
-    for _ in engine.prefill([3, 4, 5, 6]):
-        pass
+    list(engine.prefill([3, 4, 5, 6]))
     engine.decode()
     expected = fabric.prefill_cost(0).links + fabric.decode_cost(4).links
     assert np.array_equal(engine.link_words(), expected)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from carried_lines import carry, memory_of
-from session import SOFTWARE, wafer
+from session import SOFTWARE, region_options, wafer
 from tiny_model import tensors, tiny_spec
 
 from wse.backends.execute.bind import BoundPhase
@@ -22,7 +22,7 @@ from wse.backends.execute.engine import Engine
 from wse.backends.execute.streams import Call
 from wse.backends.execute.transfer_calls import TransferCalls
 from wse.backends.fabric.model import Fabric
-from wse.compiler.options import Choice, Options
+from wse.compiler.options import Choice
 from wse.compiler.pipeline import compile_choice
 from wse.program.phase import Phase
 from wse.program.steps import Slots
@@ -82,11 +82,10 @@ class CarriedTwice:
 def run(mapping: str, choice: Choice) -> tuple[Engine, Any]:
     """A prompt, tokens and a pass over several, on two wafers; the words by link that the fabric model counts."""
     spec, machine = tiny_spec(layers=4), wafer(ROWS, COLS // WAFERS, 1 << 20)
-    options = Options(
+    options = region_options(
         mapping=mapping,
         wafers=WAFERS,
         dtype="float16",
-        accumulate="float32",
         context=30,
         prompt_tokens=(PROMPT,),
         logits_out="all",
@@ -94,8 +93,7 @@ def run(mapping: str, choice: Choice) -> tuple[Engine, Any]:
     )
     program = compile_choice(spec, machine, SOFTWARE, options, choice)
     engine = Engine(program, spec, tensors(spec).__getitem__)
-    for _ in engine.prefill(range(3, 3 + PROMPT)):
-        pass
+    list(engine.prefill(range(3, 3 + PROMPT)))
     for _ in range(TOKENS):
         engine.decode()
     engine.verify([4, 5, 6])
@@ -114,7 +112,7 @@ def run(mapping: str, choice: Choice) -> tuple[Engine, Any]:
     ],
     ids=["pipeline", "region", "tensor"],
 )
-def test_words_are_counted_as_they_move(
+def test_words_count_as_they_move(
     mapping: str, choice: Choice, kernels: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     carried = CarriedTwice(monkeypatch)

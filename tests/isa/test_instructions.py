@@ -65,9 +65,7 @@ def test_a_float32_gemv_takes_a_cycle_for_each_product_and_an_issue_for_each_row
     ("activations", "accumulators", "wse2", "wse3"),
     [("float16", "float16", 4, 8), ("float16", "float32", 2, 4), ("float32", "float32", 1, 1)],
 )
-def test_multiply_adds_a_cycle_follow_the_vendors_table(
-    activations: str, accumulators: str, wse2: int, wse3: int
-) -> None:
+def test_multiply_adds_follow_the_vendors_table(activations: str, accumulators: str, wse2: int, wse3: int) -> None:
     for wafer, expected in ((WSE2, wse2), (WSE3, wse3)):
         costs = pe_costs(wafer, SOFTWARE, activations, accumulators)
         one, two = (kernel_cycles("gemv", costs, K=k, N=8000) for k in (1, 2))
@@ -203,9 +201,7 @@ def test_sums_over_pairs_are_zeroed_once_a_token_and_weighed_once_a_pair() -> No
     ids=["int8", "fp8", "int4"],
 )
 @pytest.mark.parametrize("kernel", ["expert_in", "expert_out"])
-def test_each_pair_unpacks_the_codes_of_its_expert_and_multiplies_them_with_scales(
-    kernel: str, coding: int, per_code: float
-) -> None:
+def test_pairs_unpack_codes_of_their_expert_and_apply_scales(kernel: str, coding: int, per_code: float) -> None:
     """WSE-2: two operations a row and a code's cycles more for every pair, and no more than those of whole words."""
     costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
 

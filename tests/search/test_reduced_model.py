@@ -7,20 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from plain_router import MIXTURES, mixture_spec
-from session import SOFTWARE, wafer
+from session import SOFTWARE, region_options, wafer
 from tiny_model import latent_spec, tiny_spec
 
 from wse.backends.fabric.model import Fabric
-from wse.compiler.options import OPTIMIZED, REPORT, Choice, Options
+from wse.compiler.options import OPTIMIZED, REPORT, Choice
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.reduced import least_bytes
 from wse.compiler.search.reduced.reduced_model import reduced_model
 from wse.models.spec import Layer
 
-OPTIONS = Options(
-    mapping="pipeline", wafers=1, dtype="float16", accumulate="float32", context=40, prompt_tokens=(9,), capacity=REPORT
-)
+OPTIONS = region_options(mapping="pipeline", dtype="float16", context=40, prompt_tokens=(9,), capacity=REPORT)
 CHOICE = Choice(bands=2, per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=5)
 WINDOWED = replace(tiny_spec(layers=12), layers=(Layer(window=4), Layer()) * 6)
 SPECS = {
@@ -48,7 +46,7 @@ def test_the_fullest_pe_of_each_kind_of_stage_needs_as_many_bytes(name: str, dty
 
 @pytest.mark.parametrize("experts", ["distributed", "dedicated"])
 @pytest.mark.parametrize("dtype", ["float16", "int4"])
-def test_experts_on_several_wafers_count_no_more_than_all_tiles(
+def test_experts_on_wafers_count_no_more_than_all_tiles(
     dtype: str, experts: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If experts are far too large, nothing else is counted."""
@@ -102,9 +100,7 @@ def test_chunks_follow_each_other_as_soon_as_in_the_whole(name: str) -> None:
 
 @pytest.mark.parametrize(("dtype", "tight"), [("float16", True), ("int4", False)], ids=["tight", "int4"])
 @pytest.mark.parametrize("name", SPECS)
-def test_stages_with_parts_of_layers_need_as_many_bytes_and_about_as_long(
-    name: str, dtype: str, *, tight: bool
-) -> None:
+def test_stages_with_parts_of_layers_need_as_many_bytes(name: str, dtype: str, *, tight: bool) -> None:
     """The bytes also agree if nothing fits, where buffers are placed in other orders."""
     spec, machine = SPECS[name], wafer(12, 13, 21_000 if tight else 49_152)
     options = replace(OPTIONS, wafers=3, dtype=dtype, activations="float16" if dtype == "int4" else None)

@@ -204,7 +204,7 @@ def test_auto_is_never_worse_than_a_mapping_and_says_what_it_tried(wafers: int) 
 
 
 @pytest.mark.slow
-def test_the_fastest_layout_is_tried_with_experts_in_groups_even_where_there_is_room_without(
+def test_the_fastest_layout_is_tried_with_grouped_experts_even_with_room_without(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spec, machine = mixture_spec(MIXTURES["shared"], layers=4), wafer(24, 17)

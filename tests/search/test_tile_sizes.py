@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 from plain_router import MIXTURES, mixture_spec
-from session import SOFTWARE, wafer
+from session import SOFTWARE, region_options, wafer
 from tiny_model import latent_spec, tiny_spec
 
 from wse.compiler.options import OPTIMIZED, REPORT, Choice, Options
@@ -18,9 +18,7 @@ from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.tile_sizes import WITHOUT_TILES, size_tiles
 from wse.models.spec import ModelSpec, Packing
 
-OPTIONS = Options(
-    mapping="pipeline", wafers=2, dtype="float16", accumulate="float32", context=40, prompt_tokens=(9,), capacity=REPORT
-)
+OPTIONS = region_options(mapping="pipeline", wafers=2, dtype="float16", context=40, prompt_tokens=(9,), capacity=REPORT)
 CHOICE = Choice(bands=2, per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=5, block_parts=2)
 SPECS = {
     "dense": tiny_spec(layers=7),
@@ -47,9 +45,7 @@ def test_sizes_are_those_of_the_tiles_in_their_order(name: str, dtype: str) -> N
 @pytest.mark.parametrize("experts", ["distributed", "3", "dedicated"])
 @pytest.mark.parametrize("ffn_size", [24, 37])
 @pytest.mark.parametrize("mixture", ["biased", "shared"])
-def test_sizes_are_those_of_the_tiles_of_experts_that_share_scales_or_do_not(
-    mixture: str, ffn_size: int, experts: str
-) -> None:
+def test_sizes_are_those_of_tiles_whether_experts_share_scales(mixture: str, ffn_size: int, experts: str) -> None:
     """Experts of 24 features are whole blocks that share scales; those of 37 features are not."""
     packing = Packing(method="fp8", block=(8, 8))
     spec = mixture_spec(replace(MIXTURES[mixture], ffn_size=ffn_size), layers=4, packing=packing)

@@ -35,9 +35,7 @@ def simulated(serving: Any, options: dict[str, Any], within: float = 0.03) -> An
     """Return what requests in a closed loop get; their rate and cost are those of the operating point."""
     requests = max(1_000, 200 * options["users"])  # fewer are in flight at the begin and at the end
     served = wse.serve_sim(**options, arrivals="constant", requests=requests).served
-    assert served is not None
     assert served.tokens_per_s == pytest.approx(serving.tokens_per_s, rel=within)
-    assert served.usd_per_million_tokens is not None
     assert served.usd_per_million_tokens.value == pytest.approx(serving.usd_per_million_tokens, rel=within)
     return served
 
@@ -45,7 +43,6 @@ def simulated(serving: Any, options: dict[str, Any], within: float = 0.03) -> An
 @pytest.mark.parametrize("options", slow_but(ON_GPUS, *ON_GPUS[1::3]), ids=name_of)
 def test_simulations_on_gpus_are_what_estimates_say(options: dict[str, Any]) -> None:
     serving = wse.estimate(**options).serving
-    assert serving is not None
     assert serving.users == options["users"]
     latencies = simulated(serving, options).all
     assert latencies.tpot.mean == pytest.approx(serving.tpot_s, rel=0.03)
@@ -55,7 +52,6 @@ def test_simulations_on_gpus_are_what_estimates_say(options: dict[str, Any]) -> 
 @pytest.mark.parametrize("options", slow_but(ON_WAFERS, *ON_WAFERS[1::3]), ids=name_of)
 def test_simulations_on_wafers_are_what_estimates_say(options: dict[str, Any]) -> None:
     serving = wse.estimate("story", **SMALL, **options).serving
-    assert serving is not None
     latencies = simulated(serving, {"model": "story", **SMALL, **options, "objective": "latency"}, within=0.045).all
     assert latencies.ttft.mean == pytest.approx(serving.ttft_s, rel=0.07)
     if options["users"] == 1 and serving.tpot_s is not None:
@@ -76,7 +72,6 @@ def test_simulations_on_wafers_are_what_estimates_say(options: dict[str, Any]) -
 def test_simulations_of_busy_machines_are_what_estimates_say(options: dict[str, Any]) -> None:
     """Users saturate the wafers, where TTFT is a small difference of two long times, and all are in the system."""
     serving = wse.estimate(**options).serving
-    assert serving is not None
     on_wafers = {} if "gpu" in options else {"objective": "latency"}
     served = simulated(serving, options | on_wafers)
     assert served.all.tpot.mean == pytest.approx(serving.tpot_s, rel=0.03)
@@ -98,11 +93,9 @@ def test_simulations_of_busy_machines_are_what_estimates_say(options: dict[str, 
 )
 def test_simulations_with_drafts_are_what_estimates_say(options: dict[str, Any]) -> None:
     drafts = wse.estimate(**options).drafts
-    assert drafts is not None
     on_wafers = {} if "gpu" in options else {"objective": "latency"}
     result = wse.serve_sim(**options, **on_wafers, arrivals="constant", requests=1_000)
     assert result.served is not None
-    assert result.drafts is not None
     assert result.drafts.draft_tokens == drafts.draft_tokens
     served = result.served
     assert served.tokens_per_s == pytest.approx(drafts.tokens_per_s, rel=0.05)
@@ -152,13 +145,10 @@ def test_typical_drafts_of_busy_wafers_have_one_speed(users: int, draft_tokens: 
     }
     options: dict[str, Any] = {"mesh": "32x32", "wafers": 1, **lengths, "users": users, "draft": "typical"}
     drafts = wse.estimate("story", **options).drafts
-    assert drafts is not None
     assert drafts.draft_tokens == draft_tokens
     (found,) = (one.prediction for one in wse.scenario(scenario).combinations)
-    assert found is not None
     assert found.tokens_per_s_per_user == drafts.tokens_per_s_per_user
     served = wse.serve_sim("story", **options, objective="latency", arrivals="constant", requests=1_000).served
-    assert served is not None
     assert 1 / served.all.tpot.mean == pytest.approx(drafts.tokens_per_s_per_user, rel=0.03)
 
 
@@ -170,7 +160,6 @@ def test_commands_find_the_same_number_of_replicas(objective: str) -> None:
     estimated = wse.estimate("story", wafers=1, replicas=None, **options).serving
     planned: Any = wse.compare("story", wafers=[1], top=1, **options).rows[0]
     served = wse.serve_sim("story", wafers=1, replicas=None, arrivals="constant", requests=1_000, **options)
-    assert estimated is not None
     assert estimated.replicas == planned.replicas == served.replicas
     assert planned.usd_per_million_tokens == pytest.approx(estimated.usd_per_million_tokens, rel=0.01)
 
@@ -178,12 +167,9 @@ def test_commands_find_the_same_number_of_replicas(objective: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("users", [1, 6])
 @pytest.mark.parametrize(("prompt_len", "new_tokens"), [(1024, 1024), (4000, 300), (200, 300)])
-def test_simulations_of_a_large_model_on_a_wafer_are_what_estimates_say(
-    prompt_len: int, new_tokens: int, users: int
-) -> None:
+def test_simulations_of_a_large_model_are_what_estimates_say(prompt_len: int, new_tokens: int, users: int) -> None:
     options = {"model": "llama-3-8b", "prompt_len": prompt_len, "new_tokens": new_tokens, "users": users}
     serving = wse.estimate(**options).serving
-    assert serving is not None
     latencies = simulated(serving, {**options, "objective": "latency"}).all
     assert latencies.ttft.mean == pytest.approx(serving.ttft_s, rel=0.03)
     assert latencies.tpot.mean == pytest.approx(serving.tpot_s, rel=0.03)
@@ -196,7 +182,6 @@ def test_rows_of_comparisons_are_points_of_estimates(prompt_len: int, new_tokens
     of_wafers = wse.estimate("story", **SMALL, **lengths).serving
     of_gpus = wse.estimate("story", gpu="h100", gpus=1, **lengths).serving
     for kind, serving in (("wafer", of_wafers), ("gpu", of_gpus)):
-        assert serving is not None
         points = {point.users: point for point in serving.points}
         own: dict[int, Any] = {
             row.users: row
@@ -214,7 +199,6 @@ def test_a_plan_is_a_point_of_an_estimate() -> None:
     lengths: dict[str, Any] = {"prompt_len": 16, "new_tokens": 48, "users": 4}
     planned = wse.compare("story", **SMALL | {"wafers": [1]}, **lengths, replicas=1, objective="latency", top=1)
     serving = wse.estimate("story", **SMALL, **lengths).serving
-    assert serving is not None
     row: Any = planned.rows[0]
     assert (row.users, row.replicas) == (4, 1)
     assert row.tokens_per_s == pytest.approx(serving.tokens_per_s, rel=0.03)

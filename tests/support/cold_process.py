@@ -37,8 +37,6 @@ def cold(*arguments: str, repeats: int = 3) -> Cold:
             stderr=subprocess.PIPE,
             env=os.environ | ONE_THREAD,
         ) as process:
-            assert process.stdout is not None
-            assert process.stderr is not None
             out, said = process.stdout.read(), process.stderr.read()
             _, status, used = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)

@@ -1,15 +1,21 @@
-"""Weights as a coding leaves them, by the rule said slowly, and a checkpoint of such weights."""
+"""Weights as a coding leaves them, by the rule said slowly."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
+from tiny_model import tensors
+
+from wse.backends.execute.engine import Engine
+from wse.models.spec import ModelSpec
+from wse.number_formats import ELEMENT_BYTES
+from wse.program.program import Buffer
 
 Array = npt.NDArray[Any]
 
@@ -55,17 +61,20 @@ def _microscaled(group: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
     return np.copysign(E2M1[near] * scale, group)
 
 
-class Dequantised:
-    """A checkpoint whose linear layers went through a coding."""
+def dequantised_tensors(spec: ModelSpec, coding: str, scale_type: Any = np.float32) -> Callable[[str], Array]:
+    """The random tensors of a model, of which those of linear layers went through a coding."""
+    made = tensors(spec)
 
-    def __init__(
-        self, names: Iterable[str], tensor: Callable[[str], Array], coding: str, scale_type: np.dtype[Any]
-    ) -> None:
-        self.names = tuple(names)
-        self._tensor, self._coding, self._scale_type = tensor, coding, scale_type
-        self.tensor = cache(self._read)
-
-    def _read(self, name: str) -> Array:
-        weights = self._tensor(name)
+    @cache
+    def tensor(name: str) -> Array:
         is_linear = name.startswith("layers.") and name.split(".")[-1] in LINEAR
-        return dequantised(weights, self._coding, self._scale_type) if is_linear else weights
+        return dequantised(made[name], coding, np.dtype(scale_type)) if is_linear else made[name]
+
+    return tensor
+
+
+def flipped(engine: Engine, buffer: Buffer) -> Engine:
+    """The engine, with a bit of the upper byte of a buffer's first element on PE (0, 0) flipped."""
+    arena, size = engine.arenas[0], ELEMENT_BYTES[buffer.element]
+    arena.memory[arena.byte_offset(0, 0, buffer.address + size - 1, size)] ^= 0x01
+    return engine

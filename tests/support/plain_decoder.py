@@ -103,7 +103,6 @@ def _linear(w: Callable[[str], F64], name: str, x: F64, *, bias: bool) -> F64:
 
 def _rotated(spec: ModelSpec, x: F64) -> F64:
     """x ``[tokens, heads, features]``."""
-    assert spec.rope is not None
     half = len(spec.rope.frequencies)
     angle = np.arange(len(x))[:, None, None] * np.array(spec.rope.frequencies)
     cosine, sine = spec.rope.multiplier * np.cos(angle), spec.rope.multiplier * np.sin(angle)
@@ -157,7 +156,6 @@ def _feed_forward(
 
 
 def _mixture(spec: ModelSpec, w: Callable[[str], F64], x: F64, made: Tell) -> F64:
-    assert spec.experts is not None
     total = np.zeros_like(x)
     if spec.experts.shared_size:
         total += _feed_forward(spec, lambda name: w(f"shared.{name}"), x, made, "shared_gate_up")

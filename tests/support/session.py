@@ -11,9 +11,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from wse.backends.execute.engine import Engine
 from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.phase_cost import PhaseCost
+from wse.backends.wavelet.phase import phase_run
 from wse.compiler.options import OPTIMIZED, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
@@ -23,7 +26,9 @@ from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import WaferSpec
 from wse.models.load import LoadedModel, load_model
 from wse.program.program import Program
-from wse_mappings.cuts.expert_groups import DISTRIBUTED
+from wse.program.steps import StepKind
+from wse.program.transfers.patterns import AlongLine
+from wse.program.transfers.transfer_types import is_of_type
 
 SOFTWARE = load_software("tuned", "wse2")
 
@@ -46,6 +51,43 @@ def wafer(rows: int, cols: int, sram_bytes: int | None = None) -> WaferSpec:
     return found if sram_bytes is None else replace(found, sram_bytes_per_pe=sram_bytes)
 
 
+def region_options(**wanted: Any) -> Options:
+    """Options of one region on one wafer in float32, except for what is given."""
+    plain = {"mapping": "region", "wafers": 1, "dtype": "float32", "accumulate": "float32"}
+    return Options(**plain | wanted)
+
+
+def nll(logits: npt.NDArray[np.float32], tokens: list[int]) -> float:
+    """Mean negative log-likelihood in nats of ``tokens`` under ``logits``."""
+    wide = logits.astype(np.float64)
+    top = wide.max(axis=1)
+    normaliser = top + np.log(np.exp(wide - top[:, None]).sum(axis=1))
+    return float((normaliser - wide[np.arange(len(tokens)), tokens]).mean())
+
+
+def worst_error(got: npt.ArrayLike, want: npt.ArrayLike) -> float:
+    """Largest difference, relative to the largest value that is wanted."""
+    return float(np.abs(np.asarray(got) - want).max() / np.abs(want).max())
+
+
+def forced(engine: Engine, prompt: Sequence[int], tokens: Sequence[int]) -> npt.NDArray[np.float32]:
+    """Logits [len(tokens), vocabulary] that predict each of ``tokens``, which are fed whatever was predicted."""
+    list(engine.prefill(prompt))
+    logits = [engine.logits[0]]
+    for token in tokens[:-1]:
+        engine.decode([token])
+        logits.append(engine.logits[0])
+    return np.stack(logits)
+
+
+def check_traffic(engine: Engine, costs: Sequence[PhaseCost]) -> None:
+    """Check that words on every link, their hops and all bytes that crossed are those that the fabric counts."""
+    words = engine.link_words()
+    np.testing.assert_array_equal(sum(cost.links for cost in costs), words)
+    assert sum(int(cost.traffic.hops.sum()) for cost in costs) == int(words.sum())
+    assert sum(int(cost.traffic.bytes.sum()) for cost in costs) == sum(engine.streams.crossed.values())
+
+
 @dataclass(kw_only=True)
 class Session:
     """A compiled model in its engine, and the wafer it was compiled for."""
@@ -57,8 +99,7 @@ class Session:
 
     def read(self, prompt: Sequence[int] = ()) -> int:
         """Run the prompt; the id that follows it."""
-        for _ in self.engine.prefill(prompt or self.prompt):
-            pass
+        list(self.engine.prefill(prompt or self.prompt))
         return self.engine.tokens[0]
 
     def greedy(self, count: int) -> list[int]:
@@ -69,17 +110,33 @@ class Session:
         return tokens
 
     def forced(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
-        """Logits [len(tokens), vocabulary] that predict each of ``tokens``, which are fed whatever was predicted."""
-        self.read()
-        logits = [self.engine.logits[0]]
-        for token in tokens[:-1]:
-            self.engine.decode([token])
-            logits.append(self.engine.logits[0])
-        return np.stack(logits)
+        """The logits that predict each of ``tokens``."""
+        return forced(self.engine, self.prompt, tokens)
 
     def fabric(self) -> Fabric:
         """The fast timing reader of the same Program."""
         return Fabric(self.program, self.machine, SOFTWARE)
+
+    def check_links(self, decoded: int) -> None:
+        """Check that the prompt and some decoded tokens sent the words over each link that the fabric counts."""
+        fabric, length = self.fabric(), len(self.prompt)
+        costs = [fabric.prefill_cost(index) for index in range(len(self.program.prefill))]
+        costs += [fabric.decode_cost(length + step) for step in range(decoded)]
+        check_traffic(self.engine, costs)
+
+    def check_wavelets(self) -> None:
+        """Check that a decoded token takes as many wavelet cycles as the fabric says: kernels exactly, sums to 5 %."""
+        program, length = self.program, len(self.prompt)
+        cost, ran = (
+            self.fabric().decode_cost(length),
+            phase_run(program, program.decode, [length], self.machine, SOFTWARE),
+        )
+        np.testing.assert_array_equal(ran.links, cost.links)
+        steps, by_step = program.decode.steps, cost.by_cause.sum(axis=1)
+        kernels = (steps.kind == StepKind.COMPUTE) & (steps.overlap < 0)
+        np.testing.assert_array_equal(ran.step_cycles[kernels], by_step[kernels])
+        moving = is_of_type(steps, AlongLine) & (steps.overlap < 0)
+        assert by_step[moving].sum() == pytest.approx(ran.step_cycles[moving].sum(), rel=0.05)
 
 
 def session(
@@ -88,40 +145,26 @@ def session(
     *,
     prompt: Sequence[int],
     new_tokens: int,
-    dtype: str = "float32",
-    activations: str | None = None,
-    accumulate: str = "float32",
-    mapping: str = "region",
-    wafers: int = 1,
-    region: tuple[int, int] | None = None,
     sram_bytes: int | None = None,
     choice: Choice | None = None,
     logits: bool = False,
-    experts: str = DISTRIBUTED,
-    schedule: str = OPTIMIZED,
-    verify_tokens: int = 0,
+    **wanted: Any,
 ) -> Session:
-    """Compile and load. ``choice`` fixes what the compiler would choose except for the rewrites of the schedule."""
+    """Compile and load; ``wanted`` are options.
+
+    ``choice`` fixes what the compiler would choose except for the rewrites of the schedule.
+    """
     machine, loaded = wafer(*mesh, sram_bytes), model(folder)
-    options = Options(
-        mapping=mapping,
-        wafers=wafers,
-        dtype=dtype,
-        activations=activations,
-        accumulate=accumulate,
+    options = region_options(
         context=len(prompt) + new_tokens,
         prompt_tokens=(len(prompt),),
-        region=region,
         logits_out="all" if logits else "none",
-        experts=experts,
-        schedule=schedule,
-        verify_tokens=verify_tokens,
+        **{"schedule": OPTIMIZED} | wanted,
     )
     if choice is None:
         program = compile_model(loaded.spec, machine, SOFTWARE, options)
     else:
         choice = replace(choice, rewrites=rewrites_of(loaded.spec, options))
         program = compile_choice(loaded.spec, machine, SOFTWARE, options, choice)
-    assert loaded.checkpoint is not None
     engine = Engine(program, loaded.spec, loaded.checkpoint.rows)
     return Session(engine=engine, program=program, machine=machine, prompt=tuple(prompt))

@@ -1,11 +1,8 @@
-"""What storing a model's weights takes: ``python store_memory.py MODEL ROWSxCOLS DTYPE [TOKENS]`` prints it as JSON.
+"""What storing a model's weights takes: ``python store_memory.py MODEL ROWSxCOLS DTYPE`` prints it as JSON.
 
     sram_bytes     the emulated SRAM in use, over all PEs
     stored_bytes   by how much the peak of resident memory grew while the model was loaded, compiled and stored, with
                    a small one stored before, whose kernels are then there
-    run_bytes      the same after TOKENS tokens, kernels and their compilation included (only with TOKENS)
-    store_s        seconds that storing took
-    store_cpu_s    of them on the processor
 
 A process has one peak, so each measurement takes a process of its own: `measured` starts one.
 """
@@ -15,7 +12,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +21,15 @@ from safetensors_writer import write_safetensors
 STATUS = Path("/proc/self/status")  # Linux; ru_maxrss would begin with what the parent process had
 
 
-def measured(model: Path, mesh: str, dtype: str, tokens: int = 0) -> dict[str, Any]:
+def measured(model: Path, mesh: str, dtype: str) -> dict[str, Any]:
     """The figures of one model in a process of its own."""
-    command = [sys.executable, __file__, str(model), mesh, dtype, str(tokens)]
+    command = [sys.executable, __file__, str(model), mesh, dtype]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
-def write_llama(folder: Path, *, hidden: int, layers: int, vocab: int, ffn: int, dtype: Any, tied: bool = True) -> Path:
+def write_llama(folder: Path, *, hidden: int, layers: int, vocab: int, ffn: int, dtype: Any) -> Path:
     """A Llama of random weights; heads of 64 features."""
     random = np.random.default_rng(0)
     heads = hidden // 64
@@ -44,7 +40,6 @@ def write_llama(folder: Path, *, hidden: int, layers: int, vocab: int, ffn: int,
         shapes |= {f"{at}.mlp.{x}_proj.weight": (ffn, hidden) for x in ("gate", "up")}
         shapes |= {f"{at}.mlp.down_proj.weight": (hidden, ffn)}
         shapes |= {f"{at}.{x}_layernorm.weight": (hidden,) for x in ("input", "post_attention")}
-    shapes |= {} if tied else {"lm_head.weight": (vocab, hidden)}
     config = {
         "model_type": "llama",
         "hidden_size": hidden,
@@ -55,7 +50,7 @@ def write_llama(folder: Path, *, hidden: int, layers: int, vocab: int, ffn: int,
         "max_position_embeddings": 256,
         "rms_norm_eps": 1e-5,
         "rope_theta": 10000.0,
-        "tie_word_embeddings": tied,
+        "tie_word_embeddings": True,
         "bos_token_id": 1,
         "eos_token_id": None,
         "torch_dtype": np.dtype(dtype).name,
@@ -80,7 +75,7 @@ def _main() -> None:
     from wse.studies.run.prepare import prepare
     from wse.studies.run.request import RunRequest
 
-    model, mesh, dtype, tokens = sys.argv[1:]
+    model, mesh, dtype = sys.argv[1:]
     small = prepare(
         make_request(RunRequest, model="story", dtype=dtype, weights="random:0", prompt_ids=[1], new_tokens=1)
     )
@@ -91,21 +86,11 @@ def _main() -> None:
     )
     prepared = prepare(request)
     program = compile_program(prepared)
-    assert prepared.loaded.checkpoint is not None
-    began, began_cpu = time.perf_counter(), time.process_time()
-    engine = Engine(program, prepared.loaded.spec, prepared.loaded.checkpoint.rows)
+    Engine(program, prepared.loaded.spec, prepared.loaded.checkpoint.rows)
     found = {
         "sram_bytes": sum((s.sram_top_byte - s.sram_base_byte) * s.rect.rows * s.rect.cols for s in program.stages),
-        "store_s": time.perf_counter() - began,
-        "store_cpu_s": time.process_time() - began_cpu,
         "stored_bytes": _peak() - before,
     }
-    if int(tokens):
-        for _ in engine.prefill([1, 2, 3]):
-            pass
-        for _ in range(int(tokens)):
-            engine.decode()
-        found["run_bytes"] = _peak() - before
     print(json.dumps(found))  # noqa: T201
 
 

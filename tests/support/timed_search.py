@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from session import region_options
+
 from wse.arrays import F64
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.pattern_times import pattern_times
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
-from wse.compiler.options import DECODE, OPTIMIZED, PREFILL, THIN_GEMM, Options
+from wse.compiler.options import DECODE, OPTIMIZED, PREFILL, THIN_GEMM
 from wse.compiler.search.trial import Timer
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
@@ -19,16 +21,8 @@ from wse.program.program import Program
 TOKENS, CONTEXT, AFTER = 64, 136, 96
 
 
-OPTIONS = Options(
-    mapping="region",
-    wafers=1,
-    dtype="float32",
-    accumulate="float32",
-    context=CONTEXT,
-    prompt_tokens=(TOKENS,),
-    schedule=OPTIMIZED,
-    capacity="report",
-    prefill=THIN_GEMM,
+OPTIONS = region_options(
+    context=CONTEXT, prompt_tokens=(TOKENS,), schedule=OPTIMIZED, capacity="report", prefill=THIN_GEMM
 )
 
 

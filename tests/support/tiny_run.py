@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from plain_decoder import plain_logits
-from session import SOFTWARE, Session, wafer
+from session import SOFTWARE, Session, region_options, wafer, worst_error
 from tiny_model import tensors
 
 from wse.backends.execute.engine import Engine
-from wse.compiler.options import OPTIMIZED, THIN_GEMM, Choice, Options
+from wse.compiler.options import OPTIMIZED, THIN_GEMM, Choice
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.trees import with_group_count, without_fitted
 from wse.models.spec import ModelSpec
-from wse_mappings.cuts.expert_groups import DISTRIBUTED
 
 
 def tiny_session(
@@ -29,30 +28,20 @@ def tiny_session(
     new_tokens: int,
     *,
     chunk: int | None = None,
-    wafers: int = 1,
-    dtype: str = "float32",
-    experts: str = DISTRIBUTED,
-    activations: str | None = None,
-    schedule: str = OPTIMIZED,
     groups: int = 0,
     attention_cols: int = 0,
+    **wanted: Any,
 ) -> Session:
-    """The model with its random tensors, prefill by ``prefill`` in chunks of ``chunk`` tokens.
+    """The model with its random tensors, prefill by ``prefill`` in chunks of ``chunk`` tokens; ``wanted`` are options.
 
     All-reduces that may be fitted are in so many ``groups``; 0: in those with the fewest relays. Attention works on so
     many columns; 0: on all.
     """
-    options = Options(
-        mapping="region",
-        wafers=wafers,
-        dtype=dtype,
-        activations=activations,
-        accumulate="float32",
+    options = region_options(
         context=len(prompt) + new_tokens,
         prompt_tokens=(len(prompt),),
         logits_out="all",
-        experts=experts,
-        schedule=schedule,
+        **{"schedule": OPTIMIZED} | wanted,
     )
     rewrites = rewrites_of(spec, options)
     choice = Choice(
@@ -79,25 +68,12 @@ def worst_logit_error(
     *,
     prompt: int = 11,
     new_tokens: int = 4,
-    chunk: int | None = None,
-    wafers: int = 1,
-    experts: str = DISTRIBUTED,
-    schedule: str = OPTIMIZED,
-    groups: int = 0,
-    attention_cols: int = 0,
+    **placed: Any,
 ) -> float:
-    """Largest difference from the plain decoder's logits, relative to the largest of those."""
+    """Largest difference from the plain decoder's logits, relative to the largest of those; ``placed`` as above."""
     random = np.random.default_rng(prompt)
     ids = [int(i) for i in random.integers(0, spec.vocab_size, prompt + new_tokens)]
-    placed: dict[str, Any] = {
-        "chunk": chunk,
-        "wafers": wafers,
-        "experts": experts,
-        "schedule": schedule,
-        "groups": groups,
-        "attention_cols": attention_cols,
-    }
     run = tiny_session(spec, mesh, prefill, ids[:prompt], new_tokens, **placed)
     got: npt.NDArray[np.float32] = run.forced(ids[prompt:])
     want = plain_logits(spec, tensors(spec).__getitem__, ids[:-1])[prompt - 1 :]
-    return float(np.abs(got - want).max() / np.abs(want).max())
+    return worst_error(got, want)

@@ -9,21 +9,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from plain_decoder import plain_logits
-from session import SOFTWARE, wafer
+from session import SOFTWARE, check_traffic, region_options, wafer, worst_error
 from tiny_model import tensors
 
 from wse.backends.execute.engine import Engine
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
-from wse.compiler.options import THIN_GEMM, Choice, Options
+from wse.compiler.options import THIN_GEMM, Choice
 from wse.compiler.pipeline import compile_choice
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
 
-OPTIONS = Options(
-    mapping="tensor", wafers=2, dtype="float32", accumulate="float32", context=20, prompt_tokens=(7,), logits_out="all"
-)
+OPTIONS = region_options(mapping="tensor", wafers=2, context=20, prompt_tokens=(7,), logits_out="all")
 CHOICE = Choice(prefill=THIN_GEMM, prefill_chunk=4, head_chunk=5)
 
 
@@ -40,15 +38,10 @@ class WaferRun:
     costs: list[PhaseCost]
     worst: float
 
-    @property
-    def links_agree(self) -> bool:
-        """Whether the words on every link, their hops and all bytes that crossed are those of the fabric."""
-        words, crossed = self.engine.link_words(), sum(self.engine.streams.crossed.values())
-        return (
-            np.array_equal(sum(cost.links for cost in self.costs), words)
-            and sum(int(cost.traffic.hops.sum()) for cost in self.costs) == int(words.sum())
-            and sum(int(cost.traffic.bytes.sum()) for cost in self.costs) == crossed
-        )
+    def check(self) -> None:
+        """Check logits, and words and bytes on all links."""
+        assert self.worst < 1e-5
+        check_traffic(self.engine, self.costs)
 
 
 def wafer_run(
@@ -78,7 +71,7 @@ def wafer_run(
     for step in range(steps + 1):
         for known, got in zip(ids, engine.logits, strict=True):
             want = plain_logits(spec, source or held.__getitem__, known)[-1]
-            worst = max(worst, float(np.abs(got - want).max() / np.abs(want).max()))
+            worst = max(worst, worst_error(got, want))
         for known, token in zip(ids, engine.tokens, strict=True):
             known.append(token)
         if step < steps:

@@ -52,7 +52,6 @@ def serving(**cells: str) -> ServingRow:
 
 def value(**cells: str) -> float:
     prediction = predict(measurement(**cells))
-    assert prediction is not None
     assert prediction.value is not None, prediction.reason
     return prediction.value
 
@@ -104,7 +103,6 @@ def test_gpus_and_layouts_by_their_names() -> None:
 )
 def test_rows_without_an_answer_say_why(cells: dict[str, str], reason: str) -> None:
     prediction = predict(measurement(**cells))
-    assert prediction is not None
     assert prediction.value is None
     assert reason in prediction.reason
 

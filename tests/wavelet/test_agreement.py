@@ -47,6 +47,14 @@ def told(row: AgreementRow) -> str:
     return f"{what}: wavelets {row.wavelet_cycles}, fast {row.fast_cycles:.1f}, {row.error_pct:+.2f} %"
 
 
+def check_layers(title: str, wanted: Iterable[Any], wafer: str, profile: str) -> None:
+    machine = load_wafer(wafer)
+    for one in wanted:
+        row = compare_layers(title, one, machine, load_software(profile, machine.generation))
+        assert row.loads_equal, told(row)
+        assert abs(row.error_pct) <= LAYERS_PCT, told(row)
+
+
 @cache
 def compared(pattern: str) -> list[AgreementRow]:
     found = []
@@ -102,7 +110,7 @@ def test_short_configurations_are_a_few_cycles_apart_at_most() -> None:
     ],
     ids=str,
 )
-def test_a_stream_finds_more_of_those_that_take_turns_before_it(
+def test_a_stream_finds_more_turns_before_it(
     streams: tuple[tuple[int, int], ...], worst_pct: float, wafer: str
 ) -> None:
     """Two that take turns last twice as long, so that a third and a fourth find more of them than if they did not."""
@@ -118,12 +126,8 @@ def test_a_stream_finds_more_of_those_that_take_turns_before_it(
 @pytest.mark.parametrize(("wafer", "profile"), [*zip(GENERATIONS, PROFILES, strict=False)])
 def test_a_decode_layer_is_the_sum_of_such_steps(wafer: str, profile: str) -> None:
     """One layer with the baseline schedule, and three with the fused one, one after another on two regions."""
-    machine = load_wafer(wafer)
     drawn = [*layers(4, 7 + PROFILES.index(profile))]
-    for wanted in (drawn[0], drawn[3]):
-        row = compare_layers("decode layers", wanted, machine, load_software(profile, machine.generation))
-        assert row.loads_equal, told(row)
-        assert abs(row.error_pct) <= LAYERS_PCT, told(row)
+    check_layers("decode layers", (drawn[0], drawn[3]), wafer, profile)
 
 
 @pytest.mark.parametrize("kind", slow_but(KINDS, "latent attention", "experts and a block beside them"))
@@ -131,29 +135,18 @@ def test_so_is_a_rewritten_one_of_each_kind_with_attention_on_some_columns(kind:
     wanted = next(
         one for one in layers(1000, 5) if (one.kind, one.schedule) == (kind, OPTIMIZED) and one.attention_cols
     )
-    machine = load_wafer("wse3")
-    row = compare_layers("decode layers", wanted, machine, load_software("tuned", machine.generation))
-    assert row.loads_equal, told(row)
-    assert abs(row.error_pct) <= LAYERS_PCT, told(row)
+    check_layers("decode layers", [wanted], "wse3", "tuned")
 
 
 @pytest.mark.parametrize(
     ("wafer", "profile"), [("wse3", "tuned"), pytest.param("wse2", "academic", marks=pytest.mark.slow)]
 )
 def test_a_prefill_layer_has_rounds_that_overlap(wafer: str, profile: str) -> None:
-    machine = load_wafer(wafer)
-    for wanted in prefill_layers(3, 11 + PROFILES.index(profile)):
-        row = compare_layers("prefill layers", wanted, machine, load_software(profile, machine.generation))
-        assert row.loads_equal, told(row)
-        assert abs(row.error_pct) <= LAYERS_PCT, told(row)
+    check_layers("prefill layers", prefill_layers(3, 11 + PROFILES.index(profile)), wafer, profile)
 
 
 @pytest.mark.parametrize(("wafer", "profile"), [*zip(GENERATIONS, PROFILES, strict=False)])
 def test_a_pass_over_several_tokens_is_the_sum_of_such_steps(wafer: str, profile: str) -> None:
     """One layer with the baseline schedule, and three with the fused one, one after another on two regions."""
-    machine = load_wafer(wafer)
     drawn = [*verify_layers(4, 7 + PROFILES.index(profile))]
-    for wanted in (drawn[0], drawn[3]):
-        row = compare_layers("verify layers", wanted, machine, load_software(profile, machine.generation))
-        assert row.loads_equal, told(row)
-        assert abs(row.error_pct) <= LAYERS_PCT, told(row)
+    check_layers("verify layers", (drawn[0], drawn[3]), wafer, profile)

@@ -94,7 +94,7 @@ def crossed(
 @pytest.mark.parametrize("length", [2, 3, 7, 16, 23, 90])
 @pytest.mark.parametrize("groups", [None, (), (2,), (5,), (6, 2)])
 @pytest.mark.parametrize("broadcast", [False, True])
-def test_a_tree_needs_no_more_colours_than_both_directions_share(
+def test_a_tree_needs_few_colours_in_both_directions(
     length: int, groups: tuple[int, ...] | None, *, broadcast: bool
 ) -> None:
     """Nor a switch: every PE has one route a colour."""
@@ -125,7 +125,7 @@ def test_a_multicast_needs_one_colour(length: int, root: int) -> None:
     wafer=st.sampled_from([WSE2, WSE3]),
 )
 @settings(max_examples=25, deadline=None)
-def test_values_and_link_words_are_those_of_the_messages(
+def test_values_and_words_are_the_messages(
     name: str, length: int, words: int, gap: int, other: int, wafer: WaferSpec
 ) -> None:
     schedule = (IN_PLACE | MOVES)[name](length, other)

@@ -91,9 +91,7 @@ def test_a_decoded_token_crosses_the_links_that_the_fast_model_says(compiled: Se
     ("generation", "profile"),
     [("wse2", "tuned"), pytest.param("wse2", "academic", marks=pytest.mark.slow), ("wse3", "production")],
 )
-def test_a_decoded_token_takes_the_cycles_that_the_fast_model_says(
-    compiled: Session, generation: str, profile: str
-) -> None:
+def test_a_decoded_token_takes_the_fast_models_cycles(compiled: Session, generation: str, profile: str) -> None:
     """Within the fabric model's own tolerance on the whole; kernels and cache shifts alone exactly, launches included.
 
     The pause of WSE-3 in every ninth cycle of a stream may come a cycle earlier or later.

@@ -114,7 +114,7 @@ def moves(draw: st.DrawFn) -> tuple[int, int, Rect, Rect]:
 
 @given(case=moves(), words=st.integers(1, 30), wafer=st.sampled_from([WSE2, WSE3]))
 @settings(max_examples=15, deadline=None)
-def test_a_rectangle_of_words_arrives_at_its_new_place(
+def test_a_rectangle_of_words_gets_to_its_place(
     case: tuple[int, int, Rect, Rect], words: int, wafer: WaferSpec
 ) -> None:
     rows, cols, source, target = case

@@ -59,7 +59,7 @@ def distinct(machine: WaveletMachine) -> np.ndarray[tuple[int, ...], np.dtype[np
 
 @given(multicasts())
 @settings(max_examples=15, deadline=None)
-def test_every_word_arrives_once_in_order_and_nothing_is_left(
+def test_words_arrive_once_in_order_and_all(
     case: tuple[WaveletMachine, list[tuple[Place, list[Place], int]]],
 ) -> None:
     machine, sent = case
@@ -74,7 +74,7 @@ def test_every_word_arrives_once_in_order_and_nothing_is_left(
 
 @given(multicasts())
 @settings(max_examples=12, deadline=None)
-def test_a_link_carries_one_wavelet_a_cycle_and_all_that_it_counts(
+def test_a_link_carries_one_wavelet_a_cycle(
     case: tuple[WaveletMachine, list[tuple[Place, list[Place], int]]],
 ) -> None:
     machine, _ = case
@@ -96,7 +96,7 @@ def test_a_link_carries_one_wavelet_a_cycle_and_all_that_it_counts(
 
 @given(multicasts())
 @settings(max_examples=12, deadline=None)
-def test_a_wavelet_comes_by_the_link_that_it_left_its_neighbour_on(
+def test_a_wavelet_comes_by_the_link_it_left_on(
     case: tuple[WaveletMachine, list[tuple[Place, list[Place], int]]],
 ) -> None:
     """As many leave each queue, and no sooner, as came over its link before."""
@@ -132,7 +132,7 @@ def same(one: MachineRun, other: MachineRun) -> None:
 
 @given(multicasts(), st.integers(0, 2**16))
 @settings(max_examples=12, deadline=None)
-def test_the_order_of_queues_changes_nothing(
+def test_queue_order_changes_nothing(
     case: tuple[WaveletMachine, list[tuple[Place, list[Place], int]]], seed: int
 ) -> None:
     machine, _ = case

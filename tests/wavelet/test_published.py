@@ -7,18 +7,16 @@ of an untimed program: 48 cycles before the program starts and 50 idle ones befo
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from simulator_logs import Log, logs
 
-from tests.wavelet.lay import cycles, on_rows, small_numbers
-from wse.backends.wavelet.run import run
+from tests.wavelet.lay import cycles
 from wse.studies.validate.measured.versions import GAP_CYCLES
 from wse.studies.validate.measured.windows import SIMULATION_CYCLES, TIMED_PROGRAM_CYCLES
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.patterns.two_phase import two_phase
-from wse_mappings.schedule import Arrival, LineSchedule
+from wse_mappings.schedule import Arrival
 
 ALLOWED_CYCLES = 3
 
@@ -51,10 +49,3 @@ def test_flooding_broadcast() -> None:
     assert len(found) == 7
     for log in found:
         check(log, cycles(multicast(log.length, 1, 0), log.words) + SIMULATION_CYCLES)
-
-
-@pytest.mark.parametrize("pattern", [chain(40, 1, Arrival.ADD), two_phase(40, 1, Arrival.ADD, 8)])
-def test_the_reduces_give_the_sum(pattern: LineSchedule) -> None:
-    machine = on_rows(pattern, 9)
-    memory = small_numbers(machine)
-    assert np.array_equal(run(machine, memory).memory[0, 0], memory[0].sum(axis=0))

@@ -70,9 +70,7 @@ def test_it_takes_the_words_over_its_fullest_bend_and_at_most_the_longest_way(si
 
 @pytest.mark.parametrize("wafer", [WSE2, WSE3])
 @pytest.mark.parametrize(("side", "words"), [(1, 9), (2, 5), (5, 10), (8, 300), (13, 64), (24, 4), (32, 16)])
-def test_the_fast_model_is_exact_and_times_no_more_hooks_than_it_has_to(
-    wafer: WaferSpec, side: int, words: int
-) -> None:
+def test_the_fast_model_is_exact_and_times_few_hooks(wafer: WaferSpec, side: int, words: int) -> None:
     schedule = transpose(side)
     times = PatternTimes(LineCosts.of(wafer, GAP))
 

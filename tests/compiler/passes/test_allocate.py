@@ -127,9 +127,7 @@ def test_what_does_not_fit_by_size_is_placed_in_another_order(spec: ModelSpec, m
     st.lists(st.tuples(st.integers(5, 40), st.integers(0, 9), st.integers(0, 15)), max_size=10),
     st.lists(st.tuples(st.integers(0, 7), st.integers(1, 15)), min_size=1, max_size=3),
 )
-def test_a_place_is_the_lowest_that_clashes_with_nothing(
-    placed: list[tuple[int, int, int]], needed: list[tuple[int, int]]
-) -> None:
+def test_a_place_is_the_lowest_without_clash(placed: list[tuple[int, int, int]], needed: list[tuple[int, int]]) -> None:
     def clashes(address: int) -> bool:
         return any(
             address < begin + length and begin < address + size and live & during

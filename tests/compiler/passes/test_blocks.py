@@ -56,7 +56,7 @@ def compiled(spec: ModelSpec, prefill: str, **options: Any) -> Program:
         ),
     ],
 )
-def test_a_layer_that_runs_anothers_steps_is_as_if_lowered_by_itself(
+def test_shared_steps_are_as_lowered(
     spec: ModelSpec, prefill: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shared = compiled(spec, prefill, **options)

@@ -32,7 +32,6 @@ def demand(
 def rewrites_of(one: RouteDemand, available: int) -> int:
     """Return the rewrites in the second of two equal runs through the blocks of tokens."""
     found = colouring(one, available)
-    assert found is not None
     (((visits, _),),) = one.tokens
     _, painted = rewrite_count(visits, found.own, found.conflicts)
     return rewrite_count(visits, painted, found.conflicts)[0]
@@ -41,7 +40,6 @@ def rewrites_of(one: RouteDemand, available: int) -> int:
 def test_routes_with_room_for_all_are_never_rewritten() -> None:
     one = demand([5, 5, 3, 2], [0, 1, 2, 0, 3])
     found = colouring(one, 15)
-    assert found is not None
     assert found.own == 0b1111
     assert not any(found.conflicts)
     assert rewrites_of(one, 15) == 0
@@ -56,7 +54,6 @@ def test_those_that_share_are_the_ones_that_cost_the_fewest_rewrites() -> None:
 def test_routes_of_prompts_take_colours_that_prompts_want_least_and_tokens_never_notice() -> None:
     one = demand([5, 5, 5, 5], [0, 1], uses=[9, 2, 9, 1])
     found = colouring(one, 12)
-    assert found is not None
     assert found.own == 0b0011
     assert [found.first[route] for route in (0, 1)] == [0, 5]
     assert not found.conflicts[2] & 0b0001
@@ -65,7 +62,6 @@ def test_routes_of_prompts_take_colours_that_prompts_want_least_and_tokens_never
 
 def test_routes_that_run_together_share_nothing() -> None:
     found = colouring(demand([3, 3, 3], [0, 1, 2], beside=[0b010, 0b001, 0]), 6)
-    assert found is not None
     assert not found.conflicts[0] & 0b010
 
 

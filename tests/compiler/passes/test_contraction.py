@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from session import SOFTWARE, wafer
+from session import SOFTWARE, region_options, wafer
 from tiny_model import tiny_spec
 
 from wse.compiler.column_bytes import column_bytes
-from wse.compiler.options import THIN_GEMM, Choice, Options
+from wse.compiler.options import THIN_GEMM, Choice
 from wse.compiler.passes.tiling.contraction import EXPERTS, FFN, HIDDEN, SHARED, WeightTypes, even_cut, grouped_cut
 from wse.compiler.pipeline import compile_choice
 from wse.models.spec import Experts, Layer, ModelSpec
@@ -22,15 +22,7 @@ from wse_mappings.cuts.split import grouped_blocks, padded_blocks
 from wse_mappings.result_cache import ResultCache
 
 KINDS = (HIDDEN, FFN, SHARED, EXPERTS)
-OPTIONS = Options(
-    mapping="region",
-    wafers=1,
-    dtype="bfloat16",
-    activations="bfloat16",
-    accumulate="float32",
-    context=3,
-    prompt_tokens=(2,),
-)
+OPTIONS = region_options(dtype="bfloat16", activations="bfloat16", context=3, prompt_tokens=(2,))
 
 
 def compiled(spec: ModelSpec, rows: int, cols: int, dtype: str, experts: str = DISTRIBUTED) -> Program:
@@ -56,7 +48,7 @@ DENSE = tiny_spec(hidden=192, heads=4, kv_heads=4, head_size=8, ffn=320, vocab=6
 @pytest.mark.parametrize("mesh", [(6, 7), (20, 25)], ids=str)
 @pytest.mark.parametrize("spec", [DENSE, MIXTURE], ids=["dense", "mixture"])
 @pytest.mark.parametrize("dtype", ["int4", "mxfp4"])
-def test_no_other_choice_of_cuts_holds_fewer_bytes(
+def test_no_cuts_hold_fewer_bytes(
     dtype: str, spec: ModelSpec, mesh: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Compare with all of about 8 choices.
@@ -117,9 +109,7 @@ def test_few_groups_of_experts_are_the_fewest_that_take_about_the_fewest_bytes(c
 @pytest.mark.parametrize("mesh", [(6, 16), (13, 8), (24, 24)], ids=str)
 @pytest.mark.parametrize("spec", [DENSE, MIXTURE], ids=["dense", "mixture"])
 @pytest.mark.parametrize("dtype", ["int4", "int8", "bfloat16"])
-def test_bytes_are_known_by_rows_and_columns_before_tiles_are_cut(
-    dtype: str, spec: ModelSpec, mesh: tuple[int, int]
-) -> None:
+def test_bytes_are_known_before_tiles_are_cut(dtype: str, spec: ModelSpec, mesh: tuple[int, int]) -> None:
     """Forecasts agree to a few percent.
 
     They do not include scales of attention that several columns store, nor the indices of groups.

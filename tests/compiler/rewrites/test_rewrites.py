@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from plain_router import MIXTURES, mixture_spec
-from session import SOFTWARE, wafer
+from session import SOFTWARE, check_traffic, region_options, wafer
 from tiny_model import latent_spec, tiny_spec
 from tiny_run import tiny_session, worst_logit_error
 from wafer_runs import wafer_run
@@ -20,7 +20,7 @@ from wse.arrays import F64
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.pattern_times import pattern_times
 from wse.backends.fabric.model import Fabric
-from wse.compiler.options import BASELINE, MESH_GEMM, OPTIMIZED, THIN_GEMM, Options
+from wse.compiler.options import BASELINE, MESH_GEMM, OPTIMIZED, THIN_GEMM
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.search import fits, search
@@ -34,16 +34,9 @@ from wse.program.steps import COLUMNS, ROWS, StepKind, Steps
 MESH, PROMPT = (9, 5), [5, 17, 40, 9, 33, 21, 8]
 SHARED = mixture_spec(MIXTURES["shared"])
 MANY_EXPERTS = mixture_spec(Experts(count=258, active=2, ffn_size=4))
+BIASED = replace(tiny_spec(), ffn_bias=True)
 LAYER_NORMS = replace(tiny_spec(), norm="layer", gated=False, qkv_bias=True, ffn_bias=True, output_bias=True)
-OPTIONS = Options(
-    mapping="region",
-    wafers=1,
-    dtype="float32",
-    accumulate="float32",
-    context=30,
-    prompt_tokens=(9,),
-    schedule=OPTIMIZED,
-)
+OPTIONS = region_options(context=30, prompt_tokens=(9,), schedule=OPTIMIZED)
 
 
 def program_of(schedule: str, spec: ModelSpec | None = None, mesh: tuple[int, int] = MESH) -> Program:
@@ -121,49 +114,45 @@ def test_logits_are_those_of_a_plain_decoder_in_whatever_groups_words_are_summed
     assert worst_logit_error(spec, (9, 11), chunk=4, schedule=OPTIMIZED, groups=groups) < 1e-5
 
 
-def test_groups_of_all_reduces_move_as_many_words_to_the_same_places() -> None:
-    plain, fitted = (
-        tiny_session(tiny_spec(), (9, 11), THIN_GEMM, PROMPT, 3, schedule=OPTIMIZED, groups=groups) for groups in (0, 1)
+EFFECTS: dict[str, tuple[str, ModelSpec, tuple[int, int], tuple[int, int], dict[str, int]]] = {
+    "norms": ("norm-scales", tiny_spec(), MESH, (0, 4), {"gain_sum_squares": 4, "rms_scale_sums": 4, "rms_scale": 1}),
+    "layer norms": ("norm-scales", LAYER_NORMS, MESH, (0, 4), {"gain_moments": 4, "moments": 1, "layer_scale": 1}),
+    "norms of latent vectors": ("norm-scales", latent_spec(), MESH, (2, 4), {"sum_squares": 3, "rms_scale": 3}),
+    "sums of softmax": ("merged-sums", tiny_spec(), MESH, (0, 2), {}),
+    "exponentials": ("shared-exp", tiny_spec(kv_heads=1), (3, 17), (-2, 0), {"attention_exp_share": 2}),
+    "head groups of unequal columns": ("shared-exp", tiny_spec(), (9, 15), (0, 0), {"attention_exp_share": 0}),
+    "activation": ("shared-activation", tiny_spec(), MESH, (0, -2), {"activate_share": 2, "activate": 0}),
+    "activation on few rows": ("shared-activation", tiny_spec(), (3, 5), (0, 0), {"activate_share": 0}),
+    "scaled shares": ("norm-scales,shared-activation", tiny_spec(), MESH, (0, 2), {"rms_scale_share": 2}),
+    "shares with biases": ("norm-scales,shared-activation", BIASED, MESH, (0, 2), {"rms_scale_share": 0}),
+    "picked heads": ("picked-heads", latent_spec(), MESH, (0, 0), {"finish_heads": 2, "attention_finish": 0}),
+    "gathered queries": ("query-gathers", latent_spec(), MESH, (0, -4), {"set_heads": 4, "place_heads": 0}),
+    "queries of several heads a row": ("query-gathers", latent_spec(heads=11), MESH, (0, 0), {"set_heads": 0}),
+    "gathered scores": ("gathers", SHARED, (3, 24), (-1, 0), {}),
+}
+"""A schedule, its model and mesh; patterns along rows and columns that it saves, and calls of kernels, of a token."""
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+def test_rewrites_save_patterns_and_call_other_kernels(name: str) -> None:
+    schedule, spec, mesh, saved, calls = EFFECTS[name]
+    released, rewritten = (program_of(one, spec, mesh) for one in (BASELINE, schedule))
+    assert tuple(lines_of(released, axis) - lines_of(rewritten, axis) for axis in (ROWS, COLUMNS)) == saved
+    kernels = kernels_of(rewritten)
+    assert {kernel: kernels[kernel] for kernel in calls} == calls
+
+
+@pytest.mark.parametrize(("schedule", "spec"), [("picked-heads", latent_spec()), ("query-gathers", latent_spec())])
+def test_rewrites_of_latent_attention_save_cycles_or_words(schedule: str, spec: ModelSpec) -> None:
+    released, rewritten = (
+        tiny_session(spec, MESH, THIN_GEMM, PROMPT, 3, schedule=one).fabric().decode_cost(len(PROMPT))
+        for one in (BASELINE, schedule)
     )
-    assert kernels_of(plain.program) == kernels_of(fitted.program)
-    assert lines_of(plain.program, ROWS) == lines_of(fitted.program, ROWS)
-    assert plain.program.used_bytes(0) == fitted.program.used_bytes(0)
-    changed = plain.program.decode.steps.pattern != fitted.program.decode.steps.pattern
-    of_released = tiny_session(tiny_spec(), (9, 11), THIN_GEMM, PROMPT, 3, schedule=BASELINE).program.patterns
-    assert changed.any()
-    messages = plain.program.patterns[plain.program.decode.steps.pattern[changed][0]].messages
-    assert any(np.array_equal(messages, pattern.messages) for pattern in of_released)
-
-
-def test_a_norm_takes_no_all_reduce_of_its_own() -> None:
-    baseline, optimized = program_of(BASELINE), program_of("norm-scales")
-    assert lines_of(baseline, COLUMNS) - lines_of(optimized, COLUMNS) == 2 * 2
-    assert kernels_of(optimized)["gain_sum_squares"] == kernels_of(optimized)["rms_scale_sums"] == 2 * 2
-    assert kernels_of(optimized)["rms_scale"] == 1  # before the head, whose products are reduced to one row
-
-
-def test_a_layer_norm_takes_no_all_reduce_of_its_own_but_where_its_vectors_are_read_later() -> None:
-    baseline, optimized = program_of(BASELINE, LAYER_NORMS), program_of("norm-scales", LAYER_NORMS)
-    assert lines_of(baseline, COLUMNS) - lines_of(optimized, COLUMNS) == 2 * 2
-    kernels = kernels_of(optimized)
-    assert kernels["gain_moments"] == kernels["layer_scale_sums"] == 2 * 2
-    assert kernels["moments"] == kernels["layer_scale"] == 1
-    held = {tile.name for tile in optimized.tiles} - {tile.name for tile in baseline.tiles}
-    assert held == {f"layers.{layer}.{norm}_norm_products" for layer in (0, 1) for norm in ("attention", "mlp")}
-    mixture = kernels_of(program_of("norm-scales", replace(SHARED, norm="layer")))
-    assert mixture["layer_scale_sums"] >= len(SHARED.layers)
-    assert mixture["layer_scale"] > 1
-
-
-def test_a_norm_rides_along_while_one_that_is_summed_with_it_waits() -> None:
-    """Products with the source of queries come before the latent vector is read."""
-    spec = latent_spec()
-    released, fused = program_of(BASELINE, spec), program_of("norm-scales", spec)
-    assert lines_of(released, ROWS) - lines_of(fused, ROWS) == spec.layer_count
-    steps = fused.decode.steps
-    names = [KERNELS[code].name for code in steps.code[steps.kind == StepKind.COMPUTE]]
-    assert names.count("sum_squares") == spec.layer_count + 1  # latent vectors, and before the head
-    assert names.count("rms_scale") == spec.layer_count + 1
+    if schedule == "picked-heads":
+        assert np.array_equal(released.links, rewritten.links)
+        assert rewritten.cycles < released.cycles
+    else:
+        assert rewritten.links.sum() < released.links.sum()
 
 
 def test_a_layer_norm_stays_apart_where_its_products_have_no_room() -> None:
@@ -176,12 +165,6 @@ def test_a_layer_norm_stays_apart_where_its_products_have_no_room() -> None:
     assert tight.choice.rewrites == tuple(one for one in roomy.choice.rewrites if one[0] != "norm-scales")
     names = [{tile.name for tile in found.program.tiles} for found in (tight, roomy)]
     assert len(names[1] - names[0]) == 2 * LAYER_NORMS.layer_count
-
-
-def test_sums_of_softmax_travel_with_the_values() -> None:
-    baseline, optimized = program_of(BASELINE), program_of("merged-sums")
-    assert lines_of(baseline, COLUMNS) - lines_of(optimized, COLUMNS) == 2
-    assert lines_of(baseline, ROWS) == lines_of(optimized, ROWS)
 
 
 def test_a_shared_block_takes_no_all_reduce_of_its_own() -> None:
@@ -227,7 +210,7 @@ def test_shares_of_a_pair_that_ends_inside_of_a_word_have_zeros_to_its_end(size:
         wafer_run(spec, (9, 4), 1, [PROMPT], choice={"rewrites": rewrites}, **wanted)
         for rewrites in ((), (("shared-activation", 8),))
     )
-    assert shared.links_agree
+    check_traffic(shared.engine, shared.costs)
     steps = shared.program.decode.steps
     shares = [
         KERNELS[steps.code[s]].by_name(steps.operands(s, {0: 0}))
@@ -276,13 +259,6 @@ def test_vectors_over_heads_save_work_of_kernels_that_have_heads_and_nothing_els
     named = {KERNELS[steps.code[s]].name for s in np.flatnonzero(saved)}
     assert {"rope", "attention_finish"} <= named
     assert all(KERNELS[steps.code[s]].cycles_over_heads for s in np.flatnonzero(steps.over_heads))
-
-
-def test_exponentials_are_shared_inside_a_head_group() -> None:
-    program = program_of("shared-exp", tiny_spec(kv_heads=1), mesh=(3, 17))
-    assert kernels_of(program)["attention_exp_share"] == kernels_of(program)["softmax_sums"] == 2
-    assert lines_of(program, ROWS) == lines_of(program_of(BASELINE, tiny_spec(kv_heads=1), mesh=(3, 17)), ROWS) + 2
-    assert not kernels_of(program_of("shared-exp", mesh=(9, 15)))["attention_exp_share"]  # groups of 7 and 8 columns
 
 
 def test_outputs_of_a_router_are_gathered_and_sent_to_all() -> None:
@@ -383,38 +359,6 @@ def test_turns_are_worked_out_once_and_not_in_every_round_of_a_product_on_the_me
     assert iterations == {"prefill": [], "decode": [1] * 2}
 
 
-def test_queries_are_rotated_where_they_are_made_and_gathered() -> None:
-    """A gather moves fewer words than an all-reduce.
-
-    Rows with queries of several heads still use an all-reduce.
-    """
-    spec = latent_spec()
-    (_, summed), (optimized, gathered) = (
-        (run.program, run.fabric().decode_cost(len(PROMPT)))
-        for run in (tiny_session(spec, MESH, THIN_GEMM, PROMPT, 3, schedule=s) for s in (BASELINE, "query-gathers"))
-    )
-    names = Counter(optimized.patterns[pattern].name for pattern in optimized.decode.steps.pattern if pattern >= 0)
-    assert names["gather"] == spec.layer_count
-    kernels = kernels_of(optimized)
-    assert (kernels["set_heads"], kernels["place_heads"]) == (2 * spec.layer_count, 0)
-    assert gathered.links.sum() < summed.links.sum()
-    several = latent_spec(heads=11)
-    assert kernels_of(program_of("query-gathers", several)) == kernels_of(program_of(BASELINE, several))
-
-
-def test_a_row_divides_the_heads_that_it_goes_on_with() -> None:
-    """The rewrite applies to all layers, in decode and in prefill, and changes no transfer."""
-    spec = latent_spec()
-    (baseline, costs), (picked, others) = (
-        (run.program, run.fabric().decode_cost(len(PROMPT)))
-        for run in (tiny_session(spec, MESH, THIN_GEMM, PROMPT, 3, schedule=s) for s in (BASELINE, "picked-heads"))
-    )
-    assert kernels_of(baseline)["pick_heads"] == kernels_of(picked)["finish_heads"] == spec.layer_count
-    assert kernels_of(picked)["pick_heads"] == kernels_of(picked)["attention_finish"] == 0
-    assert np.array_equal(costs.links, others.links)
-    assert others.cycles < costs.cycles
-
-
 def test_shares_of_both_blocks_of_a_mixture_are_swapped_at_once() -> None:
     apart, joint = (
         program_of(f"joint-blocks,shared-activation{more}", SHARED, (9, 5)) for more in ("", ",joint-shares")
@@ -424,18 +368,6 @@ def test_shares_of_both_blocks_of_a_mixture_are_swapped_at_once() -> None:
     assert kernels_of(apart) == kernels_of(joint)
     alone = [program_of(schedule, SHARED) for schedule in ("shared-activation", "shared-activation,joint-shares")]
     assert lines_of(alone[0], COLUMNS) == lines_of(alone[1], COLUMNS)  # the second waits for words of its own
-
-
-def test_activation_is_shared_by_no_more_neighbours_than_there_are() -> None:
-    assert not kernels_of(program_of("shared-activation", mesh=(3, 5)))["activate_share"]
-    assert kernels_of(program_of("shared-activation"))["activate_share"] == 2
-
-
-def test_a_share_alone_is_scaled_where_nothing_else_reads_what_is_activated() -> None:
-    kernels = kernels_of(program_of("norm-scales,shared-activation"))
-    assert (kernels["rms_scale_share"], kernels["rms_scale_sums"]) == (2, 2)
-    with_bias = kernels_of(program_of("norm-scales,shared-activation", replace(tiny_spec(), ffn_bias=True)))
-    assert (with_bias["rms_scale_share"], with_bias["rms_scale_sums"]) == (0, 4)
 
 
 @pytest.mark.parametrize(
@@ -475,9 +407,7 @@ def test_a_share_alone_is_scaled_where_nothing_else_reads_what_is_activated() ->
     ],
     ids=lambda value: value if isinstance(value, str) and " " not in value else "",
 )
-def test_a_rewrite_is_kept_off_where_it_is_not_valid(
-    name: str, spec: ModelSpec, changes: dict[str, str], reason: str
-) -> None:
+def test_a_rewrite_is_off_where_not_valid(name: str, spec: ModelSpec, changes: dict[str, str], reason: str) -> None:
     options = replace(OPTIONS, **changes)
     assert name not in dict(rewrites_of(spec, options))
     with pytest.raises(BadInput, match=f"--schedule joined-tasks,{name}: {name} is not valid: .*{reason}"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wse.backends.fabric.line.collective_bounds import SOURCES, collective_bound
+from wse.backends.fabric.line.collective_bounds import collective_bound
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.pattern_times import PatternTimes
 from wse.hardware.load import load_software, load_wafer
@@ -35,9 +35,3 @@ def test_no_gather_or_broadcast_goes_below_its_bound(root: int) -> None:
     for collective, cycles in made.items():
         bound = collective_bound(collective, 9, 12, WAFER, root)
         assert 0.6 * cycles < bound <= cycles
-
-
-def test_every_bound_has_a_formula_and_a_source() -> None:
-    for one in SOURCES.values():
-        assert one.formula
-        assert one.source

@@ -57,9 +57,7 @@ def window(cycles: list[int]) -> Window:
 
 @given(mine=FULL, theirs=FULL)
 @settings(deadline=None)
-def test_two_streams_of_a_word_a_cycle_end_when_a_link_in_turns_says(
-    mine: tuple[int, int], theirs: tuple[int, int]
-) -> None:
+def test_two_full_streams_end_when_a_link_in_turns_says(mine: tuple[int, int], theirs: tuple[int, int]) -> None:
     one, other = arrivals(*mine), arrivals(*theirs)
     held = shared(window(one), window(other))
     ends = taken_in_turn([one, other], in_order=False)
@@ -71,9 +69,7 @@ def test_two_streams_of_a_word_a_cycle_end_when_a_link_in_turns_says(
 
 @given(mine=FULL, theirs=FULL, pause=st.integers(4, 16))
 @settings(deadline=None)
-def test_streams_that_pause_leave_each_other_their_pauses(
-    mine: tuple[int, int], theirs: tuple[int, int], pause: int
-) -> None:
+def test_streams_that_pause_share_their_pauses(mine: tuple[int, int], theirs: tuple[int, int], pause: int) -> None:
     one, other = arrivals(*mine, pause), arrivals(*theirs, pause)
     held = shared(window(one), window(other))
     # Both are taken to go at a mean rate; one that is held up pauses after as many words as before, so it may be later.
@@ -111,9 +107,7 @@ def test_places_that_streams_pass_at_different_times_are_apart() -> None:
 
 
 @given(mine=FULL, theirs=FULL, shift=st.integers(-50, 50), farther=st.integers(-50, 50))
-def test_streams_that_do_not_meet_delay_neither(
-    mine: tuple[int, int], theirs: tuple[int, int], shift: int, farther: int
-) -> None:
+def test_streams_apart_delay_neither(mine: tuple[int, int], theirs: tuple[int, int], shift: int, farther: int) -> None:
     one, other = window(arrivals(*mine)), window(arrivals(*theirs))
     shared_ends = ((0, shift, 0), (max(farther, 0), shift + max(-farther, 0), 0))
     if not overlap_in_time(*one[:2], *other[:2], shared_ends):
@@ -121,9 +115,7 @@ def test_streams_that_do_not_meet_delay_neither(
 
 
 @given(words=st.integers(1, 200), streams=st.integers(2, 6), pause=st.sampled_from([0, 8]))
-def test_the_last_of_several_streams_ends_when_the_link_has_carried_all_words(
-    words: int, streams: int, pause: int
-) -> None:
+def test_the_last_of_several_streams_ends_with_all_words(words: int, streams: int, pause: int) -> None:
     each = [arrivals(0, words, pause) for _ in range(streams)]
     held = shared(window(each[0]), *map(window, each[1:]))
     assert held.streams == streams

@@ -147,7 +147,3 @@ def test_words_that_columns_have_beside_those_of_pairs_come_with_every_run(share
     found = list(layer_links(fabric, runs, {decode: {1: np.array(sum(by_token.values()))}}))
     costs = [fabric.decode_cost(length, pairs={1: pairs}) for length, pairs in by_token.items()]
     assert np.array_equal(pattern_rectangles(program, found), sum(cost.links for cost in costs))
-
-
-def test_nothing_has_run() -> None:
-    assert list(layer_links(compiled("one region")[1], {}, {})) == []

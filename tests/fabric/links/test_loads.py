@@ -47,7 +47,7 @@ def walked(pattern: LineSchedule, turns: int) -> np.ndarray[tuple[int, int, int]
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: p.name)
 @pytest.mark.parametrize("turns", [1, 5])
 @pytest.mark.parametrize("most", [10**9, 0], ids=["expanded", "by variant"])
-def test_line_loads_are_what_walking_gives(
+def test_line_loads_are_the_walks(
     pattern: LineSchedule, turns: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loads, "MAX_EXPANDED", most)
@@ -66,9 +66,7 @@ def on_lines(draw: st.DrawFn) -> tuple[LineSchedule, int, Rect, int, range]:
 
 
 @given(on_lines(), st.integers(1, 100))
-def test_rectangles_of_a_pattern_load_what_walking_gives(
-    case: tuple[LineSchedule, int, Rect, int, range], words: int
-) -> None:
+def test_rectangles_load_what_walking_gives(case: tuple[LineSchedule, int, Rect, int, range], words: int) -> None:
     pattern, turns, rect, axis, some = case
     unit = loads.line_rectangles(loads.line_loads(pattern, turns))
     got = link_map(loads.pattern_rectangles(unit, rect, axis, words, some), 4, 20, 20)
@@ -108,7 +106,7 @@ def test_groups_along_a_line_share_a_rectangle() -> None:
         (Rect(5, 2, 4, 4), Rect(2, 1, 3, 4), 1, 0, 3),
     ],
 )
-def test_a_translation_loads_every_link_of_every_path(
+def test_a_translation_loads_its_paths(
     source: Rect, target: Rect, source_col: int, target_col: int, cols: int, stride: int
 ) -> None:
     pieces = cut_anew(10, source.rows, target.rows)

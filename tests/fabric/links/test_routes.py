@@ -97,8 +97,7 @@ def test_words_on_physical_links_are_those_that_execution_moved(name: str) -> No
     program = compiled(name)
     meshes = broken_meshes(program)
     engine = Engine(program, tiny_spec(layers=6), tensors(tiny_spec(layers=6)).__getitem__)
-    for _ in engine.prefill(range(3, 12)):
-        pass
+    list(engine.prefill(range(3, 12)))
     for _ in range(TOKENS):
         engine.decode()
     turn = transposed_words if program.is_transposed else np.asarray
@@ -154,7 +153,6 @@ def test_the_longest_line_of_all_regions_of_a_shape_stands_for_them(name: str) -
             hops.append(np.concatenate([meshes[wafer].hops[axis][ends] for wafer in stage.wafers], axis=axis))
         for index, stage in enumerate(program.stages):
             line = routes.line(index, axis)
-            assert line is not None
             alike = [each for each, s in zip(hops, program.stages, strict=True) if s.rect[2:] == stage.rect[2:]]
             assert line.places[stage.rect[3 - axis] - 1] == max(each.sum(axis=1 - axis).max() for each in alike)
             assert line.farthest == max(each.max() for each in alike)

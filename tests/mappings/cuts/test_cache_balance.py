@@ -117,7 +117,7 @@ def check(rows: Rows, length: int) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(request=requests(), replicated=st.booleans())
-def test_a_prompt_and_decoded_tokens_stay_balanced_and_in_order_up_to_the_last_slot(
+def test_prompt_and_tokens_stay_balanced_up_to_the_last_slot(
     request: tuple[int, int, int], *, replicated: bool
 ) -> None:
     row_count, prompt, context = request
@@ -139,9 +139,7 @@ def test_a_prompt_and_decoded_tokens_stay_balanced_and_in_order_up_to_the_last_s
     decoded=st.integers(0, 30),
     replicated=st.booleans(),
 )
-def test_a_prompt_in_chunks_stays_balanced_and_loses_nothing(
-    rows: int, chunks: list[int], decoded: int, *, replicated: bool
-) -> None:
+def test_prompt_chunks_stay_balanced_and_whole(rows: int, chunks: list[int], decoded: int, *, replicated: bool) -> None:
     """Every chunk is distributed over all rows.
 
     Positions ascend down the rows within a chunk, and along every row.
@@ -165,9 +163,7 @@ def test_a_prompt_in_chunks_stays_balanced_and_loses_nothing(
     prompt=st.integers(0, 20),
     passes=st.lists(st.tuples(st.integers(1, 12), st.integers(0, 12), st.integers(0, 3)), min_size=1, max_size=6),
 )
-def test_rows_stay_balanced_whatever_is_taken_back_of_several_tokens(
-    rows: int, prompt: int, passes: list[tuple[int, int, int]]
-) -> None:
+def test_rows_stay_balanced_whatever_is_taken_back(rows: int, prompt: int, passes: list[tuple[int, int, int]]) -> None:
     """Each pass adds several tokens, some of which are removed again.
 
     Some passes decode one token.

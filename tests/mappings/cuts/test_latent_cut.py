@@ -40,9 +40,7 @@ def test_everything_is_held_once(made: Cut) -> None:
     group=st.integers(0, 9),
     source=st.integers(0, 5),
 )
-def test_columns_have_the_hidden_features_in_the_places_that_rows_have_them_in(
-    hidden: int, rows: int, cols: int, group: int, source: int
-) -> None:
+def test_columns_have_hidden_features_where_rows_do(hidden: int, rows: int, cols: int, group: int, source: int) -> None:
     """The features that a row and a column have in common are then consecutive."""
     of_row = blocks(hidden, rows, group)
     cut = latent_cut(of_row, cols, source=source, latent=4, heads=2, nope=2, rope=2, value=2, cache=ResultCache())

@@ -15,7 +15,7 @@ GROUPS = st.sampled_from([0, 0, 3, 4, 7])
 @given(
     extent=st.integers(1, 40), rows=st.integers(1, 9), target_rows=st.integers(1, 9), group=GROUPS, target_group=GROUPS
 )
-def test_a_vector_cut_anew_lies_as_over_the_other_rows(
+def test_a_vector_cut_anew_lies_as_before(
     extent: int, rows: int, target_rows: int, group: int, target_group: int
 ) -> None:
     source, want = blocks(extent, rows, group), blocks(extent, target_rows, target_group)

@@ -10,12 +10,6 @@ from wse_mappings.cuts.split import balanced_counts, balanced_segments, ceil_div
 TOTALS, PARTS = st.integers(0, 500), st.integers(1, 40)
 
 
-@given(total=TOTALS, parts=PARTS)
-def test_ceil_div_is_the_smallest_integer_not_below_the_quotient(total: int, parts: int) -> None:
-    quotient = ceil_div(total, parts)
-    assert quotient * parts >= total > (quotient - 1) * parts
-
-
 @given(total=st.integers(1, 500), parts=PARTS)
 def test_padded_blocks_hold_every_index_once_in_order_with_padding_at_the_end(total: int, parts: int) -> None:
     blocks = padded_blocks(total, parts)
@@ -25,9 +19,7 @@ def test_padded_blocks_hold_every_index_once_in_order_with_padding_at_the_end(to
 
 
 @given(total=st.integers(1, 500), parts=PARTS, group=st.integers(1, 40))
-def test_grouped_blocks_hold_every_index_once_and_part_groups_from_one_another(
-    total: int, parts: int, group: int
-) -> None:
+def test_grouped_blocks_hold_every_index_once_and_part_groups(total: int, parts: int, group: int) -> None:
     blocks = grouped_blocks(total, parts, group)
     assert len(blocks) == parts
     assert blocks[blocks >= 0].tolist() == [*range(total)]

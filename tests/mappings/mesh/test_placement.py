@@ -21,9 +21,7 @@ def touch(a: Rect, b: Rect) -> bool:
 
 
 @given(rows=st.integers(1, 4), spare=st.integers(0, 5), data=st.data())
-def test_bands_of_regions_lie_in_the_mesh_apart_and_neighbours_touch(
-    rows: int, spare: int, data: st.DataObject
-) -> None:
+def test_bands_of_regions_lie_apart_and_neighbours_touch(rows: int, spare: int, data: st.DataObject) -> None:
     band = st.lists(st.integers(1, 6), min_size=1, max_size=4)
     widths = data.draw(st.lists(band, min_size=1, max_size=5))
     cols = max(map(sum, widths)) + spare

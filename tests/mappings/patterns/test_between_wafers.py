@@ -15,9 +15,7 @@ from wse_mappings.schedule import Arrival
 
 
 @given(each=st.integers(1, 6), wafers=st.integers(1, 6), where=st.data())
-def test_every_wafer_of_a_team_has_its_sum_in_the_order_of_the_wafers(
-    each: int, wafers: int, where: st.DataObject
-) -> None:
+def test_wafers_of_a_team_have_the_sum_in_their_order(each: int, wafers: int, where: st.DataObject) -> None:
     place, teams = where.draw(st.integers(0, each - 1)), where.draw(st.integers(1, wafers))
     schedule = wafer_all_reduce(each * wafers, 2, wafers, place, Arrival.ADD, teams)
     words = [f"({pe})" for pe in range(each * wafers)]
@@ -73,9 +71,7 @@ def test_heads_go_to_whole_stretches_or_stretches_to_whole_heads(each: int, segm
 
 
 @given(each=st.integers(1, 40), wafers=st.integers(2, 5), kv_heads=st.integers(1, 6), share=st.integers(1, 8))
-def test_copies_of_a_kv_head_stand_beside_their_part_of_its_queries(
-    each: int, wafers: int, kv_heads: int, share: int
-) -> None:
+def test_copies_of_a_kv_head_are_beside_their_queries(each: int, wafers: int, kv_heads: int, share: int) -> None:
     """Every query feature is on one column, together with the same feature of its keys."""
     size = 6
     groups = head_groups_of_wafers(each * wafers, kv_heads, share, size, 4, segment_count=wafers)

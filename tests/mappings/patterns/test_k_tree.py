@@ -53,7 +53,7 @@ def stages(schedule: LineSchedule) -> int:
 @given(
     line=segmented(), groups=st.none() | st.lists(st.integers(1, 64), max_size=3).map(tuple), broadcast=st.booleans()
 )
-def test_every_input_of_a_segment_is_summed_once(
+def test_inputs_of_a_segment_are_summed_once(
     line: Segmented, groups: tuple[int, ...] | None, *, broadcast: bool
 ) -> None:
     """The sum is on the root, or on all PEs. A segment has no more groups than it has places for."""

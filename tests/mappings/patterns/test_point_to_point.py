@@ -37,7 +37,6 @@ def test_targets_hold_what_sources_held_and_nobody_else_changes(line: Line) -> N
 def test_streams_that_share_a_pe_have_different_colours_and_no_more_are_used(line: Line) -> None:
     length, streams = line
     schedule = point_to_point(length, 1, streams)
-    assert schedule.message_colours is not None
     spans = [set(range(min(stream), max(stream) + 1)) for stream in streams]
     for (one, c), (other, d) in combinations(zip(spans, schedule.message_colours.tolist(), strict=True), 2):
         assert c != d or not one & other

@@ -28,9 +28,7 @@ def demand(**changes: object) -> Demand:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("wafers", [1, 2, 3])
 @pytest.mark.parametrize("tables", [(7.0, 9.0), (7.0, None), (None, None)])
-def test_every_layer_is_in_one_region_in_order(
-    name: str, wafers: int, tables: tuple[float | None, float | None]
-) -> None:
+def test_layers_are_in_one_region_in_order(name: str, wafers: int, tables: tuple[float | None, float | None]) -> None:
     asked = demand(wafers=wafers, embedding_bytes=tables[0], head_bytes=tables[1])
     others = [other for key, other in BUNDLED.items() if key != name]
     for layout in BUNDLED[name].layouts(asked, others):

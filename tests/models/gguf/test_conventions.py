@@ -92,6 +92,4 @@ def test_two_tensors_of_one_name_are_refused(tmp_path: Path) -> None:
     metadata, made = as_gguf(golden["config"], tensors)
     made["model.norm.weight"] = tensors["model.norm.weight"]
     path = write_arrays(tmp_path / "m.gguf", metadata, made)
-    assert refusal(BadModel, read_gguf, GgufFile(path)) == (
-        f"{path}: tensor 'model.norm.weight' is there twice, also as 'model.norm.weight'; fetch the file again"
-    )
+    assert "tensor 'model.norm.weight' is there twice" in refusal(BadModel, read_gguf, GgufFile(path))

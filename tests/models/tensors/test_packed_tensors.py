@@ -75,40 +75,24 @@ def test_mxfp4_is_the_formats_own_numbers_times_a_power_of_two(tmp_path: Path) -
         np.testing.assert_array_equal(entry.array((1, slice(None), slice(2, 5))), wanted[1, :, 2:5].astype(np.float32))
 
 
-FETCH = "; fetch the weights again, or use the config.json that belongs to them"
-F8 = np.ones((4, 6), ml_dtypes.float8_e4m3fn)
-FAULTS: list[tuple[str, dict[str, Any], str, str]] = [
+F8, ONES = np.ones((4, 6), ml_dtypes.float8_e4m3fn), np.ones((1, 2), np.float32)
+BYTES = {"e_blocks": np.ones((2, 1, 16), np.uint8), "e_scales": np.ones((2, 1), np.uint8)}
+FAULTS: list[tuple[str, dict[str, Any], str]] = [
+    ("fp8", {"a.weight_scale_inv": ONES}, "tensor 'a.weight_scale_inv' has no 'a.weight' to scale"),
     (
         "fp8",
-        {"a.weight_scale_inv": np.ones((1, 2), np.float32)},
-        "tensor 'a.weight_scale_inv' has no 'a.weight' to scale",
-        FETCH,
+        {"a.weight": F8, "a.weight_scale_inv": ONES.T},
+        "tensor 'a.weight' is F8_E4M3 [4, 6] with scales F32 [2, 1]",
     ),
-    (
-        "fp8",
-        {"a.weight": F8, "a.weight_scale_inv": np.ones((2, 2), np.float32)},
-        "tensor 'a.weight' is F8_E4M3 [4, 6] with scales F32 [2, 2]; blocks of 4 x 5 require "
-        "F8_E4M3 [out, in] and F32 [1, 2]",
-        ": fetch" + FETCH.removeprefix("; fetch"),
-    ),
-    ("mxfp4", {"e_scales": np.ones((1, 1, 1), np.uint8)}, "tensor 'e_scales' has no 'e_blocks' to scale", FETCH),
-    (
-        "mxfp4",
-        {"e_blocks": np.ones((2, 1, 16), np.uint8), "e_scales": np.ones((2, 1), np.uint8)},
-        "tensor 'e_blocks' is U8 [2, 1, 16] with scales U8 [2, 1]; MXFP4 requires U8 [experts, out, groups, 16] "
-        "and U8 [experts, out, groups]",
-        ": fetch" + FETCH.removeprefix("; fetch"),
-    ),
+    ("mxfp4", {"e_scales": np.ones((1, 1, 1), np.uint8)}, "tensor 'e_scales' has no 'e_blocks' to scale"),
+    ("mxfp4", BYTES, "tensor 'e_blocks' is U8 [2, 1, 16] with scales U8 [2, 1]; MXFP4 requires U8 [experts"),
 ]
 
 
-@pytest.mark.parametrize(("method", "tensors", "what", "remedy"), FAULTS)
-def test_parts_that_do_not_belong_together_are_refused(
-    tmp_path: Path, method: str, tensors: dict[str, Any], what: str, remedy: str
-) -> None:
+@pytest.mark.parametrize(("method", "tensors", "says"), FAULTS)
+def test_unlike_parts_are_refused(tmp_path: Path, method: str, tensors: dict[str, Any], says: str) -> None:
     path = tmp_path / "m.safetensors"
-    message = refusal(BadModel, held, path, tensors, Packing(method=method, block=(4, 5)))
-    assert message == f"{path}: {what}{remedy}"
+    assert refusal(BadModel, held, path, tensors, Packing(method=method, block=(4, 5))).startswith(f"{path}: {says}")
 
 
 def test_an_fp8_folder_is_loaded_as_the_configs_own_type(tmp_path: Path) -> None:
@@ -118,7 +102,6 @@ def test_an_fp8_folder_is_loaded_as_the_configs_own_type(tmp_path: Path) -> None
     tensors[name + "_scale_inv"] = np.arange(15, dtype=np.float32).reshape(5, 3)
     model = load_model(write_model(tmp_path, tensors, torch_dtype="bfloat16", quantization_config=FP8))
     assert model.spec.dtype == "bfloat16"
-    assert model.checkpoint is not None
     up = model.checkpoint.tensor("layers.1.up")
     assert (up.dtype, up[19, 11], up[0, 0]) == (np.float32, 28, 0)
 
@@ -169,9 +152,7 @@ INT4 = {
         (["self_attn", "re:self_attn"], ()),  # a name is a whole one, an expression matches from the beginning
     ],
 )
-def test_int4_of_compressed_tensors_packs_all_but_what_is_ignored(
-    tmp_path: Path, ignore: list[str], unpacked: tuple[str, ...]
-) -> None:
+def test_int4_packs_all_but_what_is_ignored(tmp_path: Path, ignore: list[str], unpacked: tuple[str, ...]) -> None:
     spec = read_config(write_config(tmp_path, quantization_config=INT4 | {"ignore": ignore}))
     assert (spec.weight_type, spec.dtype, spec.packing.unpacked) == ("int4", "float32", unpacked)
     packed = {name for name in tensor_shapes(spec) if coding_of(spec, name, "int4") is not None}
@@ -190,9 +171,7 @@ def test_int4_of_compressed_tensors_packs_all_but_what_is_ignored(
         ("llama-3.1-70b", "bfloat16", set()),
     ],
 )
-def test_a_published_configuration_has_the_type_of_its_weights(
-    name: str, weight_type: str, packed: set[str] | None
-) -> None:
+def test_a_published_configuration_has_its_weights_type(name: str, weight_type: str, packed: set[str] | None) -> None:
     """None: all linear layers."""
     spec = read_config(CONFIGURATIONS[name])
     assert (spec.weight_type, spec.dtype) == (weight_type, "bfloat16")

@@ -31,7 +31,6 @@ def test_stretches_are_the_rows_of_the_whole(path: Path, tmp_path: Path) -> None
     if golden["config"]["model_type"] not in FAMILIES:
         pytest.skip("this family is not read")
     checkpoint = load_model(write_checkpoint(tmp_path, golden, golden.get("dtype", "float32"))).checkpoint
-    assert checkpoint is not None
     for name in checkpoint.names:
         whole, rows = checkpoint.tensor(name), checkpoint.rows(name)
         assert rows.shape == whole.shape
@@ -95,7 +94,6 @@ def test_all_that_is_decoded_for_a_stretch_counts_and_plain_numbers_are_not_deco
 def test_pages_are_let_go_each_time_that_many_values_were_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     golden = json.loads(PATHS[0].read_text(encoding="utf-8"))
     checkpoint = load_model(write_checkpoint(tmp_path, golden, golden.get("dtype", "float32"))).checkpoint
-    assert checkpoint is not None
     rows, released = checkpoint.rows("embedding"), list[MappedFile]()
     count, width = rows.shape
     monkeypatch.setattr(checkpoint_module, "VALUES_IN_MEMORY", 5 * width)

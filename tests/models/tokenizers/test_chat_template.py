@@ -39,9 +39,7 @@ def test_the_text_is_that_of_transformers(case: dict[str, Any]) -> None:
 
 def test_a_refusal_of_the_template_is_the_users_to_mend() -> None:
     refusing = template("{{ raise_exception('no\nsystem') }}")
-    assert refusal(BadInput, refusing.render, TURN) == (
-        "folder: the chat template rejects these messages: no\\nsystem; leave --system out, or --chat"
-    )
+    assert "folder: the chat template rejects these messages: no\\nsystem" in refusal(BadInput, refusing.render, TURN)
 
 
 AGAIN = "fetch the file again, or leave --chat out"

@@ -23,9 +23,7 @@ def test_any_tok_file_is_taken_and_tokenizer_bin_first(tmp_path: Path) -> None:
     (tmp_path / "tok512.bin").write_bytes(DATA)
     assert isinstance(load_tokenizer(tmp_path, spec), Llama2cTokenizer)
     (tmp_path / "tok105.bin").write_bytes(b"")
-    assert refusal(BadModel, load_tokenizer, tmp_path, spec) == (
-        f"{tmp_path}: has tok105.bin and tok512.bin; keep the model's own, as tokenizer.bin"
-    )
+    assert "has tok105.bin and tok512.bin" in refusal(BadModel, load_tokenizer, tmp_path, spec)
     (tmp_path / "tokenizer.bin").write_bytes(DATA)
     assert isinstance(load_tokenizer(tmp_path, spec), Llama2cTokenizer)
 

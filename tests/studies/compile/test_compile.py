@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from placements import ONE_REGION
-from tiers import slow_but
 
 from tests.models.helpers import write_config, write_model
 from wse.backends.fabric.model import Fabric
 from wse.cli import main
 from wse.program.program import Program
-from wse.reports.terminal_table import print_result
 from wse.studies.compile.choose import compile_program
 from wse.studies.compile.compile import compile_result
 from wse.studies.options.option import make_request
@@ -45,7 +42,7 @@ def placed(
     return prepared, program, compile_result(prepared, program).to_dict()
 
 
-def test_every_pe_is_counted_once(placed: tuple[Any, Program, dict[str, Any]]) -> None:
+def test_sram_of_every_pe_is_counted_once(placed: tuple[Any, Program, dict[str, Any]]) -> None:
     _, program, report = placed
     histogram = report["sram"]["histogram"]
     assert sum(row["pes"] for row in histogram) == program.wafers * program.wafer_rows * program.wafer_cols
@@ -54,10 +51,6 @@ def test_every_pe_is_counted_once(placed: tuple[Any, Program, dict[str, Any]]) -
     for low, high in pairwise(histogram):
         assert low["to_bytes"] == high["from_bytes"]
     assert histogram[-1]["to_bytes"] == 49152
-
-
-def test_sram_adds_up_in_every_stage(placed: tuple[Any, Program, dict[str, Any]]) -> None:
-    _, program, report = placed
     stages = report["sram"]["stages"]
     assert [sum(uses.values()) for uses in stages] == [49152] * len(program.stages)
     assert min(uses["free"] for uses in stages) == report["sram"]["bytes_per_pe"]["free"]
@@ -93,25 +86,15 @@ def test_a_run_costs_what_was_estimated(placed: tuple[Any, Program, dict[str, An
     assert measured_run["crossing"]["bytes_per_token"] == report["crossing"]["bytes_per_token"]
 
 
-def test_colours_stay_within_those_of_the_wafer(placed: tuple[Any, Program, dict[str, Any]]) -> None:
-    report = placed[2]
-    for use in report["fabric"]["colours"]:
-        assert use["first"] >= 0
-        assert use["first"] + use["colours"] <= report["wafer"]["colours"] == 21
-
-
-@pytest.mark.parametrize("options", [[], ["--mapping", "pipeline", "--mesh", "12x12"]], ids=str)
-@pytest.mark.parametrize("columns", slow_but([80, 120], 80))
-def test_what_is_printed_fits_the_terminal(
-    options: list[str], columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("columns", [80, 120])
+def test_report_fits_the_terminal(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    assert main(["compile", "story", *options]) == 0
+    assert main(["compile", "story", "--mapping", "pipeline", "--mesh", "12x12"]) == 0
     out = capsys.readouterr().out
     assert max(map(len, out.split("\n"))) <= min(columns, 100)
     assert "…" not in out  # nothing was cut off
-    for word in ("embedding", "weights", "KV cache", "all_reduce", "always", "shares bytes", "free", "KiB", "padding"):
-        assert word in out
 
 
 def test_a_config_alone_is_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,9 +106,7 @@ def test_a_config_alone_is_enough(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert alone["sram"]["map"] == whole["sram"]["map"]
 
 
-def test_contention_is_that_of_the_fast_model_by_phase_and_pattern(
-    placed: tuple[Any, Program, dict[str, Any]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_contention_is_that_of_the_fast_model(placed: tuple[Any, Program, dict[str, Any]]) -> None:
     prepared, program, report = placed
     rows, fabric = report["fabric"]["contention"], Fabric(program, prepared.wafer, prepared.software)
     costs = [fabric.prefill_cost(i) for i in range(len(program.prefill))]
@@ -134,5 +115,3 @@ def test_contention_is_that_of_the_fast_model_by_phase_and_pattern(
     assert sum(row["steps"] for row in rows) == sum(int((cost.contention > 0).sum()) for cost in costs)
     assert max([row["messages_on_one_link"] for row in rows], default=1) == max(int(c.streams.max()) for c in costs)
     assert rows == sorted(rows, key=lambda row: -row["cycles"])
-    print_result(compile_result(prepared, program), sys.stdout)
-    assert ("Contention" in capsys.readouterr().out) == bool(rows)

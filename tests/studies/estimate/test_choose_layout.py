@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tiers import slow_but
 
 import wse
 from wse.studies.compile.choose import compile_program
@@ -22,11 +21,11 @@ EVERY_MAPPING = "auto,bands,pipeline,region"
 def throughput(model: str, **options: Any) -> float:
     """Return the tokens/s of all users of an estimate for the most throughput."""
     serving = wse.estimate(model, objective="throughput", **options).serving
-    assert serving is not None
     return serving.tokens_per_s
 
 
-@pytest.mark.parametrize("machine", slow_but([("16x16", 1), ("12x12", 1), ("16x16", 2)], ("12x12", 1)), ids=str)
+@pytest.mark.slow
+@pytest.mark.parametrize("machine", [("16x16", 1), ("12x12", 1), ("16x16", 2)], ids=str)
 def test_no_row_of_a_comparison_has_much_more_throughput(machine: tuple[str, int]) -> None:
     """A search for one mapping compiles layouts that one for all leaves out: reduced models are not exact."""
     mesh, wafers = machine
@@ -36,33 +35,14 @@ def test_no_row_of_a_comparison_has_much_more_throughput(machine: tuple[str, int
     assert throughput("story", wafers=wafers, **options) >= 0.85 * most
 
 
-@pytest.mark.slow
-def test_no_row_of_a_comparison_of_a_large_model_has_more_throughput() -> None:
-    rows = wse.compare("llama-3-8b", wafers=[1], jobs=1).rows
-    most = max(row.tokens_per_s or 0.0 for row in rows)  # type: ignore[union-attr]
-    assert throughput("llama-3-8b", wafers=1) >= most * (1 - 1e-4)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("users", [1, 8])
-def test_auto_serves_no_fewer_tokens_than_bands(users: int) -> None:
-    """On 32x32 PEs this is the layout of a search of bands for 8 users; the latency of one is that of auto alone."""
-    options: dict[str, Any] = {"mesh": "32x32", **LENGTHS, "users": users}
-    auto, bands = (wse.estimate("story", mapping=mapping, **options).serving for mapping in ("auto", "bands"))
-    assert auto is not None
-    assert bands is not None
-    assert auto.tokens_per_s >= bands.tokens_per_s * (1 - 1e-4)
-
-
 def test_a_batch_gets_the_layout_of_as_many_users() -> None:
     options: dict[str, Any] = {"mesh": "16x16", "wafers": 1, "mapping": "region", "batch": 4, **LENGTHS}
     batch, users = (wse.estimate("story", users=users, **options).serving for users in (None, 4))
-    assert batch is not None
-    assert users is not None
     assert batch.users == 4
     assert batch.tokens_per_s == users.tokens_per_s
 
 
+@pytest.mark.slow
 def test_users_that_fit_do_not_rise_with_prompts() -> None:
     options: dict[str, Any] = {"mesh": "16x16", "wafers": 1, "objective": "throughput", "new_tokens": 100}
     rooms = [wse.estimate("story", prompt_len=prompt_len, **options).serving for prompt_len in (100, 200, 300, 400)]
@@ -85,7 +65,6 @@ def test_chunks_of_a_product_on_the_mesh_fill_its_rows() -> None:
 def test_four_wafers_hold_the_caches_of_several_users() -> None:
     """Only layouts with layers in parts have room for four caches; a search for one user does not need them."""
     serving = wse.estimate("llama-3.1-70b", wafers=4, users=4).serving
-    assert serving is not None
     assert serving.users == 4
 
 
@@ -94,14 +73,5 @@ def test_replicas_chosen_freely_cost_no_more_than_one_replica() -> None:
     """One wafer has room for 5 sequences only with shorter chunks; with replicas to choose these must be tried too."""
     options: dict[str, Any] = {"prompt_len": 1748, "new_tokens": 300, "users": 5, "objective": "cost"}
     one, auto = (wse.estimate("llama-2-13b", replicas=replicas, **options).serving for replicas in (1, "auto"))
-    assert one is not None
-    assert auto is not None
     assert auto.replicas == 1
     assert auto.usd_per_million_tokens == one.usd_per_million_tokens
-
-
-@pytest.mark.slow
-def test_a_ranking_has_one_row_for_the_best_mapping() -> None:
-    ranking = wse.compare("story", mesh="12x12", wafers=[1], objective="throughput", jobs=1, **LENGTHS)
-    (row,) = ranking.rows
-    assert row.tokens_per_s == pytest.approx(throughput("story", mesh="12x12", wafers=1, **LENGTHS), rel=0.01)

@@ -36,41 +36,21 @@ def answer(request: EstimateRequest, **changes: Any) -> tuple[EstimateResult, Dr
     return result, result.drafts
 
 
-def refusal_of(request: EstimateRequest) -> str:
-    with pytest.raises(DoesNotFit) as caught:
-        estimate(request)
-    return str(caught.value)
-
-
 @pytest.mark.slow
 def test_a_draft_model_without_room_beside_the_model_is_refused_and_the_remedy_works() -> None:
     """70B leaves strips of 25 columns free on four wafers, 8B needs 16 GB."""
-    message = refusal_of(LARGE)
-    assert message.startswith(
-        "--draft-place same: the weights of llama-3.1-8b need 16.1 GB of SRAM, the largest rectangle that "
-        "llama-3.1-70b leaves free on 4 wafers is "
-    )
-    assert message.endswith("; give --draft-place wafer, which takes 1 more wafer, or a smaller --draft-model")
+    with pytest.raises(DoesNotFit, match="give --draft-place wafer, which takes 1 more wafer"):
+        estimate(LARGE)
     result, drafts = answer(LARGE, draft_place="wafer")
     assert (result.system.wafers, drafts.wafers, drafts.region) == (4, 1, None)
     assert drafts.draft_tokens > 0
-    assert result.cost is not None
-    assert result.energy is not None
     serving = result.serving
-    assert serving is not None
     request_s = 1 / serving.requests_per_s
     answer_s = (serving.new_tokens - 1) * serving.tpot_s
     shorter_s = request_s - answer_s * (1 - 1 / drafts.speed_up)  # the prompt takes as long as without drafts
     ratio = 5 / 4 * shorter_s / request_s  # five wafers instead of four, for more tokens
     assert drafts.usd_per_million_tokens == pytest.approx(result.cost.usd_per_million_tokens * ratio)
     assert drafts.joules_per_token == pytest.approx(result.energy.joules_per_token * ratio)
-
-
-@pytest.mark.slow
-def test_a_draft_that_is_larger_than_the_model_is_refused_too() -> None:
-    message = refusal_of(replace_options(LARGE, draft_model="llama-3.1-405b"))
-    assert "the weights of llama-3.1-405b need 812 GB of SRAM" in message
-    assert "give --draft-place wafer, which takes 23 more wafers" in message
 
 
 @pytest.mark.slow
@@ -83,7 +63,6 @@ def test_a_small_draft_is_placed_on_pes_that_the_model_leaves_free() -> None:
     prepared = prepare_estimate(request)
     chosen = compile_fastest(prepared)
     placed = place_draft(prepared, chosen)
-    assert placed.compilation is not None
     rect, region = placed.region.rect, drafts.region
     assert (region.row, region.col, region.rows, region.cols) == rect
     assert placed.prepared.fabric_shape == (rect.rows, rect.cols)
@@ -102,7 +81,6 @@ def test_a_small_draft_is_placed_on_pes_that_the_model_leaves_free() -> None:
 @pytest.mark.slow
 def test_pes_outside_of_a_mesh_are_free_and_a_draft_gets_as_many_as_the_model() -> None:
     _, drafts = answer(STORY)
-    assert drafts.region is not None
     assert (drafts.region.rows, drafts.region.cols) == (24, 24)
     assert max(drafts.region.row, drafts.region.col) == 24
     prepared = prepare_estimate(STORY)
@@ -116,8 +94,6 @@ def test_pes_outside_of_a_mesh_are_free_and_a_draft_gets_as_many_as_the_model() 
 def test_on_the_host_a_draft_takes_no_wafer_and_the_host_is_described() -> None:
     _, drafts = answer(STORY, draft_place="host")
     assert (drafts.wafers, drafts.region) == (0, None)
-    assert drafts.host is not None
-    assert drafts.host.startswith("460.8 GB/s of memory (I): one socket of AMD EPYC 9004")
     assert drafts.host.endswith(host_memory_rate().source)
     assert drafts.lengths[0].draft_s == pytest.approx(254_336 / host_memory_rate().value, rel=0.01)
 
@@ -132,14 +108,8 @@ def test_acceptance_is_reported_by_position_with_the_draft_that_it_was_measured_
     _, drafts = answer(STORY, draft="deepseek-r1")
     assert drafts.acceptance_by_position == pytest.approx((0.92, 0.66 / 0.92, 0.24 / 0.66, 0.17 / 0.24, 0.02 / 0.17))
     assert (drafts.acceptance_kind, drafts.acceptance_grade) == ("head", "I")
-    assert drafts.acceptance_note == (
-        "measured with a draft head (MTP) of DeepSeek-R1, applied to a draft model and the model story: graded I"
-    )
     assert drafts.acceptance_measured_with == "a draft head (MTP) of DeepSeek-R1"
-    footer = dict(draft_table(drafts).footer)
-    assert footer["accepted"] == "92% 72% 36% 71% 12% by position, where all before were (I)"
-    assert footer["draft"] == drafts.acceptance_note
-    assert footer["source"] == drafts.source
+    assert dict(draft_table(drafts).footer)["source"] == drafts.source
     _, given = answer(STORY, draft="0.8,0.5")
     assert given.acceptance_by_position == (0.8, 0.5)
     assert (given.acceptance_kind, given.acceptance_grade, given.acceptance_note) == ("any", "U", None)

@@ -15,7 +15,7 @@ from wse.studies.compile.choose import compile_fastest, pass_fabric
 from wse.studies.compile.draft_times import host_memory_rate
 from wse.studies.estimate.drafts.drafting import decode_s, head_token_parts, layer_cycles, verify_passes
 from wse.studies.estimate.drafts.placement import place_head
-from wse.studies.estimate.drafts.result import DraftPlanResult
+from wse.studies.estimate.drafts.result import DraftPlanResult, draft_table
 from wse.studies.estimate.gpus.study import estimate_on_gpus
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
@@ -50,7 +50,6 @@ def test_each_length_is_timed_by_its_own_pass() -> None:
     passes, plain_s = verify_passes(prepared, chosen, head), decode_s(prepared, chosen)
     result = estimate(REQUEST)
     plan = result.drafts
-    assert plan is not None
     assert plan.lengths
     for row in plan.lengths:
         assert row.verify_s == pytest.approx(passes.in_the_middle(row.draft_tokens + 1).model_s)
@@ -58,11 +57,11 @@ def test_each_length_is_timed_by_its_own_pass() -> None:
         assert row.tokens_per_pass == pytest.approx(sum(0.9**n for n in range(row.draft_tokens + 1)))
         assert row.speed_up == pytest.approx(row.tokens_per_pass * plain_s / (row.verify_s + row.draft_s), rel=2e-3)
     assert plan.speed_up == max(1.0, *(row.speed_up for row in plan.lengths))
-    assert result.decode is not None
     assert plan.tokens_per_s_per_user == pytest.approx(plan.speed_up * result.decode.tokens_per_s_per_user)
     if plan.tree is not None:
         assert plan.tree.speed_up >= plan.speed_up - 1e-9
         assert len(plan.tree.parents) == plan.tree.nodes
+    assert dict(draft_table(plan).footer)["source"] == plan.source
 
 
 def test_a_pass_verifies_the_drafts_of_one_user() -> None:
@@ -108,64 +107,45 @@ def test_acceptance_comes_by_name_share_or_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "says"),
     [
+        ("0.8,1.2", BadInput, "--draft 0.8,1.2: an acceptance of 1.2 is outside of 0 to 1; give shares from 0 to 1"),
+        ("-0.1", BadInput, "--draft -0.1: an acceptance of -0.1 is outside"),
+        ("0.8,x", BadInput, "--draft 0.8,x: 'x' is not a number; give shares"),
+        ("glm-5", UnknownName, "--draft: unknown acceptance of drafts 'glm-5': did you mean 'GLM-5.2'?"),
+    ],
+)
+def test_acceptance_that_is_none_is_refused(text: str, kind: type[WseError], says: str) -> None:
+    assert refusal(kind, read_acceptance, text).startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("accepted = [0.5]", "unknown key 'accepted': did you mean 'acceptance'?"),
+        ("acceptance = []", "has no list of acceptances by position"),
+        ("acceptance = [[0.8, 0.4]]", "acceptances of the choices at position 1: 1.2 together"),
+    ],
+)
+def test_acceptance_file_without_shares_is_refused(text: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(text)
+    with pytest.raises(BadInput) as caught:
+        read_acceptance(str(path))
+    assert str(caught.value).startswith(f"--draft {path}: {says}")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        ({"draft": None, "draft_model": "story-draft"}, "--draft-model story-draft: say how often drafts are accepted"),
+        ({"draft_place": "host"}, "--draft-place host: a head is a layer of the model"),
         (
-            "0.8,1.2",
-            BadInput,
-            "--draft 0.8,1.2: an acceptance of 1.2 is outside of 0 to 1; "
-            "give shares from 0 to 1 by position, such as 0.8,0.7,0.6",
-        ),
-        (
-            "-0.1",
-            BadInput,
-            "--draft -0.1: an acceptance of -0.1 is outside of 0 to 1; "
-            "give shares from 0 to 1 by position, such as 0.8,0.7,0.6",
-        ),
-        (
-            "0.8,x",
-            BadInput,
-            "--draft 0.8,x: 'x' is not a number; give shares from 0 to 1 by position, such as 0.8,0.7,0.6",
-        ),
-        (
-            "glm-5",
-            UnknownName,
-            "--draft: unknown acceptance of drafts 'glm-5': did you mean 'GLM-5.2'? known: DeepSeek-R1, "
-            "DeepSeek-V4-Pro, GLM-5.2, Kimi-K2.5, Qwen3.5-397B, typical",
+            {"draft_model": "llama-3-8b"},
+            "--draft-model llama-3-8b: has a vocabulary of 128,256 ids, story one of 1,024",
         ),
     ],
 )
-def test_what_is_no_acceptance_is_one_line(text: str, kind: type[WseError], says: str) -> None:
-    assert refusal(kind, read_acceptance, text) == says
-
-
-def test_files_and_options_that_do_not_go_together_are_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "own.toml"
-    for text, says in (
-        ("accepted = [0.5]", "unknown key 'accepted': did you mean 'acceptance'? known: acceptance"),
-        ("acceptance = []", "has no list of acceptances by position; write acceptance = [0.8, 0.7]"),
-        (
-            "acceptance = [[0.8, 0.4]]",
-            "acceptances of the choices at position 1: 1.2 together; one alone can be accepted, so give at most 1",
-        ),
-    ):
-        path.write_text(text)
-        with pytest.raises(BadInput) as caught:
-            read_acceptance(str(path))
-        assert str(caught.value) == f"--draft {path}: {says}"
-    for wanted, says in (
-        (
-            {"draft": None, "draft_model": "story-draft"},
-            "--draft-model story-draft: say how often drafts are accepted too, such as --draft 0.7 or --draft typical",
-        ),
-        (
-            {"draft_place": "host"},
-            "--draft-place host: a head is a layer of the model, on its PEs; give a --draft-model",
-        ),
-    ):
-        assert refusal(BadInput, prepare_estimate, replace_options(REQUEST, **wanted)) == says
-    assert refusal(BadInput, estimate, replace_options(REQUEST, draft_model="llama-3-8b")) == (
-        "--draft-model llama-3-8b: has a vocabulary of 128,256 ids, story one of 1,024; "
-        "give a draft with the model's own vocabulary, or leave it out for a head"
-    )
+def test_draft_options_that_do_not_go_together_are_refused(wanted: dict[str, Any], says: str) -> None:
+    assert refusal(BadInput, estimate, replace_options(REQUEST, **wanted)).startswith(says)
 
 
 @pytest.mark.slow
@@ -174,11 +154,7 @@ def test_drafts_gain_more_on_gpus_than_on_wafers() -> None:
     on_gpus = make_request(EstimateRequest, model="llama-3-8b", gpu="h100", gpus=1, draft="typical")
     one, many = (estimate_on_gpus(replace_options(on_gpus, users=users)).drafts for users in (1, 200))
     wafer = estimate(make_request(EstimateRequest, model="llama-3-8b", schedule="baseline", draft="typical")).drafts
-    assert wafer is not None
-    assert one is not None
-    assert many is not None
     assert one.speed_up > 2 > wafer.speed_up > 1
     assert one.draft_tokens > wafer.draft_tokens
-    assert one.tree is not None
     assert one.tree.speed_up > one.speed_up, "a second guess is nearly free there"
     assert many.speed_up < one.speed_up

@@ -24,7 +24,6 @@ REQUEST = make_request(
 @pytest.mark.parametrize("wafers", [1, 5])
 def test_a_head_takes_the_steps_of_its_layer_and_those_outside_of_layers(wafers: int) -> None:
     head = place_head(prepare_estimate(replace(REQUEST, wafers=wafers)))
-    assert head.compilation is not None
     prepared, program = head.prepared, head.compilation.program
     assert prepared.spec.layer_count == 6
     cost = Fabric(program, prepared.wafer, prepared.software).decode_cost(*prepared.middle_context)
@@ -47,7 +46,6 @@ def test_the_pass_that_verifies_drafts_is_compiled_with_the_head() -> None:
     cost = pass_fabric(head.prepared, head.compilation, tokens).verify_cost(prepared.middle_context[0])
     assert machine.verify_s(tokens) < cost.cycles / prepared.wafer.clock_hz
     asked = estimate(replace_options(request, verify_tokens=tokens)).verify
-    assert asked is not None
     ratio = machine.check_s(tokens - 1) / machine.verify_s(1)
     assert ratio == pytest.approx(asked.ratio_to_decode, rel=0.1)  # another layout, with a layer more
     assert 1 < ratio < tokens
@@ -65,5 +63,4 @@ def test_a_head_that_has_no_room_is_refused_with_what_would_hold_it() -> None:
     assert "needs 49,844 of 49,152 bytes" in message
     assert "any of these would make it fit: --mesh 11x11, --wafers 2," in message
     held = estimate(replace_options(request, mesh="11x11")).drafts
-    assert held is not None
     assert (held.draft, held.wafers) == ("head", 0)

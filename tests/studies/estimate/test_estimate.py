@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from plain_router import MIXTURES, mixture_spec
+from session import region_options
 from tiny_model import tensors
 
 from tests.models.helpers import tiny_tensors, write_config, write_model
@@ -53,9 +54,7 @@ def same(executed: dict[str, Any], estimated: dict[str, Any]) -> None:
         ("tensor", 2, 2, BASELINE),
     ],
 )
-def test_a_model_estimated_and_the_same_model_executed(
-    tmp_path: Path, mapping: str, wafers: int, batch: int, schedule: str
-) -> None:
+def test_a_model_estimated_and_executed(tmp_path: Path, mapping: str, wafers: int, batch: int, schedule: str) -> None:
     write_model(tmp_path)
     write_config(tmp_path, "eos_token_id")
     prompt, new = (3, 5, 7, 9, 11), 20
@@ -79,11 +78,9 @@ def test_a_model_estimated_and_the_same_model_executed(
 
 
 def mixture_options(mapping: str, experts: str, prompt: int, new: int) -> Options:
-    return Options(
+    return region_options(
         mapping=mapping,
         wafers=2 if mapping == "expert" else 1,
-        dtype="float32",
-        accumulate="float32",
         context=prompt + new,
         prompt_tokens=(prompt,),
         experts=experts,
@@ -123,17 +120,13 @@ def test_a_mixture_with_the_routing_of_the_executed_run(mapping: str, experts: s
     with open_trace(tmp_path / "run.h5") as trace:
         routing = routing_in(trace)
     wanted = make_request(EstimateRequest, model="tiny", prompt_len=len(prompt), new_tokens=new)
-    estimated = estimate_of(
-        PreparedEstimate(request=wanted, economics=load_economics(whole), network=load_network(), **common),
-        program,
-        routing,
-    ).to_dict()
-    same(executed, estimated)
-    assert estimated["routing"] == "given"
-    prepared_evenly = PreparedEstimate(
+    prepared_estimate = PreparedEstimate(
         request=wanted, economics=load_economics(whole), network=load_network(), **common
     )
-    evenly = estimate_of(prepared_evenly, program).to_dict()
+    estimated = estimate_of(prepared_estimate, program, routing).to_dict()
+    same(executed, estimated)
+    assert estimated["routing"] == "given"
+    evenly = estimate_of(prepared_estimate, program).to_dict()
     assert evenly["routing"] == "even"
     assert (evenly["fabric"] != estimated["fabric"]) == (
         experts == "dedicated"

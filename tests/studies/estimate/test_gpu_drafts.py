@@ -15,7 +15,6 @@ from wse.serving.gpus.load import load_gpu, load_stack
 from wse.serving.gpus.roofline import Parallelism
 from wse.serving.gpus.server import GpuServer
 from wse.serving.gpus.weights import FORMATS
-from wse.studies.estimate.drafts.result import draft_table
 from wse.studies.estimate.gpus.drafting import GpuDrafter
 from wse.studies.estimate.gpus.prepare import prepare_gpu_estimate
 from wse.studies.estimate.gpus.result import GpuEstimateResult
@@ -57,7 +56,6 @@ def test_drafts_share_the_time_of_a_token_with_prompts_of_others() -> None:
     """A token takes passes and drafts over E, and nearly the time that prompts of others take without drafts."""
     result = estimate(batch=16, draft="0.8,0.7,0.6")
     plan = result.drafts
-    assert plan is not None
     prompts = result.latency.tpot_by.prompts_s
     assert prompts > 0
     for row in plan.lengths:
@@ -83,7 +81,6 @@ def test_a_batch_that_is_bound_by_products_gains_less_of_drafts() -> None:
 def test_drafts_of_a_mixture_are_planned_for_any_batch(batch: int) -> None:
     """Also where the vectors of several tokens are too long for a one-shot all-reduce."""
     result = estimate("deepseek-v3", gpu="b200", batch=batch, draft="deepseek-r1")
-    assert result.drafts is not None
     plain_s = result.drafts.speed_up / result.drafts.tokens_per_s_per_user
     for row in result.drafts.lengths:
         assert row.speed_up <= row.tokens_per_pass
@@ -101,13 +98,6 @@ def test_a_draft_model_is_on_one_gpu_where_that_is_sooner() -> None:
         assert draft.spec.name == smaller
         assert GpuDrafter(prepared=prepared).machine(4).draft_s(1) == draft.draft_s(4, 1, prepared.middle_context)
     assert [draft.parallelism.gpus for draft in drafts.values()] == [1, 8]
-
-
-def test_columns_of_the_table_of_drafts_say_what_they_are() -> None:
-    plan = estimate(batch=16, draft="0.8,0.7").drafts
-    assert plan is not None
-    titles = [column.title for column in draft_table(plan).columns]
-    assert titles == ["draft", "tokens a pass", "drafting", "checking", "faster"]
 
 
 def test_weights_and_caches_of_a_draft_take_room_of_users() -> None:
@@ -150,25 +140,9 @@ def test_gpus_whose_memory_the_draft_fills_are_refused_or_are_more() -> None:
         estimate(batch=most, **drafts)
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"draft_model": "llama-3-8b"}, "--draft-model llama-3-8b: say how often drafts are accepted too"),
-        ({"draft": "1.2"}, "--draft 1.2: an acceptance of 1.2 is outside of 0 to 1"),
-        (
-            {"draft": "0.8", "draft_model": "qwen3-8b"},
-            "--draft-model qwen3-8b: has a vocabulary of 151,936 ids, llama-3.1-70b one of 128,256",
-        ),
-        (
-            {"draft": "0.8", "draft_model": "llama-3-8b", "draft_place": "host"},
-            "--draft-place host: drafts of GPUs are made on the same GPUs; leave it out",
-        ),
-    ],
-)
-def test_what_cannot_draft_is_refused_in_a_line(options: dict[str, Any], says: str) -> None:
-    with pytest.raises(BadInput) as caught:
-        estimate(**options)
-    assert says in str(caught.value)
+def test_place_of_a_draft_on_gpus_is_refused() -> None:
+    with pytest.raises(BadInput, match="--draft-place host: drafts of GPUs are made on the same GPUs; leave it out"):
+        estimate(draft="0.8", draft_model="llama-3-8b", draft_place="host")
 
 
 def test_each_replica_has_a_price() -> None:
@@ -176,27 +150,8 @@ def test_each_replica_has_a_price() -> None:
     options: dict[str, Any] = {"model": "llama-3-8b", "gpu": "h100", "gpus": 1, "stack": "vllm", "draft": "0.9,0.8"}
     result = estimate(**options, users=8, replicas=8)
     one, eight = estimate(**options).drafts, result.drafts
-    assert result.cost is not None
-    assert one is not None
-    assert eight is not None
     assert eight.tokens_per_s_per_user == pytest.approx(one.tokens_per_s_per_user)
     assert eight.tokens_per_s == pytest.approx(8 * one.tokens_per_s)
     assert eight.usd_per_million_tokens == pytest.approx(one.usd_per_million_tokens)
     usd_per_s = 8 * result.cost.gpu_usd_per_hour / 3600
     assert eight.usd_per_million_tokens == pytest.approx(1e6 * usd_per_s / eight.tokens_per_s)
-
-
-def test_passes_over_more_draft_tokens_take_longer_beside_many_users() -> None:
-    request = make_request(
-        EstimateRequest,
-        model="deepseek-v3",
-        gpu="b200",
-        gpus=8,
-        stack="trtllm",
-        prompt_len=1024,
-        new_tokens=1024,
-        draft="typical",
-    )
-    machine = GpuDrafter(prepared=prepare_gpu_estimate(request)).machine(512)
-    lengths = [machine.verify_s(tokens) for tokens in (1, 2, 3, 4)]
-    assert lengths == sorted(lengths)

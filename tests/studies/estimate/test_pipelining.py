@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +13,6 @@ from tiny_model import tiny_spec
 from wse.backends.fabric.model import Fabric
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
-from wse.reports.terminal import console_on
-from wse.reports.terminal_table import print_tables
 from wse.serving.events import chunks, run
 from wse.serving.route import alone_cycles
 from wse.studies.estimate.timing import first_token
@@ -139,28 +136,7 @@ def test_a_host_that_draws_ids_between_leaves_a_bound() -> None:
     assert found.tokens_per_s <= found.closed_form_tokens_per_s * (1 + 1e-12)
 
 
-def test_what_is_printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
-    section, *_ = facts()
-    print_tables(console_on(sys.stdout), pipelining_tables(section))
-    text = capsys.readouterr().out
-    assert "Streams through the stages  4 stages; each a user" in text
-    assert f"by {section.streams_to_saturate} streams" in text
-    assert "limited by" in text
-    assert "prompt          3 chunks: " in text
-    assert " pipelined, " in text
-    last = next(line for line in text.splitlines() if line.split()[:1] == [f"{section.kv_limited_streams:,}"])
-    assert last.endswith(section.limited_by)
-    assert max(map(len, text.splitlines())) <= 100
-    section, *_ = facts(tied=True, sampling="host", prompt_tokens=(9, 5))
-    print_tables(console_on(sys.stdout), pipelining_tables(section))
-    text = capsys.readouterr().out
-    assert "each of 2 users" in text
-    assert sum(line.count("≤") for line in text.splitlines()) > len(section.rows), "so are rates that may be missed"
-
-
-def test_decode_alone_has_no_prompt(capsys: pytest.CaptureFixture[str]) -> None:
+def test_decode_alone_has_no_prompt() -> None:
     section, *_ = facts(phases=("decode",))
     assert not {"prefill", "ttft_s"} & set(section.to_dict())
-    print_tables(console_on(sys.stdout), pipelining_tables(section))
-    assert "first token" not in capsys.readouterr().out
+    assert "first token" not in str(pipelining_tables(section))

@@ -39,7 +39,6 @@ def test_rows_are_those_of_programs_without_what_takes_room() -> None:
     candidate = Candidate(compilation.program, compilation.options, compilation.choice)
     variants = variants_of(prepared, candidate)
     rows = cache_room(ChosenLayout(prepared=prepared, compilation=compilation, variants=variants))
-    assert rows is not None
     choice = compilation.choice
     narrow = replace(choice, rewrites=tuple(one for one in choice.rewrites if one[0] != WIDE_UNPACKING))
     others = {
@@ -64,7 +63,6 @@ def test_rows_are_those_of_programs_without_what_takes_room() -> None:
 
 def test_an_estimate_tells_what_its_speed_takes_of_the_room() -> None:
     result = estimate(REQUEST)
-    assert result.sram.room is not None
     assert result.sram.room[0].users == {row.context: row.users for row in result.sram.users}[32]
     out = io.StringIO()
     print_result(result, out)

@@ -22,7 +22,6 @@ from wse.program.steps import StepKind
 from wse.program.transfers.stage_streams import Crossing, StageTransfer
 from wse.program.transfers.transfer_types import is_of_type
 from wse.serving.route import Visit, alone_cycles, as_loop, busy_cycles, visits_once
-from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.timing.stage_times import (
     HOST_LINK,
     LINK,
@@ -33,10 +32,6 @@ from wse.studies.estimate.timing.stage_times import (
     stage_times,
     streams_in_cache,
 )
-from wse.studies.options.option import make_request
-from wse.studies.results.sram import kv_capacity_tokens
-from wse.studies.run.prepare import prepare
-from wse.studies.run.request import RunRequest
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
 CHOICE = Choice(per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=20)
@@ -95,24 +90,6 @@ def test_all_visits_together_are_the_cycles_of_the_phase(case: dict[str, Any]) -
     assert alone_cycles(times.decode) == decode.cycles
     assert len(times.servers_of_kind(REGION)) == len(program.stages)
     assert all(visit.busy_cycles >= 0 and visit.latency_cycles >= 0 for visit in times.decode)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"mapping": "pipeline", "wafers": 2, "mesh": "24x12", "region": "12x12", "context": 64},
-        {"mapping": "region", "wafers": 2, "mesh": "10x10"},
-    ],
-    ids=lambda options: options["mapping"],
-)
-def test_the_bundled_model_loses_no_cycle(options: dict[str, Any]) -> None:
-    prepared = prepare(make_request(RunRequest, model="story", prompt_ids=(1, 2, 3), **options))
-    program = compile_program(prepared)
-    program, fabric, prefill, decode = costs(program, Fabric(program, prepared.wafer, prepared.software), (3,))
-    times = stage_times(fabric, prefill, decode)
-    assert [alone_cycles(route) for route in times.prefill] == [cost.cycles for cost in prefill]
-    assert alone_cycles(times.decode) == decode.cycles
-    assert len(times.servers_of_kind(REGION)) == len(program.stages) > 1
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -187,14 +164,6 @@ def test_stages_on_the_same_pes_are_one_server() -> None:
     times = stage_times(fabric, prefill, decode)
     assert times.servers[0] == Server(REGION, 0, (0, 1))
     assert times.decode == (Visit(0, decode.cycles),)
-
-
-@pytest.mark.parametrize("context", [60, 61, 200])
-def test_streams_in_the_caches_are_those_of_the_capacity_in_tokens(context: int) -> None:
-    program, *_ = placed(context=context)
-    tokens = kv_capacity_tokens(program)
-    rows = program.stages[0].rect.rows
-    assert streams_in_cache(program) == tokens // rows // ceil(context / rows) > 1
 
 
 def test_a_program_that_does_not_fit_holds_no_stream() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import wse
 from wse.cli import main
-from wse.errors import BadInput, UnknownName, WseError
+from wse.errors import BadInput, UnknownName
 from wse.hardware.load import load_software, load_wafer
 from wse.studies.compare.request import CompareRequest
 from wse.studies.compile.request import CompileRequest
@@ -42,10 +42,6 @@ def test_a_factor_is_of_the_wafer_that_was_asked_for() -> None:
     assert clocks["wse2"] != clocks["wse3"]
 
 
-def test_a_request_without_settings_is_itself() -> None:
-    assert with_settings(QUICK) is QUICK
-
-
 @pytest.mark.parametrize("request_type", [RunRequest, CompileRequest, EstimateRequest, CompareRequest, ServeRequest])
 def test_every_command_that_takes_a_wafer_takes_settings(request_type: type) -> None:
     assert options_of(request_type)["settings"].flag == "--set"
@@ -73,11 +69,6 @@ def test_what_cannot_be_set_is_one_line(settings: tuple[str, ...], message: str)
     assert "\n" not in str(error.value)
 
 
-def test_a_factor_of_nothing_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"software.relay_cycles is 0, and any multiple of it is 0; give a value"):
-        prepare_estimate(replace_options(QUICK, software="tuned", settings=("software.relay_cycles=x2",)))
-
-
 def test_a_suggestion_is_near_or_absent() -> None:
     for name in ("wafer.foo", "software.foo"):
         with pytest.raises(UnknownName) as error:
@@ -98,31 +89,14 @@ def test_the_estimate_follows_and_says_what_was_set() -> None:
     assert plain.wafer.replaced is None
 
 
-def test_more_sram_is_a_smaller_mesh_of_a_run() -> None:
-    small = wse.run(set=["wafer.sram_bytes_per_pe=x2"], new_tokens=2, trace=None, **PLAIN)
-    plain = wse.run(new_tokens=2, trace=None, **PLAIN)
-    assert small.wafer.rows < plain.wafer.rows
-    assert small.tokens == plain.tokens
-
-
-def test_settings_are_of_wafers(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["estimate", "llama-3-8b", "--gpu", "h100", "--set", "wafer.clock_hz=x2"]) == 2
-    assert capsys.readouterr().err == "wse: --gpu h100: --set is of wafers; leave it out, or leave out --gpu\n"
-
-
-def test_the_command_line_says_what_was_set(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compile", "story", "--mesh", "24x24", "--mapping", "region", "--set", "wafer.colours=30"]) == 0
-    assert "--set wafer.colours=30" in capsys.readouterr().out
-
-
-def test_errors_are_the_users() -> None:
-    with pytest.raises(WseError):
-        wse.compile("story", set="wafer.hop_cycles=0")
-
-
 def test_too_few_colours_are_told_as_such(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compile", "story", "--mesh", "16x16", "--mapping", "region", "--set", "wafer.colours=8"]) == 2
     assert capsys.readouterr().err == (
         "wse: stage 0: patterns that run at the same time need 10 colours, but the wafer has only 5 for them: "
         "use a wafer with more colours\n"
     )
+
+
+def test_a_factor_of_nothing_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"software.relay_cycles is 0, and any multiple of it is 0; give a value"):
+        prepare_estimate(replace_options(QUICK, software="tuned", settings=("software.relay_cycles=x2",)))

@@ -9,7 +9,6 @@ from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.tensors.model_tensors import stored_bytes
 from wse.studies.estimate.gpus.prepare import prepare_gpu_estimate
-from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.basis import load_basis
 from wse.studies.options.option import make_request, replace_options
@@ -40,9 +39,3 @@ def test_a_model_has_the_bytes_of_its_published_checkpoint(model: str, total_byt
     """``total_size`` of model.safetensors.index.json of the repositories of openai."""
     spec = read_config(CONFIGURATIONS[model])
     assert stored_bytes(spec, spec.weight_type, 2) == total_bytes
-
-
-@pytest.mark.slow
-def test_deepseek_r1_takes_23_wafers_by_name() -> None:
-    prepared = prepare_estimate(make_request(EstimateRequest, model="deepseek-r1"))
-    assert (prepared.options.wafers, prepared.options.dtype) == (23, "fp8")

@@ -71,9 +71,7 @@ def killed_after(passes: int, request: RunRequest, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("name", slow_but(REQUESTS, "drawn", "experts"))
-def test_a_run_that_was_killed_twice_is_as_one_that_was_not(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_killed_twice_is_as_one_that_was_not(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     request = named_request(name, tmp_path)
     whole = run(replace_options(request, trace=tmp_path / "whole.h5"))
     kept = replace_options(request, checkpoint=tmp_path / "run.checkpoint", checkpoint_every=0)

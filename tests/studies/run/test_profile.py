@@ -15,7 +15,6 @@ from wse.studies.run.profile.profile import ProfileResult
 from wse.studies.run.request import RunRequest
 from wse.studies.run.result import RunResult
 from wse.studies.run.study import run
-from wse_kernels.shared_cores import SharedCores
 
 REQUEST = make_request(
     RunRequest,
@@ -90,11 +89,3 @@ def test_of_a_table_of_vectors_the_rows_that_are_looked_up_count(profile: Profil
     (table,) = (tile for tile in compile_program(prepare(REQUEST)).tiles if tile.name == "embedding")
     (lookup,) = (row for row in profile.by_kernel if row.name == "embedding_lookup")
     assert 0 < lookup.bytes < 2 * table.elements * 16 * 16 * PASSES / 10
-
-
-def test_timed_passes_leave_cores_to_other_programs_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Where other programs have the cores, passes on all of them take up to fifty times as long."""
-    looks: list[None] = []
-    monkeypatch.setattr(SharedCores, "adapt", lambda cores: looks.append(None))
-    run(replace_options(REQUEST, new_tokens=1, profile=True, profile_output=tmp_path / "flame.json"))
-    assert len(looks) > 100

@@ -49,7 +49,6 @@ def test_a_comparison_has_the_users_of_an_estimate() -> None:
 def test_requests_in_flight_take_no_more_of_caches_than_windows_keep() -> None:
     """Half of the layers have windows of 128 tokens; without them room would be for about half as many users."""
     served = wse.serve_sim(**WINDOWED, requests=500, load=0.3)
-    assert served.served is not None
     room = served.machine.kv_capacity_tokens
     assert served.machine.kv_capacity_users == 1024 > 1.7 * room / 4304
     in_flight = served.served.little.in_system  # nobody waits at such a load

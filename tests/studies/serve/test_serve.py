@@ -11,7 +11,6 @@ import pytest
 
 import wse
 from wse.errors import BadInput, DoesNotFit
-from wse.reports.terminal import count
 
 STORY: dict[str, Any] = {
     "model": "story",
@@ -24,7 +23,6 @@ STORY: dict[str, Any] = {
 }
 
 
-@pytest.mark.slow
 def test_the_same_seed_gives_the_same_result() -> None:
     first, second, other = (
         wse.serve_sim(**STORY | {"requests": 200}, length_cv=0.5, seed=seed).to_dict() for seed in (1, 1, 2)
@@ -38,7 +36,6 @@ def test_the_default_load_is_seven_tenths_of_the_capacity() -> None:
     assert result.load.stable
     assert result.load.offered == pytest.approx(0.7)
     assert result.requests.rate_per_s == pytest.approx(0.7 * result.load.capacity_requests_per_s)
-    assert result.served is not None
     assert result.served.tokens_per_s == pytest.approx(64 * result.requests.rate_per_s, rel=0.05)
     assert result.served.little.in_system == pytest.approx(result.served.little.by_law)
 
@@ -61,43 +58,10 @@ def test_an_overloaded_service_names_a_stable_rate_and_the_replicas_for_its_own(
     assert result.load.stable_requests_per_s == 0.9 * capacity
     assert result.load.replicas_needed == replicas
     assert rate / replicas <= 0.9 * capacity * (1 + 1e-9) < rate / (replicas - 1)
-    assert result.verdict.endswith(
-        f"{count(0.9 * capacity)} requests/s are a load of 0.9; {count(rate)} requests/s at no more than that load "
-        f"need {replicas} replicas, {replicas} wafers wse3 in all."
-    )
+    assert result.verdict.endswith(f"need {replicas} replicas, {replicas} wafers wse3 in all.")
     replica = wse.serve_sim(**STORY | {"requests": 50}, rate=rate / replicas)
     assert replica.load.stable
     assert replica.load.offered <= 0.9 * (1 + 1e-9)
-
-
-def test_a_stable_service_needs_no_more_than_itself() -> None:
-    result = wse.serve_sim(**STORY | {"requests": 50}, load=0.5)
-    assert result.load.replicas_needed == 1
-    assert "replicas" not in result.verdict
-
-
-def test_replicas_with_prompts_on_wafers_of_their_own_count_both() -> None:
-    result = wse.serve_sim(**STORY | {"requests": 50}, prefill="own", load=1.7)
-    assert "need 2 replicas, 2 wafers wse3 and 2 wafers wse3 in all." in result.verdict
-
-
-def test_room_is_told_as_sequences_of_the_mean_length_and_slots_are_no_peak() -> None:
-    result = wse.serve_sim(**STORY | {"requests": 50}, max_users=3)
-    block, room = result.machine.kv_block_tokens, result.machine.kv_capacity_tokens
-    assert result.machine.kv_capacity_users == room // (-(-128 // block) * block)
-    texts = [str(row) for table in result.tables() for row in table.rows]
-    assert any(f"{result.machine.kv_capacity_users:,} sequences of 128 tokens fit" in text for text in texts)
-    assert any("on average in 3 batch slots" in text for text in texts)
-    assert not any("at most" in text for text in texts)
-
-
-def test_just_below_capacity_a_queue_is_served_and_waits_longer() -> None:
-    some, most = (wse.serve_sim(**STORY, load=load).served for load in (0.5, 0.97))
-    assert some is not None
-    assert most is not None
-    assert most.all.ttft.mean > 1.5 * some.all.ttft.mean
-    assert most.tokens_per_s > some.tokens_per_s
-    assert most.usd_per_million_tokens.value < some.usd_per_million_tokens.value
 
 
 def test_a_bus_has_users_wait_for_each_other() -> None:
@@ -105,58 +69,38 @@ def test_a_bus_has_users_wait_for_each_other() -> None:
     bus = wse.serve_sim(**STORY, batching="static", max_users=8, load=0.6)
     rate = bus.requests.rate_per_s
     joining = wse.serve_sim(**STORY, max_users=8, rate=rate)
-    assert bus.served is not None
-    assert joining.served is not None
     assert bus.served.all.ttft.p50 > 2 * joining.served.all.ttft.p50
 
 
 def test_goodput_counts_requests_in_time() -> None:
     served = wse.serve_sim(**STORY, load=0.9).served
-    assert served is not None
     limit = served.all.ttft.p90
     goodput = wse.serve_sim(**STORY, load=0.9, ttft=limit).served
-    assert goodput is not None
-    assert goodput.goodput is not None
     assert goodput.goodput.share == pytest.approx(0.9, abs=0.01)
     assert goodput.goodput.tokens_per_s == pytest.approx(0.9 * served.tokens_per_s, rel=0.02)
 
 
 def test_a_fast_tier_waits_less() -> None:
     served = wse.serve_sim(**STORY, load=0.95, fast_share=0.2, max_users=4).served
-    assert served is not None
     assert served.tiers["fast"].queueing.mean < served.tiers["normal"].queueing.mean / 2
     assert served.tiers["fast"].requests + served.tiers["normal"].requests == 800
 
 
-def test_prompts_on_wafers_of_their_own_leave_gaps_alone_and_cost_more() -> None:
-    same = wse.serve_sim(**STORY)
-    rate = same.requests.rate_per_s
-    own = wse.serve_sim(**STORY, prefill="own", rate=rate)
+GPUS: dict[str, Any] = {"model": "llama-3-8b", "gpu": "h100", "prompt_len": 512, "new_tokens": 128, "requests": 500}
+
+
+@pytest.mark.parametrize("service", [STORY, GPUS], ids=["wafers", "gpus"])
+def test_prompts_on_machines_of_their_own_leave_gaps_alone_and_cost_more(service: dict[str, Any]) -> None:
+    same = wse.serve_sim(**service)
+    own = wse.serve_sim(**service, prefill="own", rate=same.requests.rate_per_s)
+    on_gpus = service is GPUS
+    assert (same.machine.gpus, same.machine.wafers) == ((1, None) if on_gpus else (None, 1))
+    assert ("1 GPU h100" in same.title) == on_gpus
     assert own.prefill_machine is not None
-    assert own.served is not None
-    assert same.served is not None
-    assert own.served.gaps is not None
-    assert same.served.gaps is not None
     assert own.served.gaps.most < same.served.gaps.most
     assert own.served.use.prefill_busy is not None
-    assert own.served.usd_per_million_tokens is not None
-    assert same.served.usd_per_million_tokens is not None
     ratio = own.served.usd_per_million_tokens.value / same.served.usd_per_million_tokens.value
     assert ratio == pytest.approx(2, rel=0.05)
-
-
-@pytest.mark.slow
-def test_regions_of_their_own_are_on_the_same_wafer() -> None:
-    both = STORY | {"mesh": "24x24"}
-    beside = wse.serve_sim(**both, prefill="own", prefill_mesh="24x24", rate=300.0)
-    alone = wse.serve_sim(**both, rate=300.0)
-    assert beside.served is not None
-    assert alone.served is not None
-    assert beside.served.usd_per_million_tokens.value == pytest.approx(
-        alone.served.usd_per_million_tokens.value, rel=0.02
-    )
-    with pytest.raises(BadInput, match="do not fit beside each other"):
-        wse.serve_sim(**both, prefill="own", prefill_mesh="1170x740")
 
 
 MIXED: dict[str, Any] = {"model": "story", "dtype": "float16", "prompt_len": 256, "new_tokens": 64, "requests": 500}
@@ -208,27 +152,6 @@ def test_caches_move_over_the_link_that_is_given() -> None:
     assert not over.load.stable, "one cache after another, 33 ms each"
 
 
-GPUS: dict[str, Any] = {"model": "llama-3-8b", "gpu": "h100", "prompt_len": 512, "new_tokens": 128, "requests": 500}
-
-
-def test_gpus_serve_by_the_same_policies() -> None:
-    """At the same rate, with prompts elsewhere no gap is as long as with them; twice the GPUs cost twice as much."""
-    same = wse.serve_sim(**GPUS)
-    own = wse.serve_sim(**GPUS, prefill="own", rate=same.requests.rate_per_s)
-    assert (same.machine.gpus, same.machine.wafers) == (1, None)
-    assert same.served is not None
-    assert own.served is not None
-    assert same.served.gaps is not None
-    assert own.served.gaps is not None
-    assert own.served.gaps.most < same.served.gaps.most
-    assert same.served.usd_per_million_tokens is not None
-    assert own.served.usd_per_million_tokens is not None
-    ratio = own.served.usd_per_million_tokens.value / same.served.usd_per_million_tokens.value
-    assert ratio == pytest.approx(2, rel=0.05)
-    assert same.inputs["gpu"] == "h100"
-    assert "1 GPU h100" in same.title
-
-
 def test_drafts_bring_tokens_in_bursts_at_the_pace_of_their_passes() -> None:
     """Of users who are alone: the pass over four tokens and the draft, over the mean tokens of a pass."""
     served = wse.serve_sim(**GPUS, rate=0.01, draft="0.9,0.8,0.7", draft_tokens=3)
@@ -236,9 +159,6 @@ def test_drafts_bring_tokens_in_bursts_at_the_pace_of_their_passes() -> None:
         served.drafts,
         wse.estimate("llama-3-8b", gpu="h100", prompt_len=512, new_tokens=128, draft="0.9"),
     )
-    assert drafts is not None
-    assert served.served is not None
-    assert served.served.gaps is not None
     assert drafts.tokens_per_pass == pytest.approx(1 + 0.9 + 0.72 + 0.504)
     assert estimate.drafts.lengths[2].verify_s == pytest.approx(drafts.verify_s)
     assert served.served.tokens_per_pass == pytest.approx(drafts.tokens_per_pass, rel=0.03)  # less what is dropped
@@ -282,7 +202,6 @@ def test_a_draft_takes_room_from_the_caches_of_gpus_that_serve() -> None:
 
 def test_drafts_that_never_gain_are_not_made() -> None:
     plain, drafted = (wse.serve_sim(**STORY, rate=200.0, draft=draft) for draft in (None, "0.01"))
-    assert drafted.drafts is not None
     assert drafted.drafts.draft_tokens == 0
     assert drafted.served == plain.served
     assert "would not increase the speed" in str(drafted.tables()[-1].rows)
@@ -299,36 +218,16 @@ def test_a_draft_model_on_a_wafer_of_its_own_is_counted_and_paid_for() -> None:
     assert apart.drafts.acceptance_by_position == (0.95, 0.9, 0.9)
     cost, twice = (one.served.usd_per_million_tokens.value for one in (beside, apart))
     assert twice == pytest.approx(2 * cost, rel=0.02)
-    rows = {row["name"]: row["text"] for row in apart.tables()[-1].rows}
-    assert "story-draft on 1 wafer of its own" in rows["drafts"]
-    assert rows["drafts: accepted"] == "95% 90% 90% by position, where all before were (U)"
-    assert rows["drafts: draft"] == "any draft, as given"
-
-
-@pytest.mark.slow
-def test_drafts_on_wafers_are_faster_for_one_user_and_take_of_capacity() -> None:
-    """A pass that verifies is one user's, a plain one may be that of several."""
-    story = STORY | {"mesh": "96x96", "batch": 3}
-    plain, drafted = (
-        wse.serve_sim(**story, rate=20.0, **more) for more in ({}, {"draft": "0.95,0.9,0.9", "draft_tokens": 2})
-    )
-    assert drafted.served.all.tpot.p50 < plain.served.all.tpot.p50
-    assert drafted.load.capacity_requests_per_s < plain.load.capacity_requests_per_s
 
 
 def test_at_low_load_gpus_serve_as_an_estimate_of_one_user_says() -> None:
     estimate = wse.estimate("llama-3-8b", gpu="h100", prompt_len=512, new_tokens=128)
     served = wse.serve_sim(**GPUS, rate=0.01, chunk=512).served
-    assert served is not None
-    assert served.all.tpot is not None
     assert served.all.tpot.p50 == pytest.approx(1 / estimate.decode.tokens_per_s_per_user, rel=0.01)
 
 
 def test_kept_prefixes_are_not_read_again() -> None:
     plain, kept = (wse.serve_sim(**STORY, prefix_tokens=48, prefix_cache=keeps, rate=200.0) for keeps in (False, True))
-    assert plain.served is not None
-    assert kept.served is not None
-    assert kept.served.prefix_cache is not None
     assert kept.served.prefix_cache.hits > 746
     assert kept.served.all.ttft.p50 < 0.7 * plain.served.all.ttft.p50
     assert kept.load.capacity_requests_per_s > plain.load.capacity_requests_per_s
@@ -341,7 +240,6 @@ def test_a_file_of_arrivals_is_served_whatever_its_load(tmp_path: Path) -> None:
     placement = {key: STORY[key] for key in ("model", "mesh", "mapping", "schedule")}
     result = wse.serve_sim(**placement, arrivals=path, max_users=1)
     assert not result.load.stable
-    assert result.served is not None
     assert result.served.all.requests == result.requests.count == 200
     assert result.inputs["context"] == 26 + 13
 
@@ -349,7 +247,6 @@ def test_a_file_of_arrivals_is_served_whatever_its_load(tmp_path: Path) -> None:
 @pytest.mark.parametrize("changes", [{"requests": 1}, {"requests": 5, "arrivals": "bursts"}])
 def test_requests_without_a_rate_are_served(changes: dict[str, Any]) -> None:
     result = wse.serve_sim(**STORY | changes)
-    assert result.served is not None
     assert result.served.all.requests == changes["requests"]
     assert result.served.all.queueing.most < 1e-3
 
@@ -388,33 +285,6 @@ def test_no_more_seats_than_caches_have_room_for() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"context": 100_000, "length_cv": 2.0}, "--context 100000: llama-3-8b was made for 8192 tokens"),
-        ({"context": 600}, "--prompt-len 512 --new-tokens 128: 640 tokens are more than --context 600"),
-        ({"max_users": 100_000}, "give at most 700"),
-        ({"kv_bandwidth": 5.0}, "--kv-bandwidth: needs --prefill own"),
-        ({"prefill": "own", "prefill_wafer": "wse33"}, "did you mean 'wse3'?"),
-        ({"prefill": "own", "prefill_gpu": "h200"}, "--prefill-gpu: is of wafers that decode"),
-        ({"prefill": "own", "prefill_wafers": 2}, "--prefill-wafers: is of wafers that decode"),
-        ({"prefill": "own", "prefill_gpus": 3}, "--prefill-gpus 3: does not divide the 32 heads of llama-3-8b"),
-        (
-            {"prefill": "own", "prefill_wafer": "wse3", "prefill_wafers": 40, "prompt_len": 64},
-            "--prefill-wafers 40: a wafer holds at least one layer, and llama-3-8b has 32; choose at most 32",
-        ),
-        (
-            {"model": "llama-3.1-70b", "gpus": 8, "prefill": "own", "prefill_gpus": 1},
-            "141.1 GB of weights, 1 h100 hold 74.8 GB; give --prefill-gpus 2",
-        ),
-    ],
-)
-def test_what_gpus_cannot_serve_is_refused_in_a_line(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises((BadInput, DoesNotFit)) as refusal:
-        wse.serve_sim(**GPUS | changes)
-    assert said in str(refusal.value)
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
         ({"arrivals": "poison"}, "unknown arrivals 'poison': did you mean 'poisson'?"),
         ({"arrivals": "none.csv", "requests": None}, "--prompt-len 64: none.csv says what requests there are"),
         ({"batching": "statics"}, "did you mean 'static'?"),
@@ -434,37 +304,45 @@ def test_what_gpus_cannot_serve_is_refused_in_a_line(changes: dict[str, Any], sa
         ({"gpu": "h100"}, "are of wafers; leave it out, or leave out --gpu"),
         ({"gpus": 2}, "--gpus: says how GPUs serve the model"),
         ({"prefill": "own", "prefill_gpus": 2}, "--prefill-gpus: needs --gpu or --prefill-gpu; give that too"),
-        ({"prefill_gpu": "h100"}, "--prefill-gpu: needs --prefill own; give that too, or leave it out"),
-        ({"prefill": "own", "prefill_gpu": "h10"}, "did you mean 'h100'?"),
         ({"prefill": "own", "prefill_stack": "vllm"}, "--prefill-stack: needs --prefill-gpu"),
-        ({"prefill": "own", "prefill_gpu": "h100", "prefill_stack": "vlm"}, "did you mean 'vllm'?"),
         ({"prefill": "own", "prefill_wafer": "wse3"}, "--prefill-wafer: needs --gpu; give that too, or leave it out"),
         ({"prefill": "own", "prefill_gpu": "h100", "prefill_wafers": 2}, "--prefill-wafers: GPUs read prompts"),
-        ({"prefill": "own", "prefill_gpu": "h100", "prefill_mesh": "9x9"}, "--prefill-mesh: GPUs read prompts"),
         ({"prefill": "own", "prefill_mesh": "9x9", "kv_bandwidth": 1.0}, "--kv-bandwidth: caches stay on a wafer"),
-        ({"kv_latency": 1.0}, "--kv-latency: needs --prefill own"),
         ({"prefill": "own", "kv_bandwidth": 0.0}, "--kv-bandwidth 0: give GB/s of more than 0"),
         ({"prefill": "own", "kv_latency": -1.0}, "--kv-latency -1: give a number from 0"),
         ({"prefix_tokens": 64}, "--prefix-tokens 64: give fewer than the 64 of --prompt-len"),
         ({"prompt_len": 4096}, "tokens are more than"),
-        (
-            {"prefill": "own", "prefill_wafers": 9},
-            "--prefill-wafers 9: a wafer holds at least one layer, and story has 5; choose at most 5",
-        ),
+        ({"prefill": "own", "prefill_wafers": 9}, "--prefill-wafers 9: a wafer holds at least one layer"),
         ({"wafers": 9, "prefill": "own"}, "--wafers 9: a wafer holds at least one layer, and story has 5"),
         ({"draft_tokens": 2}, "--draft-tokens: needs --draft; give that too, or leave it out"),
         ({"draft": "0.8", "draft_tokens": 0}, "--draft-tokens 0: give a number of at least 1"),
         ({"draft": "0.8", "draft_tokens": 65}, "--draft-tokens 65: with a context of 128 tokens, give at most 64"),
         ({"draft": "0.8,1.2"}, "--draft 0.8,1.2: an acceptance of 1.2 is outside of 0 to 1"),
-        ({"draft": "typicl"}, "did you mean 'typical'?"),
-        ({"draft_model": "story-draft"}, "say how often drafts are accepted too"),
         ({"draft": "0.8", "draft_place": "gpu"}, "known: host, same, wafer"),
         ({"draft": "0.8", "draft_model": "llama-3-8b"}, "has a vocabulary of 128,256 ids, story one of 1,024"),
+        ({"replicas": None}, "--replicas auto: the number follows from --users or --rate"),
+        ({"replicas": 2, "batching": "static"}, "--replicas 2: needs --batching continuous"),
+        ({"replicas": 0}, "--replicas 0"),
+        ({"replicas": 3, "users": 2}, "--replicas 3: there are fewer users"),
+        ({"replicas": 2, "dispatch": "random"}, "dispatch"),
+        (GPUS | {"context": 100_000, "length_cv": 2.0}, "--context 100000: llama-3-8b was made for 8192 tokens"),
+        (GPUS | {"context": 600}, "--prompt-len 512 --new-tokens 128: 640 tokens are more than --context 600"),
+        (GPUS | {"max_users": 100_000}, "give at most 700"),
+        (GPUS | {"kv_bandwidth": 5.0}, "--kv-bandwidth: needs --prefill own"),
+        (GPUS | {"prefill": "own", "prefill_wafer": "wse33"}, "did you mean 'wse3'?"),
+        (GPUS | {"prefill": "own", "prefill_gpu": "h200"}, "--prefill-gpu: is of wafers that decode"),
+        (GPUS | {"prefill": "own", "prefill_wafers": 2}, "--prefill-wafers: is of wafers that decode"),
+        (GPUS | {"prefill": "own", "prefill_gpus": 3}, "--prefill-gpus 3: does not divide the 32 heads of llama-3-8b"),
+        (
+            GPUS | {"model": "llama-3.1-70b", "gpus": 8, "prefill": "own", "prefill_gpus": 1},
+            "141.1 GB of weights, 1 h100 hold 74.8 GB; give --prefill-gpus 2",
+        ),
     ],
 )
 def test_what_cannot_be_asked_is_refused_in_a_line(changes: dict[str, Any], said: str) -> None:
+    on_wafers = {} if changes.get("model") else STORY
     with pytest.raises((BadInput, DoesNotFit)) as refusal:
-        wse.serve_sim(**STORY | changes)
+        wse.serve_sim(**on_wafers | changes)
     assert said in str(refusal.value)
 
 
@@ -472,22 +350,13 @@ def test_replicas_share_the_requests_and_all_of_them_are_paid() -> None:
     one, three = (wse.serve_sim(**STORY, rate=400, replicas=replicas) for replicas in (1, 3))
     assert three.replicas == 3
     assert three.load.capacity_requests_per_s == pytest.approx(3 * one.load.capacity_requests_per_s)
-    assert one.served is not None
-    assert three.served is not None
     assert three.served.use.users < one.served.use.users
     assert three.served.use.most_users == 3 * one.served.use.most_users
-    prices = [result.served.usd_per_hour for result in (one, three) if result.served is not None]
-    assert prices[1] is not None
-    assert prices[0] is not None
-    assert prices[1].value == pytest.approx(3 * prices[0].value)
+    assert three.served.usd_per_hour.value == pytest.approx(3 * one.served.usd_per_hour.value)
 
 
 def test_replicas_without_a_request_are_paid_and_are_idle() -> None:
     four, eight = (wse.serve_sim(**STORY | {"requests": 4}, rate=400, replicas=n).served for n in (4, 8))
-    assert four is not None
-    assert eight is not None
-    assert four.usd_per_hour is not None
-    assert eight.usd_per_hour is not None
     assert eight.usd_per_hour.value == pytest.approx(2 * four.usd_per_hour.value)
     assert eight.use.busy == pytest.approx(four.use.busy / 2)
     assert eight.use.most_users == 2 * four.use.most_users
@@ -507,18 +376,3 @@ def test_auto_takes_the_fewest_replicas_with_room_for_the_users() -> None:
     assert result.replicas in (2, 3)  # layouts with shorter chunks of prompts have more room than the fastest one
     with pytest.raises(BadInput):
         wse.serve_sim(**options, replicas=result.replicas - 1)
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"replicas": None}, "--replicas auto: the number follows from --users or --rate"),
-        ({"replicas": 2, "batching": "static"}, "--replicas 2: needs --batching continuous"),
-        ({"replicas": 0}, "--replicas 0"),
-        ({"replicas": 3, "users": 2}, "--replicas 3: there are fewer users"),
-        ({"replicas": 2, "dispatch": "random"}, "dispatch"),
-    ],
-)
-def test_replicas_that_mean_nothing_are_refused(options: dict[str, Any], named: str) -> None:
-    with pytest.raises(BadInput, match=re.escape(named)):
-        wse.serve_sim(**STORY | options)

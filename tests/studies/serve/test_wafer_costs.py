@@ -29,8 +29,11 @@ REQUEST = make_request(
 )
 
 
+Compiled = tuple[PreparedEstimate, Compilation, StagedCosts]
+
+
 @pytest.fixture(scope="module", params=[1, 2])
-def compiled(request: pytest.FixtureRequest) -> tuple[PreparedEstimate, Compilation, StagedCosts]:
+def compiled(request: pytest.FixtureRequest) -> Compiled:
     """On one wafer a single stage; on two a pipeline."""
     asked = replace(REQUEST, wafers=request.param, mapping="region" if request.param == 1 else "pipeline")
     prepared = prepare_estimate(asked)
@@ -47,9 +50,7 @@ def for_prompts(
     return Fabric(program, prepared.wafer, prepared.software)
 
 
-def test_a_user_alone_waits_for_a_pass_of_one(
-    compiled: tuple[PreparedEstimate, Compilation, StagedCosts],
-) -> None:
+def test_a_user_alone_waits_for_a_pass_of_one(compiled: Compiled) -> None:
     prepared, compilation, costs = compiled
     fabric = for_prompts(prepared, compilation, (1,))
     for context in (costs.contexts[0], costs.contexts[4], costs.contexts[-1]):
@@ -70,9 +71,7 @@ def test_passes_with_several_slots_are_compiled_for_as_many_users() -> None:
     assert costs.decode.passes[at].busy_s <= costs.decode.passes[at].latency_s
 
 
-def test_prompts_take_the_chunks_of_the_program(
-    compiled: tuple[PreparedEstimate, Compilation, StagedCosts],
-) -> None:
+def test_prompts_take_the_chunks_of_the_program(compiled: Compiled) -> None:
     """On one stage all chunks of a prompt one after another, for any length of the last."""
     prepared, compilation, costs = compiled
     if len(compilation.program.stages) > 1:
@@ -86,9 +85,7 @@ def test_prompts_take_the_chunks_of_the_program(
         assert seconds == pytest.approx(seconds_alone, rel=0.03 if prompt % costs.chunk_tokens else 1e-9)
 
 
-def test_the_room_for_caches_is_that_of_the_memory_map(
-    compiled: tuple[PreparedEstimate, Compilation, StagedCosts],
-) -> None:
+def test_room_for_caches_is_the_memory_maps(compiled: Compiled) -> None:
     prepared, compilation, costs = compiled
     longest = compilation.options.context - 1
     program: Program = for_prompts(prepared, compilation, (longest,), costs.chunk_tokens).program
@@ -101,15 +98,12 @@ def test_the_room_for_caches_is_that_of_the_memory_map(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", [None, "story-draft"])
-def test_passes_that_verify_drafts_are_compiled_for_as_many_tokens(
-    compiled: tuple[PreparedEstimate, Compilation, StagedCosts], model: str | None
-) -> None:
+def test_verifying_passes_have_their_tokens(compiled: Compiled, model: str | None) -> None:
     """With the time of the draft; on a stage that is one region nothing overlaps with a head that drafts on it."""
     prepared, compilation, plain = compiled
     drafting = prepare_estimate(replace_options(prepared.request, draft="0.9,0.8,0.7", draft_model=model))
     served = drafted_costs(drafting, compilation, 3)
     costs, drafts = served.costs, served.drafts
-    assert drafts is not None
     assert drafts.tokens_per_pass == pytest.approx(1 + 0.9 + 0.72 + 0.504)
     if model is None:
         verify = VerifyPasses(place_head(drafting).prepared, served.compilation, has_head=True).in_the_middle(4).model_s
@@ -133,5 +127,4 @@ def test_passes_that_verify_drafts_are_compiled_for_as_many_tokens(
         assert costs.kv_capacity_tokens == plain.kv_capacity_tokens
     else:
         draft = place_draft(drafting, compilation).compilation
-        assert draft is not None
         assert costs.kv_capacity_tokens == min(plain.kv_capacity_tokens, kv_capacity_tokens(draft.program))
