@@ -61,8 +61,7 @@ def test_kernel_and_oracle_agree(
             across = i % 2 and rows > 1
             schedule = patterns(rows if across else cols, arrival)[i]
             target = words if i >= 5 else 0
-            lay = lines.columns if across else lines.rows
-            colour = lay(schedule, words, target=target, colour=colour)
+            colour = lines.rows(schedule, words, target=target, colour=colour, transposed=bool(across))
     memory = np.random.default_rng(seed).integers(-3, 4, rows * cols * 2 * words).astype(np.float32)
     outcomes = []
     rate = machine.wafer.stream_words_per_cycle
