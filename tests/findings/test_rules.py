@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from wse.errors import DoesNotFit
 from wse.studies.claims import laboratory
 from wse.studies.claims.claim import by_rule
-from wse.studies.claims.gpus import aggregate
 from wse.studies.claims.laboratory import Laboratory
-from wse.studies.claims.residency import CONTEXTS, short_context
-from wse.studies.claims.retries import break_even_accuracy
 from wse.studies.claims.serving import Serving
+from wse.studies.claims.topics.gpus import aggregate
+from wse.studies.claims.topics.residency import CONTEXTS, short_context
+from wse.studies.claims.topics.retries import break_even_accuracy
 from wse.studies.estimate.request import EstimateRequest
 
 

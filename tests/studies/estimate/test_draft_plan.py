@@ -20,7 +20,7 @@ from wse.studies.estimate.gpus.study import estimate_on_gpus
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate
-from wse.studies.options.acceptance import CONSTANT_POSITIONS, read_acceptance
+from wse.studies.options.drafts.acceptance import CONSTANT_POSITIONS, read_acceptance
 from wse.studies.options.option import make_request, replace_options
 
 REQUEST = make_request(

@@ -15,7 +15,6 @@ from wse.serving.goal import LATENCY, OBJECTIVES, Goal
 from wse.serving.network import Network, load_network
 from wse.serving.prices import wafer_price
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.options.acceptance import DraftAcceptance, read_acceptance
 from wse.studies.options.basis import (
     PreparedPlacement,
     check_context,
@@ -24,12 +23,13 @@ from wse.studies.options.basis import (
     load_basis,
     placement_options,
 )
-from wse.studies.options.draft import PLACES, SAME
+from wse.studies.options.drafts.acceptance import DraftAcceptance, read_acceptance
+from wse.studies.options.drafts.draft import PLACES, SAME
+from wse.studies.options.drafts.vocabulary import check_vocabulary
+from wse.studies.options.groups.workload import LENGTH
 from wse.studies.options.mapping_file import check_listed
 from wse.studies.options.option import check_counts
 from wse.studies.options.settings import with_settings
-from wse.studies.options.vocabulary import check_vocabulary
-from wse.studies.options.workload import LENGTH
 
 MOST_USERS = 4096
 """Maximum number of users of one batch."""

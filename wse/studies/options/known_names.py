@@ -72,14 +72,14 @@ def mappings() -> Iterable[str]:
 
 def drafts() -> Iterable[str]:
     """Return the names of drafts: "ngram" (look-up in the text so far), and all models."""
-    from wse.studies.options.draft import NGRAM
+    from wse.studies.options.drafts.draft import NGRAM
 
     return (NGRAM, *models())
 
 
 def acceptances() -> Iterable[str]:
     """Return the names of measured acceptances of drafts."""
-    from wse.studies.options.acceptance import known_acceptances
+    from wse.studies.options.drafts.acceptance import known_acceptances
 
     return known_acceptances()
 

@@ -8,9 +8,9 @@ from typing import Annotated, Final
 
 from wse.hardware.quantity import TOKEN
 from wse.studies.options import known_names
-from wse.studies.options.element_types import TypeOptions
-from wse.studies.options.layout import LayoutOptions
-from wse.studies.options.machine import MachineOptions
+from wse.studies.options.groups.element_types import TypeOptions
+from wse.studies.options.groups.layout import LayoutOptions
+from wse.studies.options.groups.machine import MachineOptions
 from wse.studies.options.option import Option, OptionsOf
 
 DEFAULT_MAPPING: Final = "auto"

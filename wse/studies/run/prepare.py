@@ -19,7 +19,7 @@ from wse.models.load import LoadedModel
 from wse.models.spec import ModelSpec
 from wse.reports.terminal import plural
 from wse.studies.options.basis import PreparedPlacement, check_context, check_pass, load_basis, placement_options
-from wse.studies.options.draft import HOST, NGRAM, check_draft, draft_name, draft_place, has_draft, pass_tokens
+from wse.studies.options.drafts.draft import HOST, NGRAM, check_draft, draft_name, draft_place, has_draft, pass_tokens
 from wse.studies.options.engine import RAY
 from wse.studies.options.mapping_file import check_listed, mesh_of_listed
 from wse.studies.options.option import check_counts

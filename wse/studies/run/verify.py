@@ -10,7 +10,7 @@ from wse.backends.fabric.run_totals import RunTotals
 from wse.reports.result import Doc, Result
 from wse.reports.table import Table, pair_table
 from wse.reports.terminal import count, printable
-from wse.studies.options.draft import HOST, NGRAM, SAME, WAFER
+from wse.studies.options.drafts.draft import HOST, NGRAM, SAME, WAFER
 from wse.studies.results.phases import CyclesBy, cycles_by_cause
 from wse.studies.run.drafts.drafts import Drafter
 

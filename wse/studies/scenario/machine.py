@@ -32,7 +32,7 @@ from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layo
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import timed_estimate
-from wse.studies.options.acceptance import read_acceptance
+from wse.studies.options.drafts.acceptance import read_acceptance
 from wse.studies.options.option import replace_options
 from wse.studies.scenario.result import SpeculationResult
 

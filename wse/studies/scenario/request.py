@@ -21,7 +21,7 @@ from wse.models.load import load_model
 from wse.serving.economics import check_stated
 from wse.studies.estimate.gpus.prepare import STACK, check_machine
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.options.acceptance import read_acceptance
+from wse.studies.options.drafts.acceptance import read_acceptance
 from wse.studies.options.option import replace_options
 from wse.studies.scenario.figures import FIGURES, TIERS
 from wse.studies.scenario.form import NO_DRAFTS, PublishedForm, ScenarioForm, TiersForm

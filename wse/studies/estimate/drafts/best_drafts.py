@@ -11,7 +11,7 @@ from wse.serving.drafts.machine import DraftMachine, DraftSteps
 from wse.serving.drafts.speculation import Acceptance, best_draft
 from wse.serving.drafts.tree import DraftTree, fastest_tree
 from wse.serving.operating_point import Deployment, OperatingPoint, operating_point
-from wse.studies.options.acceptance import DraftAcceptance
+from wse.studies.options.drafts.acceptance import DraftAcceptance
 
 TREE_NODES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Numbers of nodes of the draft trees that are tried."""

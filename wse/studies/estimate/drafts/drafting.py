@@ -40,7 +40,7 @@ from wse.studies.estimate.drafts.placement import PlacedDraft, weight_bytes
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.timing.stage_times import REGION, RouteReader, pass_time
 from wse.studies.options.basis import PreparedPlacement
-from wse.studies.options.draft import HEAD
+from wse.studies.options.drafts.draft import HEAD
 from wse.studies.results.users import users_at
 
 COST_GRADE: Final[Grade] = "I"

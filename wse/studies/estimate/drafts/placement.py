@@ -24,7 +24,7 @@ from wse.studies.compile.choose import compile_fastest, compile_with_remedies
 from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.options.draft import HEAD, HOST, SAME
+from wse.studies.options.drafts.draft import HEAD, HOST, SAME
 from wse.studies.options.option import replace_options
 from wse_mappings.mesh.free_rects import free_rects
 from wse_mappings.mesh.placement import Rect

@@ -24,8 +24,8 @@ from wse.studies.estimate.drafts.result import (
     DraftTreeResult,
 )
 from wse.studies.estimate.prepare import PreparedEstimate
-from wse.studies.options.acceptance import DraftAcceptance
-from wse.studies.options.draft import HEAD, HOST
+from wse.studies.options.drafts.acceptance import DraftAcceptance
+from wse.studies.options.drafts.draft import HEAD, HOST
 from wse.studies.results.operating_points import ServingResult, point_result
 
 

@@ -10,7 +10,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, plural, printable, ranged, seconds, three_figures
 from wse.serving.drafts.speculation import ANY_KIND, DraftKind
-from wse.studies.options.draft import HEAD, HOST, SAME, WAFER
+from wse.studies.options.drafts.draft import HEAD, HOST, SAME, WAFER
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from wse.serving.steady_state import PromptRounds
 from wse.studies.estimate.drafts.best_drafts import Choose
 from wse.studies.estimate.drafts.result import DraftPlaceResult
 from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
-from wse.studies.options.draft import HEAD, SAME
+from wse.studies.options.drafts.draft import HEAD, SAME
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,10 +24,10 @@ from wse.serving.plan import saturating_users
 from wse.serving.prices import gpu_price, prices_text
 from wse.studies.estimate.prepare import check_drafts, check_objective, check_replicas, load_draft_model
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.options.acceptance import DraftAcceptance, read_acceptance
 from wse.studies.options.basis import dtype_note
-from wse.studies.options.draft import SAME
-from wse.studies.options.gpu_serving import GpuOptions
+from wse.studies.options.drafts.acceptance import DraftAcceptance, read_acceptance
+from wse.studies.options.drafts.draft import SAME
+from wse.studies.options.groups.gpu_serving import GpuOptions
 from wse.studies.options.option import check_counts, get_option, group_path, options_of
 
 STACK: Final = "vllm"

@@ -18,7 +18,7 @@ from wse.models.tensors.model_tensors import stored_bytes
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program
 from wse.studies.compile.draft_times import DraftTimes, Region
-from wse.studies.options.draft import HOST, NGRAM
+from wse.studies.options.drafts.draft import HOST, NGRAM
 from wse.studies.run.drafts.prepare import PreparedDraft
 
 

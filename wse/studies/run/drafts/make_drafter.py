@@ -5,7 +5,7 @@ from __future__ import annotations
 from wse.backends.execute.engine import Engine
 from wse.program.program import Program
 from wse.studies.compile.draft_times import DraftTimes, Region
-from wse.studies.options.draft import draft_place, has_draft
+from wse.studies.options.drafts.draft import draft_place, has_draft
 from wse.studies.run.drafts.drafts import Drafter, DraftModel, LookUp
 from wse.studies.run.drafts.prepare import PreparedDraft
 from wse.studies.run.prepare import PreparedRun, weights_of

@@ -7,9 +7,9 @@ from typing import Final
 
 from wse.errors import BadInput
 from wse.models.load import load_model
-from wse.studies.options.draft import HOST, NGRAM, SAME, draft_name, draft_place, has_draft
-from wse.studies.options.layout import LayoutOptions
-from wse.studies.options.vocabulary import check_vocabulary
+from wse.studies.options.drafts.draft import HOST, NGRAM, SAME, draft_name, draft_place, has_draft
+from wse.studies.options.drafts.vocabulary import check_vocabulary
+from wse.studies.options.groups.layout import LayoutOptions
 from wse.studies.run.draft_options import RunDraftOptions
 from wse.studies.run.output_options import TraceOptions
 from wse.studies.run.prepare import PreparedRun, prepare

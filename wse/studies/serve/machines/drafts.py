@@ -10,7 +10,7 @@ from wse.serving.simulation.drafts import Drafts
 from wse.studies.estimate.drafts.best_drafts import UsersOfDrafts
 from wse.studies.estimate.drafts.plan import acceptance_result
 from wse.studies.estimate.drafts.result import AcceptanceResult, DraftPlaceResult
-from wse.studies.options.acceptance import DraftAcceptance
+from wse.studies.options.drafts.acceptance import DraftAcceptance
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from wse.studies.estimate.drafts.drafting import WaferDrafter, wafer_drafter
 from wse.studies.estimate.drafts.placement import PlacedDraft, place_draft
 from wse.studies.estimate.drafts.plan import place_result
 from wse.studies.estimate.prepare import PreparedEstimate
-from wse.studies.options.draft import HEAD
+from wse.studies.options.drafts.draft import HEAD
 from wse.studies.results.sram import kv_capacity_tokens
 from wse.studies.serve.machines.drafts import DraftsResult, drafts_result
 from wse.studies.serve.machines.wafer_costs import wafer_costs

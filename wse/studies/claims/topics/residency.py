@@ -7,7 +7,7 @@ from typing import Final
 from wse.reports.terminal import plural
 from wse.studies.claims.claim import Curves, Finding, by_rule, figure
 from wse.studies.claims.laboratory import Laboratory, with_type
-from wse.studies.claims.retries import break_even_accuracy
+from wse.studies.claims.topics.retries import break_even_accuracy
 
 BILLION: Final = 1e9
 SHAPE: Final = "llama-3.1-70b"

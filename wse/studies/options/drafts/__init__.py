@@ -1,0 +1,1 @@
+"""Options of speculative decoding: acceptance of draft tokens, and checks of the draft."""

@@ -1,0 +1,1 @@
+"""Option groups: dataclasses of options that requests are composed of."""
