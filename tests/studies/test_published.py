@@ -19,7 +19,9 @@ from wse.studies.results.published import (
     weight_bits,
 )
 
-ON_WAFERS = EstimatedSpeed(machine="wse3", users=1, dtype="bfloat16", tokens_per_s_per_user=900.0)
+ON_WAFERS = EstimatedSpeed(
+    machine="wse3", chips=4, same_chips_only=False, users=1, dtype="bfloat16", tokens_per_s_per_user=900.0
+)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +61,9 @@ def test_speeds_whose_source_states_another_width_of_weights_are_left_out(spec: 
 
 
 def test_benchmarks_on_gpus_are_of_as_many_gpus_and_users(spec: ModelSpec) -> None:
-    estimated = EstimatedSpeed(machine="h200", chips=8, users=16, dtype="fp8", tokens_per_s_per_user=94.0)
+    estimated = EstimatedSpeed(
+        machine="h200", chips=8, same_chips_only=True, users=16, dtype="fp8", tokens_per_s_per_user=94.0
+    )
     (speed,) = published_speeds(spec, estimated) or ()
     assert (speed.machine, speed.chips, speed.users, speed.weight_bits) == ("h200", 8, 16, 8)
     assert speed.ratio == 94.0 / speed.tokens_per_s_per_user
@@ -87,7 +91,7 @@ def test_an_estimate_on_gpus_has_the_speeds_of_its_gpus_and_users() -> None:
         for s in result.published
     )
     titles = [table.title for table in result.tables()]
-    assert titles[titles.index("Answer") + 1] == "Published speeds"
+    assert titles[titles.index("Answer") + 1] == "Published speeds beside the estimate"
 
 
 def test_a_model_that_nobody_published_has_none(tmp_path: Path) -> None:

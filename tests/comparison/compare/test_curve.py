@@ -154,8 +154,8 @@ def test_verdict_has_the_figures_of_the_machines() -> None:
         "One user is 20 times as fast on 1 wse3, bands as on 1 h200, vllm: 1,000 tokens/s against 50 tokens/s.",
         "A token is cheapest on 1 h200, vllm, 0.0448 USD per million with 31 users of 20 tokens/s, "
         "against 2.78 USD (1.39 to 5.56) per million on 1 wse3, bands.",
-        "At all prices within the ranges wafers have the cheaper token only where GPUs are too slow. Above 50 tokens/s "
-        "per user only wafers are fast enough.",
+        "With the users that each machine serves at a speed, wafers have the cheaper token only where GPUs are too "
+        "slow, at all prices. Above 50 tokens/s per user only wafers are fast enough.",
     )
 
 
@@ -166,8 +166,8 @@ def test_verdict_solves_for_the_speed_at_each_end_of_the_prices() -> None:
     *_, crossover = curve_verdict([wafers, gpus])
     speeds = {price: _first_cheaper(price) for price in (5, 10, 20)}
     assert crossover == (
-        f"At central prices wafers have the cheaper token above {speeds[10]:.3g} tokens/s per user; at the lowest "
-        f"price of wafers and the highest of GPUs above {speeds[5]:.3g} tokens/s per user; at the highest of wafers "
+        "With the users that each machine serves at a speed, at central prices wafers have the cheaper token above "
+        f"{speeds[10]:.3g} tokens/s per user; at the lowest price of wafers and the highest of GPUs above {speeds[5]:.3g} tokens/s per user; at the highest of wafers "
         f"and the lowest of GPUs above {speeds[20]:.3g} tokens/s per user. Above 100 tokens/s per user only wafers are "
         "fast enough."
     )

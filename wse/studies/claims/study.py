@@ -8,10 +8,10 @@ from typing import Final
 
 from wse.errors import BadInput
 from wse.reports.progress import OnProgress, ignore
-from wse.studies.claims import chains, gpus, links, queues, residency, sram_chips, streaming
 from wse.studies.claims.claim import Claim
 from wse.studies.claims.laboratory import Laboratory
 from wse.studies.claims.result import ClaimsResult, Decided, claim_result
+from wse.studies.claims.topics import chains, gpus, links, queues, residency, sram_chips, streaming
 
 ARTICLE: Final = "seangoedecke.com/fast-llm-inference, February 2026"
 BATCHING: Final = "the same author on batching and DeepSeek"

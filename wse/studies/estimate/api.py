@@ -95,8 +95,8 @@ def estimate(
             Default: the model's own.
         accumulate (float32|float16): Element type of sums: float32 (default), or float16 with dtype
             float16.
-        context: KV-cache capacity of a user in tokens, such as 128k (131,072). Default: prompt +
-            new tokens.
+        context: Longest sequence that must fit, in tokens, such as 128k (131,072). Default: prompt +
+            new tokens. The users that fit are counted for prompt + new tokens.
         set (wafer.KEY=VALUE|xFACTOR): Replace a number of the wafer or software profile, or
             multiply it by a factor, such as wafer.clock_hz=1.1GHz or wafer.clock_hz=x2; repeats.
         defects: Dead PEs and links: a CSV file that lists them, or the fraction of dead PEs, such
@@ -112,8 +112,9 @@ def estimate(
         replicas (N|auto): Number of equal machines that share the users; auto: the fewest that have
             room for them.
         objective (latency|throughput|cost): Choose the layout by the latency of a request, the
-            tokens/s of all users, or the cost of a token. Default: latency; for serve-sim,
-            throughput; for compare with users or targets, cost.
+            tokens/s of all users, or the cost of a token. Of layouts whose latency differs by at
+            most 0.4 %, the one with the most room for users is chosen. Default: latency; for
+            serve-sim, throughput; for compare with users or targets, cost.
         verify_tokens: Also time a verification pass over this number of new tokens of one user.
         draft: Also report the best drafts for this machine and batch, given their acceptance: the
             name of a model in acceptance.toml, typical, probabilities by position such as

@@ -74,7 +74,7 @@ def choose_layout(
         if users <= (goal.replicas or 1):
             return fastest_layout(prepared_estimate, search(prepared_estimate, NARROW))
         goal = replace(goal, users=users)
-    _check_bytes(prepared_estimate, goal)
+    _check_bytes(prepared_estimate)
     layouts = ranked_layouts(prepared_estimate, search, goal)
     _check_room(layouts[0])
     return _to_chosen_layout(prepared_estimate, layouts[0], layouts)
@@ -158,13 +158,13 @@ def _check_room(layout: CompiledLayout) -> None:
         raise _no_room(layout.prepared, users, replicas, f"{plural(room, 'sequence')}", remedy)
 
 
-def _check_bytes(prepared_estimate: PreparedEstimate, goal: Goal) -> None:
+def _check_bytes(prepared_estimate: PreparedEstimate) -> None:
     """Raise BadInput, before layouts are compiled, if no layout can have room for the users.
 
     The SRAM that code and weights leave on all wafers is an upper limit of the room for caches.
     """
-    p, replicas = prepared_estimate, goal.replicas
-    if goal.users is None or replicas is None:
+    p, users, replicas = prepared_estimate, prepared_estimate.request.serving.users, prepared_estimate.goal.replicas
+    if users is None or replicas is None:
         return
     float_bytes = ELEMENT_BYTES[p.options.activation_type]
     free_bytes_per_pe = p.wafer.sram_bytes_per_pe - reserved_bytes(p.wafer, p.software)
@@ -172,8 +172,8 @@ def _check_bytes(prepared_estimate: PreparedEstimate, goal: Goal) -> None:
     free_bytes = sram_bytes - stored_bytes(p.spec, p.options.dtype, float_bytes)
     cache_bytes = (p.prompt_len + p.new_tokens) * p.spec.cache_features * p.spec.layer_count * float_bytes
     room = free_bytes // cache_bytes
-    if 0 <= room < goal.users // replicas:
-        raise _no_room(p, goal.users, replicas, f"at most {plural(room, 'sequence')}", "fewer --users")
+    if 0 <= room < users // replicas:
+        raise _no_room(p, users, replicas, f"at most {plural(room, 'sequence')}", "fewer --users")
 
 
 def _no_room(
