@@ -167,7 +167,8 @@ def test_verdict_solves_for_the_speed_at_each_end_of_the_prices() -> None:
     speeds = {price: _first_cheaper(price) for price in (5, 10, 20)}
     assert crossover == (
         "With the users that each machine serves at a speed, at central prices wafers have the cheaper token above "
-        f"{speeds[10]:.3g} tokens/s per user; at the lowest price of wafers and the highest of GPUs above {speeds[5]:.3g} tokens/s per user; at the highest of wafers "
+        f"{speeds[10]:.3g} tokens/s per user; at the lowest price of wafers and the highest of GPUs above "
+        f"{speeds[5]:.3g} tokens/s per user; at the highest of wafers "
         f"and the lowest of GPUs above {speeds[20]:.3g} tokens/s per user. Above 100 tokens/s per user only wafers are "
         "fast enough."
     )
