@@ -17,6 +17,7 @@ GRADES: Final = "grade of the weakest constant: M measured, V vendor, D fitted, 
 """Legend of the column of evidence grades."""
 DRAFTS: Final = {"no": "without drafts", "yes": "with drafts"}
 """Text after a published speed, by whether the service drafts tokens."""
+NO_STATEMENT: Final = "drafts not stated"
 
 
 class AnswerRow(NamedTuple):
@@ -94,12 +95,13 @@ def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:
     """Return a sentence with published speeds of the model on the machine, or "" without any."""
     if not speeds:
         return ""
+    users = speeds[0].estimated_users
+    unit = "tokens/s" if users == 1 else "tokens/s each"
     texts = [
-        f"{count(speed.tokens_per_s_per_user)} {DRAFTS.get(speed.drafts or '', 'drafts not stated')} ({speed.date})"
+        f"{count(speed.tokens_per_s_per_user)} {unit} {DRAFTS.get(speed.drafts or '', NO_STATEMENT)} ({speed.date})"
         for speed in speeds
     ]
-    users = plural(speeds[0].estimated_users, "user")
-    return f"Published tokens/s per user with {users}: {', '.join(texts)}."
+    return f"Published for {plural(users, 'user')}: {', '.join(texts)}."
 
 
 def serving_rows(serving: ServingResult, tpot_note: str, room_note: str = "") -> Iterator[AnswerRow]:

@@ -152,7 +152,7 @@ def published_table(speeds: Sequence[PublishedSpeed]) -> Table:
         Column(key="date", title="date", formatter=printable),
     )
     note = "the fastest without and with drafts; estimate: of this layout, with the users of the measurement"
-    sources = [("source", _short_address(speed.source)) for speed in speeds]
+    sources = [("source", address) for address in dict.fromkeys(_short_address(speed.source) for speed in speeds)]
     return Table(columns=columns, rows=speeds, title="Published speeds beside the estimate", note=note, footer=sources)
 
 
