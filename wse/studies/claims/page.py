@@ -73,7 +73,7 @@ def _section(claim: ClaimResult, plot: Path | None) -> list[str]:
         "",
         *_wrapped(f"**{claim.verdict}**: {claim.answer}"),
         "",
-        *_wrapped(f"- The verdict rests on: {claim.reason}.", "", "  "),
+        *_wrapped(f"- Basis of the verdict: {claim.reason}.", "", "  "),
         *_wrapped(f"- Source of the claim: {claim.source}.", "", "  "),
         "- Command that shows the figures:",
         f"  `{claim.command}`",

@@ -86,7 +86,7 @@ def _tables_of(claim: ClaimResult) -> tuple[Table, Table]:
             ("claim", claim.claim),
             ("verdict", claim.verdict),
             ("answer", claim.answer),
-            ("rests on", claim.reason),
+            ("basis", claim.reason),
             ("source", claim.source),
             ("see it with", claim.command),
         ],
