@@ -17,7 +17,9 @@ from wse.program.transfers.transfer import WaferPair
 
 
 class CostClass(NamedTuple):
-    """Key of the cost of a run of a phase, apart from cache shifts and the choice of experts.
+    """What determines the cost of a run of a phase, except for cache shifts and chosen experts.
+
+    Runs with equal values share a cached cost.
 
     Attributes:
         steps: Steps of the phase.
@@ -110,5 +112,5 @@ class PhaseCost:
         return float(self.by_cause.sum())
 
     def cause(self, name: str) -> float:
-        """Return the cycles of one cause."""
+        """Return the cycles that the phase spends on one cause, such as ``hops``."""
         return float(self.by_cause[:, CAUSES.index(name)].sum())
