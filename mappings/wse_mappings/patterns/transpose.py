@@ -77,9 +77,10 @@ def transpose_paths(side: int) -> list[list[tuple[int, int]]]:
 
 
 def _slowest_lines(distances: list[npt.NDArray[np.int64]], side: int) -> tuple[int, ...]:
-    """Return lines of which one takes at least as long as any other line.
+    """Return lines (hooks) of which one takes at least as long as any other line.
 
-    A line dominates another one if it has at least as many pairs, all at least as far apart.
+    A line dominates another one if it has at least as many pairs, all at least as far apart. Only
+    lines that no other line dominates are returned.
     """
     inward = np.zeros((len(distances), side), np.int64)
     for line, line_distances in enumerate(distances):

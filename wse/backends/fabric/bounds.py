@@ -180,9 +180,10 @@ class PhaseBounds:
         return iterations  # a cache shift: one row up
 
     def _pattern_links(self, messages: LineMessages, iterations: int) -> int:
-        """Return how far a value of a pattern travels at most, in links, added up over all iterations.
+        """Return how many links a value of a pattern travels at most, over all iterations.
 
-        The distance in one iteration is the maximum `reach` of the messages on any line.
+        The distance in one iteration is the maximum `reach` of the messages on any line. The
+        distances of all iterations are added up.
         """
         pattern, in_place = messages.schedule, messages.in_place
         rounds = pattern.variants[np.arange(iterations) % len(pattern.variants)]

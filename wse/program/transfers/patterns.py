@@ -183,7 +183,7 @@ class BetweenWafers(Transfer):
 
     @property
     def _ends(self) -> list[list[int]]:
-        """Sending and receiving wafer of each message of the pattern."""
+        """(sending wafer, receiving wafer) of each message of the pattern."""
         stage = self.site.placed_stage
         return list((self.site.schedule.messages[:, :2] // stage.rect.cols + stage.wafer).tolist())
 

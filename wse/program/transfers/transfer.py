@@ -23,7 +23,7 @@ WaferPair = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """The place and time of a transfer: its stage and rows, its pattern, and the loop iteration.
+    """Context of a transfer: stage, rows, pattern and loop iteration of its step.
 
     Attributes:
         program: The Program.

@@ -21,7 +21,7 @@ from wse_mappings.cuts.split import blocks, middle_segment, padded_blocks
 
 
 class RegionShape(NamedTuple):
-    """What the division of a model over a region depends on: its shape and the placement in it.
+    """Properties of a region that determine how a model is divided over it.
 
     Attributes:
         rows: Rows.
@@ -187,7 +187,7 @@ def _latent_cut(
 
 
 def _mixture(experts: Experts | None, groups: ExpertGroups | None) -> Mixture | None:
-    """Return which experts each column stores; None for a region without experts."""
+    """Return the assignment of experts to columns; None for a region without experts."""
     if experts is None or groups is None:
         return None
     return Mixture(count=experts.count, active=experts.active, by_column=groups.experts)
