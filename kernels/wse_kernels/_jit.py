@@ -167,7 +167,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def kernel(function: Function, *, allocates: bool = False) -> Function:
-    """Compile a function for one CPU core. Pass ``allocates=True`` if it allocates arrays."""
+    """Compile a function for one CPU core.
+
+    Args:
+        function: The function.
+        allocates: Whether it allocates arrays.
+    """
     return _cached_kernel(function, parallel=False, allocates=allocates)
 
 
@@ -319,5 +324,9 @@ def compile_for(function: Any, types: tuple[Any, ...]) -> None:
 
 
 def build_of(function: Any) -> tuple[str, bool]:
-    """Return the name of a compiled kernel, and whether it is the build for all cores."""
+    """Return which kernel a compiled function is, and for how many cores it was built.
+
+    Returns:
+        Name of the kernel, and whether it is the build for all cores.
+    """
     return function._cache.name, function._cache.parallel

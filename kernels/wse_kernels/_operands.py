@@ -20,7 +20,7 @@ NOT_OPERANDS = ("block", "place", "act", "wgt", "acc", "f32", "raw", "ctl", "pe"
 
 
 class Place(NamedTuple):
-    """Place of a block of PEs on the mesh.
+    """Position of a block of neighbouring PEs in SRAM views and on the mesh.
 
     Attributes:
         block: Index of the block in the views of SRAM.
@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 
 class Parameter(NamedTuple):
-    """Parameter of a kernel or an oracle that stands for one or more operands.
+    """A parameter of a kernel or an oracle, with the operands that it stands for.
 
     Attributes:
         name: Name of the parameter.

@@ -64,7 +64,7 @@ class _Tables(NamedTuple):
 
 
 class _Word(NamedTuple):
-    """Next word that a thread processes.
+    """The next word of an operation that a thread of a PE processes.
 
     Attributes:
         h: Offset of the thread in the flat table.
@@ -179,7 +179,10 @@ def _has_room(queues: Any, q: Any) -> Any:
 
 @helper_function
 def _outputs(queues: Any, q: Any) -> Any:
-    """Return the columns with the queues to which the queue at offset q sends its wavelets."""
+    """Return the columns of a queue's row that list the queues to which it sends its wavelets.
+
+    ``q`` is the offset of the row in the flat table of queues.
+    """
     return range(OUTPUT, OUTPUT + (queues[q + OUTPUTS] & 7))
 
 

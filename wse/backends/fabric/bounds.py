@@ -148,9 +148,9 @@ class PhaseBounds:
         return self.program.chosen_wafers(int(phase.steps.stage[step]), by_column(self.program, phase, step, EVEN))
 
     def _off_wafer(self, transfer: Transfer, iterations: int) -> Bound:
-        """Return the bounds of a transfer between wafers, or to or from the host.
+        """Return the lower bounds of a transfer between wafers, or to or from the host.
 
-        The links between wafers work in parallel.
+        The links between wafers work in parallel, so the wafer with the most peers decides.
         """
         wafer = self.wafer
         if not transfer.crossings or not transfer.is_awaited:

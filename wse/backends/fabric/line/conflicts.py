@@ -187,7 +187,7 @@ def _sources(pieces: Pieces, number: int, places: I64, resource: int) -> I64:
 def _offsets(
     pieces: Pieces, numbers: I64 | int, source: I64, place: I64, resource: I64 | int, costs: LineCosts
 ) -> tuple[I64, I64]:
-    """Return how long words travel from their source to a place, and how many can wait on the way.
+    """Return how long words travel from their source to a place, and how many fit in between.
 
     Args:
         pieces: Pieces of a plan.
