@@ -55,15 +55,13 @@ def _next_shifts(steps: Sequence[SymStep], first: int) -> range | None:
 def _all_reduce_before(steps: Sequence[SymStep], shifts: range) -> int | None:
     """Return the index of the last transfer along rows or columns before some cache shifts.
 
-    The shifts are to run in parallel with this transfer.
-
     Args:
         steps: Steps of the block.
         shifts: Indices of the shifts.
 
     Returns:
         None if the shifts cannot run in parallel with that transfer: a step in between uses the
-        cache, or the transfer is in a loop.
+        cache, or it is in a loop.
     """
     caches = [address(steps[i], "source").buffer for i in shifts]
     for index in reversed(range(shifts.start)):
