@@ -110,7 +110,7 @@ def _field(builder: Any, struct: Any, index: int) -> Any:
 
 
 def _type(returned: Any, *parameter_types: Any) -> Any:
-    """Return an LLVM function type."""
+    """Return the type of an LLVM function, given the types of its result and its parameters."""
     return ir.FunctionType(returned, parameter_types)
 
 

@@ -301,7 +301,7 @@ group_of: Any = _group if config.DISABLE_JIT else _group_compiled
 
 
 def types_of(arguments: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the numba types of arguments."""
+    """Return the numba type of each of some arguments of a kernel."""
     type_of: Any = typeof
     return tuple(type_of(argument) for argument in arguments)
 

@@ -208,6 +208,6 @@ def _bits(mask: int) -> list[int]:
 
 
 def _pes(pes: list[int]) -> str:
-    """Return a list of PEs as text, with at most MAX_NAMED of them by name."""
+    """Return a text that names some PEs: at most MAX_NAMED of them, then the number of others."""
     ending = f" and {len(pes) - MAX_NAMED} more" if len(pes) > MAX_NAMED else ""
     return ", ".join(map(str, pes[:MAX_NAMED])) + ending

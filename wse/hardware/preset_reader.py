@@ -144,7 +144,11 @@ def _files(kind: PresetKind) -> Mapping[str, Path]:
 
 
 def _preset_name(plugin: Any) -> tuple[str]:
-    """Return the name of an entry point's preset; raise TypeError if it is not a path."""
+    """Return the name of a preset that another package adds, as a tuple with one element.
+
+    Raises:
+        TypeError: The object of the entry point is not a path.
+    """
     if not isinstance(plugin, Path):
         raise wrong_type(plugin, "pathlib.Path of a TOML file")
     return (plugin.stem,)

@@ -49,7 +49,7 @@ REMEDY = f"give a function of {ARGUMENTS} that returns a LineSchedule, or a Patt
 
 @cache
 def patterns() -> Mapping[str, Pattern]:
-    """Return all communication patterns by name, the bundled ones first.
+    """Return all communication patterns with their names as keys, the bundled ones first.
 
     Raises:
         BadInput: A package provides a pattern that cannot be used.
@@ -59,7 +59,7 @@ def patterns() -> Mapping[str, Pattern]:
 
 @cache
 def line_reduces() -> Mapping[str, LineReduce]:
-    """Return the reduces of a line into its end, by the names of their patterns.
+    """Return the reduces of a line into its end, with the names of their patterns as keys.
 
     Raises:
         BadInput: A package provides a pattern that cannot be used.
@@ -222,7 +222,7 @@ def _reduces() -> dict[str, tuple[str, Finish]]:
 
 
 def _collectives() -> dict[str, LineCollective]:
-    """Return the collectives that are not based on a reduce, by name."""
+    """Return the collectives that are not based on a reduce, with their names as keys."""
     return {name: collective for pattern in patterns().values() for name, collective in pattern.collectives.items()}
 
 

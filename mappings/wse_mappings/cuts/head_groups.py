@@ -282,9 +282,17 @@ def _assign_groups(
 
 
 def _groups(cols: int, groups: int, segment_count: int) -> list[tuple[int, int]]:
-    """Return (first column, number of columns) of each of ``groups`` groups.
+    """Divide columns into groups of neighbours, which do not cross the borders of segments.
 
-    Groups do not cross the borders of segments, unless there are fewer groups than segments.
+    If there are fewer groups than segments, a group consists of whole segments.
+
+    Args:
+        cols: Number of columns.
+        groups: Number of groups.
+        segment_count: Number of equal segments of columns.
+
+    Returns:
+        (first column, number of columns) of each group.
     """
     segment_cols = cols // segment_count
     if groups < segment_count:

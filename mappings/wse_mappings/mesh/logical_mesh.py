@@ -87,7 +87,16 @@ class LogicalMesh:
         return rows, cols
 
     def links(self, axis: int) -> tuple[int, int]:
-        """Return the rows and columns of the array of links along rows, or along columns."""
+        """Return the shape of an array with one element per logical link along an axis.
+
+        A logical link connects two neighbours: of a row along rows, of a column along columns.
+
+        Args:
+            axis: ALONG_ROWS or ALONG_COLUMNS.
+
+        Returns:
+            Rows and columns of the array.
+        """
         rows, cols = self.shape
         return (rows, cols - 1) if axis == ALONG_ROWS else (rows - 1, cols)
 
@@ -216,7 +225,10 @@ class LogicalMesh:
 
     @cached_property
     def _detours(self) -> tuple[PathSegments, PathSegments]:
-        """Routes around faults that are found by a search, along rows and along columns."""
+        """Paths of those logical links that need a search, to lead around dead PEs and links.
+
+        The first item has the links along rows, the second those along columns.
+        """
         return self._search_routes(ALONG_ROWS), self._search_routes(ALONG_COLUMNS)
 
     def _search_routes(self, axis: int) -> PathSegments:

@@ -172,7 +172,12 @@ def _middle(group: list[int]) -> int:
 
 
 def _groups_of(count: int, groups: Groups) -> tuple[int, ...]:
-    """Return the number of groups in each level but the last."""
+    """Return the number of groups in each level but the last, with the default filled in.
+
+    Args:
+        count: Number of PEs.
+        groups: Requested numbers of groups; None for two levels with the fewest relays.
+    """
     return (group_count(count),) if groups is None else groups
 
 

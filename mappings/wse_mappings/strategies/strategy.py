@@ -154,7 +154,10 @@ class Layout(NamedTuple):
         return Layout(self.mapping, self.bands, self.per_band, block_parts=self.block_parts)
 
     def region(self, demand: Demand) -> tuple[int, int]:
-        """Return rows and columns of the regions, or the minimum of each for listed regions."""
+        """Return the rows and columns that regions have according to the layout.
+
+        For listed regions, these are the fewest rows and the fewest columns of any region.
+        """
         if demand.listed:
             return min(listed_region.rect.rows for listed_region in demand.listed), min(
                 listed_region.rect.cols for listed_region in demand.listed

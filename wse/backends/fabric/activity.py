@@ -40,7 +40,7 @@ def phase_counts(
     slots_of_runs: Iterable[Slots],
     classes: I64,
 ) -> list[Counts]:
-    """Return the operation counts of each of several runs of one phase, summed over all PEs.
+    """Return the operation counts of one phase, summed over all PEs, for each of several runs.
 
     Tokens are assumed to choose experts evenly.
 

@@ -191,7 +191,7 @@ class PhaseBounds:
 
 
 def _reaches(pattern: LineSchedule, *, in_place: bool) -> I64:
-    """Return the `reach` of each variant (set of messages of a line) of a pattern.
+    """Return the `reach` of each variant of a pattern, the messages that one line sends.
 
     Returns:
         int64 ``[variants]``: links; 0 for a variant that no line uses.

@@ -71,8 +71,8 @@ class PhaseCost:
             phase.
         by_cause: float64 ``[steps, causes]``, cycles that a step adds to the phase, over all
             iterations of its loop. A step that runs alongside a longer one adds none.
-        used_crossings: Wafer pairs between which each step that depends on the choice of experts
-            sent words, by step.
+        used_crossings: Keys are indices of those steps between wafers that depend on the choice of
+            experts; values are the (sending, receiving) wafers between which words were sent.
         contention: float64 ``[steps]``, cycles in which words of a step waited for words of another
             message on the same link or ramp, over all iterations.
         streams: int64 ``[steps]``, maximum number of messages on one link or ramp in one window; 1

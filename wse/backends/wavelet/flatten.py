@@ -71,10 +71,13 @@ class _Flattening:
         self._renumber(shuffle)
 
     def _renumber(self, shuffle: int | None) -> None:
-        """Number the queues by batch, and within a batch by kind.
+        """Choose new indices of queues, so that the queues of a batch are contiguous.
 
-        The kinds, in order, are queues that have each of their links for themselves, queues that
-        share a link with others, and queues that only a PE reads.
+        Within a batch, queues that have each of their links for themselves come first, then queues
+        that share a link with others, then queues that only a PE reads.
+
+        Args:
+            shuffle: Seed of a random order within these; None for the order of the machine.
         """
         queues = len(self.wiring.key)
         order = np.arange(queues)
@@ -88,7 +91,7 @@ class _Flattening:
         self.links, self.link_number = np.unique(self.wiring.link, return_inverse=True)
 
     def result(self) -> Tables:
-        """Return all arrays of the kernel."""
+        """Return all arrays of the simulation kernel for the machine."""
         links, members, routers, router_component = self._link_table()
         threads, thread_order, op_order = self._thread_table()
         return Tables(

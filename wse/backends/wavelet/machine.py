@@ -179,7 +179,7 @@ class WaveletMachine:
         return self.wafer.router_queue_words + max(latency, 1) - 1
 
     def pe(self, row: int, col: int) -> int:
-        """Return the number of a PE."""
+        """Return the index by which a PE is known to the machine: row by row, from 0."""
         return row * self.cols + col
 
     def pe_text(self, pe: int) -> str:

@@ -324,7 +324,7 @@ def _works(transfer: Transfer) -> bool:
 
 
 def _area(rect: Rect) -> tuple[slice, slice]:
-    """Return the slices of a rectangle."""
+    """Return the index of an array ``[rows, cols]`` that selects the PEs of a rectangle."""
     return np.s_[rect.row : rect.row + rect.rows, rect.col : rect.col + rect.cols]
 
 

@@ -28,7 +28,7 @@ def _per_pe(blocks: list[Any], values: list[Any]) -> I32:
 
 
 def _pes(blocks: list[Any]) -> I32:
-    """Return the PEs of all blocks."""
+    """Return the PEs of all blocks, one block after another, as int32 ``[n]``."""
     return np.concatenate([np.zeros(0, np.int32), *(block.pes for block in blocks)])
 
 

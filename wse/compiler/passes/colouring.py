@@ -24,8 +24,9 @@ Visits = tuple[tuple[int, int], ...]
 class RouteDemand(NamedTuple):
     """The routes of a stage that need colours, and which of them run at the same time.
 
-    Routes are indexed in descending order of use. Token phases are decode and verification, or the
-    phases of prompts if no others are compiled.
+    A route is the use of some colours by a transfer on all PEs of its lines. Routes are indexed in
+    descending order of use. Token phases are decode and verification, or the phases of prompts if
+    no others are compiled.
 
     Attributes:
         widths: Number of colours that each route needs. They are consecutive.
@@ -36,9 +37,10 @@ class RouteDemand(NamedTuple):
             set.
         max_widths: Maximum number of colours that are needed at the same time, by the routes of
             token phases and by all routes.
-        tokens: For each token phase, the visits of each block with the number of consecutive runs
-            of the block. Empty for the baseline schedule: routes then stay where they are placed
-            first, and routes in the pool are rewritten in every run.
+        tokens: For each token phase and each of its blocks of steps: the routes in the order in
+            which the steps need them, and the number of consecutive runs of the block. Empty for
+            the baseline schedule: routes then stay where they are placed first, and routes in the
+            pool are rewritten in every run.
     """
 
     widths: tuple[int, ...]

@@ -194,7 +194,11 @@ def _squares(steps: Sequence[SymStep], reduce_index: int, kernel: str) -> range:
 
 
 def _vectors(scale: SymStep) -> tuple[SymAddress, int]:
-    """Return the address of the vectors that a scaling normalises, and their number of elements."""
+    """Return where the vectors that a scaling normalises are stored, and their elements.
+
+    Returns:
+        Address of the first vector, and number of elements of all vectors.
+    """
     return address(scale, "out"), count(scale, "M") * count(scale, "K")
 
 

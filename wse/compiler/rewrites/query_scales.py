@@ -41,7 +41,7 @@ SCALES: Final = ("rms_scale", "l2_scale")
 
 
 class _Queries(NamedTuple):
-    """The steps around the scaling of queries, by index.
+    """Indices of the steps around the scaling of queries.
 
     Attributes:
         squares: Sums of squares of the features on each PE.

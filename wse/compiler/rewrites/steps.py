@@ -47,32 +47,32 @@ def is_cache_shift(step: SymStep) -> bool:
 
 
 def address(step: SymStep, name: str) -> SymAddress:
-    """Return an operand of a step by name, which must be an address in SRAM."""
+    """Return the operand of a step with a given name, which must be an address in SRAM."""
     value = _operand(step, name)
     assert isinstance(value, SymAddress)
     return value
 
 
 def number(step: SymStep, name: str) -> SymNumber:
-    """Return an operand of a step by name, which must be a number; 0 if it is missing."""
+    """Return the operand of a step with a given name, which must be a number; 0 if missing."""
     value = _operand(step, name)
     assert isinstance(value, SymNumber)
     return value
 
 
 def count(step: SymStep, name: str) -> int:
-    """Return an operand of a step, given by name, as an integer; -1 if it varies at run time."""
+    """Return the operand of a step with a given name as an integer; -1 if it varies at run time."""
     value = number(step, name)
     return value.fixed if value.is_fixed else -1
 
 
 def _operand(step: SymStep, name: str) -> SymAddress | SymNumber:
-    """Return an operand by name; 0 if the operand is missing."""
+    """Return the operand of a step with a given name; 0 if the operand is missing."""
     return step.operands.get(_index(step)[name], fixed_number(0))
 
 
 def _index(step: SymStep) -> dict[str, int]:
-    """Return the index of each operand of a step by name."""
+    """Return the names of a step's operands, mapped to their indices."""
     kernel = kernel_of(step)
     return operand_index(TRANSFERS[step.code]) if kernel is None else kernel.index
 

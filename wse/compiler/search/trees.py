@@ -150,7 +150,7 @@ def _runs(setup: TrialSetup, timing: Timer, reduced: ReducedModel, choice: Choic
 def cheapest_groups(
     setup: TrialSetup, pes: int, words: Mapping[int, int], pes_around: tuple[int, int] = (0, 0)
 ) -> Saving:
-    """Return the number of groups with the fewest cycles for an all-reduce.
+    """Return the number of groups with which an all-reduce needs the fewest cycles.
 
     1. Time the number of groups with the fewest relays.
     2. Compute a lower bound of the cycles for smaller numbers (`least_cycles`).
@@ -159,11 +159,11 @@ def cheapest_groups(
     Args:
         setup: Inputs of the search, with ``timing``.
         pes: PEs that add up their values.
-        words: Words per message, by stage.
+        words: Keys are indices of stages; values are words per message there.
         pes_around: Further PEs of the line before and after these that receive the sums, too.
 
     Returns:
-        The number of groups, and the cycles that it saves by stage.
+        The number of groups, and the cycles that it saves in each stage.
     """
     timing, (pes_before, pes_after) = setup.timing, pes_around
     assert timing is not None
@@ -172,7 +172,7 @@ def cheapest_groups(
         to_all = to_all.with_options(segments=((pes_before, pes),), to_all=True)
 
     def cycles(groups: int) -> dict[int, float]:
-        """Return the cycles of the all-reduce with a number of groups, by stage."""
+        """Return the cycles of the all-reduce with a number of groups, with stages as keys."""
         tree = with_groups(to_all, groups).schedule(setup.options.cache)
         cycles_of_words = {number: timing.line_cycles(tree, number) for number in set(words.values())}
         return {stage: cycles_of_words[number] for stage, number in words.items()}

@@ -237,7 +237,7 @@ def cycles_of_layers(setup: TrialSetup, layers: ReducedModel, rewrites: Rewrites
 
 
 def _by_step(setup: TrialSetup, program: Program, phases: Sequence[int]) -> list[F64]:
-    """Return the cycles of each step of several phases of a Program.
+    """Return the cycles of single steps, for several phases of a Program.
 
     Returns:
         float64 ``[steps]`` for each index in ``phases``, in the same order.

@@ -37,7 +37,7 @@ def _code_rows(K: int, coding: int) -> int:
 
 
 def _coded_tile_extent(K: int, N: int, local_experts: int, k_stride: int, coding: int) -> int:
-    """Return the extent of the codes of all experts of a column, in elements."""
+    """Return how many elements of SRAM the codes of a column's experts span, with strides."""
     return (_code_rows(K, coding) - 1) * k_stride + local_experts * N
 
 

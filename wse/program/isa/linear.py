@@ -194,7 +194,7 @@ def _unpacked_products(c: PeCosts, M: int, K: int, N: int, rows: int) -> float:
 
 
 def tile_bytes(coding: str, b: Mapping[str, int], K: int, N: int, G: int = 1) -> int:
-    """Return the bytes of a tile of codes and of its scales, one per output and group."""
+    """Return the bytes of a tile of quantised weights: codes, and a scale per output and group."""
     return CODINGS[coding].code_bytes(K, N) + N * G * b[CODINGS[coding].scale_view]
 
 

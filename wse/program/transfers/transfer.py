@@ -119,12 +119,12 @@ class Transfer:
 
     @property
     def edges(self) -> tuple[EdgeStream, ...]:
-        """Words on the way to or from the edge of a wafer, if the transfer leaves its wafer."""
+        """Paths of words between PEs and the edge of a wafer, if the transfer leaves its wafer."""
         return ()
 
     @property
     def crossings(self) -> tuple[WaferPair, ...]:
-        """Pairs of wafers between which ``crossing_bytes`` are sent."""
+        """(sending, receiving) wafers between which ``crossing_bytes`` are sent; the host is -1."""
         return ()
 
     @property

@@ -95,7 +95,7 @@ class Window(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """Mean words per cycle."""
+        """Mean words per cycle in the window, cycles of waiting included."""
         return self.words / (self.last - self.first + 1)
 
     @property

@@ -124,7 +124,11 @@ def _with_parts(
 
 
 def _block_cuts(spec: ModelSpec, weight_types: WeightTypes, region: RegionShape, parts: Parts) -> dict[str, Any]:
-    """Return the fields of `RegionCut` about feed-forward blocks, for some parts of the blocks."""
+    """Return the features of feed-forward blocks that each column stores, for parts of the blocks.
+
+    Returns:
+        Keys are the fields ``ffn``, ``shared``, ``experts`` and ``mixture`` of `RegionCut`.
+    """
     cols, mixture, groups = region.cols, spec.experts, None
     if mixture is not None and region.experts is not None:
         segment_count = region.span if region.apart else 1
