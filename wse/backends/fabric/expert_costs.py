@@ -266,9 +266,9 @@ def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phas
     """Return a (phase, step index) pair that stands for a step on its fullest column of PEs.
 
     The operands of a step are those for the maximum number of (token, expert) pairs that a column
-    may get. If tokens choose experts evenly, as is assumed here, the fullest column has fewer. The
-    returned phase consists of one step with the operands for that column. A step that does not
-    depend on the choice is returned as it is, in its own phase.
+    may get. If tokens choose experts evenly, as is assumed here, the fullest column may have fewer.
+    The returned phase then consists of one step, with the operands for that column. A step that
+    does not depend on the choice is returned as it is, in its own phase.
     """
     if not phase.steps.depends_on_experts[step]:
         return phase, step

@@ -104,7 +104,10 @@ class Window(NamedTuple):
         return self.words / (self.last - self.contention_cycles - self.first + 1)
 
     def first_at(self, shift: int, room: int) -> float:
-        """Return the cycle at which the first word passes a place on the path.
+        """Return the time at which words begin to pass a place.
+
+        If words wait at the destination, those that have filled the path beyond the place are not
+        counted.
 
         Args:
             shift: Cycles from the source to the place.
