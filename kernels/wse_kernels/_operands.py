@@ -58,5 +58,5 @@ def parameters_of(function: Callable[..., None]) -> Iterator[Parameter]:
 
 
 def operands_of(function: Callable[..., None]) -> tuple[str, ...]:
-    """Return the names of all operands of a kernel or an oracle, in the calling convention's order."""
+    """Return the names of all operands of a kernel or an oracle, in the order of its parameters."""
     return tuple(field for parameter in parameters_of(function) for field in parameter.fields)

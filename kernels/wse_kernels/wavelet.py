@@ -260,7 +260,7 @@ def _arbitrate(tables: Any, selected_queues: Any, count: Any, routers: Any, t: A
 
 @helper_function
 def _winner(tables: Any, link: Any, t: Any, wake: Any) -> Any:
-    """Let the first member of a link that can send, from the one whose turn it is on, take the link.
+    """Let a member of a link send over it: the first that can, from the one whose turn it is on.
 
     ``link`` is the offset of the link. The other arguments are those of `_arbitrate`.
 
@@ -289,7 +289,10 @@ def _winner(tables: Any, link: Any, t: Any, wake: Any) -> Any:
 
 @helper_function
 def _can_send_over(queues: Any, links: Any, q: Any, link: Any, t: Any) -> Any:
-    """Return whether the queue at offset q sends over the link at offset ``link``, and can do so now."""
+    """Return whether a queue can send its first wavelet over a link now.
+
+    ``q`` and ``link`` are the offsets of both in their flat tables.
+    """
     wants_link = False
     for k in _outputs(queues, q):
         s = _offset(queues[q + k], QUEUE_WORDS)

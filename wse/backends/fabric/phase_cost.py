@@ -97,7 +97,10 @@ class PhaseCost:
 
     @cached_property
     def links(self) -> I64:
-        """Words on each physical link, int64 ``[wafers, 4, rows, cols]``; computed on first access."""
+        """Words on each physical link, int64 ``[wafers, 4, rows, cols]``.
+
+        They are computed on first access.
+        """
         traffic = self.traffic
         return self.routes.words(np.concatenate([traffic.rectangles, traffic.by_slots, traffic.shifts]))
 

@@ -204,7 +204,10 @@ class _Flattening:
         return table
 
     def _spans(self, router_component: I32, thread_component: I32) -> I32:
-        """Return the ranges of plain queues, routers and threads of each batch, ``[batches, 8]``."""
+        """Return for each batch its ranges of plain queues, routers and threads.
+
+        The result is int32 ``[batches, 8]``, as in `wse_kernels.wavelet.run_wavelets`.
+        """
         component_numbers = np.unique(np.concatenate([self.component[: len(self.wiring.key)], thread_component]))
         table = np.zeros((len(component_numbers), 8), np.int32)
         plain = self.component[self.order] * 3 + self.kind[self.order]

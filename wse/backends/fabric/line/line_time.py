@@ -163,7 +163,7 @@ class _LineState:
         self.streams = 1
 
     def carry_out(self, segment: PathSegment) -> None:
-        """Compute one segment: the send of a PE, the relays that its words pass, and their arrival."""
+        """Compute one path segment: the send of a PE, its relays, and the arrival of the words."""
         pe, relays, relays_hops, relays_relays, relays_age, relays_room, piece, end_piece, hops, room, target = segment
         first, last, path = self._send(pe)  # 1, 2
         if relays >= 0:
