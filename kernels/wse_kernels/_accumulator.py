@@ -71,7 +71,11 @@ class _CodeGenerator:
         self.line_stride, self.count, self.length = line_stride, count, length
 
     def run(self) -> None:
-        """Generate the code that sums a whole strip of values at once, or fewer by vectors."""
+        """Generate the code that sums a strip: a number of consecutive values of each PE.
+
+        A whole strip of STRIP values is in registers at once. The values of a shorter strip are
+        processed one vector after another.
+        """
         builder, count = self.builder, self.count
         is_whole = builder.icmp_signed("==", count, word(STRIP))
         with builder.if_else(is_whole) as (whole, part):
@@ -85,9 +89,9 @@ class _CodeGenerator:
                     self._walk(vectors, 1, rest_mask(builder, count))
 
     def _walk(self, first: Any, vectors: int, mask: Any) -> None:
-        """Generate the execution of all steps on some vectors of a strip.
+        """Generate the execution of all steps of the program on some vectors of a strip.
 
-        In each step:
+        A step concerns one PE, or a range of PEs, of the line:
 
         1. Prefetch the values of a later step.
         2. Load, add or compare the values of a PE.
@@ -152,7 +156,10 @@ class _CodeGenerator:
 
 
 def _accumulate(view: Any, program: Any, block: int, per_row: int, e: int, first: int, count: int) -> None:
-    """Execute a program on the accumulator, value by value, in plain Python. See `accumulate`."""
+    """Execute the steps of a program on an accumulator, value by value. See `accumulate`.
+
+    This is the plain Python version, for interpreted kernels.
+    """
     lanes = view.shape[2]
     for value in range(first, first + count):
         at, lane = e + value // lanes, value % lanes

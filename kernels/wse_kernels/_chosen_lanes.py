@@ -19,7 +19,7 @@ __all__ = ["LaneChoice", "LanePlace", "copy_chosen"]
 
 
 class LanePlace(NamedTuple):
-    """First element of a run of neighbouring lanes.
+    """Position in a view of an element of some neighbouring PEs (lanes of a block).
 
     Attributes:
         block: Index of the block of PEs.
@@ -33,7 +33,9 @@ class LanePlace(NamedTuple):
 
 
 class LaneChoice(NamedTuple):
-    """Row of a table of choices, in which a value is not 0 for each chosen lane.
+    """Position of a choice of lanes in a table of choices.
+
+    The table has a value for each lane that is not 0 if the lane is chosen.
 
     Attributes:
         row: Row of the table.

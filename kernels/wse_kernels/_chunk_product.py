@@ -158,7 +158,9 @@ def _chunk_function(module: Any, element_types: tuple[Any, Any], kind: WeightKin
 
 @contextmanager
 def _vectors(builder: Any, lanes: Any) -> Iterator[Lanes]:
-    """Generate a loop over the vectors of a block's lanes. The last may overlap the one before.
+    """Generate a loop over vectors of neighbouring lanes, which together cover a block of PEs.
+
+    The last vector may overlap the one before.
 
     Yields:
         Index and first lane of the vector.
@@ -169,7 +171,10 @@ def _vectors(builder: Any, lanes: Any) -> Iterator[Lanes]:
 
 
 def _block_indices(builder: Any, first: Any, end: Any, count: int) -> list[Any]:
-    """Return ``count`` indices from ``first`` on, limited to the last index before ``end``."""
+    """Return ``count`` consecutive indices from ``first`` on.
+
+    Indices after the last one before ``end`` are replaced by that last one.
+    """
     last = builder.sub(end, word(1))
     return [_minimum(builder, builder.add(first, word(i)), last) for i in range(count)]
 
@@ -280,7 +285,7 @@ class _CodeGenerator:
                     self.store(value, out, acc)
 
     def first_sums(self, outs: list[Any]) -> list[Any]:
-        """Return the sums to add to: the stored ones, or 0 at the first terms."""
+        """Return the values that products are added to: stored sums, or 0 at the first terms."""
         builder, start = self.builder, self.builder.block
         with builder.if_then(builder.not_(self.starts)):
             stored_sums, load_block = [self.load(out, self.acc) for out in outs], builder.block
@@ -291,7 +296,13 @@ class _CodeGenerator:
         return sums
 
     def at(self, base: Any, lane: Any, *indices: tuple[Any, Any]) -> Any:
-        """Return a pointer to a lane of a row, which is given by pairs (index, stride)."""
+        """Return a pointer to a lane of a row of an array.
+
+        Args:
+            base: Pointer to the array.
+            lane: Index of the lane.
+            indices: (index, stride) pairs, whose products add up to the row.
+        """
         for index, stride in indices:
             lane = self.builder.add(lane, self.builder.mul(index, stride))
         return self.builder.gep(base, [lane])

@@ -53,13 +53,16 @@ def _multiply_scaled_compiled(
 def _arguments(
     context: Any, builder: Any, views: Any, value: Any, block: Any, tile: Any
 ) -> tuple[SumsAndActivations, tuple[Any, Any], list[Any]]:
-    """Return the arguments of a product with codes: arrays, (K, N), and those for the weights.
+    """Return the arguments with which code is generated for a product with quantised codes.
 
     Args:
         context, builder: Numba target context and LLVM builder.
         views, value: Numba type and LLVM value of the views (acc, act, scales, raw).
         block: Index of the block of PEs.
         tile: LLVM value of a `CodeTile`.
+
+    Returns:
+        The arrays of sums and activations; K and N; and the arguments that describe the weights.
     """
     *sums_and_activations, scales, raw = cgutils.unpack_tuple(builder, value)
     w, groups, widths, scale, K, N, *numbers = cgutils.unpack_tuple(builder, tile)

@@ -61,11 +61,11 @@ def _over_cores_compiled(typing_context: Any, function: Any, begin: Any, end: An
 
 
 def _part_function(module: Any, shared_type: Any, call: Callable[[Any, Any, list[Any]], Any]) -> Any:
-    """Return the LLVM function that a thread of numba's pool calls to compute some parts.
+    """Return the LLVM function that a thread of numba's pool calls to compute its share of a range.
 
-    It has the signature of a NumPy loop: (arrays, lengths, steps, data). The pointer to the only
-    array is used as the index of the first part and is never dereferenced. The length is the number
-    of parts.
+    The range is divided into parts, which are numbered. The function has the signature of a NumPy
+    loop: (arrays, lengths, steps, data). The pointer to the only array is used as the index of the
+    first part and is never dereferenced. The length is the number of parts.
     """
     function_type = _type(ir.VoidType(), POINTER.as_pointer(), WORD.as_pointer(), WORD.as_pointer(), POINTER)
     function = ir.Function(module, function_type, module.get_unique_name("wse_part"))
@@ -110,7 +110,7 @@ def _field(builder: Any, struct: Any, index: int) -> Any:
 
 
 def _type(returned: Any, *parameter_types: Any) -> Any:
-    """Return an LLVM function type."""
+    """Return the type of an LLVM function, given the types of its result and its parameters."""
     return ir.FunctionType(returned, parameter_types)
 
 

@@ -15,7 +15,7 @@ __all__ = ["Elements", "deliver", "deliver_lanes", "fill_lanes"]
 
 
 class Elements(NamedTuple):
-    """Elements of one PE.
+    """Position of some consecutive elements in the SRAM of one PE.
 
     Attributes:
         block, lane: Block of neighbouring PEs, and lane of the PE in it.

@@ -167,7 +167,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def kernel(function: Function, *, allocates: bool = False) -> Function:
-    """Compile a function for one CPU core. Pass ``allocates=True`` if it allocates arrays."""
+    """Compile a function for one CPU core.
+
+    Args:
+        function: The function.
+        allocates: Whether it allocates arrays.
+    """
     return _cached_kernel(function, parallel=False, allocates=allocates)
 
 
@@ -296,7 +301,7 @@ group_of: Any = _group if config.DISABLE_JIT else _group_compiled
 
 
 def types_of(arguments: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the numba types of arguments."""
+    """Return the numba type of each of some arguments of a kernel."""
     type_of: Any = typeof
     return tuple(type_of(argument) for argument in arguments)
 
@@ -319,5 +324,9 @@ def compile_for(function: Any, types: tuple[Any, ...]) -> None:
 
 
 def build_of(function: Any) -> tuple[str, bool]:
-    """Return the name of a compiled kernel, and whether it is the build for all cores."""
+    """Return which kernel a compiled function is, and for how many cores it was built.
+
+    Returns:
+        Name of the kernel, and whether it is the build for all cores.
+    """
     return function._cache.name, function._cache.parallel

@@ -58,14 +58,15 @@ def _lane_choice() -> Any:
 
 @helper_function
 def choose_lanes(choice: Any, values: Any, lane: int, done_value: Any) -> None:
-    """Choose the lanes that have the same value as lane ``lane``, and mark them as done.
+    """Choose the lanes that have the same value as a given lane, and mark them as done.
 
-    A lane is the place of one PE in a block of neighbouring PEs.
+    A lane is the place of one PE in a block of neighbouring PEs. Only the given lane and all later
+    ones are considered.
 
     Args:
         choice: Bits of the chosen lanes, overwritten.
         values: A value per lane. Those of the chosen lanes are replaced by ``done_value``.
-        lane: Lane whose value is looked for, in this lane and all later ones.
+        lane: The given lane.
         done_value: Value that marks a lane as done.
     """
     value = values[lane]

@@ -49,7 +49,14 @@ def _move_intrinsic(combine: Any) -> Any:
 
 
 def _move_function(module: Any, pointer: Any, element_type: Any, combine: Any) -> Any:
-    """Return the LLVM function that combines contiguous elements of a source with a target."""
+    """Return the LLVM function that replaces contiguous elements by a combination with others.
+
+    Args:
+        module: LLVM module.
+        pointer: LLVM type of a pointer to stored elements.
+        element_type: Numba type of the elements.
+        combine: Function that generates the combination of an old and a new vector.
+    """
 
     def body(builder: Any, to: Any, origin: Any, count: Any) -> None:
         def move(first: Any, mask: Any) -> None:

@@ -25,7 +25,9 @@ FEATURES: Final = 2
 
 
 class FoldedEntries(NamedTuple):
-    """Cache entries that are folded into the running softmax of one token and head.
+    """Addresses and sizes of cache entries that are added to the running softmax of a token.
+
+    The softmax is that of one token and head.
 
     Attributes:
         scores, values: Addresses of the scores [T], and of the values of the first entry.
@@ -46,7 +48,7 @@ class FoldedEntries(NamedTuple):
 
 
 class VisibleEntries(NamedTuple):
-    """Condition for entries to be visible: their positions are in a range.
+    """Range of positions that a token attends to, and where the positions of entries are stored.
 
     Attributes:
         row, col: Row of the table of positions, and column of the first entry's position.

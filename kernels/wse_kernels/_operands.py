@@ -20,7 +20,7 @@ NOT_OPERANDS = ("block", "place", "act", "wgt", "acc", "f32", "raw", "ctl", "pe"
 
 
 class Place(NamedTuple):
-    """Place of a block of PEs on the mesh.
+    """Position of a block of neighbouring PEs in SRAM views and on the mesh.
 
     Attributes:
         block: Index of the block in the views of SRAM.
@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 
 class Parameter(NamedTuple):
-    """Parameter of a kernel or an oracle that stands for one or more operands.
+    """A parameter of a kernel or an oracle, with the operands that it stands for.
 
     Attributes:
         name: Name of the parameter.
@@ -58,5 +58,5 @@ def parameters_of(function: Callable[..., None]) -> Iterator[Parameter]:
 
 
 def operands_of(function: Callable[..., None]) -> tuple[str, ...]:
-    """Return the names of all operands of a kernel or an oracle, in the calling convention's order."""
+    """Return the names of all operands of a kernel or an oracle, in the order of its parameters."""
     return tuple(field for parameter in parameters_of(function) for field in parameter.fields)

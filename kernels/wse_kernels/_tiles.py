@@ -56,7 +56,7 @@ class CodeTile(NamedTuple):
 
 
 class ProductRows(NamedTuple):
-    """Sums and activations of M tokens.
+    """Addresses of the sums and activations of M tokens, and distances between tokens.
 
     Attributes:
         M: Tokens.

@@ -114,9 +114,10 @@ def transpose_back_block(
 
 
 def _combination(combine: Any) -> Any:
-    """Return a numba intrinsic that replaces one transposed vector by its combination with another.
+    """Return a numba intrinsic that combines two transposed vectors, and stores the result.
 
-    ``combine`` generates the instructions, such as those of an addition.
+    The result replaces the first vector. ``combine`` generates the instructions, such as those of
+    an addition.
     """
 
     @intrinsic

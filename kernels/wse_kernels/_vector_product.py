@@ -43,10 +43,10 @@ PREFETCH_IN_ROW_BYTES: Final = 1024
 
 
 class SumsAndActivations(NamedTuple):
-    """Arrays of sums and of activations, for which code is generated.
+    """Arrays that a product reads and writes, while code is generated for it.
 
     Attributes:
-        views: Numba types of both arrays.
+        views: Numba types of the array of sums and of the array of activations.
         values: LLVM values of both arrays.
         block: Index of the block of PEs.
     """
@@ -204,7 +204,10 @@ class _CodeGenerator:
                 self._over_vectors(lambda lanes: self._add_terms(k, terms, n.index, lanes, starts))
 
     def _number_vectors(self) -> None:
-        """Generate a list of the whole vectors that have chosen lanes, and count them."""
+        """Generate a list of the indices of those whole vectors that have chosen lanes.
+
+        Their number is stored, too.
+        """
         builder = self.builder
         self.numbers = cgutils.alloca_once(builder, WORD, size=word(MAX_VECTORS))
         count = cgutils.alloca_once_value(builder, word(0))
@@ -244,7 +247,9 @@ class _CodeGenerator:
         return builder.gep(self.terms, [builder.add(builder.mul(number, word(MAX_VECTORS)), lanes.vector)])
 
     def _add_terms(self, k: Any, terms: Any, n: Any, lanes: Lanes, starts: Any) -> None:
-        """Generate the addition of some terms to the sums of output n.
+        """Generate the addition of several products to the sums of output n.
+
+        A term is the product of an activation with a weight.
 
         Args:
             k, terms: First term, and number of terms.

@@ -24,7 +24,13 @@ GROUPS = ir.VectorType(BYTE, WIDTH)
 
 
 class Lanes(NamedTuple):
-    """Lanes of one vector: its index in the block, first lane, and mask if it is incomplete."""
+    """A vector of neighbouring lanes (PEs of a block), for which code is generated.
+
+    Attributes:
+        vector: Index of the vector in the block.
+        first: First lane.
+        mask: Mask of the lanes if the vector is incomplete.
+    """
 
     vector: Any
     first: Any
@@ -32,10 +38,13 @@ class Lanes(NamedTuple):
 
 
 class Term(NamedTuple):
-    """Term of the sums.
+    """A term of a sum of products: an activation times a weight.
 
-    ``number`` is its index among the terms that are computed at once, and ``k`` its row of weights.
-    If known, ``half`` is the row modulo 2 as a constant, and ``even`` is the row minus ``half``.
+    Attributes:
+        number: Index of the term among those that are computed at once.
+        k: Row of weights.
+        half: The row modulo 2 as a constant, if known.
+        even: The row minus ``half``, if known.
     """
 
     number: Any
@@ -160,7 +169,9 @@ class CodeWeights:
         return rounded_product_ir(builder, self.act, builder.fmul(value, builder.load(factors)))
 
     def _take_scales(self, group: Any, in_group: Any, n: Any, lanes: Lanes, factors: Any) -> None:
-        """Generate code that sets the factors of all lanes in a group to the group's scales.
+        """Generate code that sets the factors of the lanes whose row is in a given group.
+
+        The factor of a lane is the scale by which its codes are multiplied.
 
         Args:
             group: Index of the group.
@@ -210,7 +221,11 @@ class CodeWeights:
         return self.builder.add(self.builder.mul(row, self.lanes), lanes.first)
 
     def _range(self, term: Term, lanes: Lanes) -> tuple[Any, Any]:
-        """Return pointers to the first new group of a term, and to the index after its last one."""
+        """Return pointers to the range of groups of rows that some lanes enter with a term.
+
+        Returns:
+            Pointers to the first of these groups, and to the index after the last one.
+        """
         builder = self.builder
         number = builder.add(builder.mul(term.number, word(MAX_VECTORS)), lanes.vector)
         low = builder.gep(self.ranges, [builder.mul(number, word(2))])

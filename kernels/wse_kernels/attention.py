@@ -52,7 +52,9 @@ BY_COLUMN = -1  # in place of a capacity: columns have the entries of different 
 
 
 class _Slots(NamedTuple):
-    """Cache slots of the entries.
+    """Position of a row's cache entries among the slots of the cache.
+
+    A slot stores the key and value of one token.
 
     Attributes:
         oldest: Slot of the oldest entry.

@@ -64,7 +64,7 @@ class _Views(NamedTuple):
 
 
 class _PairRows(NamedTuple):
-    """Addresses of the vectors of pairs, as linear functions of token and pair.
+    """Addresses of the vectors of a (token, expert) pair, as linear functions of token and pair.
 
     Attributes:
         out, x: Addresses of sums and activations for token 0 and pair 0.
@@ -370,7 +370,9 @@ def _sums_of_tokens(multiply, place, views, at, shape, product, tile, coding):
 
 @helper_function
 def _over_pairs(multiply, block, lane_count, views, pairs, shape, rows, tile, coding, add):
-    """Call ``multiply`` for every pair in the lists, once for all PEs with the same pair.
+    """Multiply the vector of every (token, expert) pair in the lists by the weights of its expert.
+
+    All PEs of the block that have the same pair are computed together.
 
     Args:
         multiply: Function that multiplies one vector by the weights of one expert, in the chosen

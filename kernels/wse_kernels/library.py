@@ -54,7 +54,10 @@ __all__ = [
 
 
 def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:
-    """Return the public functions of some kernel files by name. Each of them is a kernel."""
+    """Return the public functions of some kernel files, with their names as keys.
+
+    Each of them is a kernel.
+    """
     return {
         name: function
         for module in modules

@@ -120,7 +120,12 @@ def _feed(process: subprocess.Popen[bytes], waiting_kernels: deque[tuple[Any, An
 
 
 def _send(pipe: BinaryIO | Any, content: object) -> None:
-    """Write an object to a pipe in pickle format."""
+    """Write an object in pickle format to a helper process.
+
+    Args:
+        pipe: Standard input of the process.
+        content: The object.
+    """
     pipe.write(pickle.dumps(content))
     pipe.flush()
 

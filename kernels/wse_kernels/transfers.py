@@ -118,7 +118,7 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
 
 
 class _Run(NamedTuple):
-    """Run of sums, including the multicasts that follow them.
+    """A run of consecutive messages that form sums, with the multicasts that follow them.
 
     Attributes:
         begin, end: First message, and index after the last one.

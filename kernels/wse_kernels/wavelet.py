@@ -64,7 +64,7 @@ class _Tables(NamedTuple):
 
 
 class _Word(NamedTuple):
-    """Next word that a thread processes.
+    """The next word of an operation that a thread of a PE processes.
 
     Attributes:
         h: Offset of the thread in the flat table.
@@ -179,7 +179,10 @@ def _has_room(queues: Any, q: Any) -> Any:
 
 @helper_function
 def _outputs(queues: Any, q: Any) -> Any:
-    """Return the columns with the queues to which the queue at offset q sends its wavelets."""
+    """Return the columns of a queue's row that list the queues to which it sends its wavelets.
+
+    ``q`` is the offset of the row in the flat table of queues.
+    """
     return range(OUTPUT, OUTPUT + (queues[q + OUTPUTS] & 7))
 
 
@@ -257,7 +260,7 @@ def _arbitrate(tables: Any, selected_queues: Any, count: Any, routers: Any, t: A
 
 @helper_function
 def _winner(tables: Any, link: Any, t: Any, wake: Any) -> Any:
-    """Let the first member of a link that can send, from the one whose turn it is on, take the link.
+    """Let a member of a link send over it: the first that can, from the one whose turn it is on.
 
     ``link`` is the offset of the link. The other arguments are those of `_arbitrate`.
 
@@ -286,7 +289,10 @@ def _winner(tables: Any, link: Any, t: Any, wake: Any) -> Any:
 
 @helper_function
 def _can_send_over(queues: Any, links: Any, q: Any, link: Any, t: Any) -> Any:
-    """Return whether the queue at offset q sends over the link at offset ``link``, and can do so now."""
+    """Return whether a queue can send its first wavelet over a link now.
+
+    ``q`` and ``link`` are the offsets of both in their flat tables.
+    """
     wants_link = False
     for k in _outputs(queues, q):
         s = _offset(queues[q + k], QUEUE_WORDS)

@@ -11,17 +11,18 @@ from wse_mappings.schedule import Arrival, LineSchedule
 def words_on_links(
     pattern: LineSchedule, words: int, variant: npt.NDArray[np.integer], line: npt.NDArray[np.integer], lines: int
 ) -> npt.NDArray[np.int64]:
-    """Return the words that leave each PE of some lines to the next PE and to the previous PE.
+    """Return how many words leave each PE of some lines, to the next PE and to the previous PE.
 
     Args:
         pattern: Messages of the pattern.
         words: Number of words of a message, over all of its parts.
-        variant: Integers ``[n]``: executed variants of the pattern.
+        variant: Integers ``[n]``: executed variants (lists of messages) of the pattern.
         line: Integers ``[n]``: line that executes each variant. A line may execute several.
         lines: Number of lines.
 
     Returns:
-        int64 ``[2, lines, length]``.
+        int64 ``[2, lines, length]``: index 0 of the first axis has the words to the next PE, index
+        1 those to the previous PE.
     """
     counts = pattern.first[variant + 1] - pattern.first[variant]
     starts = np.repeat(pattern.first[variant] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)

@@ -37,7 +37,9 @@ class PatternOutcome:
 
 @dataclass(frozen=True, slots=True)
 class _Contents:
-    """Whose words each PE has, for one part of the words. PEs are given as bit sets.
+    """Sets of PEs whose words each PE has included in its own, for one part of the words.
+
+    PEs are given as bit sets.
 
     Attributes:
         included: For each PE, the PEs whose words are included in its own.
@@ -113,7 +115,7 @@ def _faulty_messages(schedule: LineSchedule) -> str:
 
 
 def _contents_of_parts(schedule: LineSchedule) -> list[_Contents]:
-    """Return whose words every PE has after all messages, for each part of the words."""
+    """Return which PEs' words every PE has after all messages, for each part of the words."""
     messages, _, part = schedule.variant_messages(int(schedule.variants[0, 0]))
     part_of_message = np.zeros(len(messages), np.int32) if part is None else part
     order = np.argsort(part_of_message, kind="stable")
@@ -206,6 +208,6 @@ def _bits(mask: int) -> list[int]:
 
 
 def _pes(pes: list[int]) -> str:
-    """Return a list of PEs as text, with at most MAX_NAMED of them by name."""
+    """Return a text that names some PEs: at most MAX_NAMED of them, then the number of others."""
     ending = f" and {len(pes) - MAX_NAMED} more" if len(pes) > MAX_NAMED else ""
     return ", ".join(map(str, pes[:MAX_NAMED])) + ending

@@ -94,7 +94,11 @@ def _shapes(
 
 
 def _row_shares(row_share: Callable[[int], float], rows: int) -> tuple[float, ...]:
-    """Return the fraction of a column's bytes on its fullest PE, for 1 row, 2 rows, and so on."""
+    """Return how large a fraction of a column's bytes its fullest PE stores.
+
+    Returns:
+        One fraction for 1 row, 2 rows, and so on up to ``rows`` rows.
+    """
     return tuple(map(row_share, range(1, rows + 1)))
 
 
@@ -119,9 +123,12 @@ def fullest_bytes(demand: Demand, layout: Layout, region_layers: tuple[RegionLay
 
 
 def _sizes(demand: Demand, region_layers: Sequence[RegionLayers]) -> list[ColumnBytes]:
-    """Return for every region a function from its number of columns to the bytes of a column.
+    """Return a function for every region that computes the bytes of one of its columns.
 
     The first region has the embedding, and the last one an untied head.
+
+    Returns:
+        Functions from the number of columns of a region to the bytes of the fullest column.
     """
     assert demand.column_bytes is not None
     last = len(region_layers) - 1

@@ -97,9 +97,10 @@ class LineSchedule:
         return replace(self, messages=messages, first=np.array([0, len(messages)], np.int32))
 
     def critical(self, variants: I32) -> list[int]:
-        """Return the variants that must be timed to find the slowest of ``variants``.
+        """Return some of the given variants, among which the slowest one is.
 
-        These are all different ones, or only the known slowest if any is among them.
+        A variant is a list of messages that lines execute. The result has all different variants,
+        or only those that are known to be the slowest if any of these is given.
         """
         distinct = set(variants.tolist())
         return sorted(distinct & self._slowest_set or distinct)
@@ -115,9 +116,13 @@ class LineSchedule:
         return np.asarray(end - first, np.int64)
 
     def spans_of_messages(self, words: int) -> npt.NDArray[np.int64]:
-        """Return the first word of each message, and the index after its last, int64 ``[2, m]``.
+        """Return which words of a PE each message carries, int64 ``[2, m]``.
 
-        ``words`` is the number of words of a PE, which messages send as a whole or in parts.
+        Args:
+            words: Number of words of a PE, which messages send as a whole or in parts.
+
+        Returns:
+            The first word of each message, and the index after its last.
         """
         part = np.zeros(len(self.messages), np.int64) if self.part is None else self.part
         cuts = np.arange(self.parts + 1) * words // self.parts
@@ -128,7 +133,12 @@ class LineSchedule:
         return self.variant_messages(int(self.variants[round_ % len(self.variants), line]))[0]
 
     def variant_messages(self, variant: int) -> tuple[I32, I32 | None, I32 | None]:
-        """Return the messages ``[m, 3]`` of a variant, with their colours and parts, if any."""
+        """Return the messages of a variant, with their colours and the parts that they carry.
+
+        Returns:
+            int32 ``[m, 3]`` (source, target, Arrival); int32 ``[m]``, colours, or None if the
+            pattern does not fix them; and int32 ``[m]``, parts, or None if words are not divided.
+        """
         span = slice(int(self.first[variant]), int(self.first[variant + 1]))
         return (
             self.messages[span],

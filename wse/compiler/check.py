@@ -88,11 +88,12 @@ def _shard(state: State) -> str | None:
 
 
 def _lower_ops(state: State) -> str | None:
-    """Return an error in the views, loops or user data of the lowered steps; None otherwise.
+    """Return a text that describes an error in the lowered steps; None if they are valid.
 
-    1. The buffers of every run of a block have the views of the block's own buffers.
-    2. The steps of a loop are consecutive (`_loops`).
-    3. No step uses the data of another user (`_users`).
+    1. Equivalent layers run the same steps (a block) on buffers of their own. The buffers of every
+       run must have the element views of the block's own buffers.
+    2. The steps of a loop must be consecutive (`_loops`).
+    3. No step may use the data of another user (`_users`).
     """
     for number in distinct_phases(state.phases):
         phase = state.phases[number]

@@ -35,7 +35,7 @@ _WAYS = _SHARED_SCALES + 1
 
 
 class _Storage(NamedTuple):
-    """What determines the bytes of a layer, in addition to its shape.
+    """What the bytes of a layer depend on, apart from the shapes of its tensors.
 
     Attributes:
         types: Types of weights and activations.
@@ -49,7 +49,7 @@ class _Storage(NamedTuple):
 
 
 def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int], ColumnBytes]:
-    """Return a function that computes the bytes of a column of a region.
+    """Return a function that computes how many bytes the fullest column of a region stores.
 
     Heads, blocks and vocabulary are divided into whole features per column, as
     `wse.compiler.passes.shard` divides them. Latent attention and vectors count as divided evenly.
@@ -64,9 +64,9 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
         options: The request, with element types, placement of experts, context and batch.
 
     Returns:
-        A function of the layers of a region and the number of its vocabulary tables. Its result is
-        a function from the number of columns to the bytes of the fullest column. Regions with the
-        same contents get the same object.
+        A function with two arguments: the layers of a region, and the number of its vocabulary
+        tables. Its result is another function, from the number of columns to the bytes of the
+        fullest column. Regions with the same contents get the same object.
     """
     types = WeightTypes.from_options(options)
     storage = _Storage(types, options.experts, options.context * options.batch)
@@ -84,7 +84,12 @@ def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, i
 
     @cache
     def bytes_of_region(layers: frozenset[tuple[tuple[Layer, Parts], int]], tables: int) -> ColumnBytes:
-        """Return the bytes per column for counted layers and a number of vocabulary tables."""
+        """Return a function from the number of columns to the bytes of the fullest column.
+
+        Args:
+            layers: (layer with its parts, number of such layers) of the region.
+            tables: Number of vocabulary tables.
+        """
         total_sizes, split_blocks = [0.0] * _WAYS, []
         total_sizes[_VOCABULARY] += tables * table_bytes
         for (layer, parts), count in layers:
@@ -108,7 +113,12 @@ def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, i
 
     @cache
     def bytes_of_layers(layers: LayerRange, tables: int) -> ColumnBytes:
-        """Return the bytes per column for layers, parts of layers, and vocabulary tables."""
+        """Return a function from the number of columns to the bytes of the fullest column.
+
+        Args:
+            layers: Layers of the region, the first and the last of which may be incomplete.
+            tables: Number of vocabulary tables.
+        """
         kinds = Counter((spec.layers[layer], parts) for layer, parts in layers.parts)
         return bytes_of_region(frozenset(kinds.items()), tables)
 
@@ -116,10 +126,10 @@ def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, i
 
 
 def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
-    """Return a function that computes the bytes per column of a token's gate and up projections.
+    """Return a function that computes the bytes of a token's gate and up projections per column.
 
-    The bytes are those of dense blocks. The activations that are computed from the projections
-    replace them in memory.
+    The projections are those of a dense feed-forward block. The activations that are computed from
+    them replace them in memory.
 
     Args:
         spec: Model.
@@ -178,13 +188,21 @@ def _score_bytes(spec: ModelSpec, entry_bytes: int) -> ColumnBytes:
 
 
 def _head_places(spec: ModelSpec, cols: int) -> tuple[int, int]:
-    """Return the KV heads of the fullest of ``cols`` columns and the features of each there."""
+    """Return the number of KV heads on the fullest column, and of features of each head there.
+
+    Args:
+        spec: Model.
+        cols: Columns over which heads are divided.
+    """
     sizes = spec.kv_head_count, spec.head_size, spec.rotary_size
     return head_places(cols, *sizes, mixed_pairs=spec.has_unit_rope)
 
 
 def _shares(spec: ModelSpec, weight_types: WeightTypes, placement: str, cols: int) -> tuple[float, ...]:
-    """Return the fraction of a region's bytes that its fullest column stores, by way of division.
+    """Return how large a fraction of a region's bytes the fullest column stores.
+
+    The fraction depends on how bytes are divided over columns, for example evenly, by heads, or by
+    features of a feed-forward block. The constants of this module list these ways.
 
     Args:
         spec: Model.
@@ -193,8 +211,8 @@ def _shares(spec: ModelSpec, weight_types: WeightTypes, placement: str, cols: in
         cols: Columns of the region.
 
     Returns:
-        One fraction for each way to divide bytes, in the order of the constants of this module. For
-        scales, the number of quantisation groups that the column touches replaces the fraction.
+        One fraction for each way, in the order of the constants. For scales, the number of
+        quantisation groups that the column touches replaces the fraction.
     """
     heads, features = _head_places(spec, cols)
     mixture, shared_size, expert_fraction, expert_groups = spec.experts, 0, 0.0, 0.0
@@ -231,8 +249,8 @@ def _padding_of_parts(spec: ModelSpec, placement: str, cols: int, parts: Parts) 
         parts: Parts of the block.
 
     Returns:
-        Pairs of a way to divide bytes and the additional bytes, as a fraction of those without this
-        padding.
+        (way, fraction) pairs: a constant of this module that says how bytes are divided, and the
+        additional bytes as a fraction of those without this padding.
     """
     lines = [(_FFN, spec.ffn_size, cols)]
     if spec.experts is not None:
@@ -249,7 +267,7 @@ def _padding_of_parts(spec: ModelSpec, placement: str, cols: int, parts: Parts) 
 
 
 def _layer_bytes(spec: ModelSpec, storage: _Storage, layer: Layer, parts: Parts) -> list[float]:
-    """Return the bytes of some parts of a layer, by the way in which they are divided.
+    """Return the bytes of some parts of a layer, one number for each way to divide bytes.
 
     The bytes are those of weights and KV cache. Parts of a feed-forward block count in proportion
     to their number.
@@ -261,7 +279,8 @@ def _layer_bytes(spec: ModelSpec, storage: _Storage, layer: Layer, parts: Parts)
         parts: The parts of the layer that are stored.
 
     Returns:
-        Bytes for each way to divide bytes, in the order of the constants of this module.
+        Bytes for each way in which bytes are divided over columns (evenly, by heads, and so on), in
+        the order of the constants of this module.
     """
     float_bytes = storage.types.float_bytes
     sizes = [0.0] * _WAYS

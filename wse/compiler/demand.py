@@ -21,7 +21,7 @@ from wse_mappings.strategies.strategy import Demand
 
 
 def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
-    """Return what a mapping strategy has to place for a request.
+    """Return the bytes of a model's layers and tables, and the wafers on which to place them.
 
     ``Demand.as_released`` is set for the baseline schedule. Its regions are then placed as when the
     costs of that schedule were fitted to the two speeds published in August 2024.

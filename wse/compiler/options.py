@@ -249,7 +249,7 @@ class Choice:
     attention_cols: int = 0
 
     def layout(self, mapping: str) -> Layout:
-        """Return the layout of the choice: the division of wafers into regions.
+        """Return the division of wafers into regions that this choice contains.
 
         Args:
             mapping: Name of the mapping strategy.
@@ -296,7 +296,7 @@ def check_types(dtype: str, activations: str | None) -> None:
 
 
 def unsupported_on_mesh(spec: ModelSpec, options: Options) -> str:
-    """Return the property of a model or a request that MeshGEMM does not support; "" without one.
+    """Return why MeshGEMM cannot be used for a model and a request, as text; "" if it can.
 
     Quantised weights are not supported because MeshGEMM moves weights between PEs. Their scales,
     and the groups of their rows, would have to be moved along with the codes.

@@ -50,7 +50,7 @@ class Placeable:
     def middle_before_pass(self) -> int:
         """Tokens of the first user before a verification pass in the middle of generation.
 
-        Room for the tokens of the pass is left in the context.
+        The context has room for these tokens and the tokens of the pass.
         """
         return min(self.middle_context[0], self.options.context - self.options.verify_tokens)
 

@@ -28,10 +28,10 @@ from wse_mappings.schedule import LineSchedule
 class RegionCut:
     """How all dimensions of a model are divided over the rows and columns of one stage's region.
 
-    An index array has one line per row or column of the region. It lists the elements of the
-    dimension that are stored there, padded with -1 to equal length. The hidden vector is divided
-    over rows in decode. On a square region, prefill with MeshGEMM divides it over columns by the
-    same array.
+    An index array has one row of indices for each row, or each column, of the region. It lists the
+    elements of the dimension that are stored there, padded with -1 to equal length. The hidden
+    vector is divided over rows in decode. On a square region, prefill with MeshGEMM divides it over
+    columns by the same array.
 
     Attributes:
         rows: Rows of the region.
@@ -224,7 +224,12 @@ class State:
         return self.choice.mesh or (self.wafer.mesh_rows, self.wafer.mesh_cols)
 
     def cut_of(self, stage: int, parts: Parts) -> RegionCut:
-        """Return how dimensions are divided over a stage's region, for some parts of a layer."""
+        """Return the division of dimensions over a stage's region, for some parts of a layer.
+
+        Args:
+            stage: Index of the stage.
+            parts: The parts. Their feed-forward features differ from those of a whole block.
+        """
         return self.cuts_of_parts[stage, parts] if parts.cuts_block else self.cuts[stage]
 
     @property

@@ -16,7 +16,9 @@ from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers, Strat
 
 @cache
 def strategies() -> Mapping[str, Strategy]:
-    """Return all mapping strategies by name, bundled ones first, then those of users' packages.
+    """Return all mapping strategies, with their names as keys.
+
+    The bundled ones come first, then those of users' packages.
 
     Raises:
         BadInput: A strategy of a package cannot be used.

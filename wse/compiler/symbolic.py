@@ -220,7 +220,7 @@ class SymSteps:
 
     @property
     def blocks(self) -> dict[Block, BlockRun]:
-        """Each distinct block, mapped to its first run."""
+        """Distinct blocks of the phase as keys, each with its first run as the value."""
         return {run.block: run for run in reversed(self.runs)}
 
     @property
@@ -249,14 +249,14 @@ class SymPhase:
 
 
 def distinct_phases(phases: Sequence[SymPhase]) -> dict[int, int]:
-    """Return the distinct phases and their counts.
+    """Return how many phases have the same steps, for each distinct sequence of steps.
 
     Args:
         phases: All phases, in order. Phases with the same steps share one ``SymSteps`` object.
 
     Returns:
-        The index of the first phase with each sequence of steps, mapped to the number of phases
-        with these steps.
+        Keys are indices of the first phase with each sequence of steps; values are the numbers of
+        phases with these steps.
     """
     first_phases: dict[SymSteps, int] = {}
     for index, phase in enumerate(phases):

@@ -38,7 +38,7 @@ I64 = npt.NDArray[np.int64]
 
 
 class _Line(pydantic.BaseModel):
-    """A line of a CSV file of dead PEs and links."""
+    """A row of a CSV file of defects: a dead PE, or a dead link of a PE."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
 

@@ -44,10 +44,11 @@ def largest_live_meshes(defects: Defects, wafer: WaferSpec, wafers: int) -> Mesh
 
 
 def corner_meshes(defects: Defects, full_wafer: WaferSpec, mesh: WaferSpec, wafers: int) -> Meshes | None:
-    """Return logical meshes of a given size, each on the smallest sufficient corner of its wafer.
+    """Find logical meshes of a given size, each on the smallest sufficient corner of its wafer.
 
-    The corner starts as large as the logical mesh and grows by a row and a column at a time. All
-    wafers use the same corner.
+    A logical mesh is the mesh of live PEs that programs see on a wafer with dead PEs. The corner
+    starts as large as the logical mesh and grows by a row and a column at a time. All wafers use
+    the same corner.
 
     Args:
         defects: Dead PEs and links.
@@ -116,7 +117,7 @@ def fewest_wafers_with_defects(
 
 
 def live_wafer(wafer: WaferSpec, meshes: Meshes) -> WaferSpec:
-    """Return a wafer with as many rows and columns as the logical meshes have."""
+    """Return a wafer whose mesh has the size of the logical meshes."""
     rows, cols = meshes[0].shape
     return replace(wafer, mesh_rows=rows, mesh_cols=cols)
 

@@ -175,8 +175,8 @@ def provenance(name_or_path: str | Path, values: Values = ()) -> dict[str, Sourc
         values: Numbers that replace those of the file.
 
     Returns:
-        Numbers by field. The key of a number for one generation is the field, a point and the
-        generation.
+        Keys are names of fields. The key of a number that applies to one generation only is the
+        field, a point and the generation.
 
     Raises:
         UnknownName, BadWafer: As for `load_wafer`.

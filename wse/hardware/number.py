@@ -152,6 +152,6 @@ def bounds_of(field: str) -> tuple[float, float]:
 
 
 def numeric_fields(spec: type[Any]) -> dict[str, type]:
-    """Return the number fields of a dataclass, and the type of each: int or float."""
+    """Return the number fields of a dataclass, mapped to their types: int or float."""
     types: dict[str, type] = {"int": int, "float": float}
     return {f.name: types[str(f.type)] for f in fields(spec) if f.type in types}

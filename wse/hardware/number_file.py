@@ -26,9 +26,9 @@ class _Entry(pydantic.BaseModel):
 
 
 def entries_by(owners: Collection[str], word: str, place: str, key: str, raw_value: Any) -> dict[str, Any]:
-    """Divide the value of a key that may be stated for each of several owners.
+    """Split a value that may differ between generations, or machines, into one value for each.
 
-    Owners are generations of a machine, or machines.
+    These are called owners below.
 
     Args:
         owners: Names of the owners.

@@ -31,11 +31,11 @@ Numbers = dict[str, SourcedNumber]
 
 
 class PresetContent(NamedTuple):
-    """The content of a preset file.
+    """Fields of a preset file, after they were checked.
 
     Attributes:
-        texts: Fields that are not numbers.
-        numbers: Numbers, in the order of the fields of the dataclass.
+        texts: Fields that are not numbers, with their names as keys.
+        numbers: Numbers with their units and sources, in the order of the fields of the dataclass.
     """
 
     texts: dict[str, Any]
@@ -116,7 +116,7 @@ class PresetKind:
         return PresetContent(dict(texts), dict(numbers))
 
     def values(self, numbers: Numbers, generation: str = "") -> dict[str, Any]:
-        """Return the value of every number field.
+        """Return the value of every number field, with the names of the fields as keys.
 
         Args:
             numbers: Numbers of a preset.
@@ -127,18 +127,28 @@ class PresetKind:
 
 @cache
 def _bundled_files(kind: PresetKind) -> Mapping[str, Path]:
-    """Return the bundled files of a kind by name. They are assumed not to change."""
+    """Return the bundled files of a kind of presets, with the names of the presets as keys.
+
+    The files are assumed not to change.
+    """
     return {path.stem: path for path in sorted(kind.folder.glob("*.toml"))}
 
 
 @cache
 def _files(kind: PresetKind) -> Mapping[str, Path]:
-    """Return the files of all presets of a kind by name, including those of other packages."""
+    """Return the files of all presets of a kind, with the names of the presets as keys.
+
+    Presets of other packages are included.
+    """
     return with_plugins(kind.group, _bundled_files(kind), _preset_name)
 
 
 def _preset_name(plugin: Any) -> tuple[str]:
-    """Return the name of an entry point's preset; raise TypeError if it is not a path."""
+    """Return the name of a preset that another package adds, as a tuple with one element.
+
+    Raises:
+        TypeError: The object of the entry point is not a path.
+    """
     if not isinstance(plugin, Path):
         raise wrong_type(plugin, "pathlib.Path of a TOML file")
     return (plugin.stem,)

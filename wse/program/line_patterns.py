@@ -49,7 +49,7 @@ REMEDY = f"give a function of {ARGUMENTS} that returns a LineSchedule, or a Patt
 
 @cache
 def patterns() -> Mapping[str, Pattern]:
-    """Return all communication patterns by name, the bundled ones first.
+    """Return all communication patterns with their names as keys, the bundled ones first.
 
     Raises:
         BadInput: A package provides a pattern that cannot be used.
@@ -59,7 +59,7 @@ def patterns() -> Mapping[str, Pattern]:
 
 @cache
 def line_reduces() -> Mapping[str, LineReduce]:
-    """Return the reduces of a line into its end, by the names of their patterns.
+    """Return the reduces of a line into its end, with the names of their patterns as keys.
 
     Raises:
         BadInput: A package provides a pattern that cannot be used.
@@ -80,7 +80,7 @@ def _names(candidate: Any) -> tuple[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedPattern:
-    """A pattern of one line, with the name by which it was requested.
+    """A pattern of one line that was requested by name, or as a function.
 
     Attributes:
         name: The requested name.
@@ -98,9 +98,13 @@ class NamedPattern:
     reduce: LineReduce | None = None
 
     def for_words(self, words: int, level_cycles: int) -> Callable[[int], LineSchedule]:
-        """Return the function from the number of PEs to the pattern, for a fixed number of words.
+        """Return a function from the number of PEs to the pattern, for messages of ``words`` words.
 
         Calls with the same arguments return the same cached object.
+
+        Args:
+            words: 32-bit words of each PE.
+            level_cycles: Cycles per level of depth, on which some patterns depend.
         """
         return _for_words(self.make, words, level_cycles)
 
@@ -114,10 +118,9 @@ def _for_words(
 
 
 def cached_pattern(name: str) -> NamedPattern:
-    """Return the pattern of a name as `named_pattern` does, but cached.
+    """Return the pattern of a name, cached; otherwise like `named_pattern`, with the same errors.
 
-    If the name refers to a user's file, the cached pattern is used until the file changes. Raises
-    as `named_pattern` does.
+    If the name refers to a user's file, the cached pattern is used until the file changes.
     """
     path = name.partition(NUMBER)[0]
     file_object = object_of_file(path) if names_file_object(path) else None
@@ -209,12 +212,17 @@ _FINISHES: dict[str, Finish] = {
 
 
 def _reduces() -> dict[str, tuple[str, Finish]]:
-    """Return the patterns that are based on reduces, by name: the reduce's name and a function."""
+    """Return the patterns that are made from the reduce of a line into its end.
+
+    Returns:
+        Keys are names of patterns. A value is the name of the reduce, and a function that makes the
+        pattern from it, such as by adding a multicast.
+    """
     return {base + end: (base, finish) for base in line_reduces() for end, finish in _FINISHES.items()}
 
 
 def _collectives() -> dict[str, LineCollective]:
-    """Return the collectives that are not based on a reduce, by name."""
+    """Return the collectives that are not based on a reduce, with their names as keys."""
     return {name: collective for pattern in patterns().values() for name, collective in pattern.collectives.items()}
 
 
@@ -317,7 +325,7 @@ def _pattern_of_user_pattern(pattern_name: str, number: int | None, pattern: Pat
 def _guarded(
     make: Callable[[int, int, int], Any], path: Path, own_name: str
 ) -> Callable[[int, int, int], LineSchedule]:
-    """Return ``make`` of a user's file, with errors converted to one-line messages.
+    """Wrap ``make`` of a user's file so that its errors become one-line messages.
 
     Exceptions and results of a wrong type or length become BadInput.
     """

@@ -13,16 +13,19 @@ USES: Final = ("code", "weights", "kv", "activations", "buffers")
 
 
 def stage_bytes(program: Program, stage: int, sram_bytes: int) -> dict[str, int]:
-    """Return the SRAM bytes of one PE of a stage by use, including the entry ``free``.
+    """Return how many SRAM bytes of a PE of a stage are used for what purpose.
 
     Activations and buffers that are live at different times share addresses. Each address is
-    counted once, for the largest buffer that contains it. The values, ``free`` included, add up to
-    the SRAM of a PE.
+    counted once, for the largest buffer that contains it.
 
     Args:
         program: The Program.
         stage: Index of the stage.
         sram_bytes: SRAM of a PE in bytes.
+
+    Returns:
+        Keys are uses, such as ``weights``, and ``free`` for unused bytes. The values add up to the
+        SRAM of a PE.
     """
     uses = dict.fromkeys(USES, 0)
     sharing = _stages_in_sram(program, stage)
@@ -39,7 +42,11 @@ def stage_bytes(program: Program, stage: int, sram_bytes: int) -> dict[str, int]
 
 
 def _stages_in_sram(program: Program, stage: int) -> set[int]:
-    """Return the stage, all stages above it in the same SRAM, and the fullest one below it."""
+    """Return the stages whose buffers are in the SRAM of a stage's PEs, as far as they matter.
+
+    These are the stage itself, all stages at higher addresses, and the fullest one at lower
+    addresses.
+    """
     fullest_below = max(program.stages_below(stage), key=lambda i: program.stages[i].sram_top_byte, default=stage)
     return {stage, fullest_below, *program.stages_above(stage)}
 

@@ -15,7 +15,9 @@ from wse.arrays import I64
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Mixture:
-    """Columns of a region that store the experts of every layer with experts.
+    """Assignment of the experts of a layer to the columns of a region, the same for all layers.
+
+    A column of PEs stores some features of each of its experts.
 
     Attributes:
         count: Experts of a layer.
@@ -29,11 +31,21 @@ class Mixture:
     by_column: npt.NDArray[np.int32]
 
     def most_pairs(self, tokens: int) -> int:
-        """Return the maximum number of (token, expert) pairs on a column, for ``tokens`` tokens."""
+        """Return the maximum number of (token, expert) pairs that any column may have to process.
+
+        It is the number if all ``tokens`` tokens choose as many experts of one column as possible.
+        """
         return tokens * min(self.active, int(self.by_column.shape[1]))
 
     def pairs_by_column(self, pairs: I64) -> I64:
-        """Return the pairs on each column as int64 ``[cols]``, given the pairs of each expert."""
+        """Return how many (token, expert) pairs each column processes.
+
+        Args:
+            pairs: int64 ``[experts]``, number of tokens that chose each expert.
+
+        Returns:
+            int64 ``[cols]``.
+        """
         pairs_held = np.where(self.by_column < 0, 0, pairs[self.by_column])
         return np.asarray(pairs_held.sum(axis=1), np.int64)
 

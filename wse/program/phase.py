@@ -15,7 +15,9 @@ from wse.program.steps import Steps
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Phase:
-    """One pass over a sequence of steps, such as a decode pass.
+    """One prefill chunk, one decode pass or one verification pass, with its steps.
+
+    A step is a kernel on a rectangle of PEs, or a transfer of words.
 
     Attributes:
         name: ``prefill``, ``decode`` or ``verify``.
@@ -38,9 +40,10 @@ class Phase:
 
     @property
     def begins(self) -> bool:
-        """True for the first phase of a run: no tokens of the first user are cached before it.
+        """True if the phase may be the first of a run: nothing is cached before it.
 
-        Decode phases count as well.
+        This is the case for the first chunk of the first prompt. The value is also True for decode
+        phases and for the verification pass of the first user, whose ``cached`` is always 0.
         """
         return self.cached == 0 and self.user <= 0
 
@@ -55,7 +58,7 @@ class Phase:
         return iteration if loop >= 0 and self.steps.over_users[loop] else max(self.user, 0)
 
     def round_of(self, step: int, iteration: int) -> int:
-        """Return the round of a step, by which the values of the operands of that step vary.
+        """Return the round of a step, the variable in the formula of its operands (`Steps`).
 
         The round is the iteration of the step's loop. Outside of loops, the round is the user (0
         for decode).
@@ -63,5 +66,8 @@ class Phase:
         return iteration if self.steps.loop[step] >= 0 else max(self.user, 0)
 
     def with_pairs(self, step: int, pairs: int) -> Phase:
-        """Return the phase with one step only, for ``pairs`` (token, expert) pairs on a column."""
+        """Return a phase with one step only, for ``pairs`` (token, expert) pairs on a column.
+
+        The operands of the step are those for this number of pairs instead of the maximum.
+        """
         return replace(self, steps=self.steps.with_pairs(step, pairs))

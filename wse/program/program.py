@@ -36,7 +36,7 @@ TIMES = "@"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """Layers that one region stores.
+    """A region of PEs with the layers that it stores.
 
     A region is a rectangle of PEs on ``wafer`` and the same rectangle on each of the ``span - 1``
     wafers after it. These rectangles form one region side by side: columns are counted through all
@@ -196,9 +196,10 @@ class Program:
         return self.verify[0].tokens if self.verify else 0
 
     def host_places(self, phase: Phase) -> range:
-        """Return the indices of a phase's ids and logits in the arrays of the host.
+        """Return where the host stores the ids and logits of a phase, as a range of indices.
 
-        The arrays have one place per user, followed by one per token of a verification pass.
+        The arrays of the host have one place per user, followed by one per token of a verification
+        pass.
         """
         if phase.name == "verify":
             return range(self.batch, self.batch + phase.tokens)
@@ -244,7 +245,7 @@ class Program:
         )
 
     def cache_bytes(self) -> list[tuple[int, int]]:
-        """Return the KV cache bytes on a PE, for each stage.
+        """Return how many bytes of KV cache a PE of each stage stores, and how many it could store.
 
         Returns:
             For each stage the reserved bytes, and the reserved bytes plus all free SRAM.

@@ -155,11 +155,17 @@ class Steps:
 
     @property
     def linear(self) -> tuple[I64, ...]:
-        """Coefficients of the linear functions of all operands, each ``[steps, OPERAND_COUNT]``."""
+        """Coefficients of the operands' linear functions, see the module docstring.
+
+        Each array is ``[steps, OPERAND_COUNT]``, in the order in which the attributes are listed.
+        """
         return tuple(getattr(self, name) for name in _OPERANDS)
 
     def with_pairs(self, step: int, pairs: int) -> Steps:
-        """Return a sequence of one step, for a column with ``pairs`` (token, expert) pairs."""
+        """Return a sequence that consists of one step, for ``pairs`` (token, expert) pairs.
+
+        Its operands are those for a column with this number of pairs instead of the maximum.
+        """
         arrays: dict[str, Any] = {name: getattr(self, name)[step : step + 1] for name in (*_OF_STEPS, *_OPERANDS)}
         arrays["fixed"] = arrays["fixed"] - arrays["per_pair"] * (self.most_pairs[step] - pairs)
         return replace(self, **arrays, most_pairs=np.array([pairs], np.int64))

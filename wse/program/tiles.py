@@ -12,7 +12,7 @@ from wse.number_formats import CODINGS
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TilePart:
-    """Source of the values of one part of a tile.
+    """The elements of one tensor that form a part of a tile, for every PE of a region.
 
     Element (a, b) at PE (i, j) is ``tensor[outer[a], inner[b]]``, or ``tensor[inner[b], outer[a]]``
     if ``transposed``. An index of -1 is padding with the value 0. Index arrays have the shape

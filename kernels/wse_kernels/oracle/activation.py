@@ -20,7 +20,8 @@ def activate(pe, x, out, M, n, activation: ActivationFunction):
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, out: Addresses of gate and up as [M, 2, n], or of gate alone [M, n], and of the results.
+        x: Address of the inputs in the accumulator type: [M, n], or gate and up as [M, 2 n].
+        out: Address of the results [M, n] in the activation type.
         M, n: Tokens; features.
         activation: Activation function.
     """
@@ -40,7 +41,10 @@ def activate_share(pe, x, out, M, n, activation: ActivationFunction, division: F
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, out, M, n, activation: As in `activate`.
+        x: Address of the inputs in the accumulator type, as in `activate`.
+        out: Address of the results [M, n], followed by the padding, in the activation type.
+        M, n: Tokens, a multiple of ``shared_tokens``; features.
+        activation: Activation function.
         division: Groups of PEs that divide the features, and padding.
     """
     length, groups, shared_tokens, padding = division

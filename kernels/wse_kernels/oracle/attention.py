@@ -25,14 +25,16 @@ Bools = npt.NDArray[np.bool_]
 def kv_append(pe, ctl, at: CacheAppend, E, Ev, capacity, tokens, stride):
     """Copy the new keys and values that belong to this row into its cache slots.
 
-    Every ``stride``-th new token belongs to the row. Slots wrap around the end of the cache. Reference
-    for the kernel of the same name, on a single PE.
+    Every ``stride``-th new token belongs to the row. Slots wrap around the end of the cache.
+    Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
         at: Addresses of new keys and values, and of the caches.
-        E, Ev, capacity: Elements of a key; elements of a value; slots of the cache.
-        tokens, stride: Unused maximum number of tokens; distance between two tokens of the row.
+        E, Ev: Elements of a key and of a value on this PE, over all heads.
+        capacity: Slots of the cache.
+        tokens: Unused here. Maximum number of tokens that a row appends, for the cycle model.
+        stride: Distance between two tokens of the same row, in tokens.
     """
     first, count, slot = ctl[pe.row, 2:5]
     for i in range(count):
@@ -47,9 +49,12 @@ def attention_scores(pe, ctl, q, k, out, shape: HeadShape, capacity, add):
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
-        q, k, out: Addresses of queries, of the key cache [capacity, Hk, F], and of the scores.
-        shape: Sizes.
-        capacity, add: Slots of the cache; whether to add to ``out`` instead of overwriting it.
+        q: Address of the queries [M, H, F].
+        k: Address of the key cache [capacity, Hk, F].
+        out: Address of the scores [M, H, T] in the accumulator type.
+        shape: M tokens, Hk KV heads, query heads per KV head, F features, T entries.
+        capacity: Slots of the cache, in which the T entries wrap around.
+        add: 0 to overwrite ``out``; any other value to add to it.
     """
     M, Hk, queries_per_kv, F, T = shape
     Q = pe.read("act", q, M, Hk, queries_per_kv, 1, F)
@@ -67,9 +72,11 @@ def attention_values(pe, ctl, p, v, out, shape: HeadShape, capacity):
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
-        p, v, out: Addresses of softmax weights, of the value cache [capacity, Hk, F], and of the
-            sums.
-        shape, capacity: Sizes; slots of the cache.
+        p: Address of the softmax weights [M, H, T].
+        v: Address of the value cache [capacity, Hk, F].
+        out: Address of the sums [M, H, F] in the accumulator type.
+        shape: M tokens, Hk KV heads, query heads per KV head, F features, T entries.
+        capacity: Slots of the cache, in which the T entries wrap around.
     """
     M, Hk, queries_per_kv, F, T = shape
     weights = pe.read("act", p, M, Hk, queries_per_kv, T)
@@ -87,9 +94,11 @@ def attention_max(pe, ctl, scores, out, shape: ScoreShape, limits: Window, capac
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
-        scores, out: Addresses of scores [M, H, T] (accumulators), and of float32 maxima.
-        shape, limits: Sizes and scale; limits of visible entries.
-        capacity: Slots of the cache.
+        scores: Address of the scores [M, H, T] in the accumulator type.
+        out: Address of the float32 maxima [M, H].
+        shape: M tokens, H query heads, T entries, and the scale of the scores.
+        limits: Limits of visible entries.
+        capacity: Slots of the cache, in which the T entries wrap around.
     """
     positions = ctl[pe.row, 8 + _slots(ctl, pe.row, shape.T, capacity)]
     _max(pe, scores, out, shape, _entry_visibility(ctl, pe.row, shape.M, positions, limits))
@@ -103,8 +112,10 @@ def attention_exp(pe, ctl, at: SoftmaxTensors, shape: ScoreShape, limits: Window
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
-        at, shape, limits: Addresses; sizes and scale; limits of visible entries.
-        capacity: Slots of the cache.
+        at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
+        shape: M tokens, H query heads, T entries, and the scale of the scores.
+        limits: Limits of visible entries.
+        capacity: Slots of the cache, in which the T entries wrap around.
     """
     positions = ctl[pe.row, 8 + _slots(ctl, pe.row, shape.T, capacity)]
     _exp(pe, at, shape, _entry_visibility(ctl, pe.row, shape.M, positions, limits))
@@ -120,8 +131,10 @@ def attention_exp_share(
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
-        at, shape, limits: Addresses; sizes and scale; limits of visible entries.
-        capacity: Slots of the cache.
+        at: Addresses of scores[M, H, T], maxima[M, H], and weights out[M, H, T].
+        shape: M tokens, H query heads, T entries, and the scale of the scores.
+        limits: Limits of visible entries.
+        capacity: Slots of the cache, in which the T entries wrap around.
         division: Columns that divide the weights.
     """
     first_col, columns, groups, sharers = division
@@ -154,7 +167,8 @@ def softmax_sums(pe, x, sums, M, H, T):
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, sums: Addresses of the weights (activations), and of the float32 sums.
+        x: Address of the weights [M, H, T] in the activation type.
+        sums: Address of the float32 sums [M, H].
         M, H, T: Tokens; query heads; cache entries.
     """
     weights, total = pe.read("act", x, M, H, T), np.zeros((M, H), np.float32)
@@ -170,7 +184,10 @@ def attention_max_by_column(pe, ctl, scores, out, shape: ScoreShape, limits: Win
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
-        scores, out, shape, limits: As in `attention_max`.
+        scores: Address of the scores [M, H, T] in the accumulator type.
+        out: Address of the float32 maxima [M, H].
+        shape: M tokens, H query heads, T entries, and the scale of the scores.
+        limits: Limits of visible entries.
     """
     positions = ctl[pe.col, 8 : 8 + shape.T]
     _max(pe, scores, out, shape, _entry_visibility(ctl, pe.row, shape.M, positions, limits))
@@ -198,7 +215,9 @@ def attention_exp_by_column(pe, ctl, at: SoftmaxTensors, shape: ScoreShape, limi
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
-        at, shape, limits: Addresses; sizes and scale; limits of visible entries.
+        at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
+        shape: M tokens, H query heads, T entries, and the scale of the scores.
+        limits: Limits of visible entries.
     """
     _exp(pe, at, shape, _entry_visibility(ctl, pe.row, shape.M, ctl[pe.col, 8 : 8 + shape.T], limits))
 
@@ -239,7 +258,9 @@ def attention_online(pe, ctl, at: RunningSoftmax, shape: HeadShape, scale_pico, 
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
-        at, shape: Addresses of scores, values and running values; sizes.
+        at: Addresses of scores[M, H, T], values v[T, Hk, F], and the running maxima[M, H],
+            sums[M, H] and out[M, H, F].
+        shape: M tokens, Hk KV heads, query heads per KV head, F features, T entries.
         scale_pico: Factor of the scores in units of 1e-12.
         limits, step: Limits of visible entries; step on the ring.
     """
@@ -281,7 +302,9 @@ def sink_sums(pe, sums, maxima, sinks, M, H):
 
     Args:
         pe: PE whose SRAM is read and written.
-        sums, maxima, sinks: Addresses of float32 sums and maxima, and of weights.
+        sums: Address of the float32 sums [M, H], changed in place.
+        maxima: Address of the float32 maxima [M, H].
+        sinks: Address of the sinks [H] in the weight type.
         M, H: Tokens; query heads.
     """
     weight = np.exp(pe.read("wgt", sinks, H) - pe.read("f32", maxima, M, H))
@@ -296,7 +319,9 @@ def sink_weights(pe, maxima, sinks, out, M, H):
 
     Args:
         pe: PE whose SRAM is read and written.
-        maxima, sinks, out: Addresses of float32 maxima, of weights, and of float32 results.
+        maxima: Address of the float32 maxima [M, H].
+        sinks: Address of the sinks [H] in the weight type.
+        out: Address of the float32 results [M, H].
         M, H: Tokens; query heads.
     """
     pe.write("f32", out, np.exp(pe.read("wgt", sinks, H) - pe.read("f32", maxima, M, H)))
@@ -319,8 +344,9 @@ def softmax_rescale(pe, own, maxima, sums, x, M, H, F):
 
     Args:
         pe: PE whose SRAM is read and written.
-        own, maxima, sums: Addresses of float32 [M, H]: own maxima, common maxima, sums.
-        x: Address of the values [M, H, F] in the accumulator type.
+        own, maxima: Addresses of the float32 maxima [M, H] of this row, and of all rows.
+        sums: Address of the float32 sums [M, H], changed in place.
+        x: Address of the values [M, H, F] in the accumulator type, changed in place.
         M, H, F: Tokens; query heads; features per head.
     """
     doublings = np.rint((pe.read("f32", own, M, H) - pe.read("f32", maxima, M, H)) * np.float32(np.log2(np.e)))
@@ -337,7 +363,9 @@ def attention_finish(pe, x, sums, out, M, H, F):
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, sums, out: Addresses of accumulators, float32 sums and activations.
+        x: Address of the outputs [M, H, F] in the accumulator type.
+        sums: Address of the float32 sums [M, H].
+        out: Address of the results [M, H, F] in the activation type.
         M, H, F: Tokens; query heads; features per head.
     """
     total = pe.read("f32", sums, M, H, 1)

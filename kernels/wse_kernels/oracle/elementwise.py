@@ -15,7 +15,9 @@ def residual_add(pe, x, addend, n):
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, addend, n: Addresses of activations and of accumulators; number of elements.
+        x: Address of the residual stream [n] in the activation type, changed in place.
+        addend: Address of the sums [n] in the accumulator type.
+        n: Number of elements.
     """
     pe.write("act", x, pe.read("act", x, n) + pe.round_to("act", pe.read("acc", addend, n)))
 
@@ -35,7 +37,8 @@ def add_bias(pe, x, bias, M, n):
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, bias: Addresses of accumulators [M, n] and of weights [n].
+        x: Address of the sums [M, n] in the accumulator type, changed in place.
+        bias: Address of the bias [n] in the weight type.
         M, n: Tokens; features.
     """
     pe.write("acc", x, pe.read("acc", x, M, n) + pe.read("wgt", bias, n))
@@ -64,8 +67,10 @@ def store_part(pe, out, x, M, n, stride):
 
     Args:
         pe: PE whose SRAM is read and written.
-        out, x: Addresses of activations [M, n], and of accumulators.
-        M, n, stride: Rows; elements per row; elements from one row of ``x`` to the next.
+        out: Address of the results [M, n] in the activation type.
+        x: Address of the first row in the accumulator type.
+        M, n: Rows; elements of a row to convert.
+        stride: Elements from one row of ``x`` to the next.
     """
     for m in range(M):
         pe.write("act", out + m * n, pe.read("acc", x + m * stride, n))
@@ -134,7 +139,8 @@ def soft_cap(pe, x, n, scale_pico, cap_pico):
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, n: Address of the vector; number of elements.
+        x: Address of the vector [n], changed in place.
+        n: Number of elements.
         scale_pico, cap_pico: Scale and cap in units of 1e-12.
     """
     scale, cap = np.float32(scale_pico * PICO), np.float32(cap_pico * PICO)

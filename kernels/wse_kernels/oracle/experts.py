@@ -40,9 +40,9 @@ def expert_pairs(pe, ids, weights, pairs, M, A, P, experts, division: ColumnGrou
 
     Args:
         pe: PE whose SRAM is read and written.
-        ids, weights: Addresses of the selected ids and of their routing weights [M, A].
-        pairs: Address of the list: the count, then (token, expert, weight) for each pair.
-        M, A, P: Tokens; experts per token; maximum number of pairs.
+        ids, weights: Addresses of the selected expert ids [M, A] and their routing weights [M, A].
+        pairs: Address of the list [1 + 3 P]: the count, then (token, expert, weight) for each pair.
+        M, A, P: Tokens; experts per token; maximum number of pairs in the list.
         experts: Experts of the layer.
         division: Groups of columns that store different experts.
     """
@@ -76,7 +76,9 @@ def expert_in(pe, at: ExpertTensors, shape: ExpertShape, product: InputProduct):
 
     Args:
         pe: PE whose SRAM is read and written.
-        at, shape, product: Addresses; sizes; strides, and whether to apply routing weights.
+        at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
+        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        product: Strides, and whether to apply routing weights.
     """
     K, N = shape.K, shape.N
     _products(pe, at, shape, product, lambda expert: _rows(pe, at.w + expert * N, product.k_stride, K, N))
@@ -91,7 +93,10 @@ def expert_out(pe, at: ExpertTensors, shape: ExpertShape, product: OutputProduct
 
     Args:
         pe: PE whose SRAM is read and written.
-        at, shape, product: Addresses; sizes; whether to apply routing weights.
+        at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
+            activations are multiplied in place by routing weights if ``product`` says so.
+        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        product: Whether to apply routing weights.
     """
     K, N, stride = shape.K, shape.N, shape.local_experts * shape.N
     _sums_of_tokens(pe, at, shape, product, lambda expert: _rows(pe, at.w + expert * N, stride, K, N))
@@ -106,7 +111,9 @@ def expert_in_quantised(
 
     Args:
         pe: PE whose SRAM is read and written.
-        at, shape, product: Addresses; sizes; strides, and whether to apply routing weights.
+        at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
+        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        product: Strides, and whether to apply routing weights.
         scales: Coding, and groups of rows that share scales.
     """
     _products(pe, at, shape, product, _quantised(pe, at, shape, product.k_stride, scales))
@@ -119,8 +126,11 @@ def expert_in_mxfp4(pe, at: Mxfp4ExpertTensors, shape: ExpertShape, product: Inp
 
     Args:
         pe: PE whose SRAM is read and written.
-        at, shape, product: Addresses; sizes; strides, and whether to apply routing weights.
-        G, rows: Groups of rows that share scales; unused rows of the scratch buffer.
+        at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
+        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        product: Strides, and whether to apply routing weights.
+        G: Groups of rows that share scales.
+        rows: Unused here. Rows of the PE's scratch buffer.
     """
     _products(pe, at, shape, product, _mxfp4(pe, at, shape, product.k_stride, G))
 
@@ -134,7 +144,9 @@ def expert_in_fp8_blocks(
 
     Args:
         pe: PE whose SRAM is read and written.
-        at, shape, product: Addresses; sizes; strides, and whether to apply routing weights.
+        at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
+        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        product: Strides, and whether to apply routing weights.
         scales: Groups of rows, and blocks of outputs, that share scales.
     """
     strides = product.k_stride, product.scale_stride
@@ -150,7 +162,10 @@ def expert_out_quantised(
 
     Args:
         pe: PE whose SRAM is read and written.
-        at, shape, product: Addresses; sizes; whether to apply routing weights.
+        at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
+            activations are multiplied in place by routing weights if ``product`` says so.
+        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        product: Whether to apply routing weights.
         scales: Coding, and groups of rows that share scales.
     """
     _sums_of_tokens(pe, at, shape, product, _quantised(pe, at, shape, shape.local_experts * shape.N, scales))
@@ -163,8 +178,12 @@ def expert_out_mxfp4(pe, at: Mxfp4ExpertTensors, shape: ExpertShape, product: Ou
 
     Args:
         pe: PE whose SRAM is read and written.
-        at, shape, product: Addresses; sizes; whether to apply routing weights.
-        G, rows: Groups of rows that share scales; unused rows of the scratch buffer.
+        at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
+            activations are multiplied in place by routing weights if ``product`` says so.
+        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        product: Whether to apply routing weights.
+        G: Groups of rows that share scales.
+        rows: Unused here. Rows of the PE's scratch buffer.
     """
     _sums_of_tokens(pe, at, shape, product, _mxfp4(pe, at, shape, shape.local_experts * shape.N, G))
 
@@ -178,7 +197,10 @@ def expert_out_fp8_blocks(
 
     Args:
         pe: PE whose SRAM is read and written.
-        at, shape, product: Addresses; sizes; whether to apply routing weights.
+        at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
+            activations are multiplied in place by routing weights if ``product`` says so.
+        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        product: Whether to apply routing weights.
         scales: Groups of rows, and blocks of outputs, that share scales.
     """
     strides = shape.local_experts * shape.N, shape.local_experts * scales.B
@@ -194,8 +216,10 @@ def expert_bias(pe, at: ExpertBiasTensors, shape: ExpertBiasShape, by_token, wei
 
     Args:
         pe: PE whose SRAM is read and written.
-        at, shape: Addresses; sizes.
-        by_token, weighted: As above.
+        at: Addresses of sums, biases and pairs.
+        shape: P pairs, M tokens, N outputs in each part, parts, and experts of the column.
+        by_token: 1 to add to the sums of tokens, 0 to add to those of pairs.
+        weighted: 1 to multiply biases by routing weights, else 0.
         share: Biases of a part on one PE.
         division: Groups of columns that store different experts.
     """

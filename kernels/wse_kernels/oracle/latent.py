@@ -14,8 +14,10 @@ def place_heads(pe, x, heads, out, M, H, Hl, n):
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, out: Addresses of the row's heads [M, Hl, n] and of all heads [M, H, n], accumulators.
-        heads: Address of the ordinals [Hl] of the row's heads: 1 for the first, 0 for padding.
+        x: Address of the row's heads [M, Hl, n] in the accumulator type.
+        heads: Address of float32 [Hl], the ordinal of each head of the row: 1 for the first head, 0
+            for padding.
+        out: Address of all heads [M, H, n] in the accumulator type.
         M, H, Hl, n: Tokens; all heads; heads of the row; features per head.
     """
     all_heads = np.zeros((M, H + 1, n), np.float32)
@@ -30,8 +32,10 @@ def place_rotated(pe, at: RotatedTensors, M, H, Hl, K, n, stride):
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses.
-        M, H, Hl, K, n: Tokens; all heads; heads of the row; features of row and of column.
+        at: Addresses of the row's features x[M, Hl, K], of tables of ordinals, and of the column's
+            features out[M, H, n].
+        M, H, Hl: Tokens; all heads; heads of the row.
+        K, n: Features of the row; features of the column.
         stride: Elements from one token to the next in ``x``.
     """
     x, heads, first, feature_ordinals, out = at
@@ -51,9 +55,10 @@ def pick_rotated(pe, x, first, feature_ordinals, out, Hl, K, n):
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, out: Addresses of the row's features, and of the column's, both accumulators.
-        first, feature_ordinals: Addresses of the ordinals of the row's first feature and of the
-            column's features. They count from 1, and 0 is padding.
+        x: Address of the features of the row's heads [Hl, K] in the accumulator type.
+        first: Address of the float32 ordinal of the first of the row's K features.
+        feature_ordinals: Address of float32 [n], the ordinals of the column's features.
+        out: Address of the features for the column [Hl, n] in the accumulator type.
         Hl, K, n: Heads of the row; features of the row; features of the column.
     """
     start, columns = pe.read("f32", first, 1), pe.read("f32", feature_ordinals, n)
@@ -70,8 +75,10 @@ def set_heads(pe, x, heads, out, H, Hl, n):
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, out: Addresses of the row's heads (activations), and of all heads (accumulators).
-        heads: Address of the ordinals [Hl] of the row's heads: 1 for the first, 0 for padding.
+        x: Address of the row's heads [Hl, n] in the activation type.
+        heads: Address of float32 [Hl], the ordinal of each head of the row: 1 for the first head, 0
+            for padding.
+        out: Address of all heads [H, n] in the accumulator type.
         H, Hl, n: All heads; heads of the row; features per head.
     """
     padded = np.concatenate([np.zeros((1, n), np.float32), pe.read("acc", out, H, n)])
@@ -86,8 +93,10 @@ def pick_heads(pe, x, heads, out, M, H, Hl, n):
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, out: Addresses of activations.
-        heads: Address of the ordinals [Hl] of the row's heads: 1 for the first, 0 for padding.
+        x: Address of all heads [M, H, n] in the activation type.
+        out: Address of the row's heads [Hl, M, n] in the activation type.
+        heads: Address of float32 [Hl], the ordinal of each head of the row: 1 for the first head, 0
+            for padding.
         M, H, Hl, n: Tokens; all heads; heads of the row; features per head.
     """
     padded = np.concatenate([np.zeros((M, 1, n), np.float32), pe.read("act", x, M, H, n)], axis=1)
@@ -102,9 +111,12 @@ def finish_heads(pe, x, sums, heads, out, shape: LatentShape):
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, sums, out: Addresses of accumulators, float32 sums and activations.
-        heads: Address of the ordinals [Hl] of the row's heads: 1 for the first, 0 for padding.
-        shape: Sizes.
+        x: Address of the outputs [M, H, n] in the accumulator type.
+        sums: Address of the float32 softmax sums [M, H].
+        heads: Address of float32 [Hl], the ordinal of each head of the row: 1 for the first head, 0
+            for padding.
+        out: Address of the activations [Hl, M, n].
+        shape: M tokens, H heads in all, Hl heads of the row, n features.
     """
     M, H, Hl, n = shape
     total = pe.read("f32", sums, M, H, 1)
@@ -121,9 +133,11 @@ def turn_block(pe, x, out, M, K, N, first_col, to_rows):
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, out: Addresses of the activations [M, K], and of the result [M, N] (accumulators).
+        x: Address of the PE's block of the vector [M, K] in the activation type.
+        out: Address of the result [M, N] in the accumulator type.
         M, K, N: Tokens; elements of the PE's block before; elements of its block after.
-        first_col, to_rows: First column that has a block; whether the result is divided over rows.
+        first_col: First mesh column that has a block.
+        to_rows: 1 if the vector moves from blocks per column to blocks per row, 0 for the opposite.
     """
     col = pe.col - first_col
     if col < 0:

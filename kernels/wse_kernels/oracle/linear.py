@@ -32,9 +32,12 @@ def matmul(pe, x, w, out, shape: ProductShape, strides: ProductStrides, add):
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, w, out: Addresses of activations, weights and sums (accumulator type).
-        shape, strides: Sizes; strides.
-        add: Whether to add to ``out`` instead of overwriting it.
+        x: Address of the activations [M, K].
+        w: Address of the weights [K, N].
+        out: Address of the sums [M, N] in the accumulator type.
+        shape: M tokens, K inputs, N outputs.
+        strides: Strides of ``w`` along K and N, and of ``out`` along M.
+        add: 0 to overwrite the sums; any other value to add the product to them.
     """
     _product(pe, "wgt", x, w, out, shape, strides, add)
 
@@ -46,9 +49,11 @@ def matmul_act(pe, x, w, out, shape: ProductShape, strides: ProductStrides, add)
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, w, out: Addresses of activations, of activations, and of sums (accumulator type).
-        shape, strides: Sizes; strides.
-        add: Whether to add to ``out`` instead of overwriting it.
+        x, w: Addresses of the activations [M, K] and [K, N].
+        out: Address of the sums [M, N] in the accumulator type.
+        shape: M tokens, K inputs, N outputs.
+        strides: Strides of ``w`` along K and N, and of ``out`` along M.
+        add: 0 to overwrite the sums; any other value to add the product to them.
     """
     _product(pe, "act", x, w, out, shape, strides, add)
 
@@ -61,8 +66,11 @@ def gemv(pe, x, w, out, shape: ProductShape, strides: ProductStrides):
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, w, out: Addresses of activations, weights and sums (accumulator type).
-        shape, strides: Sizes; strides.
+        x: Address of the activations [M, K].
+        w: Address of the weights [K, N].
+        out: Address of the sums [M, N] in the accumulator type, always overwritten.
+        shape: M tokens, K inputs, N outputs.
+        strides: Strides of ``w`` along K and N, and of ``out`` along M.
     """
     _product(pe, "wgt", x, w, out, shape, strides, 0)
 
@@ -88,8 +96,9 @@ def matmul_int8(pe, at: CodedTensors, shape: ProductShape, rows):
 
     Args:
         pe: PE whose SRAM is read and written.
-        at, shape: Addresses; sizes.
-        rows: Unused. Rows of the scratch buffer.
+        at: Addresses of activations x[M, K], codes w[K, N], scale[N] and sums out[M, N].
+        shape: M tokens, K inputs, N outputs.
+        rows: Unused here. Rows of the PE's scratch buffer.
     """
     codes = pe.bytes(at.w, shape.K * shape.N)
     _one_scale(pe, codes.view(np.int8).astype(np.float32), at, shape)
@@ -102,8 +111,9 @@ def matmul_fp8(pe, at: CodedTensors, shape: ProductShape, rows):
 
     Args:
         pe: PE whose SRAM is read and written.
-        at, shape: Addresses; sizes.
-        rows: Unused. Rows of the scratch buffer.
+        at: Addresses of activations x[M, K], codes w[K, N], scale[N] and sums out[M, N].
+        shape: M tokens, K inputs, N outputs.
+        rows: Unused here. Rows of the PE's scratch buffer.
     """
     _one_scale(pe, e4m3(pe.bytes(at.w, shape.K * shape.N)), at, shape)
 
@@ -123,8 +133,11 @@ def matmul_int4(pe, at: Int4Tensors, shape: ProductShape, G, rows):
 
     Args:
         pe: PE whose SRAM is read and written.
-        at, shape: Addresses; sizes.
-        G, rows: Groups of rows that share scales; unused rows of the scratch buffer.
+        at: Addresses of activations x[M, K], codes w[K, N], groups[K], scale[G, N] and sums
+            out[M, N].
+        shape: M tokens, K inputs, N outputs.
+        G: Groups of rows that share scales.
+        rows: Unused here. Rows of the PE's scratch buffer.
     """
     _, K, N = shape
     _multiply(pe, scaled_codes(pe, INT4, (at.w, N), (at.scale, N), at.groups, (K, N, G)), at, shape)
@@ -137,8 +150,11 @@ def matmul_mxfp4(pe, at: Mxfp4Tensors, shape: ProductShape, G, rows):
 
     Args:
         pe: PE whose SRAM is read and written.
-        at, shape: Addresses; sizes.
-        G, rows: Groups of rows that share scales; unused rows of the scratch buffer.
+        at: Addresses of activations x[M, K], codes w[K, N], groups[K], scale[G, N] and sums
+            out[M, N].
+        shape: M tokens, K inputs, N outputs.
+        G: Groups of rows that share scales.
+        rows: Unused here. Rows of the PE's scratch buffer.
     """
     _, K, N = shape
     factors = powers_of_two(pe, at.scale, N, N, G)
@@ -153,9 +169,11 @@ def matmul_fp8_blocks(pe, at: BlockScaledTensors, shape: ProductShape, G, B, row
 
     Args:
         pe: PE whose SRAM is read and written.
-        at, shape: Addresses; sizes.
+        at: Addresses of activations x[M, K], codes w[K, N], groups[K], widths[B], scale[G, B] and
+            sums out[M, N].
+        shape: M tokens, K inputs, N outputs.
         G, B: Groups of rows, and blocks of outputs, that share scales.
-        rows: Unused. Rows of the scratch buffer.
+        rows: Unused here. Rows of the PE's scratch buffer.
     """
     _, K, N = shape
     factors = block_factors(pe, at.scale, B, at.widths, N, G, B)

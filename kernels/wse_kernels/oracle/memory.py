@@ -82,7 +82,14 @@ def e8m0(exponents: Bytes) -> F32:
 
 
 def take(memory: Bytes, element: str, address: int, count: int) -> Bytes:
-    """Return a copy of the bytes of ``count`` elements of one PE, from element ``address`` on."""
+    """Return the bytes of ``count`` elements in the SRAM of one PE, as a copy.
+
+    Args:
+        memory: Bytes of the PE.
+        element: Element type.
+        address: Index of the first element.
+        count: Number of elements.
+    """
     size = ELEMENT_BYTES[element]
     return memory[address * size : (address + count) * size].copy()
 

@@ -15,7 +15,8 @@ def sum_squares(pe, x, sums, M, K):
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, sums: Addresses of activations [M, K], and of float32 sums [M].
+        x: Address of the activations [M, K].
+        sums: Address of the float32 sums [M].
         M, K: Tokens; features per PE.
     """
     X = pe.read("act", x, M, K)
@@ -33,9 +34,12 @@ def rms_scale(pe, at: NormTensors, M, K, size, eps_atto, offset):
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses. The sums are float32.
-        M, K, size: Tokens; features per PE; features of the whole vector.
-        eps_atto, offset: Epsilon in units of 1e-18; integer added to the gain.
+        at: Addresses of activations x[M, K], float32 sums[M], gain[K] and results out[M, K]. The
+            sums are replaced by the factors 1 / sqrt(...).
+        M, K: Tokens; features per PE.
+        size: Features of the whole vector.
+        eps_atto: Epsilon in units of 1e-18.
+        offset: Integer added to the gain, usually 0 or 1.
     """
     x, sums, gain, out = at
     factor = _rms_factor(pe.read("f32", sums, M), size, eps_atto)
@@ -53,8 +57,10 @@ def gain_sum_squares(pe, at: NormTensors, M, K, offset):
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses. The sums are in the accumulator type.
-        M, K, offset: Tokens; features per PE; integer added to the gain.
+        at: Addresses of activations x[M, K], sums[M] in the accumulator type, gain[K] and results
+            out[M, K].
+        M, K: Tokens; features per PE.
+        offset: Integer added to the gain.
     """
     x, sums, gain, out = at
     X = pe.read("act", x, M, K)
@@ -72,8 +78,9 @@ def rms_factors(pe, sums, M, size, eps_atto):
 
     Args:
         pe: PE whose SRAM is read and written.
-        sums, M: Address of the float32 sums; their number.
-        size, eps_atto: Features that each sum is over; epsilon in units of 1e-18.
+        sums: Address of the sums [M], overwritten.
+        M, size: Sums; features that each sum is over.
+        eps_atto: Epsilon in units of 1e-18.
     """
     pe.write("f32", sums, _rms_factor(pe.read("f32", sums, M), size, eps_atto))
 
@@ -85,7 +92,8 @@ def scale_heads(pe, x, factors, M, N):
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, factors: Addresses of accumulators [M, N], and of float32 factors [M].
+        x: Address of the values [M, N] in the accumulator type.
+        factors: Address of the float32 factors [M].
         M, N: Rows, one per token or head; elements per row.
     """
     pe.write("acc", x, pe.read("acc", x, M, N) * pe.read("f32", factors, M)[:, None])
@@ -98,8 +106,10 @@ def rms_scale_sums(pe, x, sums, M, N, size, eps_atto):
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, sums: Addresses of accumulators [M, N], and of sums of squares [M], also accumulators.
-        M, N, size: Tokens; features per PE; features that each sum is over.
+        x: Address of the values [M, N], scaled in place.
+        sums: Address of the sums of squares [M] over all PEs, in the accumulator type.
+        M, N: Tokens; features per PE.
+        size: Features that each sum is over.
         eps_atto: Epsilon in units of 1e-18.
     """
     factor = _rms_factor(pe.read("acc", sums, M), size, eps_atto)
@@ -113,7 +123,8 @@ def rms_scale_share(pe, x, sums, M, n, parts, size, eps_atto, division: RowGroup
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, sums: Addresses of accumulators [M, parts, n], and of sums of squares [M].
+        x: Address of the values [M, parts, n], scaled in place.
+        sums: Address of the sums of squares [M] over all PEs, in the accumulator type.
         M, n, parts: Tokens; features per part; parts, each of which is divided in the same way.
         size, eps_atto: Features that each sum is over; epsilon in units of 1e-18.
         division: Groups of PEs that divide the features.
@@ -137,8 +148,11 @@ def l2_scale(pe, x, sums, M, K, size, eps_atto):
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, sums: Addresses of activations [M, K], and of float32 sums of squares [M].
-        M, K, size: Tokens; features per PE; features of the whole vector.
+        x: Address of the activations [M, K], scaled in place.
+        sums: Address of the float32 sums of squares [M] over all PEs. They are replaced by the
+            factors 1 / sqrt(...).
+        M, K: Tokens; features per PE.
+        size: Features that each sum is over.
         eps_atto: Epsilon in units of 1e-18.
     """
     factor = _rms_factor(pe.read("f32", sums, M), size, eps_atto)
@@ -154,7 +168,8 @@ def moments(pe, x, sums, M, K):
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, sums: Addresses of activations [M, K], and of float32 sums [M, 2].
+        x: Address of the activations [M, K].
+        sums: Address of the float32 sums [M, 2].
         M, K: Tokens; features per PE.
     """
     X = pe.read("act", x, M, K)
@@ -172,7 +187,9 @@ def gain_moments(pe, x, sums, gain, out, M, K):
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, sums, gain, out: Addresses of activations, accumulators, weights and activations.
+        x, out: Addresses of the activations [M, K], and of the results [M, K] in the same type.
+        sums: Address of the sums [M, 2] in the accumulator type.
+        gain: Address of the gain [K] in the weight type.
         M, K: Tokens; features per PE.
     """
     X = pe.read("act", x, M, K)
@@ -191,8 +208,10 @@ def layer_scale_sums(pe, at: LayerSumsTensors, M, N, size, eps_atto):
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses.
-        M, N, size: Tokens; outputs; features that each sum is over.
+        at: Addresses of the sums of the product x[M, N], which are changed in place, of sums[M, 2],
+            and of the float32 vectors of_gain[N] and of_bias[N].
+        M, N: Tokens; output features.
+        size: Features that mean and variance are over.
         eps_atto: Epsilon in units of 1e-18.
     """
     x, sums, of_gain, of_bias = at
@@ -210,9 +229,12 @@ def layer_scale(pe, at: LayerNormTensors, M, K, size, eps_atto, offset):
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses. The sums are replaced by mean and factor.
-        M, K, size: Tokens; features per PE; features of the whole vector.
-        eps_atto, offset: Epsilon in units of 1e-18; integer added to the gain.
+        at: Addresses of activations x[M, K], float32 sums[M, 2], gain[K], bias[K] and results
+            out[M, K]. The sums of values and squares are replaced by mean and scale factor.
+        M, K: Tokens; features per PE.
+        size: Features of the whole vector.
+        eps_atto: Epsilon in units of 1e-18.
+        offset: Integer added to the gain.
     """
     x, sums, gain, bias, out = at
     mean, squares = (pe.read("f32", sums, M, 2) / np.float32(size)).T

@@ -19,10 +19,12 @@ def rope(pe, ctl, x, frequency, at: QueryKeyValue, shape: RopeShape, turns: Rota
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
-        x: Address of the projection's sums [M, Hq + 2 Hk, F]: queries, keys, values.
-        frequency: Address of the frequencies [R / 2], or of cos and sin [M, R / 2, 2] if these were
-            computed before.
-        at, shape, turns: Addresses of the results; sizes; origin of cos and sin.
+        x: Address of the projection's sums [M, (Hq + 2 Hk) F]: queries, keys, values.
+        frequency: Address of the float32 frequencies [R / 2]; of cos and sin [M, R / 2, 2] if these
+            were computed before.
+        at: Addresses of the results q[M, Hq, F], k[M, Hk, F] and v[M, Hk, F].
+        shape: M tokens, Hq query heads, Hk key heads, F features, R rotated features.
+        turns: Whether cos and sin were computed before, and their factor.
     """
     M, Hq, Hk, F, R = shape
     heads = pe.read("acc", x, M, Hq + 2 * Hk, F)
@@ -41,9 +43,10 @@ def rotate(pe, ctl, x, frequency, shape: RotatedShape, turns: RotaryTurns):
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
         x: Address of the activations [M, H, F].
-        frequency: Address of the frequencies [R / 2], or of cos and sin [M, R / 2, 2] if these were
-            computed before.
-        shape, turns: Sizes; origin of cos and sin.
+        frequency: Address of the float32 frequencies [R / 2]; of cos and sin [M, R / 2, 2] if these
+            were computed before.
+        shape: M tokens, H heads, F features, R rotated features.
+        turns: Whether cos and sin were computed before, and their factor.
     """
     M, H, F, R = shape
     pe.write("act", x, _rotate_pairs(pe, ctl, pe.read("act", x, M, H, F), frequency, R, turns))
@@ -57,7 +60,8 @@ def rotary_turns(pe, ctl, frequency, out, M, R, multiplier_pico):
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
         frequency, out: Addresses of the float32 frequencies [R / 2], and of the results.
-        M, R, multiplier_pico: Tokens; rotated features; multiplier in units of 1e-12.
+        M, R: Tokens; rotated features per head.
+        multiplier_pico: Factor of cos and sin in units of 1e-12.
     """
     pe.write("f32", out, _turns(pe, ctl, frequency, M, R, multiplier_pico))
 
@@ -93,8 +97,8 @@ def split_heads(pe, x, at: QueryKeyValue, M, Hq, Hk, F):
 
     Args:
         pe: PE whose SRAM is read and written.
-        x: Address of the projection's sums [M, Hq + 2 Hk, F]: queries, keys, values.
-        at: Addresses of the results.
+        x: Address of the projection's sums [M, (Hq + 2 Hk) F]: queries, keys, values.
+        at: Addresses of the results q[M, Hq, F], k[M, Hk, F] and v[M, Hk, F].
         M, Hq, Hk, F: Tokens; query heads; key heads; features per head.
     """
     heads = pe.read("acc", x, M, Hq + 2 * Hk, F)
@@ -110,8 +114,10 @@ def scale_queries(pe, ctl, x, M, n, coefficient_pico, tokens):
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
-        x, M, n: Address of the queries; tokens; features.
-        coefficient_pico, tokens: Coefficient in units of 1e-12; positions after which it changes.
+        x: Address of the queries [M, n], scaled in place.
+        M, n: Tokens; features of all query heads on the PE.
+        coefficient_pico: Coefficient in units of 1e-12.
+        tokens: Number of positions after which the factor changes.
     """
     intervals = np.floor((ctl[pe.row, 0] + np.arange(M) + 1) / tokens).astype(np.float32)
     factor = np.log1p(intervals) * np.float32(coefficient_pico * PICO) + np.float32(1.0)

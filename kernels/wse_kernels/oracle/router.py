@@ -20,10 +20,12 @@ def router_place(pe, x, out, M, n, E, first, columns, zeros):
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, out: Addresses of this column's outputs [M, n], and of all outputs [M, E].
+        x: Address of this column's outputs [M, n].
+        out: Address of all outputs [M, E].
         M, n, E: Tokens; outputs per column; experts.
-        first, columns: First column with outputs in each segment; columns per segment.
-        zeros: Whether to clear the other outputs.
+        first: Index of the first column with outputs, within each segment.
+        columns: Mesh columns per segment.
+        zeros: 1 to set the outputs of other columns to 0, 0 to leave them as they are.
     """
     outputs_of_all = np.zeros((M, E), np.float32) if zeros else pe.read("acc", out, M, E).copy()
     own_outputs, positions = pe.read("acc", x, M, n), (pe.col % columns - first) * n + np.arange(n)
@@ -39,8 +41,10 @@ def router_scores(pe, x, out, M, E, sigmoid):
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, out: Addresses of router outputs (accumulators), and of float32 scores.
-        M, E, sigmoid: Tokens; experts; whether to apply a sigmoid instead of softmax.
+        x: Address of the router outputs [M, E] in the accumulator type.
+        out: Address of the float32 scores [M, E].
+        M, E: Tokens; experts.
+        sigmoid: 1 for a sigmoid, 0 for softmax.
     """
     logits = pe.read("acc", x, M, E)
     if sigmoid:
@@ -67,9 +71,11 @@ def router_limit(pe, x, out, M, E, groups, chosen_groups, group_scores):
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, out: Addresses of the float32 scores [M, E], and of the restricted scores.
-        M, E, groups, chosen_groups: Tokens; experts; groups of experts; groups to keep.
-        group_scores: Address of the float32 scores of the groups, overwritten.
+        x: Address of the scores [M, E].
+        out: Address of the restricted scores [M, E].
+        M, E: Tokens; experts.
+        groups, chosen_groups: Groups of experts; number of groups to select.
+        group_scores: Address of a scratch vector [groups], which receives the groups' scores.
     """
     for m in range(M):
         values = pe.read("f32", x + m * E, E).copy()
@@ -90,9 +96,11 @@ def router_choose(pe, at: ChoiceTensors, M, E, A, normalised, scale_pico):
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses.
+        at: Addresses of choice[M, E], scores[M, E], ids[M, A], weights[M, A] and the scratch vector
+            maxima.
         M, E, A: Tokens; experts; selected experts per token.
-        normalised, scale_pico: Whether to divide weights by their sum; factor of weights in 1e-12.
+        normalised: 1 to divide the weights of a token by their sum, else 0.
+        scale_pico: Factor of the weights in units of 1e-12.
     """
     choice, scores, ids, weights, maxima = at
     scale = np.float32(scale_pico * PICO)
@@ -123,8 +131,10 @@ def chosen_softmax(pe, ids, weights, M, A, scale_pico):
 
     Args:
         pe: PE whose SRAM is read and written.
-        ids, weights: Addresses of the float32 ids and weights.
-        M, A, scale_pico: Tokens; selected experts per token; scale in units of 1e-12.
+        ids: Address of the float32 ids [M, A].
+        weights: Address of the float32 weights [M, A], changed in place.
+        M, A: Tokens; selected experts per token.
+        scale_pico: Scale in units of 1e-12.
     """
     values = pe.read("f32", weights, M, A)
     exps = np.where(pe.read("f32", ids, M, A) >= 0, np.exp(values - values[:, :1]), np.float32(0.0))

@@ -15,7 +15,9 @@ def embedding_lookup(pe, ids, table, out, M, K, V):
 
     Args:
         pe: PE whose SRAM is read and written.
-        ids, table, out: Addresses of float32 ids [M], weights [V, K] and accumulators [M, K].
+        ids: Address of the float32 token ids [M].
+        table: Address of the embeddings [V, K].
+        out: Address of the results [M, K] in the accumulator type.
         M, K, V: Tokens; features per PE; ids per column.
     """
     rows = np.zeros((M, K), np.float32)
@@ -33,9 +35,10 @@ def add_positions(pe, ctl, x, table, M, K, V, row):
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
-        x, table: Addresses of accumulators [M, K] and of weights [V, K].
+        x: Address of the values [M, K] in the accumulator type, changed in place.
+        table: Address of the position embeddings [V, K].
         M, K, V: Tokens; features per PE; positions per column.
-        row: Row whose counters give the position of the first token.
+        row: Mesh row whose counters give the position of the first token.
     """
     sums = pe.read("acc", x, M, K)
     for m in range(M):
@@ -52,10 +55,12 @@ def argmax_fold(pe, logits, pair, n, V, first, vocabulary, fold):
 
     Args:
         pe: PE whose SRAM is read and written.
-        logits, pair: Addresses of the logits [n] (accumulators), and of the float32 pair.
-        n, V, first: Logits; ids per column; index of the first logit among these ids.
-        vocabulary: Size of the vocabulary. Ids beyond it are padding.
-        fold: Whether to compare with the pair that is already stored.
+        logits: Address of the logits [n] in the accumulator type.
+        pair: Address of the float32 pair [2].
+        n, V: Logits; vocabulary ids per column.
+        first: Index of the first of these logits within the column's V ids.
+        vocabulary: Size of the vocabulary.
+        fold: 1 to compare with the pair that is already stored, 0 to start anew.
     """
     best, index = pe.read("f32", pair, 2) if fold else (LOWEST, np.float32(-1.0))
     for e, logit in enumerate(pe.read("acc", logits, n)):

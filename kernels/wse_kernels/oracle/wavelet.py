@@ -98,7 +98,7 @@ class _Machine:
         self.moves = 0
 
     def state(self) -> tuple[int, int]:
-        """Return a value that grows with every event."""
+        """Return two counters that stay equal as long as nothing happens in the machine."""
         return self.moves, int(self.threads[:, [0]].sum()) * 2**32 + int(self.threads[:, 3].sum())
 
     def has_event_after(self, t: int, span: I32) -> bool:

@@ -25,12 +25,13 @@ POSITION, TOKENS, APPEND_FROM, APPEND_COUNT, APPEND_SLOT, PASSED_SLOT, RECEIVED_
 
 
 class CacheBalance:
-    """Counters of the KV cache entries of every row, as kernels read them.
+    """Counters that say which cache entries each row of PEs stores, as kernels read them.
 
-    ``control`` is int32 ``[rows, 8 + capacity]``. Words: 0 position of the row's first token, 1
-    tokens on the row, 2 first token to append, 3 tokens to append, 4 slot of the first, 5 slot
-    passed up or -1, 6 slot received into or -1, 7 slot of the oldest entry, 8 + slot: position of
-    the entry in that slot, or -1 if it is empty.
+    A cache entry has the keys and values of one token. ``control`` is int32 ``[rows, 8 +
+    capacity]``. Words: 0 position of the row's first token, 1 tokens on the row, 2 first token to
+    append, 3 tokens to append, 4 slot of the first, 5 slot passed up or -1, 6 slot received into or
+    -1, 7 slot of the oldest entry, 8 + slot: position of the entry in that slot, or -1 if it is
+    empty.
     """
 
     def __init__(self, rows: int, context: int) -> None:
@@ -48,7 +49,10 @@ class CacheBalance:
 
     @property
     def counters(self) -> dict[str, npt.NDArray[np.int32]]:
-        """Arrays of the whole state. Writing to them restores another state."""
+        """Arrays of the whole state, with their names as keys.
+
+        Writing to these arrays restores another state.
+        """
         return {"control": self.control, "occupied": self._occupied}
 
     @staticmethod

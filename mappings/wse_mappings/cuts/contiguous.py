@@ -56,12 +56,15 @@ def _even_runs(weights: tuple[float, ...], parts: int) -> tuple[tuple[int, int],
 
 
 def _minimum_costs(costs: F64, parts: int, combine: np.ufunc) -> list[F64]:
-    """Return the minimum cost of dividing the items from each place on, by number of runs.
+    """Return the minimum cost of dividing the last items into runs, for each first item.
 
     Args:
         costs: ``[start, end]``: cost of a single run.
         parts: Maximum number of runs.
         combine: How costs of runs are combined: np.add or np.maximum.
+
+    Returns:
+        One array per number of runs; its elements belong to the first items.
     """
     minimum_costs = [np.append(np.full(len(costs) - 1, np.inf), 0.0)]
     for _ in range(parts):
@@ -140,7 +143,16 @@ def _runs_with_fewest_cuts(
 
 
 def _longest_runs(prefix_sums: Sequence[float], parts: int, bound: float) -> list[int]:
-    """Return the ends of runs that are as long as a bound on their sums allows, 0 first."""
+    """Divide items into runs as long as a bound on their sums allows, and return where they end.
+
+    Args:
+        prefix_sums: Sums of the weights of the first 0, 1, 2, ... items.
+        parts: Number of runs, the last of which may be empty.
+        bound: Maximum sum of a run.
+
+    Returns:
+        0, and the index after the last item of each run.
+    """
     ends, limit = [0], bound * (1 + 1e-12)
     for _ in range(parts):
         ends.append(bisect_right(prefix_sums, prefix_sums[ends[-1]] + limit) - 1)

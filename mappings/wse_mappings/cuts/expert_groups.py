@@ -76,7 +76,10 @@ class ExpertGroups:
         return _rows(self)
 
     def one_group(self) -> ExpertGroups:
-        """Return only the first of the narrowest groups, whose columns store the most."""
+        """Return the assignment for one group of columns: the first of the narrowest groups.
+
+        The columns of the narrowest groups store the most features of each expert.
+        """
         first, columns = min(self.segments, key=lambda segment: segment[1])
         group_columns = slice(first, first + columns)
         return ExpertGroups(
@@ -89,8 +92,10 @@ class ExpertGroups:
     def shared_experts(self) -> I32:
         """Return the experts of each group, distributed over its columns in equal blocks.
 
-        The size of a block is determined by the narrowest group. The result is int32 ``[cols, n]``,
-        with -1 for padding.
+        The size of a block is determined by the narrowest group.
+
+        Returns:
+            int32 ``[cols, n]``, experts of each column's block, with -1 for padding.
         """
         block_size = ceil_div(self.experts_per_col, min(columns for _, columns in self.segments))
         place = np.concatenate([np.arange(columns) for _, columns in self.segments])
@@ -148,10 +153,11 @@ def _groups_of_segment(segment_cols: int, count: int, placement: str, segment_co
 def expert_groups(
     cols: int, count: int, size: int, placement: str, segment_count: int = 1, feature_group: int = 0
 ) -> ExpertGroups:
-    """Assign experts and their features to columns.
+    """Assign experts and their features to columns of PEs.
 
-    If the number of experts is not divisible, some segments have one expert less, and a group may
-    be empty.
+    Columns are divided into groups of neighbours, and experts over the groups. The columns of a
+    group divide the features of each of its experts. If the number of experts is not divisible,
+    some segments have one expert less, and a group may be empty.
 
     Args:
         cols, segment_count: Number of columns; number of equal segments of columns.

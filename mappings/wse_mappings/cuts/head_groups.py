@@ -83,7 +83,11 @@ class HeadGroups:
         return np.where((heads < 0) | (features < 0), np.int32(-1), index).reshape(len(index), -1)
 
     def on_the_middle(self, cols: int) -> HeadGroups:
-        """Return the assignment placed on the middle columns of a wider region."""
+        """Return the same assignment for a wider region, of which the middle columns are used.
+
+        Args:
+            cols: Columns of the wider region.
+        """
         first, _ = middle_segment(len(self.features), cols)
         return replace(
             self,
@@ -157,7 +161,7 @@ def head_groups(
 def head_places(
     cols: int, kv_head_count: int, head_size: int, rotary_size: int, *, mixed_pairs: bool = True
 ) -> tuple[int, int]:
-    """Return the number of KV heads of a column, and of features of each head on it.
+    """Return how many KV heads a column stores, and how many features of each head.
 
     They are those of `head_groups`, but the assignment itself is not created.
 
@@ -237,7 +241,9 @@ def _places(head_size: int, rotary_size: int, cols: int, *, allows_mixed_pairs: 
 
 
 def _places_apart(head_size: int, rotary_size: int, cols: int) -> int:
-    """Return the number of feature places of a column if only rotating features may use pairs.
+    """Return the features of a head on a column if only rotating features may be in pairs.
+
+    Features that do not rotate have places of their own.
 
     Args:
         head_size, rotary_size: Features of a head; those that rotate.
@@ -276,9 +282,17 @@ def _assign_groups(
 
 
 def _groups(cols: int, groups: int, segment_count: int) -> list[tuple[int, int]]:
-    """Return (first column, number of columns) of each of ``groups`` groups.
+    """Divide columns into groups of neighbours, which do not cross the borders of segments.
 
-    Groups do not cross the borders of segments, unless there are fewer groups than segments.
+    If there are fewer groups than segments, a group consists of whole segments.
+
+    Args:
+        cols: Number of columns.
+        groups: Number of groups.
+        segment_count: Number of equal segments of columns.
+
+    Returns:
+        (first column, number of columns) of each group.
     """
     segment_cols = cols // segment_count
     if groups < segment_count:
@@ -350,7 +364,7 @@ def _paired_features(
 
 
 def _balanced_indices(extent: int, segments: list[tuple[int, int]]) -> I32:
-    """Return the part of ``extent`` indices that each column of a group has, nearly equal parts.
+    """Divide indices into nearly equal parts, one for each column of a group.
 
     Args:
         extent: Number of indices, which every group divides over its columns.

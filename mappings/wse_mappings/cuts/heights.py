@@ -14,16 +14,16 @@ F64 = npt.NDArray[np.float64]
 def band_heights(bytes_by_wafer: tuple[tuple[float, ...], ...], shares: tuple[float, ...]) -> list[list[int]]:
     """Return the rows of every band of every wafer, so that the fullest PE is as empty as possible.
 
-    A band is a strip of mesh rows with regions side by side. A row may have the same number of
-    bytes in a higher band, or even more: what is divided over rows is divided into whole elements,
-    and the scales of a group of elements are stored in every row that has any of the group.
+    A band is a strip of mesh rows with regions side by side. More rows need not mean fewer bytes in
+    each: what is divided over rows is divided into whole elements, and the scales of a group of
+    elements are stored in every row that has any of the group.
 
     1. For a bound on the bytes of a row, each band needs a minimum number of rows.
     2. Find the smallest bound with which the bands of every wafer fit, by bisection.
     3. Return the minimum numbers of rows for this bound.
 
     Args:
-        bytes_by_wafer: Bytes of each band of each wafer.
+        bytes_by_wafer: For each wafer, the bytes of each of its bands.
         shares: Fraction of a band's bytes that its fullest row stores, for 1 row, 2 rows, and so on
             up to the rows of a wafer. A wafer has at least one row per band.
 
@@ -49,7 +49,7 @@ def band_heights(bytes_by_wafer: tuple[tuple[float, ...], ...], shares: tuple[fl
 
 # Step 1 of `band_heights`.
 def _min_rows(bands: Sequence[float], bound: float, negative_fractions: Sequence[float]) -> list[int]:
-    """Return the fewest rows of each band within a bound on the bytes of a row.
+    """Return the fewest rows with which no row of a band stores more bytes than a bound, per band.
 
     The result is more rows than there are if a band cannot be within the bound.
 

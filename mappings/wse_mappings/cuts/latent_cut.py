@@ -26,7 +26,7 @@ from wse_mappings.result_cache import ResultCache
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LatentCut:
-    """Division of latent attention over rows and columns of a region.
+    """Features of latent attention that each row and each column of a region stores.
 
     All arrays are int32 indices, with -1 for padding.
 

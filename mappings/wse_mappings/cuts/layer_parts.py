@@ -133,7 +133,12 @@ def layer_units(block_parts: int) -> list[Parts]:
 
 
 def unit_bytes(units: Sequence[Parts], attention_bytes: float, block_bytes: float) -> list[float]:
-    """Return the bytes of each unit of a layer, given the bytes of attention and of the block."""
+    """Return the bytes of each unit, a set of parts of a layer that are not separated.
+
+    Args:
+        units: Parts of the layer in each unit.
+        attention_bytes, block_bytes: Bytes of attention; bytes of the feed-forward block.
+    """
     return [
         attention_bytes * parts.has_attention
         + block_bytes * ((parts.block.last - parts.block.first) / BLOCK_PARTS if parts.block else 0.0)

@@ -34,7 +34,7 @@ def most_copies(extent: int, parts: int, max_count: int) -> int:
 
 
 def copied_blocks(extent: int, parts: int, copies: int) -> I32:
-    """Return the outputs of each part of a line with ``copies`` copies of all outputs.
+    """Return the outputs that each part of a line has if several segments have all outputs.
 
     Each of ``copies`` equal segments has all ``extent`` outputs, in blocks on its middle parts
     (`blocks_in_the_middle`). The result is int32 ``[parts, n]``, with -1 for padding.

@@ -41,7 +41,10 @@ def cut_anew(extent: int, rows: int, target_rows: int, group: int = 0, target_gr
 
 
 def _starts(cut: I32) -> I64:
-    """Return the first element of each row that has any. These rows come first."""
+    """Return the first element of each row that has elements, int64 ``[n]``.
+
+    Rows without elements are the last ones, and are left out.
+    """
     return np.asarray(cut[cut[:, 0] >= 0, 0], np.int64)
 
 

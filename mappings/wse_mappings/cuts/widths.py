@@ -36,7 +36,7 @@ def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int
 
     # Step 1.
     def min_columns(bytes_of: ColumnBytes, bound: float) -> int:
-        """Return the fewest columns with which a region is within a bound.
+        """Return the fewest columns with which no column of a region exceeds a bound on its bytes.
 
         The result is more columns than there are if that is impossible.
 
@@ -52,7 +52,7 @@ def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int
         return low
 
     def widths(bound: float) -> tuple[int, ...]:
-        """Return the fewest columns of every region within a bound."""
+        """Return for every region the fewest columns of which none exceeds a bound on its bytes."""
         by_region = {bytes_of: min_columns(bytes_of, bound) for bytes_of in distinct_functions}
         return tuple(by_region[bytes_of] for bytes_of in column_bytes)
 

@@ -83,13 +83,13 @@ class FabricFaults:
         return np.asarray(~live | ~is_connected[np.maximum(run_of_pe, 0)])
 
     def faults_before(self) -> tuple[I64, I64]:
-        """Return the number of broken hops before each PE, along its row and along its column.
+        """Return how many broken hops there are before each PE, along its row and along its column.
 
         A hop is broken if its link or a PE at either end is unusable. Two PEs of a row have a
         straight path between them if and only if their numbers are equal.
 
         Returns:
-            Two arrays, int64 ``[rows, cols]``.
+            Two arrays, int64 ``[rows, cols]``, for rows and for columns.
         """
         dead = self.unreachable
         along_row, along_column = np.zeros(dead.shape, np.int64), np.zeros(dead.shape, np.int64)

@@ -87,14 +87,24 @@ class LogicalMesh:
         return rows, cols
 
     def links(self, axis: int) -> tuple[int, int]:
-        """Return the rows and columns of the array of links along rows, or along columns."""
+        """Return the shape of an array with one element per logical link along an axis.
+
+        A logical link connects two neighbours: of a row along rows, of a column along columns.
+
+        Args:
+            axis: ALONG_ROWS or ALONG_COLUMNS.
+
+        Returns:
+            Rows and columns of the array.
+        """
         rows, cols = self.shape
         return (rows, cols - 1) if axis == ALONG_ROWS else (rows - 1, cols)
 
     def segments(self, axis: int, rect: Rect | None = None) -> PathSegments:
-        """Return the paths of logical links, as straight segments.
+        """Return the physical paths of logical links, as straight segments.
 
-        The paths go east along rows, or south along columns.
+        A logical link connects two neighbours of the logical mesh. The paths go east along rows, or
+        south along columns.
 
         Args:
             axis: ALONG_ROWS or ALONG_COLUMNS.
@@ -161,11 +171,11 @@ class LogicalMesh:
 
     @cached_property
     def _streams(self) -> dict[tuple[int, Rect], int]:
-        """Results of `streams` by its arguments."""
+        """Cache of `streams`: keys are its arguments, values its results."""
         return {}
 
     def _straight(self, axis: int, rect: Rect) -> PathSegments:
-        """Return the paths that need no search: those of one straight segment, then of two."""
+        """Return the paths that need no search: straight ones, then those with one turn."""
         rows, cols = (slice(begin, begin + size) for begin, size in zip(rect[:2], rect[2:], strict=True))
         row_of, col_of, kinds = self.row_of[rows], self.col_of[rows, cols], self._kinds[axis]
         link = np.arange(kinds.size).reshape(kinds.shape)[rows, cols]
@@ -192,10 +202,10 @@ class LogicalMesh:
 
     @cached_property
     def _kinds(self) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
-        """Kind of each path, int8: sideways first, down first, or found by a search.
+        """How the path of each logical link is found, as an int8 code.
 
-        The arrays have the shapes of `hops`: ``[rows, cols - 1]`` along rows, ``[rows - 1, cols]``
-        along columns.
+        The path goes sideways first, goes down first, or is found by a search. The arrays have the
+        shapes of `hops`: ``[rows, cols - 1]`` along rows, ``[rows - 1, cols]`` along columns.
         """
         along_row, along_column = self.fabric.faults_before()
         row, col = self.row_of[:, None], self.col_of
@@ -215,11 +225,14 @@ class LogicalMesh:
 
     @cached_property
     def _detours(self) -> tuple[PathSegments, PathSegments]:
-        """Routes around faults that are found by a search, along rows and along columns."""
+        """Paths of those logical links that need a search, to lead around dead PEs and links.
+
+        The first item has the links along rows, the second those along columns.
+        """
         return self._search_routes(ALONG_ROWS), self._search_routes(ALONG_COLUMNS)
 
     def _search_routes(self, axis: int) -> PathSegments:
-        """Return the shortest routes of all logical links along an axis without a simple path."""
+        """Return shortest routes for those logical links along an axis that have no simple path."""
         segments: list[tuple[int, int, int, int, int]] = []
         for row, col in np.argwhere(self._kinds[axis] == _SEARCHED).tolist():
             ends = ((row, col), (row, col + 1) if axis == ALONG_ROWS else (row + 1, col))

@@ -39,7 +39,10 @@ def concatenate(*several: PathSegments) -> PathSegments:
 
 
 class LinkLoads:
-    """Words on the links of a rectangle of a fabric, stored as differences along each direction.
+    """Words on the links of a rectangle of a fabric, in each of the four directions.
+
+    They are stored as differences between neighbouring links, so that adding words to a long
+    segment changes two numbers.
 
     Args:
         top, left: First row and column of the rectangle.

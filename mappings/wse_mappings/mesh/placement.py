@@ -7,7 +7,12 @@ from typing import NamedTuple
 
 
 class Rect(NamedTuple):
-    """A rectangle of PEs: first row, first column, rows, columns."""
+    """A rectangle of PEs on a mesh.
+
+    Attributes:
+        row, col: First row and first column.
+        rows, cols: Number of rows and number of columns.
+    """
 
     row: int
     col: int

@@ -33,10 +33,10 @@ def ring_pe(place: int, length: int) -> int:
 
 
 def skew(line: int, length: int) -> I32:
-    """Return the block of the contracted dimension on each PE of a line of a skewed square.
+    """Return the block that each PE of a line stores when MeshGEMM starts, int32 ``[length]``.
 
-    The ring position of the block is the sum of those of the line and of the PE, modulo the length.
-    The result is int32 ``[length]``.
+    Blocks are cut along the dimension that the product contracts over. The ring position of the
+    block is the sum of those of the line and of the PE, modulo the length.
 
     >>> skew(2, 5).tolist()
     [2, 0, 4, 1, 3]

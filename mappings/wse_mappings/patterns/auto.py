@@ -38,7 +38,7 @@ RootedPattern = tuple[LineSchedule, int]
 
 @dataclass(frozen=True, slots=True)
 class PatternFamily:
-    """A family of patterns that differ in an integer parameter, such as the number of groups.
+    """Patterns that differ in an integer parameter, such as the number of groups.
 
     Attributes:
         label: Name, with ``{}`` in place of the parameter, if there is one.
@@ -116,7 +116,7 @@ def cheapest_pattern(
 
 
 class _Search:
-    """State of a search: the patterns created so far, and the best one."""
+    """Patterns that a search has created so far, and the best one."""
 
     best: PatternChoice
 
@@ -246,7 +246,11 @@ class _Sums:
         return self._with_multicast(pattern, self.length // 2)
 
     def tree(self, groups: tuple[int, ...]) -> RootedPattern:
-        """Return a K-tree with these numbers of groups in each level but the last."""
+        """Return a K-tree and its root.
+
+        Args:
+            groups: Number of groups in each level but the last.
+        """
         tree = k_tree(self.length, self.lines, self.arrival, broadcast=self.is_all_reduce, groups=groups)
         return tree, root_of(self.length, groups)
 
@@ -282,9 +286,13 @@ def _starts(limit: int, *authors_numbers: int) -> tuple[int, ...]:
 
 
 def _even_groups(length: int, levels: int) -> tuple[int, ...]:
-    """Return the numbers of groups for which all groups of a K-tree have about the same size.
+    """Return the numbers of groups with which all groups of a K-tree have about the same size.
 
     There is one number for each level but the last.
+
+    Args:
+        length: Number of PEs on the line.
+        levels: Number of levels.
 
     >>> _even_groups(64, 3), _even_groups(64, 1)
     ((16, 4), ())

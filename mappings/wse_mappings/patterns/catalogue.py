@@ -33,7 +33,11 @@ def _patterns_by_file() -> dict[str, Pattern]:
 
 
 def _in_order(patterns_by_file: dict[str, Pattern]) -> dict[str, Pattern]:
-    """Return the patterns by name, in the order of searches and reports."""
+    """Return the bundled patterns by name, in the order of searches and reports.
+
+    Args:
+        patterns_by_file: Keys are names of files without ``.py``.
+    """
     files = [
         *(file for file in _FIRST if file in patterns_by_file),
         *(file for file in patterns_by_file if file not in _FIRST),

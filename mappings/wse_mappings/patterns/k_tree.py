@@ -156,9 +156,12 @@ def _messages(count: int, arrival: Arrival, groups: Groups) -> list[Message]:
 
 @lru_cache(maxsize=1024)
 def root_of(count: int, groups: Groups = None) -> int:
-    """Return the index of the root PE of a K-tree over ``count`` PEs.
+    """Return the index of the PE of a line into which a K-tree reduces.
 
-    ``groups`` are the numbers of groups in each level but the last, or None for the default.
+    Args:
+        count: Number of PEs.
+        groups: Number of groups in each level but the last; None for two levels with the fewest
+            relays.
     """
     return _middle(_levels(count, groups)[-1][0])
 
@@ -169,12 +172,20 @@ def _middle(group: list[int]) -> int:
 
 
 def _groups_of(count: int, groups: Groups) -> tuple[int, ...]:
-    """Return the number of groups in each level but the last."""
+    """Return the number of groups in each level but the last, with the default filled in.
+
+    Args:
+        count: Number of PEs.
+        groups: Requested numbers of groups; None for two levels with the fewest relays.
+    """
     return (group_count(count),) if groups is None else groups
 
 
 def _check(length: int, groups: Groups, *, is_whole_line: bool) -> None:
-    """Raise ValueError if a level has no group, or if a whole line has more groups than places."""
+    """Raise ValueError if a level has no group, or more groups than PEs to divide.
+
+    The second check is made for whole lines only.
+    """
     for level, (places, group_count) in enumerate(pairwise((length, *(groups or ()))), start=1):
         if group_count < 1 or (is_whole_line and group_count > places):
             msg = f"k_tree: {group_count} groups in level {level} of a line of {length} PEs: give 1 to {places}"
@@ -182,7 +193,11 @@ def _check(length: int, groups: Groups, *, is_whole_line: bool) -> None:
 
 
 def _levels(count: int, groups: Groups) -> list[list[list[int]]]:
-    """Return the groups of each level, as indices of their places. The last level has one group."""
+    """Return the groups of each level of a tree, as lists of indices of PEs.
+
+    In the first level, all PEs are in groups; in each further level, the middles of the groups
+    before. The last level has one group.
+    """
     places = list(range(count))
     levels: list[list[list[int]]] = []
     for group_count in (*_groups_of(count, groups), 1):

@@ -64,7 +64,15 @@ def all_reduce_on_segments(
 def _segment_pattern(
     make: Callable[[int], LineSchedule], count: int, arrival: Arrival
 ) -> tuple[LineSchedule, int | None]:
-    """Return the pattern of a segment and its root, or None as the root if every PE has the sum."""
+    """Return the pattern of a segment, and the PE that has the result.
+
+    The second item is None if every PE has the result.
+
+    Args:
+        make: Function from a number of PEs to a reduce or an all-reduce of one line.
+        count: Number of PEs of the segment.
+        arrival: How two operands are combined.
+    """
     schedule = make(count)
     outcome = outcome_of(schedule)
     if outcome.collective not in ("reduce", "all_reduce"):

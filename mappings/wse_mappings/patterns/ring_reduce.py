@@ -17,15 +17,19 @@ from wse_mappings.schedule import I32, Arrival, LineSchedule, even_schedule
 
 
 def _roots(length: int) -> I32:
-    """Return the root of each round and line, int32 ``[length, length]``."""
+    """Return the PE into which each line sums in each round, int32 ``[length, length]``.
+
+    The first axis of the result is the round, the second the line.
+    """
     at = np.array([ring_pe(place, length) for place in range(length)], np.int32)
     place = np.array([ring_place(line, length) for line in range(length)])
     return at[(place[None, :] - np.arange(length)[:, None]) % length]
 
 
 def ring_reduce(length: int, *, store_and_forward: bool = False) -> LineSchedule:
-    """Return the sum of every line of a square into the root of its round.
+    """Return the sums over every line of a square, in each round into another PE of the line.
 
+    In round t, line i sums into the PE that is ``t`` places back on the ring.
     ``store_and_forward`` selects the released implementation, in which a PE receives a whole
     message before it sends. Otherwise words are streamed.
     """
@@ -40,7 +44,7 @@ def ring_reduce(length: int, *, store_and_forward: bool = False) -> LineSchedule
 
 
 def ring_keep(length: int) -> LineSchedule:
-    """Return the local copy of the sum to its final place at each round's root."""
+    """Return the copy of each sum to its final address, on the PE that is the root of the round."""
     messages = np.array([[(root, root, Arrival.COPY)] for root in range(length)], np.int32)
     return even_schedule("ring_keep", length, messages, _roots(length), colours=0)
 

@@ -15,7 +15,16 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule, varie
 
 
 def _step(length: int, by: int, arrival: Arrival) -> list[tuple[int, int, Arrival]]:
-    """Return the messages by which every PE sends to the PE ``by`` places on along the ring."""
+    """Return the messages in which every PE sends to a PE further along the ring.
+
+    Args:
+        length: Number of PEs on the line.
+        by: Distance along the ring; negative for the opposite direction.
+        arrival: Effect of the messages at their targets.
+
+    Returns:
+        (source, target, Arrival) of each message.
+    """
     if length == 1:
         return [(0, 0, Arrival.COPY)]
     return [(pe, ring_pe(ring_place(pe, length) + by, length), arrival) for pe in range(length)]

@@ -20,7 +20,7 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlacedPattern:
-    """One round of a pattern along lines of PEs.
+    """One round of a pattern on certain rows, columns or paths of PEs of a mesh.
 
     Attributes:
         schedule: Messages of the pattern.
@@ -42,14 +42,15 @@ class PlacedPattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Case:
-    """Patterns on a mesh: groups that run one after another, each of patterns that run at once.
+    """A test case: patterns on a mesh of PEs, some at the same time and some one after another.
 
     Attributes:
         pattern: Name of the sampled pattern.
         rows, cols: Size of the mesh.
         words: Number of words of a message.
         detail: Other random choices, such as a group size or a root, as text.
-        groups: The patterns of each group.
+        groups: Patterns that run at the same time, for each of the groups that run one after
+            another.
     """
 
     pattern: str
@@ -61,7 +62,7 @@ class Case:
 
 
 class Sizes:
-    """Random sizes for one case: words, length of a line, and rows and columns of a rectangle."""
+    """Generator of random sizes for a test case: words, PEs of a line, sides of a rectangle."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng

@@ -63,10 +63,13 @@ def transpose(side: int) -> LineSchedule:
 
 
 def transpose_paths(side: int) -> list[list[tuple[int, int]]]:
-    """Return (row, col) of the PEs of each line of the transpose of a square.
+    """Return the PEs of each line on which the transpose of a square moves tiles.
 
     Each line is a hook: part of a row and part of a column that meet on the diagonal. Hooks run
     from the east end to the south end, mirrored hooks from the north end to the west end.
+
+    Returns:
+        For each line, the (row, col) of its PEs in order.
 
     >>> transpose_paths(2)
     [[(0, 1), (0, 0), (1, 0)], [(1, 1)], [(0, 0)], [(0, 1), (1, 1), (1, 0)]]
@@ -77,9 +80,10 @@ def transpose_paths(side: int) -> list[list[tuple[int, int]]]:
 
 
 def _slowest_lines(distances: list[npt.NDArray[np.int64]], side: int) -> tuple[int, ...]:
-    """Return lines of which one takes at least as long as any other line.
+    """Return lines (hooks) of which one takes at least as long as any other line.
 
-    A line dominates another one if it has at least as many pairs, all at least as far apart.
+    A line dominates another one if it has at least as many pairs, all at least as far apart. Only
+    lines that no other line dominates are returned.
     """
     inward = np.zeros((len(distances), side), np.int64)
     for line, line_distances in enumerate(distances):

@@ -146,11 +146,18 @@ class Layout(NamedTuple):
 
     @property
     def without_sizes(self) -> Layout:
-        """The layout without the sizes of its regions."""
+        """This layout's mapping, bands and block parts, with defaults for everything else.
+
+        The defaults are the whole mesh, not transposed, and the requested groups and placement of
+        experts.
+        """
         return Layout(self.mapping, self.bands, self.per_band, block_parts=self.block_parts)
 
     def region(self, demand: Demand) -> tuple[int, int]:
-        """Return rows and columns of the regions, or the minimum of each for listed regions."""
+        """Return the rows and columns that regions have according to the layout.
+
+        For listed regions, these are the fewest rows and the fewest columns of any region.
+        """
         if demand.listed:
             return min(listed_region.rect.rows for listed_region in demand.listed), min(
                 listed_region.rect.cols for listed_region in demand.listed
@@ -272,7 +279,14 @@ class Strategy(Protocol):
 
 
 class _Unit(NamedTuple):
-    """Layers, parts of a layer, or a table that are not split, and their bytes."""
+    """What one region stores at least: layers, parts of a layer, or a table; and its bytes.
+
+    `consecutive` divides units over regions, and never splits one.
+
+    Attributes:
+        bytes: Bytes of weights and cache.
+        layers: The layers, possibly incomplete ones at both ends; none for a table.
+    """
 
     bytes: float
     layers: LayerRange
@@ -357,6 +371,12 @@ def _runs(sizes: tuple[float, ...], cuts: tuple[bool, ...], max_runs: int) -> li
 
 
 def _region_of_units(wafer: int, band: int, first: _Unit, last: _Unit, size: float) -> RegionLayers:
-    """Return the layers of a region that stores the units from ``first`` to ``last``."""
+    """Return the record of a region that stores several consecutive units.
+
+    Args:
+        wafer, band: Indices of the wafer and of the band.
+        first, last: First and last unit.
+        size: Bytes of all units.
+    """
     (first_layer, _, first_part, _), (_, last_layer, _, last_part) = first.layers, last.layers
     return RegionLayers(wafer, band, first_layer, last_layer, size, first_part=first_part, last_part=last_part)

@@ -40,12 +40,14 @@ def phase_counts(
     slots_of_runs: Iterable[Slots],
     classes: I64,
 ) -> list[Counts]:
-    """Return the operation counts of several runs of a phase, if tokens choose experts evenly.
+    """Return the operation counts of one phase, summed over all PEs, for each of several runs.
+
+    Tokens are assumed to choose experts evenly.
 
     1. The number of vector operations is derived from the cycles. They are linear in the issue cost
        of a vector operation, so raising this cost by one cycle adds one cycle per operation.
-    2. A class of equal steps is counted once, and multiplied by the number of its PEs, steps and
-       iterations.
+    2. Of the steps in a class, which all cost the same, only one is counted. Its counts are
+       multiplied by the number of PEs, steps and iterations.
     3. Classes that do not depend on cache slots are counted once for all runs.
 
     Args:
@@ -53,9 +55,12 @@ def phase_counts(
         wafer: Wafer type.
         software: Software profile.
         phase: The phase.
-        slots_of_runs: Cache slots in use in each run.
+        slots_of_runs: For each run, the cache slots in use in each stage.
         classes: int64 ``[steps]``, for each step one that costs the same, from
             ``Fabric.shape_classes``.
+
+    Returns:
+        One `Counts` for each element of ``slots_of_runs``, in the same order.
     """
     costs = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
     slower = replace(costs, issue=costs.issue + 1, mapped_issue=costs.mapped_issue + 1)  # 1
@@ -64,10 +69,10 @@ def phase_counts(
     grows, stage = by_slots(phase.steps), phase.steps.stage
 
     def class_counts(step: int, times: int, slots: Slots) -> list[F64]:
-        """Return multiply-adds, bytes and vector operations of the steps of a class.
+        """Return multiply-adds, bytes read and vector operations of all steps of one class.
 
         Returns:
-            One float64 ``[3]`` for each group of equal iterations.
+            float64 ``[3]`` arrays to be added up, one for each group of iterations of equal cost.
         """
         kernel, calls = kernel_calls(program, phase, step, slots)
         pes = float(calls[0][0][1]) * program.stages[stage[step]].cols

@@ -114,7 +114,10 @@ class PhaseBounds:
         return group_maxima
 
     def _class_bounds(self, phase: Phase, step: int, slots: Slots, *, grows: bool) -> Bound:
-        """Return the bounds of a step, cached unless they depend on cache slots (``grows``)."""
+        """Return the bounds of one step of a class.
+
+        The result is cached, unless the bounds grow with the cache slots in use (``grows``).
+        """
         if grows:
             return self._step(phase, step, slots)
         key = (phase.steps, step)
@@ -136,18 +139,18 @@ class PhaseBounds:
         return 0.0, 0.0, float(self._links(transfer, iterations) * self.wafer.hop_cycles), 0.0
 
     def _chosen_wafers(self, phase: Phase, step: int) -> frozenset[int] | None:
-        """Return the wafers with chosen experts, or None for a step that does not depend on them.
+        """Return the wafers that store experts which tokens chose, for a step that depends on them.
 
-        Tokens are assumed to choose evenly.
+        The result is None for other steps. Tokens are assumed to choose experts evenly.
         """
         if not phase.steps.depends_on_experts[step]:
             return None
         return self.program.chosen_wafers(int(phase.steps.stage[step]), by_column(self.program, phase, step, EVEN))
 
     def _off_wafer(self, transfer: Transfer, iterations: int) -> Bound:
-        """Return the bounds of a transfer between wafers, or to or from the host.
+        """Return the lower bounds of a transfer between wafers, or to or from the host.
 
-        The links between wafers work in parallel.
+        The links between wafers work in parallel, so the wafer with the most peers decides.
         """
         wafer = self.wafer
         if not transfer.crossings or not transfer.is_awaited:
@@ -160,9 +163,9 @@ class PhaseBounds:
         return 0.0, 0.0, 0.0, iterations * seconds * wafer.clock_hz
 
     def _links(self, transfer: Transfer, iterations: int) -> int:
-        """Return the length, in links, of the longest path of a step's words.
+        """Return the length in links of the longest path that words of a step travel.
 
-        It is summed over the iterations of the step's loop.
+        The lengths for all iterations of the step's loop are added up.
         """
         messages = transfer.messages
         if isinstance(messages, LineMessages):
@@ -177,14 +180,22 @@ class PhaseBounds:
         return iterations  # a cache shift: one row up
 
     def _pattern_links(self, messages: LineMessages, iterations: int) -> int:
-        """Return the sum over all iterations of the maximum `reach` on any line."""
+        """Return how many links a value of a pattern travels at most, over all iterations.
+
+        The distance in one iteration is the maximum `reach` of the messages on any line. The
+        distances of all iterations are added up.
+        """
         pattern, in_place = messages.schedule, messages.in_place
         rounds = pattern.variants[np.arange(iterations) % len(pattern.variants)]
         return int(self._reaches(pattern, in_place=in_place)[rounds].max(axis=1).sum())
 
 
 def _reaches(pattern: LineSchedule, *, in_place: bool) -> I64:
-    """Return the `reach` of each variant, as int64 ``[variants]``; 0 if no line uses it."""
+    """Return the `reach` of each variant of a pattern, the messages that one line sends.
+
+    Returns:
+        int64 ``[variants]``: links; 0 for a variant that no line uses.
+    """
     used_variants = set(np.unique(pattern.variants).tolist())
     links = [reach(pattern, v, in_place=in_place) if v in used_variants else 0 for v in range(len(pattern.first) - 1)]
     return np.array(links, np.int64)

@@ -34,7 +34,11 @@ class Cycles(NamedTuple):
     host: float = 0.0
 
     def plus(self, **cycles: float) -> Cycles:
-        """Return these cycles with others added under the named causes."""
+        """Return a copy with further cycles added to some causes and to the total.
+
+        Args:
+            cycles: Cycles to add, with the names of causes as keywords, such as ``hops=3``.
+        """
         return self._replace(
             total=self.total + sum(cycles.values()),
             **{cause: getattr(self, cause) + added_cycles for cause, added_cycles in cycles.items()},

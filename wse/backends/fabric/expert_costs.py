@@ -35,11 +35,13 @@ EVEN: Final[Pairs] = {}
 
 
 class _RoutedClass(NamedTuple):
-    """Routed steps with equal cost and traffic, for one choice of experts.
+    """Routed steps (whose work depends on the chosen experts) that have equal cost and traffic.
+
+    The cost is that for one choice of experts.
 
     Attributes:
         cost: Time of each step.
-        crossings: Wafer pairs between which each step sends; None if words stay on a wafer.
+        crossings: (sending, receiving) wafers of each step; None if its words stay on a wafer.
         steps: int64 ``[n]``, indices of the steps.
         count_traffic: Function that computes the traffic of the first step.
     """
@@ -51,11 +53,12 @@ class _RoutedClass(NamedTuple):
 
 
 class _RoutedTraffic(NamedTuple):
-    """Traffic of all routed steps of a phase.
+    """Words of all routed steps of a phase, and the links that carry them.
 
     Attributes:
-        by_step: int64 ``[3, steps]``: words, hops and bytes; 0 for steps that are not routed.
-        rectangles: int64 ``[n, 9]``, the links that carry the words, as in ``link_map``.
+        by_step: int64 ``[3, steps]``: words, hops and bytes of each step of the phase; 0 for steps
+            that are not routed.
+        rectangles: int64 ``[n, 9]``, rectangles of links with their words, as in ``link_map``.
     """
 
     by_step: I64
@@ -128,7 +131,10 @@ class RoutedCosts:
         )
 
     def _routed_steps(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> _RoutedSteps:
-        """Return the routed steps of a phase for the choice ``pairs``."""
+        """Return the classes of routed steps of a phase, and a function that counts their traffic.
+
+        ``pairs`` has the number of tokens that chose each expert, for each layer.
+        """
         routed_classes = self._classes(phase, classes, slots, pairs)
         return _RoutedSteps(routed_classes, cache(partial(_count_traffic, self._traffic, phase, routed_classes)))
 
@@ -189,7 +195,10 @@ class RoutedCosts:
     def _crossing_cost(
         self, phase: Phase, step: int, step_class: int, slots: Slots, chosen_wafers: frozenset[int], crossings: int
     ) -> LineTime:
-        """Return the time of a step between wafers, cached by its class and number of crossings."""
+        """Return the time of one step that sends words between wafers.
+
+        It is cached. The key consists of the class of the step and the number of crossings.
+        """
         key = (phase.steps, step_class, -1 - crossings)
         if key not in self._known:
             self._known[key] = self._steps.time(phase, step, slots, 0, chosen_wafers)
@@ -198,7 +207,7 @@ class RoutedCosts:
     def _cost(self, phase: Phase, step: int, step_class: int, slots: Slots, pairs: int) -> LineTime:
         """Return the time of a step whose fullest column has ``pairs`` (token, expert) pairs.
 
-        It is cached by the step's class and ``pairs``.
+        It is cached. The key consists of the class of the step and ``pairs``.
         """
         key = (phase.steps, step_class, pairs)
         if key not in self._known:
@@ -254,9 +263,12 @@ def by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:
 
 
 def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phase, int]:
-    """Return a (phase, step) whose operands are those of a step on its fullest column of PEs.
+    """Return a (phase, step index) pair that stands for a step on its fullest column of PEs.
 
-    Tokens are assumed to choose experts evenly. A step that is not routed is returned unchanged.
+    The operands of a step are those for the maximum number of (token, expert) pairs that a column
+    may get. If tokens choose experts evenly, as is assumed here, the fullest column may have fewer.
+    The returned phase then consists of one step, with the operands for that column. A step that
+    does not depend on the choice is returned as it is, in its own phase.
     """
     if not phase.steps.depends_on_experts[step]:
         return phase, step
@@ -264,11 +276,13 @@ def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phas
 
 
 def kernel_calls(program: Program, phase: Phase, step: int, slots: Slots) -> tuple[Kernel, list[tuple[list[int], int]]]:
-    """Return the kernel of a compute step and the calls of a PE on the fullest column.
+    """Return the kernel of a compute step, and the calls of it on a PE of the fullest column.
+
+    A call is one execution of the kernel with the operands of one iteration of the step's loop.
 
     Returns:
-        The kernel, and (operands, number of calls) pairs: one for the first iteration of the step's
-        loop, one that stands for all others.
+        The kernel, and (operands, number of calls) pairs: one for the first iteration, and one that
+        stands for all other iterations.
     """
     one_step, at = fullest_column_step(program, phase, step)
     iterations = phase.steps.iterations(step)

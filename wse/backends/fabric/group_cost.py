@@ -25,11 +25,13 @@ from wse.program.transfers.transfer_types import transfer_steps
 
 
 class GroupCost(NamedTuple):
-    """Cost that one or more groups add to their phase, with one row per step.
+    """Cost that one or more overlap groups add to their phase, with one row per step.
+
+    The steps of an overlap group run at the same time.
 
     Attributes:
-        by_cause: float64 ``[steps, causes]``, as in ``phase_cost.PhaseCost``.
-        contention: float64 ``[steps]``, as in ``phase_cost.PhaseCost``.
+        by_cause: float64 ``[steps, causes]``, cycles, as in ``phase_cost.PhaseCost``.
+        contention: float64 ``[steps]``, cycles, as in ``phase_cost.PhaseCost``.
         streams: int64 ``[steps]``, as in ``phase_cost.PhaseCost``.
         first_iteration: float64 ``[steps]``, cycles of a group's first iteration in the row of its
             first step; 0 in its other rows.
@@ -67,12 +69,12 @@ class _GroupClass:
 
 
 class _GroupClasses(NamedTuple):
-    """Classes of the groups of a phase.
+    """Division of the overlap groups of a phase into classes with equal costs.
 
     Attributes:
         classes: The classes.
         rows: int64 ``[steps]``, for each step of the phase the row of its cost, if the costs of all
-            classes are concatenated.
+            classes are concatenated in order.
     """
 
     classes: list[_GroupClass]
@@ -98,14 +100,14 @@ class GroupCosts:
         self._costs_by_content = costs_by_content(costs.wafer, costs.software, costs.program.element_types)
 
     def of(self, phase: Phase, slots: Slots, classes: I64, first: I64) -> GroupCost:
-        """Return the cost of all groups of a phase, with one row per step of the phase.
+        """Return the cost of all overlap groups of a phase, with one row per step of the phase.
 
         Args:
             phase: The phase.
             slots: Cache slots in use in each stage.
-            classes: int64 ``[steps]``, equal numbers for equal steps; the same for all phases with
-                these steps.
-            first: int64 ``[groups]``, the first step of each group.
+            classes: int64 ``[steps]``, equal numbers for steps that cost the same. It must be the
+                same array for all phases with these steps.
+            first: int64 ``[groups]``, index of the first step of each group.
         """
         if phase.steps not in self._classes_by_steps:
             self._classes_by_steps[phase.steps] = self._classes(phase.steps, classes, first)
@@ -165,9 +167,15 @@ class GroupCosts:
         return self._known_costs[key]
 
     def _group_cost(self, phase: Phase, group_class: _GroupClass, in_use: tuple[int, ...], slots: Slots) -> GroupCost:
-        """Return the cost of one group, cached for all Programs if it is the same everywhere.
+        """Return the cost of the group that represents a class.
 
-        ``in_use`` are the cache slots of the class's ``growing_stages``.
+        If the cost does not depend on positions, it is cached for all Programs of the process.
+
+        Args:
+            phase: The phase.
+            group_class: The class.
+            in_use: Cache slots in use in the stages ``group_class.growing_stages``, in their order.
+            slots: Cache slots in use in each stage.
         """
         if group_class.content is None:
             return _cost(self._costs, phase, group_class.group, slots)
@@ -180,7 +188,10 @@ class GroupCosts:
         return cost
 
     def _goes_by_place(self, steps: Steps) -> npt.NDArray[np.bool_]:
-        """Return which steps would cost something else at other positions, as bool ``[steps]``."""
+        """Return which steps might cost something else if their region were at another position.
+
+        The result is bool ``[steps]``.
+        """
         if not self._costs.on_whole_wafers:
             return np.ones(len(steps), np.bool_)
         return transfer_steps(steps, lambda kind: kind.by_place or kind.by_counters or kind.leaves_wafer)
@@ -192,13 +203,17 @@ def costs_by_content(
 ) -> dict[Hashable, GroupCost]:
     """Return the dictionary that caches group costs for all Programs of the process.
 
-    There is one per wafer, software profile and element types. A key is (content, cache slots).
+    There is one dictionary for each combination of wafer, software profile and element types. A key
+    is a pair: `_GroupClass.content`, and the cache slots in use on which the cost depends.
     """
     return {}
 
 
 def first_steps(phase: Phase) -> I64:
-    """Return the first step of each group, as int64 ``[groups]``; no group spans two loops."""
+    """Return the index of the first step of each overlap group, as int64 ``[groups]``.
+
+    A step outside of any group is a group of its own. A group ends where its loop ends.
+    """
     is_single = (phase.steps.loop < 0) | (phase.steps.overlap < 0)
     in_same_group = (phase.steps.overlap[1:] == phase.steps.overlap[:-1]) & (
         phase.steps.loop[1:] == phase.steps.loop[:-1]
@@ -207,7 +222,7 @@ def first_steps(phase: Phase) -> I64:
 
 
 def _concatenated(costs: Sequence[GroupCost]) -> GroupCost:
-    """Return several costs as one, with the rows of the first cost first."""
+    """Return several costs as one, with their rows one after another."""
     return GroupCost._make(np.concatenate(columns) for columns in zip(*costs, strict=True))
 
 

@@ -34,7 +34,7 @@ CacheUse = tuple[Slots, tuple[int, ...]]
 
 
 class TokenClass(NamedTuple):
-    """Decode passes with equal costs: they use the same number of cache slots in every stage.
+    """Decode passes that cost the same, because they use the same cache slots in every stage.
 
     Attributes:
         tokens: Number of decode passes in the class.
@@ -103,15 +103,18 @@ class Fabric:
         return self._cost(self.program.phases.index(self.program.verify[0]), *self.verify_use(length), pairs)
 
     def verify_use(self, length: int) -> CacheUse:
-        """Return what the cost of a verification pass depends on: the cache slots in use.
+        """Return the cache slots in use in a verification pass, which determine its cost.
 
         Args:
             length: Number of tokens in the user's cache before the pass.
+
+        Returns:
+            The cache slots in use in each stage, and an empty tuple in place of cache lengths.
         """
         return self.program.cache_slots(length + self.program.verify_tokens), ()
 
     def decode_costs(self, lengths: Sequence[int], tokens: int) -> list[TokenClass]:
-        """Return the costs of several decode passes, grouped into classes with equal costs.
+        """Return the costs of consecutive decode passes, in classes of passes with equal costs.
 
         Tokens choose experts evenly.
 
@@ -139,14 +142,16 @@ class Fabric:
         return costs
 
     def cache_shift_traffic(self, slots: Slots, lengths: Sequence[int]) -> I64:
-        """Return the words and hops of the cache shifts of some decode passes.
+        """Return how many words and hops the cache shifts of some decode passes cause.
+
+        A cache shift moves cache entries of a user to the row of PEs above.
 
         Args:
             slots: Cache slots in use in each stage, equal for the passes.
             lengths: Number of tokens in the cache before each pass, for every pass and user.
 
         Returns:
-            int64 ``[steps, 2]``, summed over the passes.
+            int64 ``[steps, 2]``, words and hops, summed over the passes.
         """
         phase = self.program.decode
         moved_by_step = np.zeros((len(phase.steps), 2), np.int64)
@@ -157,10 +162,14 @@ class Fabric:
         return moved_by_step
 
     def cache_use(self, lengths: Sequence[int]) -> CacheUse:
-        """Return what the cost of a decode pass depends on: cache slots in use, and ``lengths``.
+        """Return the cache slots and cache lengths of a decode pass, which determine its cost.
 
         Args:
             lengths: Number of tokens in each user's cache before the pass.
+
+        Returns:
+            The cache slots in use in each stage, and ``lengths``. Passes with equal results cost
+            the same if tokens choose experts evenly.
         """
         return self.program.cache_slots(max(lengths) + 1), tuple(lengths)
 

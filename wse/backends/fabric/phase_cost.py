@@ -17,7 +17,9 @@ from wse.program.transfers.transfer import WaferPair
 
 
 class CostClass(NamedTuple):
-    """Key of the cost of a run of a phase, apart from cache shifts and the choice of experts.
+    """What determines the cost of a run of a phase, except for cache shifts and chosen experts.
+
+    Runs with equal values share a cached cost.
 
     Attributes:
         steps: Steps of the phase.
@@ -69,8 +71,8 @@ class PhaseCost:
             phase.
         by_cause: float64 ``[steps, causes]``, cycles that a step adds to the phase, over all
             iterations of its loop. A step that runs alongside a longer one adds none.
-        used_crossings: Wafer pairs between which each step that depends on the choice of experts
-            sent words, by step.
+        used_crossings: Keys are indices of those steps between wafers that depend on the choice of
+            experts; values are the (sending, receiving) wafers between which words were sent.
         contention: float64 ``[steps]``, cycles in which words of a step waited for words of another
             message on the same link or ramp, over all iterations.
         streams: int64 ``[steps]``, maximum number of messages on one link or ramp in one window; 1
@@ -95,7 +97,10 @@ class PhaseCost:
 
     @cached_property
     def links(self) -> I64:
-        """Words on each physical link, int64 ``[wafers, 4, rows, cols]``; computed on first access."""
+        """Words on each physical link, int64 ``[wafers, 4, rows, cols]``.
+
+        They are computed on first access.
+        """
         traffic = self.traffic
         return self.routes.words(np.concatenate([traffic.rectangles, traffic.by_slots, traffic.shifts]))
 
@@ -110,5 +115,5 @@ class PhaseCost:
         return float(self.by_cause.sum())
 
     def cause(self, name: str) -> float:
-        """Return the cycles of one cause."""
+        """Return the cycles that the phase spends on one cause, such as ``hops``."""
         return float(self.by_cause[:, CAUSES.index(name)].sum())

@@ -100,9 +100,10 @@ class PhaseTotals:
         self._add_links(traffic.rectangles.tobytes(), traffic.rectangles, 1)
 
     def _add_links(self, key: _Key, rectangles: I64, times: int) -> None:
-        """Add rectangles of links whose words were sent ``times`` times.
+        """Add the words of ``times`` runs that load the same rectangles of links.
 
-        Only a counter is increased if the rectangles are known by their key.
+        ``key`` identifies the rectangles. If they were added before with this key, only a counter
+        is increased.
         """
         self._counted_links[key] = (rectangles, self._counted_links.get(key, (rectangles, 0))[1] + times)
 

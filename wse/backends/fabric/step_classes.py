@@ -49,7 +49,7 @@ def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
 
 
 def contents_of(steps: Steps, step_indices: I64) -> list[bytes]:
-    """Return keys for some steps, with all that their costs depend on, apart from their place.
+    """Return a key for each of some steps, with everything but its place that its cost depends on.
 
     Pattern, region and cache slots are not part of the key. If two steps, even of different
     Programs, are equal in these and in their keys, they cost the same, unless the cost depends on
@@ -58,6 +58,9 @@ def contents_of(steps: Steps, step_indices: I64) -> list[bytes]:
     Args:
         steps: Steps of a phase.
         step_indices: int64 ``[n]``, the steps in question.
+
+    Returns:
+        One key for each element of ``step_indices``.
     """
     rows = np.concatenate([_traits(steps, step_indices), *_numbers(steps, step_indices)], axis=1)
     return [row.tobytes() for row in rows]
@@ -91,7 +94,7 @@ def _numbers(steps: Steps, step_indices: _Which) -> Iterator[I64]:
 
 
 def by_slots(steps: Steps) -> npt.NDArray[np.bool_]:
-    """Return which steps cost more if more cache slots are in use, as bool ``[steps]``."""
+    """Return which steps cost more the more cache slots are in use, as bool ``[steps]``."""
     grows = (steps.per_slot != 0) | (steps.per_slot_round != 0)
     return np.asarray((grows & ~_is_address(steps, _ALL)).any(axis=1), np.bool_)
 

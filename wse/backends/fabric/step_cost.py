@@ -48,7 +48,7 @@ class StepCosts:
         self._rounds = cache(partial(_rounds, self._line))
 
     def moves(self, phase: Phase, step: int) -> bool:
-        """Return True if a step sends words over links along the lines of a region."""
+        """Return True if a step is a transfer over links between the PEs of rows or columns."""
         if phase.steps.computes(step):
             return False
         transfer = transfer_of(self.program, phase, step, self.program.cache_slots(0))
@@ -149,7 +149,11 @@ class StepCosts:
 
     @property
     def on_whole_wafers(self) -> bool:
-        """True if no PE or link is dead: a pattern then costs the same everywhere on the mesh."""
+        """True if no PE or link is dead.
+
+        Neighbours are then one hop apart, so a pattern costs the same in all regions of equal
+        size.
+        """
         return self._traffic.routes.has_no_faults
 
     @property
@@ -301,7 +305,7 @@ def _is_along_lines(transfer: Transfer) -> bool:
 
 
 def _rounds(costs: LineCosts, pattern: LineSchedule, words: int, add_cycles: float, line: LongestLine | None) -> Rounds:
-    """Return the times of the rounds of a pattern whose rounds overlap, on one line.
+    """Return the times of a repeated pattern whose rounds (iterations) overlap, on one line.
 
     Args:
         costs: Costs of words on a line.

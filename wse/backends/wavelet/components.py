@@ -50,10 +50,11 @@ def components(count: int, pairs: I32) -> I32:
 
 
 def spans(component: I32, queues: int) -> I32:
-    """Return the batch of each node, int32 ``[nodes]``. Batches are simulated one after another.
+    """Divide connected components into batches, and return the batch of each node, ``[nodes]``.
 
-    A batch has whole components with SPAN_QUEUES queues or slightly more, so that its state fits
-    into a cache, and so that the simulator has work while one component waits.
+    Batches are simulated one after another. A batch has whole components with SPAN_QUEUES queues or
+    slightly more, so that its state fits into a cache, and so that the simulator has work while one
+    component waits.
 
     Args:
         component: int32 ``[nodes]``: component of each node; queues come first.

@@ -20,11 +20,11 @@ from wse_kernels.wavelet import WaveletTables
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tables:
-    """Arrays of the simulation kernel (`wse_kernels.wavelet`), and what their rows stand for.
+    """Arrays of the simulation kernel, and the queues, threads and operations of their rows.
 
     Attributes:
         queues, routes, links, members, routers, threads, ops, times, spans: Arrays as the kernel
-            describes them.
+            (`wse_kernels.wavelet`) describes them.
         identity: int32 ``[queues, 3]``: PE, side and colour of each queue.
         thread_pe: int32 ``[threads]``: PE of each thread.
         op_order: int32 ``[operations]``: number of each operation in the WaveletMachine.
@@ -71,10 +71,13 @@ class _Flattening:
         self._renumber(shuffle)
 
     def _renumber(self, shuffle: int | None) -> None:
-        """Number the queues by batch, and within a batch by kind.
+        """Choose new indices of queues, so that the queues of a batch are contiguous.
 
-        The kinds, in order, are queues that have each of their links for themselves, queues that
-        share a link with others, and queues that only a PE reads.
+        Within a batch, queues that have each of their links for themselves come first, then queues
+        that share a link with others, then queues that only a PE reads.
+
+        Args:
+            shuffle: Seed of a random order within these; None for the order of the machine.
         """
         queues = len(self.wiring.key)
         order = np.arange(queues)
@@ -88,7 +91,7 @@ class _Flattening:
         self.links, self.link_number = np.unique(self.wiring.link, return_inverse=True)
 
     def result(self) -> Tables:
-        """Return all arrays of the kernel."""
+        """Return all arrays of the simulation kernel for the machine."""
         links, members, routers, router_component = self._link_table()
         threads, thread_order, op_order = self._thread_table()
         return Tables(
@@ -107,7 +110,11 @@ class _Flattening:
         )
 
     def _route_table(self) -> I32:
-        """Return the table of switch positions: output queues, control counts and successors."""
+        """Return the table of switch positions, one row each.
+
+        A row has the queues that words go to, the number of control bits after which the position
+        ends, and the positions that follow.
+        """
         table = np.zeros((len(self.wiring.place), 10), np.int32)
         table[:, 0] = self.wiring.targets.sum(axis=1)
         front = np.argsort(~self.wiring.targets, axis=1, kind="stable")  # targets first, in their order
@@ -142,6 +149,9 @@ class _Flattening:
 
         The members of a link are the queues that may send over it, sorted by colour and then by
         port. A link has members only if it is used by a queue that shares some link with others.
+
+        Returns:
+            The four arrays, in this order. `wse_kernels.wavelet` describes their columns.
         """
         table = np.zeros((len(self.links), 4), np.int32)
         table[:, k.TAKEN] = NONE
@@ -160,7 +170,12 @@ class _Flattening:
         return table, self.renumbered[user].astype(np.int32), routers, keys[:, 0].astype(np.int32)
 
     def _thread_table(self) -> tuple[I32, I64, I64]:
-        """Return the table of threads, the order of threads, and the order of operations."""
+        """Return the table of threads, and new orders of threads and operations.
+
+        Returns:
+            The table; the indices of the threads in the order of its rows; and the indices of the
+            operations in the order in which the kernel stores them.
+        """
         component = self.component[len(self.wiring.key) :]
         thread_order = np.lexsort((self.wiring.thread_key, component))
         rank = np.empty(len(thread_order), np.int64)
@@ -189,7 +204,10 @@ class _Flattening:
         return table
 
     def _spans(self, router_component: I32, thread_component: I32) -> I32:
-        """Return the ranges of plain queues, routers and threads of each batch, ``[batches, 8]``."""
+        """Return for each batch its ranges of plain queues, routers and threads.
+
+        The result is int32 ``[batches, 8]``, as in `wse_kernels.wavelet.run_wavelets`.
+        """
         component_numbers = np.unique(np.concatenate([self.component[: len(self.wiring.key)], thread_component]))
         table = np.zeros((len(component_numbers), 8), np.int32)
         plain = self.component[self.order] * 3 + self.kind[self.order]

@@ -60,7 +60,7 @@ class _WordParts:
 
 @dataclass(slots=True, kw_only=True)
 class Lines:
-    """Builder that adds patterns to a WaveletMachine, one after another.
+    """Builder that adds communication patterns to a WaveletMachine, one after another.
 
     A PE executes its operations in the order in which they are added. Equal lines are planned once.
 
@@ -72,9 +72,10 @@ class Lines:
         main: Number of the main thread; the other threads follow it. Patterns that run at the same
             time have different main threads, and those that run one after another can have the
             same.
-        last_writes: By address, int32 ``[PEs]``: last operation on another thread that writes
+        last_writes: Keys are addresses; values are int32 ``[PEs]``, the last operation on another
+            thread that writes there, or -1.
+        last_reads: Keys are addresses; values are int32 ``[PEs]``, the last operation that reads
             there, or -1.
-        last_reads: By address, int32 ``[PEs]``: last operation that reads there, or -1.
         adding: bool ``[PEs]``: whether a PE's last operation on the main thread stored a message
             that must still be added.
         copies: (PEs, source, target, words) of words that PEs copy within their memory, without the
@@ -204,7 +205,13 @@ class Lines:
         return free
 
     def _port(self, line: I32, place: int, step: int) -> Port:
-        """Return the port of a PE on a line for a step of -1, 0 or 1 along it; 0 is the ramp."""
+        """Return the port through which words leave a PE for another PE of its line.
+
+        Args:
+            line: int32 ``[places]``, PEs of the line.
+            place: Index of the PE on the line.
+            step: 1 for the next PE of the line, -1 for the one before, 0 for the ramp into the PE.
+        """
         if step == 0:
             return Port.RAMP
         cols, source, target = self.machine.cols, int(line[place]), int(line[place + step])
@@ -293,7 +300,10 @@ class Lines:
             self._last(self.last_writes, address)[pes] = stores
 
     def _last(self, last_by_address: dict[int, I32], address: int) -> I32:
-        """Return the last operations ``[PEs]`` recorded for an address; -1 for PEs without one."""
+        """Return the last operation of each PE that is recorded for an address, int32 ``[PEs]``.
+
+        It is -1 for PEs without one.
+        """
         if address not in last_by_address:
             last_by_address[address] = np.full(self.machine.rows * self.machine.cols, -1, np.int32)
         return last_by_address[address]

@@ -92,7 +92,13 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class RouteBlock:
-    """A switch position that is appended to one colour of some PEs ``[n]``."""
+    """A switch position that is added to the same colour of several PEs.
+
+    Attributes:
+        pes: int32 ``[n]``: the PEs.
+        colour: The colour.
+        position: The switch position, which follows those that were added before.
+    """
 
     pes: I32
     colour: int
@@ -101,9 +107,13 @@ class RouteBlock:
 
 @dataclass(frozen=True, slots=True)
 class OperationBlock:
-    """An operation on a thread of some PEs ``[n]``.
+    """An operation that is added to the same thread of several PEs.
 
-    ``after`` ``[n]`` is the operation that must have ended before, or -1.
+    Attributes:
+        pes: int32 ``[n]``: the PEs.
+        thread: Number of the thread on each PE.
+        operation: The operation.
+        after: int32 ``[n]``: operation that must have ended before; -1 for none.
     """
 
     pes: I32
@@ -161,11 +171,15 @@ class WaveletMachine:
             raise BadInput(msg)
 
     def queue_words(self, latency: int) -> int:
-        """Return the words that fit into a queue and on the wire before it, of ``latency`` cycles."""
+        """Return how many words fit into a queue and on the wire that leads to it.
+
+        Args:
+            latency: Cycles that a word needs on the wire.
+        """
         return self.wafer.router_queue_words + max(latency, 1) - 1
 
     def pe(self, row: int, col: int) -> int:
-        """Return the number of a PE."""
+        """Return the index by which a PE is known to the machine: row by row, from 0."""
         return row * self.cols + col
 
     def pe_text(self, pe: int) -> str:

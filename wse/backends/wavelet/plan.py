@@ -83,12 +83,12 @@ class PlannedPosition:
 
 @dataclass(slots=True)
 class Plan:
-    """Plan of a pattern.
+    """Streams of a pattern, with the switch positions and operations that they need on PEs.
 
     Attributes:
         flows: Streams of the pattern.
         operations: Operations of the PEs, in order.
-        positions: Switch positions of each (PE, colour).
+        positions: Keys are (PE, colour); values are the switch positions there, in order.
         colours: Number of colours.
     """
 
@@ -179,9 +179,10 @@ def _operations_in_order(flows: list[Flow], *, fuse: bool) -> list[PlannedOperat
 
 
 def _hold_receive_colours(plan: Plan) -> None:
-    """Block the receive colour of a fused receive and send until the last word is sent.
+    """Block the colour of a received stream while the PE sends on what it has received.
 
-    Words of later streams on that colour then wait outside of the PE.
+    This concerns operations that receive and send at once. Words of later streams on that colour
+    wait outside of the PE until the last word is sent.
     """
     for step in plan.operations:
         if step.receive is None or step.send is None:

@@ -28,9 +28,10 @@ from wse_mappings.schedule import COMBINING, Arrival
 
 
 def find_stall(plan: Plan) -> str:
-    """Return a description of the first stall, or of the first colour with two uses on a PE.
+    """Return a text that describes the first stall of a plan; "" if nothing stalls.
 
-    The result is empty if nothing stalls.
+    A stall is a circular wait of streams, or a colour that a PE uses both for words that it adds
+    and for words that it stores.
     """
     return _mixed_colour(plan) or _circular_wait(plan)
 
@@ -65,7 +66,7 @@ def _circular_wait(plan: Plan) -> str:
     group = list(range(len(plan.flows)))  # 2. a union-find structure
 
     def root(i: int) -> int:
-        """Return the representative of a stream's group."""
+        """Return the stream that represents the group to which stream ``i`` belongs."""
         while group[i] != i:
             group[i] = group[group[i]]
             i = group[i]

@@ -55,9 +55,10 @@ colour, counted from the first one of the step; Port that it leaves through; Por
 
 
 class PhaseWalk:
-    """Simulation of a phase step by step: when each PE of each stage is free, and totals so far.
+    """Simulation of a phase step by step.
 
-    The totals are ``step_cycles``, ``hops`` and ``links``, as in `PhaseRun`.
+    The state is the cycle from which on each PE of each stage is free. The totals so far are
+    ``step_cycles``, ``hops`` and ``links``, as in `PhaseRun`.
     """
 
     def __init__(
@@ -194,7 +195,10 @@ class PhaseWalk:
         )
 
     def _shift_lines(self, transfer: Transfer, iteration: int) -> list[tuple[LineMessages, Transfer]]:
-        """Return a cache shift as a pattern along columns of its region; empty if no row sends."""
+        """Return the messages of a cache shift and the transfer itself; empty if no row sends.
+
+        A cache shift is simulated as a pattern along the columns of its region.
+        """
         rect = transfer.site.placed_stage.rect
         passing = CacheBalance.passing_rows(self.lengths[iteration], rect.rows)
         if not passing:
@@ -320,11 +324,11 @@ def _works(transfer: Transfer) -> bool:
 
 
 def _area(rect: Rect) -> tuple[slice, slice]:
-    """Return the slices of a rectangle."""
+    """Return the index of an array ``[rows, cols]`` that selects the PEs of a rectangle."""
     return np.s_[rect.row : rect.row + rect.rows, rect.col : rect.col + rect.cols]
 
 
 def _relative(start: I64) -> tuple[I32, int]:
-    """Return start cycles relative to the first of them, and that first cycle."""
+    """Return start cycles relative to the earliest one, and the earliest start cycle."""
     base = int(start.min())
     return (start - base).astype(np.int32), base

@@ -23,17 +23,21 @@ NONE: Final = -1
 
 
 def _per_pe(blocks: list[Any], values: list[Any]) -> I32:
-    """Return the value of every block, repeated for each of its PEs."""
+    """Return one value per PE of every block: the value of the block, repeated."""
     return np.repeat(np.array(values, np.int32), [len(block.pes) for block in blocks])
 
 
 def _pes(blocks: list[Any]) -> I32:
-    """Return the PEs of all blocks."""
+    """Return the PEs of all blocks, one block after another, as int32 ``[n]``."""
     return np.concatenate([np.zeros(0, np.int32), *(block.pes for block in blocks)])
 
 
 def _ranks(sorted_keys: I64) -> I64:
-    """Return the rank of each item, from 0, among the items with the same key; keys are sorted."""
+    """Return the position of each item among the items with the same key, counted from 0.
+
+    Args:
+        sorted_keys: int64 ``[n]``, key of each item, in ascending order.
+    """
     first = np.searchsorted(sorted_keys, sorted_keys)
     return np.asarray(np.arange(len(sorted_keys)) - first, np.int64)
 
@@ -268,7 +272,7 @@ class Wiring:
         return np.concatenate([np.stack(pair, axis=1) for pair in pairs]).astype(np.int32)
 
     def released_positions(self) -> I64:
-        """Return the position that each position releases when it ends, or -1."""
+        """Return which position each switch position releases when it ends; -1 for none."""
         key = self.pe.astype(np.int64) * self.machine.wafer.colours + self.released_colour
         row = np.searchsorted(self.place, key) + self.released_index
         return np.where(self.released_colour >= 0, row, NONE)

@@ -75,6 +75,9 @@ def rotation(c: Context) -> dict[str, Any]:
     """Return the operands that tell a kernel how to rotate the features of a head.
 
     The first ``c.rotated_size`` features per column are rotated.
+
+    Returns:
+        Keyword arguments for `PhaseBuilder.compute`: operands of the kernel by name.
     """
     assert c.spec.rope is not None
     multiplier_pico = round(PICO * c.spec.rope.multiplier)
@@ -148,8 +151,12 @@ def output(c: Context, op: Op) -> None:
 def _softmax(c: Context, op: Op, scores: SymBuffer, elements: SymNumber) -> dict[str, Any]:
     """Return the operands of the softmax kernels: scale of the scores, window and chunk.
 
-    If the model caps its scores, a step that scales and caps them is added first, and the scale
-    that is returned is 1.
+    A window limits attention to the last tokens, and a chunk to the tokens of the same chunk. If
+    the model caps its scores, a step that scales and caps them is added first, and the scale that
+    is returned is 1.
+
+    Returns:
+        Keyword arguments for `PhaseBuilder.compute`: operands by name.
     """
     layer, scale, cap = c.spec.layers[op.layer], c.scale_pico, c.spec.score_cap
     if cap is not None:

@@ -16,7 +16,9 @@ from wse_mappings.schedule import LineSchedule
 
 
 class Patterns:
-    """The distinct patterns of a Program, and the calls that created them.
+    """The distinct communication patterns of a Program, and the function calls that create them.
+
+    A step refers to a pattern by its index in these lists.
 
     Attributes:
         schedules: Messages of each pattern.
@@ -30,14 +32,16 @@ class Patterns:
         self.calls: list[PatternCall] = []
 
     def get(self, make: Callable[..., LineSchedule], *args: Any, **options: Any) -> int:
-        """Return the index of the pattern that a function creates.
+        """Return the index of the pattern ``make(*args, **options)``, which is added if it is new.
 
-        The pattern ``make(*args, **options)`` is added if it is new.
+        Args:
+            make: Function that creates the messages of a pattern, such as `k_tree`.
+            args, options: Its arguments.
         """
         return self.index_of(PatternCall(make, args, tuple(sorted(options.items()))))
 
     def index_of(self, call: PatternCall) -> int:
-        """Return the index of the pattern that a call creates, adding it if it is new."""
+        """Return the index of the pattern that a stored call creates, adding it if it is new."""
         key = (call.make.__name__, call.args, call.options)
         if key not in self._index:
             self._index[key] = len(self.schedules)
@@ -105,12 +109,17 @@ class Buffers:
         return requests
 
     def buffers_of_layer(self, layer_requests: dict[SymBuffer, int], stage: int, layer: int) -> tuple[SymBuffer, ...]:
-        """Return the buffers of a layer that correspond to those of an equivalent layer.
+        """Return the buffers of a layer whose steps are those of an equivalent layer.
+
+        The steps of the equivalent layer are run again on these buffers.
 
         Args:
             layer_requests: Buffers of the equivalent layer, with the elements that it requests.
             stage: Stage of the layer.
             layer: Index of the layer.
+
+        Returns:
+            One buffer for each of ``layer_requests``, in the same order.
         """
         return tuple(
             self._tiles[stage, name]

@@ -52,11 +52,11 @@ class BlockSteps:
     over_users: set[int] = field(default_factory=set)
 
     def with_used_loops(self) -> tuple[tuple[SymStep, ...], Loops, frozenset[int]]:
-        """Return the steps with loops that are counted anew, because rewrites may empty some.
+        """Return the steps with new indices of loops, because rewrites may have emptied some loops.
 
         Returns:
-            The steps; first step, one past the last step and iterations of each loop that has
-            steps; and the indices of the loops over users.
+            The steps; (first step, one past the last step, iterations) of each loop that has steps;
+            and the indices of the loops over users.
         """
         steps_of_loop: dict[int, list[int]] = {}
         for index, step in enumerate(self.steps):
@@ -71,26 +71,29 @@ class BlockSteps:
         return steps, loops, frozenset(new_index[loop] for loop in self.over_users if loop in new_index)
 
     def add_group(self) -> dict[str, int]:
-        """Add an overlap group, in a loop of one iteration.
+        """Add an empty overlap group, whose steps will run at the same time.
 
         Returns:
-            The fields ``loop`` and ``overlap`` of the steps of the group.
+            Values of the fields ``loop`` and ``overlap`` that a step of the group must have. The
+            group is a loop of one iteration.
         """
         self.iterations.append(1)
         self.groups += 1
         return {"loop": len(self.iterations) - 1, "overlap": self.groups - 1}
 
     def group_of_pattern(self, index: int) -> dict[str, int] | None:
-        """Return the overlap group of a pattern, which is added if the pattern has none.
+        """Return the overlap group of the step that runs a pattern, so that steps can join it.
+
+        A step without a group gets a new one.
 
         Args:
             index: Index of the step that runs the pattern.
 
         Returns:
-            The fields ``loop`` and ``overlap`` of the steps of the group. None if further steps
-            cannot run in parallel with the pattern: it is in the chain of a group, in a loop of
-            several iterations, or in a loop without a group, such as a round of a product on
-            the mesh.
+            Values of the fields ``loop`` and ``overlap`` that a step of the group must have. None
+            if further steps cannot run in parallel with the pattern: it is in the chain of a group,
+            in a loop of several iterations, or in a loop without a group, such as a round of a
+            product on the mesh.
         """
         step = self.steps[index]
         if step.in_chain or (step.loop >= 0 and (step.overlap < 0 or self.iterations[step.loop] > 1)):
@@ -108,9 +111,10 @@ class BlockSteps:
 
 
 class PhaseBuilder:
-    """The builder of one phase, which collects its steps in blocks.
+    """Builder of one phase: lowering functions add steps, which it collects in blocks.
 
-    Callers set ``stage`` and ``op`` before they add steps.
+    A block has the steps of one layer, or of ops outside of layers. Callers set ``stage`` and
+    ``op`` before they add steps.
 
     Attributes:
         rows: Rows of the region of each stage.
@@ -120,7 +124,7 @@ class PhaseBuilder:
             on the same stage.
         stage: Index of the current stage.
         op: Index of the current op.
-        runs: Closed blocks so far, as runs in the phase.
+        runs: Closed blocks so far, each with the stage and the buffers on which it runs.
     """
 
     def __init__(self, rows: Sequence[int]) -> None:
@@ -175,7 +179,7 @@ class PhaseBuilder:
         return block
 
     def add_run(self, block: Block, stage: int, op: int, buffers: tuple[SymBuffer, ...]) -> None:
-        """Add a run of a block after the existing runs.
+        """Add another run of a closed block, on other buffers, after the existing runs.
 
         Args:
             block: The block.
@@ -344,7 +348,11 @@ class PhaseBuilder:
         return SymPhase(name=name, tokens=tokens, user=user, on_mesh=on_mesh, cached=cached, steps=steps)
 
     def _rect(self, only_row: int | None) -> dict[int, SymAddress | SymNumber]:
-        """Return the operands that all steps have: first participating row, and number of rows."""
+        """Return the operands that every step has: its first row, and its number of rows.
+
+        Returns:
+            The operands, with their indices in the operand array as keys.
+        """
         if only_row is None:
             return {0: fixed_number(0), 1: fixed_number(self.rows[self.stage])}
         return {0: fixed_number(only_row), 1: fixed_number(1)}
@@ -390,11 +398,14 @@ class PhaseBuilder:
 
 
 def kernel_operands(kernel: str, operands: Mapping[str, Operand]) -> dict[int, SymAddress | SymNumber]:
-    """Return the operands of a kernel by index, each as an address or a number.
+    """Convert the operands of a kernel to addresses and numbers, and key them by index.
 
     Args:
         kernel: Name of the kernel.
         operands: Operands by name. A buffer stands for its first element.
+
+    Returns:
+        The operands, with their indices in the operand array as keys.
 
     Raises:
         WseBug: An operand is missing or does not belong to the kernel.

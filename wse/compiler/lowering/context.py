@@ -35,7 +35,7 @@ from wse_mappings.patterns.multicast import diagonal_multicast
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserTokens:
-    """The tokens that the steps of a loop over users or tokens process in each iteration.
+    """Tokens that steps process in each iteration, if they run once per user or per token.
 
     Attributes:
         tokens: Number of tokens per iteration.
@@ -117,7 +117,10 @@ class Context:
 
     @property
     def cut(self) -> RegionCut:
-        """How dimensions are divided over the current region, for the current parts of a layer."""
+        """Division of the model's dimensions over the current region.
+
+        It applies to the parts of a layer that are being lowered.
+        """
         stage = self.builder.stage
         return self.cuts_of_parts.get((stage, self.parts)) or self.cuts[stage]
 
@@ -134,7 +137,11 @@ class Context:
 
     @property
     def rewrites(self) -> dict[str, int]:
-        """The rewrites of the phase with their settings."""
+        """Names of the rewrites that apply to the phase, mapped to their settings.
+
+        A rewrite changes the steps of a layer to save cycles. The meaning of its setting, an
+        integer, depends on the rewrite; rewrites without settings have 1.
+        """
         verify_rewrites = self.choice.verify_rewrites if self.verifies else None
         return dict(self.choice.rewrites if verify_rewrites is None else verify_rewrites)
 
@@ -153,7 +160,8 @@ class Context:
     def router_columns(self) -> int:
         """Number of neighbouring columns that together compute all outputs of a router.
 
-        These are all columns of the region, or those of a segment with the rewrite `router_copies`.
+        These are all columns of the region. With the rewrite `router_copies`, each of several
+        column segments computes all outputs, and these are the columns of one segment.
         """
         assert self.spec.experts is not None
         return self.cut.cols // self.cut.router_copies(self.spec.experts.count, self.choice.setting_of(ROUTER_COPIES))
@@ -303,9 +311,12 @@ class Context:
         return by_column
 
     def groups(self, length: int) -> tuple[int, ...] | None:
-        """Return the number of groups in each level of a K-tree all-reduce over ``length`` PEs.
+        """Return the number of groups in each level but the last of a K-tree all-reduce.
 
-        None stands for the groups with the fewest relays, an empty tuple for a tree without groups.
+        None selects the groups with the fewest relays; an empty tuple is a tree without groups.
+
+        Args:
+            length: Number of PEs on a line.
         """
         if self.own_weights:
             return ()

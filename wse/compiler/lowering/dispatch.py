@@ -118,7 +118,7 @@ def combine(c: Context, out: SymBuffer, elements: int) -> None:
 
 
 def _elements(c: Context, buffer: SymBuffer, vectors: SymBuffer) -> int:
-    """Return the elements per PE of a buffer that is sent to the experts.
+    """Return how many elements per PE of a buffer are sent to the experts.
 
     Args:
         c: Context of the phase that is lowered.

@@ -252,7 +252,7 @@ def _experts(c: Context) -> Experts:
 
 
 def _mixture(c: Context) -> tuple[Experts, ExpertGroups]:
-    """Return the model's experts, and the columns of the region on which they are stored."""
+    """Return the model's mixture of experts, and the assignment of its experts to columns."""
     assert c.cut.experts is not None
     return _experts(c), c.cut.experts
 

@@ -253,7 +253,11 @@ def _shared_vectors(c: Context) -> tuple[SymAddress, SymAddress, SymAddress]:
 
 
 def _shared_widths(c: Context) -> tuple[int, int, int]:
-    """Return the features per column of query source, rotary key and latent vector."""
+    """Return how many features per column the vectors have that all heads share.
+
+    Returns:
+        Features of the source of queries, of the rotary key, and of the latent vector.
+    """
     cut = _cut(c)
     return cut.source.shape[1], c.heads[3], cut.latent.shape[1]
 

@@ -116,6 +116,9 @@ def _unpacking_operands(c: Context, coding: Coding, w: SymBuffer, K: int, N: int
         coding: Coding of the tile.
         w: Tile of codes.
         K, N: Rows and columns of the tile.
+
+    Returns:
+        Keyword arguments for `PhaseBuilder.compute`: operands by name.
     """
     rows, codes = scratch(c, K, N, UNPACKED_CODES)
     operands: dict[str, Any] = {"codes": codes, "rows": rows}

@@ -72,11 +72,11 @@ def moving_copy(
 
 
 def align(c: Context, *operands: tuple[MovingOperand, int]) -> list[MovingOperand]:
-    """Skew operands for MeshGEMM: rotate each row or column of tiles by another number of places.
+    """Rotate the rows (or columns) of tiles along their rings, as MeshGEMM needs at its start.
 
-    Afterwards, matching tiles of both operands are on one PE in every round. All operands move at
-    the same time, each along its own axis. This takes floor(P / 2) ring steps on a region with P
-    rows.
+    Every row (or column) is rotated by another number of places. Afterwards, matching tiles of both
+    operands are on one PE in every round. All operands move at the same time, each along its own
+    axis. This takes floor(P / 2) ring steps on a region with P rows.
 
     Args:
         c: Context of the phase that is lowered.

@@ -43,7 +43,10 @@ def post_norm(c: Context, op: Op) -> None:
 
 
 def rms_eps(c: Context, size: int) -> dict[str, int]:
-    """Return the operands ``size`` and ``eps_atto`` of a norm over ``size`` features."""
+    """Return the operands ``size`` and ``eps_atto`` of a norm over ``size`` features.
+
+    ``eps_atto`` is the epsilon of the norm in units of 1e-18.
+    """
     return {"size": size, "eps_atto": round(c.spec.norm_eps * ATTO)}
 
 

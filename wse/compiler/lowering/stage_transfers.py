@@ -18,7 +18,7 @@ from wse_mappings.patterns.multicast import shared_multicast
 
 
 class _Columns(NamedTuple):
-    """The columns of two regions that send and receive hidden vectors.
+    """Columns that send hidden vectors from one region, and columns that receive them in another.
 
     Attributes:
         leave, enter: First sending column of the source region, and first receiving column of the

@@ -132,7 +132,11 @@ def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | SymNumber) -
 
 
 def _reduce_in_teams(c: Context, buffer: SymBuffer, elements: int | SymNumber) -> None:
-    """Add a sum over the columns of each head group, if each group consists of whole wafers."""
+    """Add a sum over each head group, for groups that consist of whole wafers.
+
+    A head group is a set of columns that share the features of the same heads. All of its columns
+    receive the sum.
+    """
     at, teams = SymAddress(buffer=buffer), len(c.cut.heads.segments)
     if isinstance(elements, SymNumber):
         real = SymNumber(per_slot=elements.per_slot * c.cut.rows)
@@ -163,7 +167,7 @@ def all_reduce_of_wafers(
         at: Values to combine, in place.
         elements: Number of elements per PE.
         arrival: How values are combined.
-        real: Elements without padding that a wafer sends, of all participating rows together.
+        real: Elements that a wafer sends in all participating rows together, without padding.
         only_row: Row that takes part; None for all rows.
         teams: Number of equal groups of wafers that each combine their own values.
     """
@@ -256,7 +260,7 @@ def cross_wafers(
 
 
 def _link_s(wafer: WaferSpec, rounds: int, payload_bytes: int, wafers: int) -> float:
-    """Return the seconds in which a wafer sends bytes to every other wafer.
+    """Return the seconds that a wafer needs to send bytes to every other wafer.
 
     Args:
         wafer: Wafer, with the latency and the bandwidth of its link.

@@ -142,7 +142,7 @@ def _buffer(state: State, buffer: SymBuffer, address: int, live: tuple[Span, ...
 
 
 class _Need(NamedTuple):
-    """The memory that a temporary buffer needs, and when.
+    """Bytes that a temporary buffer needs, and the steps in which it needs them.
 
     Attributes:
         size: Size in bytes, aligned.

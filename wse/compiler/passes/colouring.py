@@ -24,8 +24,9 @@ Visits = tuple[tuple[int, int], ...]
 class RouteDemand(NamedTuple):
     """The routes of a stage that need colours, and which of them run at the same time.
 
-    Routes are indexed in descending order of use. Token phases are decode and verification, or the
-    phases of prompts if no others are compiled.
+    A route is the use of some colours by a transfer on all PEs of its lines. Routes are indexed in
+    descending order of use. Token phases are decode and verification, or the phases of prompts if
+    no others are compiled.
 
     Attributes:
         widths: Number of colours that each route needs. They are consecutive.
@@ -36,9 +37,10 @@ class RouteDemand(NamedTuple):
             set.
         max_widths: Maximum number of colours that are needed at the same time, by the routes of
             token phases and by all routes.
-        tokens: For each token phase, the visits of each block with the number of consecutive runs
-            of the block. Empty for the baseline schedule: routes then stay where they are placed
-            first, and routes in the pool are rewritten in every run.
+        tokens: For each token phase and each of its blocks of steps: the routes in the order in
+            which the steps need them, and the number of consecutive runs of the block. Empty for
+            the baseline schedule: routes then stay where they are placed first, and routes in the
+            pool are rewritten in every run.
     """
 
     widths: tuple[int, ...]
@@ -49,10 +51,13 @@ class RouteDemand(NamedTuple):
     tokens: tuple[tuple[tuple[Visits, int], ...], ...]
 
     def routes_by_phase(self) -> Iterator[tuple[list[int], int]]:
-        """Yield the routes to colour first, and how many colours they need at the same time.
+        """Yield sets of routes to colour, each an alternative, with the colours that it needs.
 
         The routes of token phases are yielded first. If a stage has other routes, all routes are
-        yielded next, as an alternative for the case that the first ones leave too few colours.
+        yielded next, for the case that the first set leaves too few colours.
+
+        Yields:
+            Indices of the routes, and how many colours they need at the same time.
         """
         all_routes = list(range(len(self.widths)))
         token_routes = [route for route in all_routes if self.is_in_tokens[route]]
@@ -169,7 +174,7 @@ def _conflicts(demand: RouteDemand, first: dict[int, int]) -> list[int]:
 
 
 def _beside_pool(demand: RouteDemand, routes: Sequence[int], available: int, pool: int) -> dict[int, int] | None:
-    """Give colours to routes, with a pool of shared colours of a given size.
+    """Give colours to routes: some get colours of their own, the others share a pool of colours.
 
     1. The most used routes get colours of their own, from the colours outside of the pool.
     2. Each remaining route, most used first, gets colours of the pool that no simultaneous route
@@ -182,7 +187,8 @@ def _beside_pool(demand: RouteDemand, routes: Sequence[int], available: int, poo
         pool: Number of colours that are shared, the last ones.
 
     Returns:
-        The first colour of each route, or None if the pool is too small.
+        The first colour of each route, with the index of the route as key; None if the pool is too
+        small.
     """
     first: dict[int, int] = {}
     start = 0
@@ -208,10 +214,11 @@ def _with_prompts(demand: RouteDemand, available: int, placed_routes: dict[int, 
     Args:
         demand: The routes of the stage.
         available: Number of colours.
-        placed_routes: First colours of the routes that have colours.
+        placed_routes: First colours of the routes that have colours, by index of the route.
 
     Returns:
-        The first colour of each route, or None if a route finds no colours.
+        The first colour of each route, with the index of the route as key; None if a route finds no
+        colours.
     """
     first = dict(placed_routes)
     for route in range(len(demand.widths)):
@@ -296,7 +303,7 @@ def _bits(routes: Iterable[int]) -> int:
 
 
 def _free(demand: RouteDemand, route: int, start: int, end: int, first: dict[int, int]) -> list[int]:
-    """Return the possible first colours of a route: it shares none with a simultaneous route.
+    """Return the first colours at which a route would share no colour with a simultaneous route.
 
     Args:
         demand: The routes of the stage.
@@ -310,7 +317,7 @@ def _free(demand: RouteDemand, route: int, start: int, end: int, first: dict[int
 
 
 def _contention(demand: RouteDemand, route: int, first: dict[int, int], at: int) -> tuple[int, int]:
-    """Return how much the routes are used with which a route would share a colour.
+    """Return how many routes would share a colour with a route, and how often they are used.
 
     Args:
         demand: The routes of the stage.

@@ -19,7 +19,7 @@ Span = tuple[int, int, int]
 
 
 def steps_before(phases: Sequence[SymPhase]) -> dict[int, int]:
-    """Return for each distinct phase the number of steps in all distinct phases before it.
+    """Return how many steps precede each distinct phase, if all distinct phases are in a row.
 
     Adding the index of a step in its phase gives an index over all phases, the position of the step
     in a bit set. Phases with the same steps count as one, the first of them.
@@ -28,7 +28,7 @@ def steps_before(phases: Sequence[SymPhase]) -> dict[int, int]:
         phases: All phases, in order.
 
     Returns:
-        The number of steps, by the index of the phase.
+        Keys are indices of phases; values are numbers of steps.
     """
     begins: dict[int, int] = {}
     step_count = 0
@@ -127,7 +127,7 @@ def _spans_within(block: Block) -> dict[SymBuffer, tuple[bool, list[tuple[int, i
 
 @dataclass(slots=True)
 class _Life:
-    """What is known of a buffer after the steps of a block that were visited so far.
+    """State of the analysis of one buffer, after some steps of a block were visited.
 
     Attributes:
         intervals: First and last step of each interval in which the buffer is live.

@@ -117,7 +117,7 @@ class _Demand(NamedTuple):
 
 
 def _demands(state: State) -> Iterator[tuple[int, int, _Demand]]:
-    """Yield what to lower: the user, the number of cached tokens and the demand of each phase.
+    """Yield (user, tokens in the KV cache, demand) for each phase to lower.
 
     First come the prompt chunks of one user after another. One decode phase for all users together
     follows, with -1 as the user. The verification phase of each user comes last.
@@ -229,7 +229,10 @@ def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
 
 
 def _group_key(item: tuple[int, Op]) -> tuple[int, ...]:
-    """Return the key by which ops are grouped: equal for ops of a layer, unique for other ops."""
+    """Return a key that ops of one layer have in common; an op outside of layers has its own.
+
+    Consecutive ops with equal keys are lowered together.
+    """
     index, op = item
     return (op.layer,) if op.layer >= 0 else (-1, index)
 

@@ -41,10 +41,10 @@ def may_coincide(a: Name, b: Name, live_a: int, live_b: int, replacements: Mappi
 
 
 def replacing_steps(state: State) -> Replacements:
-    """Return the steps in which a kernel may write one buffer over another one, its input.
+    """Return for which steps a kernel may write an output buffer over one of its input buffers.
 
     Returns:
-        For each pair of an input buffer and an output buffer, a bit set of steps. Steps are counted
+        Keys are (input buffer, output buffer); values are the steps as bit sets. Steps are counted
         over all distinct phases, as in `steps_before`.
     """
     replacements: dict[tuple[SymBuffer, SymBuffer], int] = {}

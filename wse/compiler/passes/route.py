@@ -154,7 +154,7 @@ def _colour_stages(state: State, first_with_routes: list[int]) -> tuple[list[_St
 
 
 def same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
-    """Return for each pattern the index of the first pattern with the same routes.
+    """Return for each pattern the index of the first pattern that uses the same routes.
 
     Such patterns differ only in what happens to words on arrival, such as a sum and a maximum along
     the same tree. They can use the same colours.
@@ -172,9 +172,10 @@ def same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
 
 
 class _Routes:
-    """The routes that the steps of each block need, computed once per block.
+    """Routes that each step of a block needs, computed once per block.
 
-    Patterns with the same routes (`same_routes`) count as one.
+    A route is the use of some colours by a transfer on all PEs of its lines. Patterns with the same
+    routes (`same_routes`) count as one.
     """
 
     def __init__(self, state: State, first_with_routes: list[int]) -> None:
@@ -183,7 +184,10 @@ class _Routes:
         self._visits: dict[Block, list[tuple[int, Key, int]]] = {}
 
     def of(self, block: Block) -> list[tuple[Key, int] | None]:
-        """Return (route, number of colours) for each step of a block; None for other steps."""
+        """Return (route, number of colours) for each step of a block; None for steps without one.
+
+        A route is a tuple of indices: kind of transfer, pattern, and axis.
+        """
         if block not in self._of_blocks:
             self._of_blocks[block] = [self._route_of_step(step) for step in block.steps]
         return self._of_blocks[block]
@@ -201,7 +205,10 @@ class _Routes:
         return self._visits[block]
 
     def _route_of_step(self, step: SymStep) -> tuple[Key, int] | None:
-        """Return the route of a step and the number of its colours; None without a route."""
+        """Return the route of a step and the number of its colours; None without a route.
+
+        A route is a tuple of indices: kind of transfer, pattern, and axis.
+        """
         if step.kind != StepKind.TRANSFER:
             return None
         has_pattern = step.pattern >= 0
@@ -317,7 +324,7 @@ def _assign(stage: _Stage, available: int, number: int, routes: _Routes, cache: 
 
 
 def _visits(block: Block) -> Iterator[tuple[int, int]]:
-    """Yield the steps of a block in execution order, each with a count.
+    """Yield (index of a step, number of times) for the steps of a block, in execution order.
 
     The steps of a loop are yielded twice: with count 1 for the first iteration, and with the number
     of remaining iterations, which are all alike.

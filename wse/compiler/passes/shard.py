@@ -48,11 +48,11 @@ from wse_mappings.result_cache import ResultCache
 
 
 def with_cuts(state: State) -> State:
-    """Fill in how all dimensions of the model are divided over the region of each stage.
+    """Decide how all dimensions of the model are divided over the region of each stage.
 
-    The fields are ``cuts`` and, for stages with some but not all parts of a feed-forward block,
-    ``cuts_of_parts``. A search needs the sizes of tiles only, so it calls this function without the
-    rest of the pass.
+    The results are the fields ``cuts`` and, for stages with some but not all parts of a
+    feed-forward block, ``cuts_of_parts``. A search needs the sizes of tiles only, so it calls this
+    function without the rest of the pass.
     """
     types, scope = WeightTypes.from_options(state.options), state.options.scope
     divide = partial(region_cut, model_shape(state), types, scope)
@@ -84,7 +84,7 @@ def shard(state: State) -> State:
 
 
 def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int) -> list[Tile]:
-    """Return the tiles of an op's tensors on a stage, with the names that they have on stage 0."""
+    """Return the blocks of an op's tensors that PEs of a stage store, named as on stage 0."""
     return op_tiles(state.options.cache, shape, tiling, op, state.cut_of(stage, op.parts))
 
 
@@ -124,7 +124,7 @@ T = TypeVar("T", bound=HasName)
 
 
 def distinct_tiles(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Iterator[tuple[Op, int, T]]:
-    """Yield each distinct tile of the model's tensors, with its op and its stage.
+    """Yield each distinct weight tile of a model once, with an op and the stage that use it.
 
     Some ops share a tile: an embedding and a head may share a table, and all layers share the tile
     that maps rows to quantisation groups.
@@ -228,7 +228,7 @@ def prefill_tile_name(tensor: str) -> str:
 
 
 class Tiling(NamedTuple):
-    """What the tiles of a region depend on, in addition to the division of dimensions.
+    """Choices of a compilation that determine the tiles of a region, besides its division.
 
     Attributes:
         dtype: Type in which weights are stored.

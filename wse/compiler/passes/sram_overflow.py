@@ -64,7 +64,7 @@ def _contents(stage: Stage) -> str:
 
 
 def _largest_buffer_text(buffers: Sequence[Buffer], use: str, room: int) -> str:
-    """Return the end of the error message: the largest buffer of a use, with its bytes.
+    """Return the end of the error message, which names the largest buffer of a use.
 
     Buffers of several layers with the same name are added up if they are always live.
 

@@ -20,7 +20,7 @@ from wse.plugins import REWRITES, with_plugins, wrong_type
 
 @cache
 def known_rewrites() -> Mapping[str, Rewrite]:
-    """Return the rewrites by name, in the order in which they are applied.
+    """Return all rewrites, with their names as keys, in the order in which they are applied.
 
     Raises:
         BadInput: A rewrite of a user's package cannot be used.

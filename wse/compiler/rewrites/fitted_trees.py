@@ -28,15 +28,21 @@ from wse_mappings.patterns.k_tree import Groups, k_tree
 
 
 def groups_of(count: int) -> Groups:
-    """Return the levels of a K-tree with ``count`` groups.
+    """Return the argument ``groups`` of `k_tree` for a tree whose first level has ``count`` groups.
 
-    A single group is a tree of one level, which needs fewer colours than two levels.
+    It has one number for each level but the last. A single group is a tree of one level, which
+    needs fewer colours than two levels.
     """
     return (count,) if count > 1 else ()
 
 
 def with_groups(tree: PatternCall, count: int) -> PatternCall:
-    """Return the call that creates an all-reduce tree, changed to a number of groups."""
+    """Return the call that creates an all-reduce tree, with another number of groups.
+
+    Args:
+        tree: Call that creates a K-tree.
+        count: Number of groups of its first level.
+    """
     return tree.with_options(groups=groups_of(count))
 
 

@@ -44,7 +44,7 @@ from wse.compiler.symbolic import SymAddress, SymBuffer, SymStep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Block:
-    """The steps of a feed-forward block, by index.
+    """Positions of a feed-forward block among the steps of a layer, as indices.
 
     Attributes:
         inward: All-reduce of the products with gate and up.

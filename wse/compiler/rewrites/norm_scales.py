@@ -174,9 +174,15 @@ def _can_follow_products(steps: Sequence[SymStep], scaling: int, other_scalings:
 
 
 def _squares(steps: Sequence[SymStep], reduce_index: int, kernel: str) -> range:
-    """Return the steps that compute all elements of an in-place all-reduce with a given kernel.
+    """Return the steps that compute the elements of an in-place all-reduce with a given kernel.
 
-    The range is empty if other steps compute some of the elements.
+    Args:
+        steps: Steps of a block.
+        reduce_index: Index of the all-reduce.
+        kernel: Name of the kernel.
+
+    Returns:
+        The range of the steps. It is empty if other steps compute some of the elements.
     """
     line, first, elements = steps[reduce_index], reduce_index, 0
     if reduce_index < 0 or not in_place(line) or address(line, "source").offset:
@@ -188,7 +194,11 @@ def _squares(steps: Sequence[SymStep], reduce_index: int, kernel: str) -> range:
 
 
 def _vectors(scale: SymStep) -> tuple[SymAddress, int]:
-    """Return the address of the vectors that a scaling normalises, and their number of elements."""
+    """Return where the vectors that a scaling normalises are stored, and their elements.
+
+    Returns:
+        Address of the first vector, and number of elements of all vectors.
+    """
     return address(scale, "out"), count(scale, "M") * count(scale, "K")
 
 
@@ -219,7 +229,7 @@ def _parts(reduce_step: SymStep, writers: Sequence[SymStep], tokens: int) -> tup
 
 
 class _NormSteps(NamedTuple):
-    """The steps that replace a norm which is merged with products.
+    """Steps that replace the steps of a norm if its sums are merged with the products after it.
 
     Attributes:
         summing: Step that computes the sums and multiplies by the gain.
@@ -278,7 +288,11 @@ def _own_sums(steps: Sequence[SymStep], norm: _Norm) -> SymAddress:
 
 
 def _root(scale: SymStep) -> dict[str, Operand]:
-    """Return the operands that scaling kernels share: tokens, number of features, and epsilon."""
+    """Return the operands that all scaling kernels have: tokens, number of features, and epsilon.
+
+    Returns:
+        Operands by name.
+    """
     return {"M": count(scale, "M"), "size": number(scale, "size"), "eps_atto": number(scale, "eps_atto")}
 
 

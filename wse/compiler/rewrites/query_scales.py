@@ -41,7 +41,7 @@ SCALES: Final = ("rms_scale", "l2_scale")
 
 
 class _Queries(NamedTuple):
-    """The steps around the scaling of queries, by index.
+    """Indices of the steps around the scaling of queries.
 
     Attributes:
         squares: Sums of squares of the features on each PE.
@@ -165,7 +165,14 @@ def _with_gain(squares: SymStep, scale: SymStep) -> SymStep:
 
 
 def _copy_heads(scale: SymStep, step: SymStep) -> SymStep:
-    """Return a step, with vectors over heads if the scaling has them and its kernel can."""
+    """Return a step whose vectors run over heads if those of the scaling of queries do.
+
+    They run over the elements of a head if the kernel of the step has no such variant.
+
+    Args:
+        scale: Step that scales the queries.
+        step: The step to change.
+    """
     kernel = kernel_of(step)
     over_heads = scale.over_heads and kernel is not None and kernel.cycles_over_heads is not None
     return step.copy_with(over_heads=over_heads)

@@ -34,10 +34,11 @@ def joins(c: Context, previous_step: SymStep, step: SymStep) -> bool:
 
 
 def rewrites_of(spec: ModelSpec, options: Options) -> Rewrites:
-    """Return the rewrites of the request's schedule, each with the first of its settings.
+    """Return (name, setting) of each rewrite of the request's schedule.
 
-    Schedule ``baseline`` has no rewrites. ``optimized`` has all that are valid for the model and
-    the request. Otherwise the schedule is a comma-separated list of rewrites.
+    A rewrite changes the steps of a layer to save cycles. Its setting is the first one that it
+    lists. Schedule ``baseline`` has no rewrites. ``optimized`` has all that are valid for the model
+    and the request. Otherwise the schedule is a comma-separated list of rewrites.
 
     Raises:
         UnknownName: A name is neither a schedule nor a rewrite.

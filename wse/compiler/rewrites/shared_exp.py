@@ -47,9 +47,14 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _first_use(steps: Sequence[SymStep], exp: int) -> int | None:
-    """Return the first step that uses the exponentials; None if sums cannot be added before it.
+    """Return the index of the first step that uses the exponentials of a softmax or their sums.
 
-    The sums can be added if both steps are in loops over users, or none of them is.
+    The sums are to be computed before that step. This is possible if both steps are in loops over
+    users, or none of them is; otherwise the result is None.
+
+    Args:
+        steps: Steps of a block.
+        exp: Index of the step that computes the exponentials.
     """
     results = [address(steps[exp], name).buffer for name in ("out", "sums")]
     use = next((i for i in range(exp + 1, len(steps)) if any(touches(steps[i], buffer) for buffer in results)), None)

@@ -24,7 +24,9 @@ def combine_shares(
     elements: SymNumber,
     pairs: SymAddress | SymNumber = NO_PAIRS,
 ) -> SymStep:
-    """Return the step that gives all PEs of a set the results of all others in the set.
+    """Return the step that gives each PE the results that its neighbours have computed.
+
+    The PEs of a set have divided the results between them.
 
     Args:
         c: Context of the phase that is lowered.

@@ -47,32 +47,32 @@ def is_cache_shift(step: SymStep) -> bool:
 
 
 def address(step: SymStep, name: str) -> SymAddress:
-    """Return an operand of a step by name, which must be an address in SRAM."""
+    """Return the operand of a step with a given name, which must be an address in SRAM."""
     value = _operand(step, name)
     assert isinstance(value, SymAddress)
     return value
 
 
 def number(step: SymStep, name: str) -> SymNumber:
-    """Return an operand of a step by name, which must be a number; 0 if it is missing."""
+    """Return the operand of a step with a given name, which must be a number; 0 if missing."""
     value = _operand(step, name)
     assert isinstance(value, SymNumber)
     return value
 
 
 def count(step: SymStep, name: str) -> int:
-    """Return an operand of a step by name as an integer; -1 if the number varies at run time."""
+    """Return the operand of a step with a given name as an integer; -1 if it varies at run time."""
     value = number(step, name)
     return value.fixed if value.is_fixed else -1
 
 
 def _operand(step: SymStep, name: str) -> SymAddress | SymNumber:
-    """Return an operand by name; 0 if the operand is missing."""
+    """Return the operand of a step with a given name; 0 if the operand is missing."""
     return step.operands.get(_index(step)[name], fixed_number(0))
 
 
 def _index(step: SymStep) -> dict[str, int]:
-    """Return the index of each operand of a step by name."""
+    """Return the names of a step's operands, mapped to their indices."""
     kernel = kernel_of(step)
     return operand_index(TRANSFERS[step.code]) if kernel is None else kernel.index
 
@@ -83,10 +83,12 @@ def in_place(step: SymStep) -> bool:
 
 
 def pairs_of(step: SymStep) -> SymAddress | SymNumber:
-    """Return the address of the number of (token, expert) pairs on which a line step depends.
+    """Return the address of a number of (token, expert) pairs that a line step reads at run time.
+
+    The number of elements of the line step depends on it.
 
     Returns:
-        NO_PAIRS if the number of its elements does not depend on pairs.
+        NO_PAIRS if the number of elements does not depend on pairs.
     """
     return _operand(step, "count")
 
@@ -97,7 +99,7 @@ def varies_by_pairs_only(value: SymNumber) -> bool:
 
 
 def same_lines(a: SymStep, b: SymStep) -> bool:
-    """Return whether two line steps have the same pattern and lines, and are outside of loops."""
+    """Return whether two line steps run the same pattern on the same lines, outside of loops."""
     return (a.pattern, a.axis, a.loop, a.overlap) == (b.pattern, b.axis, -1, -1) and all(
         a.operands[i] == b.operands[i] for i in (0, 1)
     )
@@ -150,7 +152,7 @@ def varies_by_round(step: SymStep) -> bool:
 
 
 def live_range(steps: Sequence[SymStep], buffer: SymBuffer, index: int) -> range | None:
-    """Return the steps in which the value is needed that a buffer has at a given step.
+    """Return the steps that need the value which a buffer has at a given step.
 
     Args:
         steps: Steps of a block.
@@ -190,7 +192,7 @@ def with_operands(step: SymStep, **operands: SymAddress | SymNumber) -> SymStep:
 
 
 def compute_step(template: SymStep, kernel: str, **operands: Operand) -> SymStep:
-    """Return a step that runs a kernel, on the rows and for the op of another step.
+    """Return a step that runs a kernel on the same rows, and for the same op, as another step.
 
     The step is outside of loops.
 
@@ -214,7 +216,7 @@ def line_step(
     elements: SymNumber,
     pairs: SymAddress | SymNumber = NO_PAIRS,
 ) -> SymStep:
-    """Return a step that runs a pattern in place, on the rows and for the op of another step.
+    """Return a step that runs a pattern in place, on the same rows and op as another step.
 
     The step is outside of loops.
 
@@ -248,7 +250,7 @@ def _separate_step(template: SymStep, operands: Mapping[int, SymAddress | SymNum
 
 
 def move_buffer(steps: list[SymStep], live_steps: range, buffer: SymBuffer, to: SymBuffer, elements: int) -> None:
-    """Let some steps use a part of another buffer instead of a buffer.
+    """Replace a buffer in some steps by a part of another buffer.
 
     Rewrites that merge two messages store the elements of both in one buffer in this way.
 

@@ -29,7 +29,7 @@ NEAREST = 4
 
 
 class Finalist(NamedTuple):
-    """A layout that was compiled fully.
+    """A layout for which the whole model was compiled, not only a reduced model.
 
     Attributes:
         trial: Trial of the layout on a reduced model.
@@ -53,7 +53,7 @@ class Finalist(NamedTuple):
 
 
 class Finalists:
-    """The layouts that a search has compiled fully so far.
+    """Layouts for which a search has compiled the whole model so far.
 
     `search` calls `compile_fastest`, possibly several times with different lists of layouts.
 
@@ -142,10 +142,12 @@ class Finalists:
             yield self._with_chunks(products, sized[0][0].prefill)
 
     def _with_chunks(self, products: list[Trial], preferred: str | None) -> list[Trial]:
-        """Return `fastest_product_first` for a layout, from the cache if possible.
+        """Return the trials of a layout with about the best chunks, the fastest product first.
+
+        The results of `fastest_product_first` are cached.
 
         Args:
-            products: Trials of the layout.
+            products: Trials of the layout, one per matrix product of prefill.
             preferred: The only prefill product to consider, if the layout supports it; None for
                 all.
         """
@@ -232,7 +234,7 @@ def with_cheaper_attention(
 
 
 def tree_trials(trees: FittedTrees, phase: str) -> tuple[RewriteTrial, ...]:
-    """Return what fitted all-reduce trees save in a phase, in the form of other rewrites' trials.
+    """Return the cycles that fitted all-reduce trees save in a phase, as a trial of a rewrite.
 
     The tuple is empty if no trees are fitted.
     """

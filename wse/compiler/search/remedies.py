@@ -217,10 +217,10 @@ def _shorter_pass(options: Options, fits_with: Callable[..., bool]) -> str | Non
 def _larger(
     spec: ModelSpec, whole_wafer: WaferSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
 ) -> str | None:
-    """Return the remedy of the smallest larger mesh or region on which the model fits, or None.
+    """Return a text that suggests the smallest larger mesh or region that fits, or None.
 
-    If the user has requested a region, the remedy is a larger square region, on a larger mesh if
-    necessary.
+    If the user has requested a region, the text suggests a larger square region, on a larger mesh
+    if necessary.
     """
     rows, cols = options.region or (wafer.mesh_rows, wafer.mesh_cols)
     first_side = min(rows, cols)
@@ -241,7 +241,7 @@ def _larger(
 
 
 def _search_mapping(options: Options, wafer_limit: int, fits_with: Callable[..., bool]) -> str | None:
-    """Return the remedy of the mapping that tries all other mappings, or None.
+    """Return a text that suggests the mapping which tries all other mappings, or None.
 
     Args:
         options: What the user requested.
@@ -261,9 +261,9 @@ def _search_mapping(options: Options, wafer_limit: int, fits_with: Callable[...,
 
 
 def _narrower(spec: ModelSpec, options: Options, fits_with: Callable[..., bool]) -> str | None:
-    """Return the remedy of the widest narrower weight type that fits, or None.
+    """Return a text that suggests the widest of the narrower weight types that fits, or None.
 
-    Float32 sums are part of the remedy if the request has other sums.
+    The text suggests float32 sums, too, if the request has other sums.
 
     Args:
         spec: Model.

@@ -21,7 +21,9 @@ from wse.models.spec import ModelSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteTrial:
-    """A rewrite that saves cycles.
+    """A rewrite that saves cycles, with the setting that saves the most.
+
+    A rewrite changes the steps of a layer to save cycles.
 
     Attributes:
         name: Name of the rewrite.
@@ -78,12 +80,15 @@ def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, is_fo
 def _with_paying(
     paying: tuple[RewriteTrial, ...], candidates: Sequence[tuple[str, int]], time: Callable[[Rewrites], float | None]
 ) -> tuple[RewriteTrial, ...]:
-    """Return rewrites with further ones added, each only if it saves cycles.
+    """Add each of several rewrites to those in use if that saves cycles.
 
     Args:
         paying: Rewrites in use.
         candidates: Further rewrites with their settings, which are tried one after another.
         time: Function that returns the cycles with some rewrites; None if these are impossible.
+
+    Returns:
+        The rewrites in use and those that were added.
     """
     for name, setting in candidates:
         current_rewrites = settings_of(paying)
@@ -187,7 +192,10 @@ def _paying_rewrites(
         return known_cycles[rewrites]
 
     def rank(settings: Mapping[str, int]) -> tuple[float, int]:
-        """Return the cycles and the number of rewrites: if equally fast, fewer are better."""
+        """Return a key for comparing sets of rewrites: cycles, then the number of rewrites.
+
+        Of two sets with equal cycles, the smaller one is better.
+        """
         return cycles(settings), len(settings)
 
     known_cycles: dict[Rewrites, float] = {}
@@ -212,10 +220,10 @@ def _paying_rewrites(
 
 
 def _toggle(settings: Mapping[str, int], name: str, setting: int) -> dict[str, int]:
-    """Return settings of rewrites, with one rewrite removed if it is in use, and added otherwise.
+    """Remove a rewrite from those in use, or add it if it is not in use, and return the result.
 
     Args:
-        settings: Settings by rewrite.
+        settings: Names of the rewrites in use, mapped to their settings.
         name: The rewrite.
         setting: Its setting, if it is added.
     """

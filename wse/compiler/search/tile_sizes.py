@@ -37,7 +37,7 @@ from wse_mappings.cuts.layer_parts import BLOCK
 
 
 class TileSize(NamedTuple):
-    """The size of a tile.
+    """Name and size of a weight tile, the part of some tensors that one PE stores.
 
     Attributes:
         name: Name of the tile.

@@ -50,11 +50,12 @@ than the fastest of all numbers up to 16, and 0.1 % on average.
 
 
 class FittedTrees(NamedTuple):
-    """A choice whose all-reduce trees are fitted to their sizes.
+    """A choice in which each all-reduce tree has the number of groups that suits its size.
 
     Attributes:
         choice: The choice.
-        saved_cycles: Cycles that the trees save per run of each phase, by name of the phase.
+        saved_cycles: Keys are names of phases; values are the cycles that the trees save in one run
+            of the phase.
     """
 
     choice: Choice
@@ -115,7 +116,10 @@ def _paying_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
     """
 
     def rank(stages: Iterable[int], sizes: frozenset[TreeSize]) -> tuple[float, int]:
-        """Return the cycles of some stages and the number of fitted sizes: fewer are better."""
+        """Return a key for comparing sets of fitted sizes: cycles of stages, then their number.
+
+        Of two sets with equal cycles, the smaller one is better.
+        """
         by_phase = (costs.cycles_of_stage(stage, sizes) for stage in stages)
         cycles = sum(runs[phase] * cycles for stage_cycles in by_phase for phase, cycles in stage_cycles.items())
         return cycles, len(sizes)
@@ -134,7 +138,7 @@ def _paying_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
 
 
 def _runs(setup: TrialSetup, timing: Timer, reduced: ReducedModel, choice: Choice) -> dict[str, float]:
-    """Return how often each phase runs in a request.
+    """Return how often each phase runs in a request, with names of phases as keys.
 
     Prompt chunks overlap in the stages, so their number is divided by the number of stages.
     """
@@ -146,7 +150,7 @@ def _runs(setup: TrialSetup, timing: Timer, reduced: ReducedModel, choice: Choic
 def cheapest_groups(
     setup: TrialSetup, pes: int, words: Mapping[int, int], pes_around: tuple[int, int] = (0, 0)
 ) -> Saving:
-    """Return the number of groups with the fewest cycles for an all-reduce.
+    """Return the number of groups with which an all-reduce needs the fewest cycles.
 
     1. Time the number of groups with the fewest relays.
     2. Compute a lower bound of the cycles for smaller numbers (`least_cycles`).
@@ -155,11 +159,11 @@ def cheapest_groups(
     Args:
         setup: Inputs of the search, with ``timing``.
         pes: PEs that add up their values.
-        words: Words per message, by stage.
+        words: Keys are indices of stages; values are words per message there.
         pes_around: Further PEs of the line before and after these that receive the sums, too.
 
     Returns:
-        The number of groups, and the cycles that it saves by stage.
+        The number of groups, and the cycles that it saves in each stage.
     """
     timing, (pes_before, pes_after) = setup.timing, pes_around
     assert timing is not None
@@ -168,7 +172,7 @@ def cheapest_groups(
         to_all = to_all.with_options(segments=((pes_before, pes),), to_all=True)
 
     def cycles(groups: int) -> dict[int, float]:
-        """Return the cycles of the all-reduce with a number of groups, by stage."""
+        """Return the cycles of the all-reduce with a number of groups, with stages as keys."""
         tree = with_groups(to_all, groups).schedule(setup.options.cache)
         cycles_of_words = {number: timing.line_cycles(tree, number) for number in set(words.values())}
         return {stage: cycles_of_words[number] for stage, number in words.items()}
@@ -249,18 +253,25 @@ def _sizes(run: BlockRun) -> list[TreeSize]:
 
 
 def _tokens(setup: TrialSetup, timing: Timer) -> dict[str, int]:
-    """Return the tokens in a user's KV cache in the middle of each phase."""
+    """Return the tokens in a user's KV cache in the middle of each phase.
+
+    Returns:
+        Keys are names of phases; values are numbers of tokens.
+    """
     longest_prompt, context = max(setup.options.prompt_tokens), setup.options.context
     generated_tokens = min(longest_prompt + timing.new_tokens // 2, context)
     return {PREFILL: ceil_div(longest_prompt, 2), DECODE: generated_tokens, VERIFY: generated_tokens}
 
 
 def _words(state: State, tokens: Mapping[str, int]) -> dict[TreeSize, dict[int, int]]:
-    """Return the message length of the all-reduces of each size, in words, by stage.
+    """Return how many words the all-reduces of each size send in a message, for each stage.
 
     Args:
         state: State after lowering.
-        tokens: Tokens in a KV cache, by phase.
+        tokens: Tokens in a KV cache, for each name of a phase.
+
+    Returns:
+        Keys are sizes, then indices of stages; values are numbers of words.
     """
     words: dict[TreeSize, dict[int, int]] = defaultdict(dict)
     for phase in (state.phases[number] for number in distinct_phases(state.phases)):
@@ -271,7 +282,7 @@ def _words(state: State, tokens: Mapping[str, int]) -> dict[TreeSize, dict[int, 
 
 
 def _words_of(size: TreeSize, state: State, phase: SymPhase, stage: int, tokens: int) -> int:
-    """Return the words of an all-reduce's message on the fullest row or column of a stage.
+    """Return how many words a message of an all-reduce has, on the fullest line of a stage.
 
     Tokens are assumed to select experts evenly.
 

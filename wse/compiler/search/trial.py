@@ -30,7 +30,7 @@ class Timer(NamedTuple):
 
 
 class ChunkTime(NamedTuple):
-    """The time of a prompt chunk on its way through the stages.
+    """Cycles of one prompt chunk, on all stages together and on the slowest stage.
 
     Attributes:
         cycles: Cycles on all stages together.
@@ -64,7 +64,7 @@ class PromptTime(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A layout, with a prefill product, that was tried on a reduced model.
+    """Result of trying a layout, with one matrix product of prefill, on a reduced model.
 
     Attributes:
         layout, prefill: The layout and the matrix product of prefill.

@@ -249,12 +249,12 @@ class TrialSetup:
         return self.reduced_model(layout, prefill, 1).least_bytes()
 
     def shortest_line(self, layout: Layout, prefill: str) -> int:
-        """Return the PEs of the shortest row or column of any region of a layout."""
+        """Return the number of PEs on the shortest row or column of any region of a layout."""
         plans = self.reduced_model(layout, prefill, 1).state.plans
         return min(min(plan.rows, plan.cols * plan.span) for plan in plans)
 
     def widest_region(self, layout: Layout, prefill: str) -> int:
-        """Return the columns of the widest region with attention, of all regions of a layout."""
+        """Return the number of columns of the widest region of a layout that contains attention."""
         plans = self.reduced_model(layout, prefill, 1).state.plans
         return max(plan.cols for plan in plans if any(parts.has_attention for _, parts in plan.layers.parts))
 

@@ -76,9 +76,9 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
 
 
 def deciding_trials(setup: TrialSetup, layout: Layout, products: Sequence[str], worth_cycles: float) -> list[Trial]:
-    """Try a layout with its prefill products until the cycles for its rank are known.
+    """Try a layout with its prefill products until the cycles by which it is ranked are known.
 
-    The product that needs the least memory comes first. Other products only make prompts faster,
+    The product that needs the least memory is tried first. Other products only make prompts faster,
     which does not matter once the generated tokens take longer than the prompts.
 
     Args:
@@ -237,7 +237,11 @@ def cycles_of_layers(setup: TrialSetup, layers: ReducedModel, rewrites: Rewrites
 
 
 def _by_step(setup: TrialSetup, program: Program, phases: Sequence[int]) -> list[F64]:
-    """Return the cycles of each step of some phases, float64 ``[steps]`` per phase."""
+    """Return the cycles of single steps, for several phases of a Program.
+
+    Returns:
+        float64 ``[steps]`` for each index in ``phases``, in the same order.
+    """
     assert setup.timing is not None
     return setup.timing.by_step(program, phases)
 

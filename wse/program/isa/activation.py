@@ -41,10 +41,10 @@ def _vectors_cycles(c: PeCosts, elements: int, function: int, gated: int) -> flo
 def _share_cycles(
     c: PeCosts, M: int, n: int, function: int, gated: int, length: int, groups: int, shared_tokens: int, padding: int
 ) -> float:
-    """Return the cycles of ``activate_share`` on the PE with the largest shard.
+    """Return the cycles of ``activate_share`` on the PE that activates the most features.
 
     The PEs of a group divide the features among them. A PE also writes zeros for the features of
-    the other PEs. A shard may begin and end inside the features of a token, and has separate
+    the other PEs. Its features may begin and end inside those of a token, and are in separate
     vectors for each token.
     """
     shard_elements, iterations = ceil_div(shared_tokens * n, length // groups), M // shared_tokens

@@ -75,7 +75,12 @@ def _round_cycles(c: PeCosts, n: int) -> float:
 
 
 def _powers_cycles(c: PeCosts, heads: int) -> float:
-    """Return the cycles of multiplying the softmax sums of ``heads`` heads by powers of two."""
+    """Return the cycles of multiplying the softmax sums of each head by a power of two.
+
+    Args:
+        c: Costs of operations on the PE.
+        heads: Number of sums, one per token and head.
+    """
     exponents = 2 * c.vector(heads, c.f32) + c.vector(heads, c.max_f32) + c.vector(heads, c.convert)
     return exponents + c.vector(heads, c.half) + c.vector(heads, c.shift) + c.vector(heads, c.f32)
 

@@ -9,7 +9,7 @@ from wse.program.isa.operands import acc, act, f32, numbers, wgt
 
 
 def _elements(n: int) -> int:
-    """Return the number of elements."""
+    """Return n, the number of elements that an operation works on."""
     return n
 
 

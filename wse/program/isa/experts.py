@@ -37,7 +37,7 @@ def _code_rows(K: int, coding: int) -> int:
 
 
 def _coded_tile_extent(K: int, N: int, local_experts: int, k_stride: int, coding: int) -> int:
-    """Return the extent of the codes of all experts of a column, in elements."""
+    """Return how many elements of SRAM the codes of a column's experts span, with strides."""
     return (_code_rows(K, coding) - 1) * k_stride + local_experts * N
 
 
@@ -92,8 +92,8 @@ def _out_cycles(c: PeCosts, product: float, P: int, M: int, K: int, N: int, weig
 def _bias_cycles(c: PeCosts, P: int, M: int, N: int, parts: int, weighted: int, share: int) -> float:
     """Return the cycles to add the biases of the experts, for all pairs.
 
-    The list of pairs is read completely, but a PE adds biases only to the outputs in its own shard,
-    which few pairs have.
+    A PE reads the whole list of pairs. It stores only ``share`` biases of each part, and adds
+    biases to the outputs of the few pairs for which it has any.
     """
     local_pairs = min(P, M * (-(-(share - 1) // max(1, N)) + 1))
     return _list_cycles(c, P) + local_pairs * parts * (1 + weighted) * c.vector(min(N, share), c.acc)
@@ -120,12 +120,27 @@ def _fp8_blocks_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_expert
 
 
 def _mxfp4_cycles(c: PeCosts, K: int, N: int, G: int, rows: int) -> float:
-    """Return the cycles of the product of one token with one mxfp4 expert."""
+    """Return the cycles of the product of one token with one expert in MXFP4 codes.
+
+    Args:
+        c: Costs of operations on the PE.
+        K, N: Inputs and outputs of the expert.
+        G: Groups of inputs that share scales.
+        rows: Rows of codes that are unpacked at once.
+    """
     return one_expert_cycles(c, _MXFP4, K, N, rows) + power_cycles(c, N, G)
 
 
 def _fp8_blocks_cycles(c: PeCosts, K: int, N: int, G: int, B: int, rows: int) -> float:
-    """Return the cycles of the product of one token with one fp8 expert that has block scales."""
+    """Return the cycles of the product of one token with one expert in FP8 codes with block scales.
+
+    Args:
+        c: Costs of operations on the PE.
+        K, N: Inputs and outputs of the expert.
+        G: Groups of inputs that share scales.
+        B: Blocks of outputs that share scales.
+        rows: Rows of codes that are unpacked at once.
+    """
     return one_expert_cycles(c, _FP8, K, N, rows) + run_cycles(c, N, G, B)
 
 

@@ -65,12 +65,15 @@ class Kernel:
 
     @cached_property
     def views(self) -> dict[str, str]:
-        """View of each operand by name; empty for plain numbers."""
+        """Names of the operands, mapped to the SRAM view that each is an address in.
+
+        The view is empty for an operand that is a number.
+        """
         return {operand.name: operand.view for operand in self.operands}
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """Index of each operand by name, in the operands of a step."""
+        """Names of the operands, mapped to their indices among the operands of a step."""
         return {operand.name: i for i, operand in enumerate(self.operands, FIRST_OPERAND)}
 
     @cached_property
@@ -80,7 +83,7 @@ class Kernel:
 
     @cached_property
     def in_place(self) -> tuple[tuple[int, int], ...]:
-        """Pairs (operand, output) of indices where the output may overwrite the operand."""
+        """(operand, output) pairs of indices: the output may be written over the operand."""
         return tuple((self.index[operand.over], self.index[operand.name]) for operand in self.operands if operand.over)
 
     @cached_property
@@ -89,7 +92,7 @@ class Kernel:
         return tuple(self.index[operand.name] for operand in self.operands if operand.view)
 
     def by_name(self, operands: Sequence[int]) -> dict[str, int]:
-        """Return the operands of a step that runs the kernel, as a dict by name."""
+        """Return the operands of a step that runs the kernel, with their names as keys."""
         return {name: int(operands[i]) for name, i in self.index.items()}
 
     def core_s(self, operands: Sequence[int]) -> float:
@@ -145,7 +148,7 @@ class Kernel:
         return self._product(reads, operands) if reads else self.elements(name, operands)
 
     def _product(self, names: str, operands: Sequence[int]) -> int:
-        """Return the product of the operands whose names are in ``names``, separated by spaces."""
+        """Return the product of several operands, given their names separated by spaces."""
         return prod(int(operands[self.index[name]]) for name in names.split())
 
     def _value(self, formula: Formula, operands: Sequence[int], *first: object) -> Any:
@@ -154,7 +157,7 @@ class Kernel:
 
     @cached_property
     def _parameters(self) -> dict[Formula, tuple[int, ...]]:
-        """Indices of the operands that each formula uses.
+        """Formulas of the kernel, mapped to the indices of the operands that each uses.
 
         Raises:
             KeyError: A parameter of a formula is not the name of an operand.

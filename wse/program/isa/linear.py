@@ -136,7 +136,10 @@ def _one_scale_cycles(c: PeCosts, unpacking: Unpacking, M: int, K: int, N: int, 
 
 
 def _scale_a_group_cycles(c: PeCosts, unpacking: Unpacking, M: int, K: int, N: int, rows: int) -> float:
-    """Return the cycles of a quantised product whose codes are first multiplied by group scales."""
+    """Return the cycles of a quantised product in which each code is multiplied by its scale first.
+
+    Inputs of a group share a scale.
+    """
     return _unpacking_cycles(c, unpacking, K, N, rows) + c.rows(K, N, c.scale) + _unpacked_products(c, M, K, N, rows)
 
 
@@ -146,9 +149,9 @@ def power_cycles(c: PeCosts, N: int, G: int) -> float:
 
 
 def run_cycles(c: PeCosts, N: int, G: int, B: int) -> float:
-    """Return the cycles to expand float32 scales of runs of outputs to one scale per output.
+    """Return the cycles to copy float32 scales that several outputs share to each output.
 
-    For each of G groups, B scales are converted and then copied to all N outputs.
+    For each of G groups of inputs, B scales are converted and then copied to all N outputs.
     """
     return G * (c.vector(B, c.convert) + B * (c.loop + c.issue) + math.ceil(N / c.act))
 
@@ -191,7 +194,7 @@ def _unpacked_products(c: PeCosts, M: int, K: int, N: int, rows: int) -> float:
 
 
 def tile_bytes(coding: str, b: Mapping[str, int], K: int, N: int, G: int = 1) -> int:
-    """Return the bytes of a tile of codes and of its scales, one per output and group."""
+    """Return the bytes of a tile of quantised weights: codes, and a scale per output and group."""
     return CODINGS[coding].code_bytes(K, N) + N * G * b[CODINGS[coding].scale_view]
 
 

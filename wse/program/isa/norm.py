@@ -24,7 +24,7 @@ def _parts(M: int, n: int, parts: int) -> int:
 
 
 def _scale_share_cycles(c: PeCosts, M: int, n: int, parts: int, length: int, groups: int) -> float:
-    """Return the cycles of ``rms_scale_share`` on the PE with the largest shard.
+    """Return the cycles of ``rms_scale_share`` on the PE that scales the most features.
 
     The PEs of a group divide the features among them.
     """

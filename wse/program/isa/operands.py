@@ -31,7 +31,9 @@ ATTO: Final = 10**18
 
 
 class Operand(NamedTuple):
-    """An operand of a kernel.
+    """An operand of a kernel: an address in a view of SRAM, or a number.
+
+    A view says in which element type a kernel reads and writes the bytes of SRAM.
 
     Attributes:
         view: View that the operand is an address in; empty for a number.

@@ -29,10 +29,10 @@ def _pairs(R: int) -> int:
 
 
 def _turns(M: int, R: int, turned: int) -> int:
-    """Return the elements of operand ``frequency``.
+    """Return the number of elements of operand ``frequency``.
 
-    They are M * R cosines and sines if these were computed before (``turned``), else R / 2
-    frequencies.
+    If ``turned`` is 1, the operand has cosines and sines that were computed before, M * R in all.
+    Otherwise it has R / 2 frequencies.
     """
     return M * R if turned else R // 2
 

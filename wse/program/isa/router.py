@@ -32,7 +32,7 @@ def _scores_cycles(c: PeCosts, M: int, E: int, sigmoid: int) -> float:
 
 
 def _limit_cycles(c: PeCosts, M: int, E: int, groups: int, chosen_groups: int) -> float:
-    """Return the cycles of limiting the choice to the experts of the best groups.
+    """Return the cycles of excluding all experts that are not in the chosen groups of experts.
 
     The operations are two maxima in each group, one maximum over all groups for each chosen group,
     and a pass that masks the other experts.

@@ -107,7 +107,7 @@ class LogitsOut(HostStream):
 
     @property
     def edges(self) -> tuple[EdgeStream, ...]:
-        """Words of the sending columns, from their PEs to the edge of the wafer."""
+        """Path of the logits from the sending columns to the edge of the wafer."""
         stage = self.site.placed_stage
         return (
             EdgeStream(

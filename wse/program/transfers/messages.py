@@ -41,9 +41,10 @@ class LineMessages:
 
     @property
     def with_reduced_round(self) -> LineMessages:
-        """These messages, with the round reduced modulo the number of variants of the schedule.
+        """These messages, with the round reduced modulo the number of rounds of the schedule.
 
-        Rounds that run the same messages then have equal keys in caches.
+        The rounds of a schedule repeat. Rounds that run the same messages then have equal keys in
+        caches.
         """
         return replace(self, round=self.round % len(self.schedule.variants))
 
@@ -88,13 +89,13 @@ class Translation:
 
     @property
     def columns(self) -> I64:
-        """Number of columns that send each piece, as int64 ``[pieces]``."""
+        """Number of columns from which each piece is sent, as int64 ``[pieces]``."""
         residue = self.pieces[:, RECEIVER] % self.stride
         return np.asarray(-(-(self.cols - residue) // self.stride), np.int64)
 
     @property
     def sent_words(self) -> list[tuple[int, int, int]]:
-        """Sending row, receiving row and number of words of each piece."""
+        """(sending row, receiving row, number of words) of each piece."""
         ends = self.pieces[:, [SENDER, RECEIVER]].tolist()
         return [(sender, receiver, words) for (sender, receiver), words in zip(ends, self.words.tolist(), strict=True)]
 

@@ -127,7 +127,10 @@ class BetweenWafers(Transfer):
 
     @property
     def edges(self) -> tuple[EdgeStream, ...]:
-        """Words of a column, to the edge of the sending wafer or from that of the receiving one."""
+        """Paths of words to the edge of each sending wafer, and from that of each receiving one.
+
+        On a wafer, the words of one column are sent or received.
+        """
         site, words = self.site, self.rounds * self.site.words(self.part)
         return tuple(
             EdgeStream(
@@ -183,7 +186,7 @@ class BetweenWafers(Transfer):
 
     @property
     def _ends(self) -> list[list[int]]:
-        """Sending and receiving wafer of each message of the pattern."""
+        """(sending wafer, receiving wafer) of each message of the pattern."""
         stage = self.site.placed_stage
         return list((self.site.schedule.messages[:, :2] // stage.rect.cols + stage.wafer).tolist())
 

@@ -109,7 +109,7 @@ class Crossing(StageStream):
 
     @property
     def edges(self) -> tuple[EdgeStream, ...]:
-        """Words of all rows, to the edge of the sending wafer or from that of the receiving one."""
+        """Paths of words to the edge of the sending wafer, and from that of the receiving one."""
         return tuple(
             EdgeStream(
                 wafer=stage.wafer,

@@ -23,7 +23,7 @@ WaferPair = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """The place and time of a transfer: its stage and rows, its pattern, and the loop iteration.
+    """Context of a transfer: stage, rows, pattern and loop iteration of its step.
 
     Attributes:
         program: The Program.
@@ -119,12 +119,12 @@ class Transfer:
 
     @property
     def edges(self) -> tuple[EdgeStream, ...]:
-        """Words on the way to or from the edge of a wafer, if the transfer leaves its wafer."""
+        """Paths of words between PEs and the edge of a wafer, if the transfer leaves its wafer."""
         return ()
 
     @property
     def crossings(self) -> tuple[WaferPair, ...]:
-        """Pairs of wafers between which ``crossing_bytes`` are sent."""
+        """(sending, receiving) wafers between which ``crossing_bytes`` are sent; the host is -1."""
         return ()
 
     @property

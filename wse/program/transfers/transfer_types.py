@@ -37,7 +37,7 @@ TRANSFERS: Final[tuple[type[Transfer], ...]] = (
 
 
 def operand_index(transfer_type: type[Transfer]) -> dict[str, int]:
-    """Return the index of each operand of a transfer type, by name, in the operands of a step."""
+    """Return the names of a transfer type's operands, mapped to their indices in a step."""
     return _OPERANDS[transfer_type]
 
 
@@ -115,10 +115,13 @@ def transfer_of(
 
 
 def crossings_of(program: Program, phase: Phase) -> list[tuple[int, tuple[WaferPair, ...]]]:
-    """Return the steps whose words leave a wafer, each with its (sending, receiving) wafer pairs.
+    """Return the steps of a phase that send words between wafers, or to or from the host.
 
     For a step that depends on the choice of experts, these are all possible pairs.
     ``PhaseCost.used_crossings`` has the pairs of one run.
+
+    Returns:
+        For each such step, its index and its (sending, receiving) wafers.
     """
     empty = program.cache_slots(0)
     leaving = np.flatnonzero(transfer_steps(phase.steps, lambda transfer_type: transfer_type.leaves_wafer)).tolist()

@@ -32,7 +32,7 @@ from wse_mappings.patterns.pattern import LineReduce, Terms
 
 
 class Grouping(StrEnum):
-    """The two ways to combine the terms of the published model."""
+    """Way to combine contention, load, distance and depth to cycles in the published model."""
 
     ADDITIVE = "additive"
     OVERLAPPED = "overlapped"
@@ -44,7 +44,7 @@ def level_cycles(wafer: WaferSpec) -> int:
 
 
 def model_cycles(terms: Terms, wafer: WaferSpec, grouping: Grouping = Grouping.ADDITIVE) -> float:
-    """Return the cycles of a pattern in the published model.
+    """Return the cycles that the published model assigns to a pattern with given terms.
 
     Args:
         terms: Contention, energy, links, distance and depth of the pattern.
@@ -61,10 +61,13 @@ def model_cycles(terms: Terms, wafer: WaferSpec, grouping: Grouping = Grouping.A
 
 @cache
 def algorithms() -> Mapping[str, tuple[str, ...]]:
-    """Return the names of the collectives, and of the algorithms of each.
+    """Return the algorithms that have a closed form, for each collective.
 
     Each reduce of a line into its end also exists for a rectangle, as ``x_y_<name>``. An all-reduce
     with the name of a reduce is this reduce, followed by a broadcast.
+
+    Returns:
+        A mapping from the name of a collective to the names of its algorithms.
     """
     reduces = (*line_reduces(), *(f"x_y_{name}" for name in line_reduces()), "snake")
     return {"message": ("stream",), "broadcast": ("flooding",), "reduce": reduces, "all_reduce": (*reduces, "ring")}

@@ -24,9 +24,10 @@ DERIVED: Final = "wse: a ramp carries one word per cycle, and a word has to trav
 
 @dataclass(frozen=True, slots=True)
 class BoundSource:
-    """Text for a lower bound: its formula and its source.
+    """Formula and source of a lower bound, as text for reports.
 
-    The formula is for B words on each of P PEs, with k cycles per level.
+    The formula is for B words on each of P PEs, with k cycles per level of depth (an operation that
+    waits for the one before it).
     """
 
     formula: str

@@ -111,13 +111,16 @@ def _pairs(pieces: Pieces, other_pieces: Pieces, *, same_plan: bool, links: bool
 def _single_message_conflicts(
     pieces: Pieces, i: I64, other_pieces: Pieces, j: I64, resource: I64, costs: LineCosts
 ) -> Sequence[Conflict | None]:
-    """Return the conflict of each pair of pieces, all of which consist of one message.
+    """Return for each pair of pieces where they conflict, if all pieces consist of one message.
 
     Args:
         pieces, i: Pieces of a plan, and int64 ``[n]``: the piece of each pair.
         other_pieces, j: Pieces of the other plan, and int64 ``[n]``: the other piece of each pair.
         resource: int64 ``[n]``: type of link or ramp of each pair.
         costs: Cycles of hops and relays, and words that can wait there.
+
+    Returns:
+        One item per pair.
     """
     (low, high), (start, end) = pieces.spans[resource, :, i].T, other_pieces.spans[resource, :, j].T
     low, high = np.maximum(low, start), np.minimum(high, end)
@@ -132,7 +135,7 @@ def _single_message_conflicts(
 def _multi_message_conflicts(
     pieces: Pieces, i: I64, other_pieces: Pieces, j: I64, resource: I64, costs: LineCosts
 ) -> list[Conflict | None]:
-    """Return the conflict of each pair of pieces, some of which consist of several messages.
+    """Return for each pair of pieces where they conflict, if some consist of several messages.
 
     The arguments are those of `_single_message_conflicts`. A pair has no conflict (None) if its
     messages use no link or ramp in common although the ranges of the pieces overlap.
@@ -187,7 +190,7 @@ def _sources(pieces: Pieces, number: int, places: I64, resource: int) -> I64:
 def _offsets(
     pieces: Pieces, numbers: I64 | int, source: I64, place: I64, resource: I64 | int, costs: LineCosts
 ) -> tuple[I64, I64]:
-    """Return how long words travel from their source to a place, and how many can wait on the way.
+    """Return how long words travel from their source to a place, and how many fit in between.
 
     Args:
         pieces: Pieces of a plan.

@@ -40,7 +40,9 @@ Owner = TypeVar("Owner")
 
 
 class Interleaving(NamedTuple):
-    """Effect on a stream of alternating with another stream.
+    """Effect on one stream of words if it shares a link or ramp with another stream.
+
+    The words of the two streams alternate while both are present.
 
     Attributes:
         cycles: Cycles by which this stream ends later.
@@ -93,7 +95,7 @@ class Window(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """Mean words per cycle."""
+        """Mean words per cycle in the window, cycles of waiting included."""
         return self.words / (self.last - self.first + 1)
 
     @property
@@ -103,6 +105,9 @@ class Window(NamedTuple):
 
     def first_at(self, shift: int, room: int) -> float:
         """Return the time at which words begin to pass a place.
+
+        If words wait at the destination, those that have filled the path beyond the place are not
+        counted.
 
         Args:
             shift: Cycles from the source to the place.
@@ -132,11 +137,12 @@ class Contender(NamedTuple, Generic[Owner]):
 
 
 class Delays(NamedTuple, Generic[Owner]):
-    """Effects of contention on a stream, and on the streams that compete with it.
+    """Effects of contention on a stream of words, and on the streams that compete with it.
 
     Attributes:
-        shared_spans: Spans of the line that the stream shares, each with the effect on the stream.
-        effects_on_others: Each competitor that is delayed, and the effect on it.
+        shared_spans: Parts of the line where the stream shares a link or ramp, each with the effect
+            on the stream. Keys are types of links and ramps (`Resource`).
+        effects_on_others: Each competitor that is delayed, with the effect on it.
     """
 
     shared_spans: SharedSpans
@@ -181,14 +187,15 @@ def _first_common_time(window: Window, contender: Contender[Owner]) -> float:
 
 
 def delay_cycles(shared_spans: SharedSpans) -> tuple[float, int]:
-    """Return the delay of a stream in cycles, and the number of streams at its most crowded place.
+    """Return by how many cycles a stream is delayed, and how many streams share its busiest place.
 
     Spans of all competitors overlap differently along the line. The delay is the maximum over the
     places of the line. At a place with one competitor, its pauses can be used. With several, only
     the longest pauses of one of them can be used, and all words of the others delay the stream.
 
     Args:
-        shared_spans: Spans that the stream shares with competitors, by type of link or ramp.
+        shared_spans: For each type of link or ramp, the spans of the line that the stream shares
+            with competitors.
     """
     largest_delay = (0.0, 1)
     for spans in shared_spans.values():

@@ -25,7 +25,12 @@ def advance(time: EventTime, hops: float = 0.0, relays: float = 0.0) -> EventTim
 
 
 def next_launch(time: EventTime, gap: int) -> EventTime:
-    """Return the time at which a PE can start an operation after its last one ended at ``time``."""
+    """Return the earliest time at which a PE starts another operation.
+
+    Args:
+        time: End of the last operation of the PE.
+        gap: Cycles that a PE needs between two operations.
+    """
     total, hops, relays, launch, contention = time
     return total + gap, hops, relays, launch + gap, contention
 

@@ -13,11 +13,11 @@ WordCount = TypeVar("WordCount", int, I64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineCosts:
-    """Constants of the timing of a line.
+    """Cycles and queue sizes that determine the time of messages along a line of PEs.
 
     Attributes:
         hop: Cycles of a hop.
-        ramp: Cycles of a ramp.
+        ramp: Cycles of a ramp, the connection between a PE and its router.
         gap: Cycles between the end of one operation of a PE and the start of the next.
         words_per_cycle: Rate of a stream.
         queue_words: Words in the queue of one colour at a router port.

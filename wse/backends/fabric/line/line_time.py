@@ -80,7 +80,10 @@ class LineTime:
 
     @classmethod
     def of(cls, ends: Sequence[LineEnd]) -> LineTime:
-        """Return the time of a line from those of its sections, which share no PE and no link."""
+        """Return the time of a line, given the ends of its sections.
+
+        No message leaves its section, so the slowest section determines the time of the line.
+        """
         total, hops, relays, launch, contention = max((end.time for end in ends), default=START)
         streams = max(end.streams for end in ends) if contention else 1
         return cls(Cycles(total=total, hops=hops, relays=relays, launch=launch), contention, streams)
@@ -99,7 +102,7 @@ class LineEnd(NamedTuple):
 
 
 def line_cycles(messages: I32, words: int, costs: LineCosts, colours: I32 | None = None) -> Cycles:
-    """Return the cycles of the messages of one line, starting with all PEs free.
+    """Return the cycles in which one line delivers its messages, if all PEs are free at the start.
 
     Args:
         messages: int32 ``[m, 3]``: source, target, Arrival.
@@ -113,15 +116,16 @@ def line_cycles(messages: I32, words: int, costs: LineCosts, colours: I32 | None
 def lines_end(
     transfers: Sequence[tuple[LinePlan, int]], costs: LineCosts, conflicts: Mapping[tuple[int, int], Conflicts]
 ) -> LineEnd:
-    """Return the end of patterns that start at the same time on one line, or on crossing lines.
+    """Return the end of several patterns that start at the same time on one line.
 
-    Each pattern is computed after the ones before it, and competes with them for links and ramps.
+    The patterns may also run on lines that cross each other. Each pattern is computed after those
+    before it in ``transfers``, and competes with them for links and ramps.
 
     Args:
         transfers: (plan, words per message) of each pattern.
         costs: Costs of words on a line.
-        conflicts: Conflicts of the pieces of a pattern with those of an earlier pattern, by
-            (pattern, earlier pattern).
+        conflicts: Keys are (pattern, earlier pattern), as indices into ``transfers``; values are
+            the places where the messages of the two patterns use the same link or ramp.
     """
     lines: list[_LineState] = []
     for i, (plan, words) in enumerate(transfers):
@@ -135,9 +139,10 @@ def lines_end(
 
 
 class _LineState:
-    """Times of the PEs and streams of one line while its path segments are computed in order.
+    """Times at which the PEs of one line are free, and at which streams of words move along it.
 
-    The numbers in the bodies of the methods refer to the rules in the module docstring.
+    Path segments are computed in order, and each updates these times. The numbers in the bodies of
+    the methods refer to the rules in the module docstring.
     """
 
     def __init__(
@@ -158,7 +163,7 @@ class _LineState:
         self.streams = 1
 
     def carry_out(self, segment: PathSegment) -> None:
-        """Compute one segment: the send of a PE, the relays that its words pass, and their arrival."""
+        """Compute one path segment: the send of a PE, its relays, and the arrival of the words."""
         pe, relays, relays_hops, relays_relays, relays_age, relays_room, piece, end_piece, hops, room, target = segment
         first, last, path = self._send(pe)  # 1, 2
         if relays >= 0:
@@ -285,7 +290,7 @@ class _LineState:
         return begin, last
 
     def _words_taken(self, streams: list[Stream], i: int, begin: float) -> int:
-        """Return the ramp cycles that waiting streams use while another stream is received.
+        """Return how many ramp cycles waiting streams use while another stream is received.
 
         Args:
             streams: Streams that the PE receives, in order.

@@ -59,7 +59,7 @@ class _Messages(NamedTuple):
 
     @classmethod
     def of(cls, messages: I64, part: I64, words: I64, places: I64, costs: LineCosts) -> _Messages:
-        """Return the properties of messages.
+        """Return the properties of some messages that do not depend on when they are sent.
 
         Args:
             messages: int64 ``[m, 3]``: source, target, Arrival.
@@ -83,7 +83,10 @@ class _Messages(NamedTuple):
         )
 
     def messages_of_round(self, message_range: slice) -> _Messages:
-        """Return the messages of a round."""
+        """Return the messages at the indices in ``message_range``, which form one round.
+
+        In a round, no PE sends or receives twice.
+        """
         return _Messages._make(column[..., message_range] for column in self)
 
 
@@ -116,7 +119,11 @@ def part_time(schedule: LineSchedule, variant: int, words: int, costs: LineCosts
 
 
 def _rounds(messages: I32) -> list[tuple[int, int]]:
-    """Return the rounds: ranges of consecutive messages in which no PE sends or receives twice."""
+    """Divide messages into rounds: consecutive messages in which no PE sends or receives twice.
+
+    Returns:
+        (first message, one past the last message) of each round.
+    """
     cuts, sources, targets = [0], set[int](), set[int]()
     for i, (source, target, _) in enumerate(messages.tolist()):
         if source in sources or target in targets:

@@ -33,11 +33,11 @@ MAX_ENDS: Final = 4096
 
 
 class LinePattern(NamedTuple):
-    """A variant of a pattern with its words, on a line that stands for all equal lines.
+    """A pattern on one line that stands for all lines of a region with the same messages.
 
     Attributes:
         schedule: The pattern.
-        variant: Index of the variant.
+        variant: Index of the set of messages that the line sends.
         words: Words of each message.
         axis: ROWS or COLUMNS, the direction of the line.
         line: Distances along the line; None if neighbours are one hop apart.
@@ -51,7 +51,10 @@ class LinePattern(NamedTuple):
 
     @property
     def carried_words(self) -> int:
-        """Words that a link carries for each message, for all lines that share the link."""
+        """Words that a physical link carries for each message of the pattern.
+
+        On a wafer with dead PEs, several lines may share the link; their words are added up.
+        """
         return self.words * (self.line.streams if self.line else 1)
 
     @property
@@ -81,7 +84,11 @@ def pattern_times(costs: LineCosts) -> PatternTimes:
 
 
 class PatternTimes:
-    """Times of patterns with one set of costs, cached by pattern and by sections of lines."""
+    """Times of communication patterns for one set of costs, with a cache.
+
+    Results are cached for each combination of simultaneous patterns, and for each section of a line
+    (a part that no message leaves), because equal sections occur in many patterns.
+    """
 
     def __init__(self, costs: LineCosts) -> None:
         self.costs = costs
@@ -133,7 +140,14 @@ class PatternTimes:
     def _cut_lines(
         self, lines: tuple[tuple[LineSchedule, int, LongestLine | None], ...]
     ) -> list[tuple[LineSection, ...]]:
-        """Divide the lines of simultaneous patterns into sections and return the distinct ones."""
+        """Divide the lines of simultaneous patterns into sections that no message leaves or enters.
+
+        Args:
+            lines: Pattern, variant and distances of each line.
+
+        Returns:
+            The distinct sections. Each is a tuple with the messages of every pattern on it.
+        """
         return sections_of(
             [
                 LineArrays(*schedule.variant_messages(variant)[:2], line.places if line else None)
@@ -142,7 +156,7 @@ class PatternTimes:
         )
 
     def _end_of_section(self, work: tuple[SectionMessages, ...]) -> LineEnd:
-        """Return the end of patterns on one section."""
+        """Return the time at which the last of several patterns ends on one section of a line."""
         conflicts = {
             (i, j): self._conflicts(
                 work[i].section, work[j].section, links=work[i].crosses_first == work[j].crosses_first

@@ -149,5 +149,8 @@ def piece_side_by_side(source: I64, target: I64, places: Places) -> Pieces:
 
 
 def _hull(low: I64, high: I64) -> tuple[int, int]:
-    """Return the lowest start and the highest end of some spans; `NOTHING` if there are none."""
+    """Return the range from the lowest start to the highest end of some spans of PEs.
+
+    The result is (`NOTHING`, `NOTHING`) if there are no spans.
+    """
     return (int(low.min()), int(high.max())) if len(low) else NOTHING

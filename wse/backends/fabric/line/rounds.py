@@ -42,7 +42,7 @@ COUNTED_ROUNDS: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
-    """Cycles of a loop of overlapping rounds.
+    """Cycles of a loop over a pattern whose rounds (iterations) overlap in time.
 
     Attributes:
         first: Cycles of the first round.
@@ -54,9 +54,10 @@ class Rounds:
 
 
 def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: LineCosts, places: Places = None) -> Rounds:
-    """Return the cycles of the first round of a pattern of sums, and of each further round.
+    """Return the cycles of the first round of a repeated pattern, and of each further round.
 
-    The numbers in the body refer to the steps in the module docstring.
+    The pattern computes sums. A round is one iteration of the loop that repeats it. The numbers in
+    the body refer to the steps in the module docstring.
 
     Args:
         schedule: Pattern of chains into a root, with one colour on a link.
@@ -102,7 +103,7 @@ def exchange_cycles(words: int, costs: LineCosts) -> float:
 
 
 class _RoundState:
-    """The PEs of a line, with the cycle from which on each is free."""
+    """Cycles from which on each PE of a line is free, while the rounds of a loop are computed."""
 
     def __init__(
         self, words: int, add_cycles: float, costs: LineCosts, places: Places, *, store_and_forward: bool

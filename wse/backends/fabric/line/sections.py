@@ -23,7 +23,7 @@ from wse_mappings.schedule import Arrival
 
 
 class LineArrays(NamedTuple):
-    """Messages of one line.
+    """Messages of a pattern on one line, with their colours and the distances along the line.
 
     Attributes:
         messages: int32 ``[m, 3]``: source, target, Arrival.

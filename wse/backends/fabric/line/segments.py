@@ -63,7 +63,9 @@ class PathSegment(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinePlan:
-    """Path segments of one line, for one variant of a pattern, with everything known before times.
+    """Everything about the messages of one line that does not depend on words and times.
+
+    The messages are grouped into path segments, and their paths are divided into pieces.
 
     Attributes:
         segments: Path segments, in order.

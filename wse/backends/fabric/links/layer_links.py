@@ -72,13 +72,15 @@ class LayerLinks:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Moves:
-    """Transfers of a phase, one for each class of equal steps.
+    """Transfers of a phase in classes of equal steps, and how often each layer uses each class.
 
     Attributes:
         regions: For each class, the region of its step on each wafer, as rectangles of ``link_map``
             without words.
-        rectangles: For each class, the rectangles of links that its step loads, over all runs.
-        counts: For each layer, int64 ``[classes]``: its number of steps of each class.
+        rectangles: For each class, the rectangles of links that one of its steps loads, with the
+            words of all runs.
+        counts: Keys are layers; values are int64 ``[classes]``, the steps that the layer has in
+            each class.
     """
 
     regions: list[I64]
@@ -89,7 +91,7 @@ class _Moves:
 def layer_links(
     fabric: Fabric, runs: Runs, chosen_experts: Chosen, chosen_wafers: Chosen = MappingProxyType({})
 ) -> Iterator[LayerLinks]:
-    """Yield the words on links by layer, summed over all runs of all phases.
+    """Yield the words on links for each layer, summed over all runs of all phases.
 
     1. The transfers of each phase are divided into classes; one transfer per class is counted.
     2. Layers with the same number of steps of each class are computed and yielded together.
@@ -98,9 +100,11 @@ def layer_links(
 
     Args:
         fabric: Fabric model of the Program.
-        runs: Number of runs of each phase.
-        chosen_experts: Tokens that chose each expert, by phase and layer.
-        chosen_wafers: Runs that chose experts on each wafer, by phase and layer.
+        runs: Keys are (index of a phase, cache slots in use in each stage, tokens in each user's
+            cache); values are numbers of runs.
+        chosen_experts: For each phase index and layer, the number of tokens that chose each expert.
+        chosen_wafers: For each phase index and layer, the number of runs that chose experts on each
+            wafer.
     """
     program = fabric.program
     phases: dict[Steps, tuple[Phase, Counter[CacheUse]]] = {}
@@ -126,9 +130,15 @@ def layer_links(
 
 
 def _pairs(program: Program, phase: Phase, chosen_experts: Chosen) -> Pairs:
-    """Return the choices ``chosen_experts`` of a phase and of all phases that have the same steps.
+    """Return how many tokens chose each expert of a layer, in all phases with the same steps.
 
-    The counts of these phases are summed, by layer.
+    Args:
+        program: The Program.
+        phase: One of these phases.
+        chosen_experts: For each phase index and layer, the tokens that chose each expert.
+
+    Returns:
+        For each layer, the counts of these phases added up.
     """
     pairs_by_layer: dict[int, I64] = {}
     for index, layers in chosen_experts.items():
@@ -138,14 +148,15 @@ def _pairs(program: Program, phase: Phase, chosen_experts: Chosen) -> Pairs:
 
 
 def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, chosen_wafers: Pairs) -> _Moves:
-    """Return the transfers of all runs of a phase, and the links that they load.
+    """Return the transfers of a phase in classes, and the links that they load in all runs.
 
     Args:
         fabric: Fabric model of the Program.
         phase: The phase.
-        runs: Number of runs by cache use.
-        pairs: Tokens that chose each expert, by layer.
-        chosen_wafers: Runs that chose experts on each wafer, by layer.
+        runs: Keys are (cache slots in use, tokens in each user's cache); values are numbers of
+            runs.
+        pairs: For each layer, the number of tokens that chose each expert.
+        chosen_wafers: For each layer, the number of runs that chose experts on each wafer.
     """
     program = fabric.program
     steps = np.flatnonzero(phase.steps.kind != StepKind.COMPUTE)
@@ -185,9 +196,9 @@ def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs
 
 
 def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, chosen_wafers: Pairs) -> I64:
-    """Return the rectangles of links of a routed step between wafers, over all runs.
+    """Return the links that a routed step between wafers loads in all runs, as rectangles.
 
-    A wafer takes part in the runs in which it has chosen experts.
+    A wafer takes part only in the runs in which tokens chose experts on it.
     """
     no_runs = np.zeros(fabric.program.wafers, np.int64)
     runs = chosen_wafers.get(fabric.program.op_layers[phase.steps.op[step]], no_runs)
@@ -207,11 +218,15 @@ def _region(stage: Stage) -> I64:
 
 
 def _uses(runs: Counter[CacheUse]) -> _Uses:
-    """Group the runs of a phase by the cache slots in use.
+    """Group the runs of a phase by the number of cache slots in use.
+
+    Args:
+        runs: Keys are (cache slots in use, tokens in each user's cache); values are numbers of
+            runs.
 
     Returns:
-        For each combination of slots: the number of runs, and the number of cached tokens before
-        each decode pass, of each user.
+        Keys are the cache slots in use in each stage. A value is the number of runs, and a list
+        with the number of cached tokens of each user before each of these runs.
     """
     counts: Counter[Slots] = Counter()
     all_lengths: defaultdict[Slots, list[int]] = defaultdict(list)

@@ -57,7 +57,7 @@ NOTHING: Final = rectangles_of(0, 0, 0, 0, 0, 0)
 
 
 def one_by_one(rectangles: I64) -> I64:
-    """Return the rectangles with every repetition as a separate rectangle."""
+    """Return rectangles without repetitions: each repetition becomes a rectangle of its own."""
     times = rectangles[:, TIMES]
     if times.max(initial=1) == 1:
         return rectangles
@@ -69,10 +69,11 @@ def one_by_one(rectangles: I64) -> I64:
 
 
 def merge_repeats(rectangles: I64) -> I64:
-    """Merge equal rectangles at constant column distances into rectangles with repetitions.
+    """Merge equal rectangles at equal distances along a row into one rectangle with repetitions.
 
     Returns:
-        The merged rectangles, which stand for the same links, sorted by size, words and place.
+        The merged rectangles, which stand for the same links, in the order of their size, words and
+        position.
     """
     width = rectangles[:, END_COL] - rectangles[:, COL]
     sort_keys = [width, *(rectangles[:, side] for side in (WORDS, END_ROW, ROW, PLANE))]
@@ -91,7 +92,10 @@ def merge_repeats(rectangles: I64) -> I64:
 
 
 def ends_of(rectangles: I64) -> tuple[int, int]:
-    """Return one past the last row and one past the last column of all rectangles; 0 if none."""
+    """Return one past the last row and one past the last column that any rectangle covers.
+
+    Both are 0 if there are no rectangles.
+    """
     repeat_offsets = (rectangles[:, TIMES, None] - 1) * rectangles[:, [ROW_STEP, COL_STEP]]
     end_row, end_col = (rectangles[:, [END_ROW, END_COL]] + repeat_offsets).max(axis=0, initial=0).tolist()
     return end_row, end_col
@@ -126,7 +130,13 @@ def most_words(rectangles: I64) -> int:
 
 
 class Link(NamedTuple):
-    """A link, as the plane, row and column of the PE that it leaves, and the words on it."""
+    """The link that leaves a PE in one direction, and the number of words on it.
+
+    Attributes:
+        plane: Plane of the map of links, such as wafer * 4 + direction.
+        row, col: Position of the PE.
+        words: Words on the link.
+    """
 
     plane: int
     row: int
@@ -135,7 +145,7 @@ class Link(NamedTuple):
 
 
 def busiest_links(rectangles: I64) -> list[Link]:
-    """Return the busiest link of each plane, sorted by words, the busiest first.
+    """Return the busiest link of each plane (such as a direction), with the busiest of all first.
 
     If several links of a plane have the most words, the first one is returned. If planes have equal
     rectangles, only the first plane is included.
@@ -176,7 +186,7 @@ _MAX_WORDS: Final[dict[bytes, int]] = {}
 
 
 def _by_plane(rectangles: I64, planes: int) -> list[tuple[int, I64]]:
-    """Return each plane with its rectangles."""
+    """Return (plane, its rectangles) for each plane that has rectangles."""
     ordered = rectangles[np.argsort(rectangles[:, PLANE], kind="stable")]
     ends = np.searchsorted(ordered[:, PLANE], np.arange(planes + 1))
     return [(plane, ordered[ends[plane] : ends[plane + 1]]) for plane in range(planes)]
@@ -191,14 +201,17 @@ def _scratch(rows: int, cols: int) -> I64:
 
 
 def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
-    """Add up the rectangles of a plane, in bands of consecutive rows with equal words.
+    """Add up the words of the rectangles of one plane, for each set of rows with equal words.
+
+    A band is a run of consecutive rows in which corresponding links have equal words.
 
     Args:
         rectangles: Rectangles of the plane.
         scratch: Memory for the result.
 
     Returns:
-        The band of each row, and the words ``[bands, cols]`` in ``scratch``.
+        int64 ``[rows]``, the index of the band of each row; and int64 ``[bands, cols]``, the words,
+        which are in ``scratch``.
     """
     row, end_row, col, end_col, words = one_by_one(rectangles)[:, ROW:TIMES].T
     begins = np.zeros(len(scratch), np.int64)
@@ -225,5 +238,5 @@ def scale_words(rectangles: I64, times: int) -> I64:
 
 
 def hops_of(rectangles: I64) -> int:
-    """Return the sum over all words of the number of links that each crosses."""
+    """Return the number of hops of all words together: one for each word on each link."""
     return int(links_of(rectangles) @ rectangles[:, WORDS])

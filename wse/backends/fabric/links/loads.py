@@ -100,7 +100,7 @@ def pattern_rectangles(unit: I64, rect: Rect, axis: int, words: int, lines: rang
 
 
 def translation(source: Rect, target: Rect, messages: Translation) -> I64:
-    """Return the rectangles of links that a transfer to another region of the wafer loads.
+    """Return the links that a transfer to another region of the same wafer loads, as rectangles.
 
     Words go along rows and then along columns. A piece of a vector is sent from every ``stride``-th
     column. The words of these columns are one rectangle with repetitions.
@@ -108,7 +108,7 @@ def translation(source: Rect, target: Rect, messages: Translation) -> I64:
     Args:
         source: Sending region.
         target: Receiving region.
-        messages: Pieces of the vectors.
+        messages: Pieces of the vectors: which row sends how many words to which row.
     """
     sender, receiver = messages.pieces[:, SENDER], messages.pieces[:, RECEIVER]
     stride, columns, words = messages.stride, messages.columns, messages.words
@@ -165,7 +165,9 @@ def edge_streams(edge: EdgeStream) -> I64:
 
 
 def cache_shift(rect: Rect, passing: Sequence[int], words: int) -> I64:
-    """Return the rectangles of links that several cache shifts load: words go one row north.
+    """Return the links that several cache shifts load, as rectangles.
+
+    In a cache shift, PEs of the last rows of a region send a cache entry one row north.
 
     Args:
         rect: Rectangle of the region.

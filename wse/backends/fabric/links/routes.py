@@ -43,15 +43,18 @@ DIRECTIONS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class LongestLine:
-    """The longest line along one axis of all regions with the same shape.
+    """The longest row, or the longest column, in any region of a given shape.
 
-    All lines of these regions are timed as this one.
+    If PEs are dead, the rows (or columns) of a region differ in their physical length. All of them
+    run the same messages at the same time, so only the longest one is timed and its time is used
+    for the others.
 
     Attributes:
-        key: Content of ``places``, by which lines are compared.
-        places: int64 ``[PEs]``, physical hops from the first PE to each PE.
-        farthest: Maximum number of hops between two neighbours on any of the lines.
-        streams: Maximum number of the lines' links that share one physical link in a direction.
+        key: The bytes of ``places``. Two objects with equal keys are the same line.
+        places: int64 ``[PEs]``, physical hops from the first PE of the line to each PE.
+        farthest: Maximum number of physical hops between two neighbours, on any of the lines.
+        streams: Maximum number of mesh links of these lines that run over one physical link, in one
+            direction. It exceeds 1 where detours around dead PEs use the links of other lines.
     """
 
     key: bytes
@@ -61,22 +64,22 @@ class LongestLine:
 
     @classmethod
     def of(cls, hops: I64, farthest: int, streams: int) -> LongestLine:
-        """Return a line, given the hops between neighbours.
+        """Create a line from the hops between its neighbouring PEs.
 
         Args:
-            hops: int64 ``[PEs - 1]``, hops between neighbouring PEs.
-            farthest: Maximum number of hops between two neighbours.
-            streams: Maximum number of links that share one physical link.
+            hops: int64 ``[PEs - 1]``, physical hops between neighbouring PEs.
+            farthest: Maximum number of hops between two neighbours on any line of the regions.
+            streams: Maximum number of mesh links that run over one physical link.
         """
         places = np.append(0, hops.cumsum(dtype=np.int64))
         return cls(places.tobytes(), places, farthest, streams)
 
 
 class Routes:
-    """Distances and physical links on the wafers of a Program.
+    """Distances between PEs, and the physical links that words use, on the wafers of a Program.
 
-    ``meshes`` has the positions of the live PEs of each wafer. It is empty if no PE or link is
-    dead.
+    If ``meshes`` is empty, no PE or link is dead, and each link of the mesh is a physical link.
+    Otherwise it has, for each wafer, the positions of its live PEs and the detours between them.
     """
 
     def __init__(self, program: Program, meshes: Sequence[LogicalMesh] = ()) -> None:
@@ -106,14 +109,20 @@ class Routes:
         return self.meshes[wafer].physical_words(link_map(local, DIRECTIONS, *self.meshes[wafer].shape))
 
     def hops_of(self, rectangles: I64) -> int:
-        """Return the sum over all words of the number of physical links that each crosses."""
+        """Return the number of physical hops of all words together.
+
+        Each word counts once for each physical link that it crosses.
+        """
         if self.has_no_faults:
             return hops_of(rectangles)
         planes = np.unique(rectangles[:, PLANE]).tolist()
         return sum(self._hops_on(plane, rectangles[rectangles[:, PLANE] == plane]) for plane in planes)
 
     def busiest_links(self, rectangles: I64) -> list[Link]:
-        """Return the busiest physical link of each plane, sorted by words, the busiest first."""
+        """Return the busiest physical link of each plane, with the busiest of all first.
+
+        A plane is one direction on one wafer: wafer * 4 + direction.
+        """
         if self.has_no_faults:
             return busiest_links(rectangles)
         wafer_of, links = rectangles[:, PLANE] // DIRECTIONS, []
@@ -124,10 +133,13 @@ class Routes:
         return sorted(links, key=lambda link: -link.words)
 
     def farthest(self, rectangles: I64) -> int:
-        """Return the hops of the longest path of a transfer, given the links that it loads.
+        """Return how many physical hops the longest path of a transfer has.
 
         Words travel along rows first and then along columns, on one wafer. The result is the
         maximum hops along rows plus the maximum hops along columns.
+
+        Args:
+            rectangles: Links that the transfer loads.
         """
         direction = rectangles[:, PLANE] % DIRECTIONS
         sideways = (direction == EAST) | (direction == WEST)
@@ -141,9 +153,11 @@ class Routes:
         return self._most_hops(0, along_rows) + self._most_hops(1, along_columns)
 
     def _most_hops(self, axis: int, rectangles: I64) -> int:
-        """Return the maximum number of physical hops along one line of the rectangles.
+        """Return the maximum number of physical hops along one row, or one column, of a rectangle.
 
-        ``axis`` is 0 for rows, 1 for columns.
+        Args:
+            axis: 0 for rows, 1 for columns.
+            rectangles: Rectangles of links.
         """
         hops = [0]
         for plane, *sides in one_by_one(rectangles)[:, :WORDS].tolist():
@@ -156,18 +170,24 @@ class Routes:
         return max(hops)
 
     def contention(self, *stages: int) -> int:
-        """Return the maximum number of mesh links in some regions that share one physical link.
+        """Return how many mesh links share the busiest physical link of some regions.
+
+        The result is 1 if no PE or link is dead, because each mesh link then is a physical link.
 
         Args:
-            stages: Indices of the stages with these regions.
+            stages: Indices of the stages that are stored in these regions.
         """
         lines = [self.line(stage, axis) for stage in stages for axis in (ROWS, COLUMNS)]
         return max(line.streams if line else 1 for line in lines)
 
     def line(self, stage: int, axis: int) -> LongestLine | None:
-        """Return the longest line of the regions with a stage's shape.
+        """Return the longest row (or column) of all regions with the shape of a stage's region.
 
-        The result is None if nothing is dead, because all neighbours are then one hop apart.
+        The result is None if no PE or link is dead, because all neighbours are then one hop apart.
+
+        Args:
+            stage: Index of the stage.
+            axis: ROWS or COLUMNS, the direction of the line.
         """
         placed_stage = self.program.stages[stage]
         return (
@@ -177,7 +197,7 @@ class Routes:
         )
 
     def _hops_on(self, plane: int, rectangles: I64) -> int:
-        """Return the sum over all words of the physical links that each crosses, for one plane."""
+        """Return the number of physical hops of all words on one plane (wafer * 4 + direction)."""
         wafer, direction = divmod(plane, DIRECTIONS)
         row, end_row, col, end_col, words = one_by_one(rectangles)[:, ROW:TIMES].T
         row, end_row, col, end_col = _sides(direction, row, end_row, col, end_col)
@@ -193,7 +213,14 @@ class Routes:
 
 
 def _sides(direction: int, row: Any, end_row: Any, col: Any, end_col: Any) -> tuple[Any, Any, Any, Any]:
-    """Return the sides of rectangles of links, relative to the west or north PE of each link."""
+    """Return the row and column ranges of links, relative to the west or north PE of each link.
+
+    A rectangle has the position of the PE that each link leaves. For the directions west and north,
+    that is the east or south PE, so the ranges are moved by one.
+
+    Returns:
+        First row, one past the last row, first column, one past the last column.
+    """
     left, up = int(direction == WEST), int(direction == NORTH)
     return row - up, end_row - up, col - left, end_col - left
 
@@ -201,14 +228,15 @@ def _sides(direction: int, row: Any, end_row: Any, col: Any, end_col: Any) -> tu
 def _longest_line(
     stages: Sequence[Stage], meshes: Sequence[TransposedMesh | LogicalMesh], rows: int, cols: int, span: int, axis: int
 ) -> LongestLine:
-    """Return the longest line of all regions of a shape.
+    """Return the longest row (or column) of all regions with a given shape.
 
     A row that spans several wafers is as long as the longest row of one wafer, times their number.
 
     Args:
         stages: Stages of the Program, each with a region.
         meshes: Mesh of each wafer.
-        rows, cols, span: The shape: PEs of the region on each wafer, and number of its wafers.
+        rows, cols, span: The shape: rows and columns of the region on each wafer, and number of its
+            wafers.
         axis: ROWS or COLUMNS, the direction of the lines.
     """
     same_shape = [s for s in stages if (s.rect.rows, s.rect.cols, s.span) == (rows, cols, span)]

@@ -95,7 +95,7 @@ class Traffic:
     def traffic_by_pairs(self, phase: Phase, step: int, slots: Slots, columns: I64) -> StepTraffic:
         """Return the traffic of a pattern along columns whose messages have different lengths.
 
-        The words of a message depend on the number of (token, expert) pairs on its column.
+        The length of a message depends on how many (token, expert) pairs its column processes.
 
         Args:
             phase: The phase.
@@ -134,13 +134,15 @@ class Traffic:
         return self._region_traffic(transfer.words * sum(passing) * stage.cols, stage, rectangles)
 
     def in_stages(self, rectangles: I64, stage: int, counts: I64) -> I64:
-        """Return the rectangles of links of a step, moved to the stages of all steps that equal it.
+        """Return the links that all steps of a class load, given those of one step, as rectangles.
+
+        The steps of a class differ in their stage only. The rectangles are moved to each stage.
 
         Args:
-            rectangles: Rectangles of the step.
-            stage: Stage of the step.
-            counts: int64 ``[stages]``, number of equal steps in each stage, by which the words are
-                multiplied.
+            rectangles: Rectangles of the one step.
+            stage: Stage of that step.
+            counts: int64 ``[stages]``, number of steps of the class in each stage. The words are
+                multiplied by it.
         """
         stages = np.flatnonzero(counts)
         stage_rectangles = rectangles + (self._corners[stages] - self._corners[stage])[:, None]
@@ -148,10 +150,11 @@ class Traffic:
         return np.asarray(stage_rectangles.reshape(-1, stage_rectangles.shape[2]), np.int64)
 
     def path_segments(self, transfer: Transfer) -> list[I64]:
-        """Return the links of a transfer to another region or wafer, by segment of the words' path.
+        """Return the links of a transfer to another region or wafer, for each part of its path.
 
-        A transfer to another wafer has two segments, to the edge of the one and from the edge of
-        the other wafer. Each is an array of rectangles. A copy within a PE has none.
+        A transfer to another wafer has two parts: to the edge of the sending wafer, and from the
+        edge of the receiving wafer. Each part is an array of rectangles of links, int64 ``[n, 9]``.
+        The list is empty for a copy within a PE.
         """
         if transfer.leaves_wafer:
             ends = ([edge for edge in transfer.edges if edge.leaving == leaving] for leaving in (True, False))

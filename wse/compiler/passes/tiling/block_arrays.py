@@ -49,7 +49,7 @@ class BlockArrays:
                 view.
 
         Returns:
-            The arrays by field.
+            Keys are fields of `wse.program.steps.Steps`; values are arrays over the steps.
         """
         fields = dict(self.fields)
         fields["stage"] = np.full(len(run.block.steps), run.stage, np.int32)

@@ -66,7 +66,9 @@ class WeightTypes:
         return cls(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type], cache=options.cache)
 
     def group_of_cut(self, spec: ModelSpec, kind: str, parts: int) -> int:
-        """Return the size of the groups at whose boundaries a dimension is divided; 0 if evenly.
+        """Return the group size at whose multiples a dimension is cut into blocks; 0 to cut evenly.
+
+        Blocks that end at the boundaries of quantisation groups need fewer scales.
 
         Args:
             spec: Model.
@@ -76,7 +78,10 @@ class WeightTypes:
         return self._best_cuts(spec, kind)(parts)[0] if self.dtype in CODINGS else 0
 
     def cut(self, spec: ModelSpec, kind: str, parts: int) -> Cut:
-        """Return the size of a divided dimension's largest block and the groups that it touches.
+        """Return the largest block of a divided dimension, and how many groups a block touches.
+
+        A block is what one row or column of PEs stores. A group is a quantisation group, inputs
+        that share a scale.
 
         Args:
             spec: Model.
@@ -124,12 +129,18 @@ class WeightTypes:
         return str(self.cache.of(_few_groups, 4096)(spec, self, cols, segment_count))
 
     def _best_cuts(self, spec: ModelSpec, kind: str) -> Callable[[int], tuple[int, Cut]]:
-        """Return the function that chooses how a dimension is divided, if possible a cached one."""
+        """Return the function that chooses how a dimension is divided over rows or columns.
+
+        Its argument is the number of rows or columns. Its result is the group size at whose
+        multiples the dimension is cut (0: evenly), and the resulting `Cut`. It is cached.
+        """
         return self.cache.of(_best_cuts, 64)(spec, self, kind)
 
 
 class _Matrix(NamedTuple):
-    """A matrix of a layer whose inputs or outputs are the dimension in question.
+    """A weight matrix of a layer, in relation to the dimension that is divided.
+
+    The dimension is either that of its inputs or that of its outputs.
 
     Attributes:
         coding: Coding of the matrix; None if it is not quantised.
@@ -141,7 +152,7 @@ class _Matrix(NamedTuple):
 
 
 class _Index(NamedTuple):
-    """A dimension, with the matrices of a layer that have it as inputs or as outputs.
+    """A dimension that is divided over PEs, and the matrices with this dimension.
 
     Attributes:
         extent: Number of elements.
@@ -177,7 +188,10 @@ class _Index(NamedTuple):
 
     @property
     def place_bytes(self) -> float:
-        """Bytes of the matrices per element, without the scales of contracting ones."""
+        """Bytes of all matrices for one element of the dimension.
+
+        The scales of matrices that contract over the dimension are not included.
+        """
         return (
             sum(
                 _bits(coding, self.float_bytes) * weights
@@ -200,7 +214,7 @@ class Cut(NamedTuple):
 
 
 def _index(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> _Index:
-    """Return a dimension of a model together with the matrices of a layer that have it.
+    """Return the properties of a dimension that determine how it is best divided.
 
     Args:
         spec: Model.
@@ -320,7 +334,11 @@ def _extent(spec: ModelSpec, kind: str) -> int:
 
 
 def _matrices(spec: ModelSpec, kind: str) -> list[tuple[str, int]]:
-    """Return the matrices of a layer that have a dimension, and their weights per element of it."""
+    """Return the matrices of a layer that have a dimension as inputs or as outputs.
+
+    Returns:
+        (name of the matrix, weights per element of the dimension) pairs.
+    """
     extent = max(_extent(spec, kind), 1)
     layer = Layer(experts=spec.experts is not None and kind != FFN)
     prefix = {HIDDEN: None, FFN: "", SHARED: "shared.", EXPERTS: "experts."}[kind]
@@ -348,5 +366,5 @@ def _bits(coding: Coding | None, float_bytes: int) -> int:
 
 
 def _code_bytes(coding: Coding | None, rows: int, float_bytes: int) -> int:
-    """Return the bytes of the weights between one output and ``rows`` inputs, without scales."""
+    """Return the bytes of one output's weights for ``rows`` inputs, without scales."""
     return rows * float_bytes if coding is None else coding.code_bytes(rows, 1)

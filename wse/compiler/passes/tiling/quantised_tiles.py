@@ -33,13 +33,13 @@ T = TypeVar("T")
 
 
 def groups_name(tile: str, parts: Parts) -> str:
-    """Return the name of the tile that says to which quantisation group each row belongs.
+    """Return the name of the tile that stores the quantisation group of each row.
 
-    It belongs to a weight tile, but layers share it. Stages with some parts of a feed-forward block
+    Layers share the tile, so its name has no layer. Stages with some parts of a feed-forward block
     have tiles of their own.
 
     Args:
-        tile: Name of the weight tile.
+        tile: Name of the weight tile to which the groups belong.
         parts: The parts of a layer that the weight tile belongs to.
 
     >>> groups_name("layers.3.q+layers.3.k+layers.3.v", Parts(0, 1))
@@ -49,7 +49,7 @@ def groups_name(tile: str, parts: Parts) -> str:
 
 
 def widths_name(tile: str, parts: Parts) -> str:
-    """Return the name of the tile with the lengths of the runs of outputs that share a scale.
+    """Return the name of the tile that says how many neighbouring outputs share each scale.
 
     Args:
         tile: Name of the weight tile.
@@ -121,7 +121,7 @@ def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> 
 
 
 def _in_runs(scales: list[TilePart], codings: list[Coding], blocks: int) -> tuple[list[TilePart], list[TilePart]]:
-    """Return scales with one entry per run of outputs that share a scale, not one per output.
+    """Reduce scales from one entry per output to one entry per run of outputs that share it.
 
     Args:
         scales: Parts of the scales, with one entry per output.
@@ -146,7 +146,7 @@ def _in_runs(scales: list[TilePart], codings: list[Coding], blocks: int) -> tupl
 
 
 def _by_content(function: Callable[[I32, T], tuple[I32, I32]]) -> Callable[[I32, T], tuple[I32, I32]]:
-    """Wrap a function of an index array so that its last results are cached by its contents."""
+    """Wrap a function of an index array so that equal arrays get the same cached results."""
 
     @lru_cache(MAX_INDICES)
     def compute(content: bytes, shape: tuple[int, ...], option: T) -> tuple[I32, I32]:

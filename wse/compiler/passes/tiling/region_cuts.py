@@ -21,7 +21,7 @@ from wse_mappings.cuts.split import blocks, middle_segment, padded_blocks
 
 
 class RegionShape(NamedTuple):
-    """What the division of a model over a region depends on: its shape and the placement in it.
+    """Properties of a region that determine how a model is divided over it.
 
     Attributes:
         rows: Rows.
@@ -124,7 +124,11 @@ def _with_parts(
 
 
 def _block_cuts(spec: ModelSpec, weight_types: WeightTypes, region: RegionShape, parts: Parts) -> dict[str, Any]:
-    """Return the fields of `RegionCut` about feed-forward blocks, for some parts of the blocks."""
+    """Return the features of feed-forward blocks that each column stores, for parts of the blocks.
+
+    Returns:
+        Keys are the fields ``ffn``, ``shared``, ``experts`` and ``mixture`` of `RegionCut`.
+    """
     cols, mixture, groups = region.cols, spec.experts, None
     if mixture is not None and region.experts is not None:
         segment_count = region.span if region.apart else 1
@@ -187,7 +191,7 @@ def _latent_cut(
 
 
 def _mixture(experts: Experts | None, groups: ExpertGroups | None) -> Mixture | None:
-    """Return which experts each column stores; None for a region without experts."""
+    """Return the assignment of experts to columns; None for a region without experts."""
     if experts is None or groups is None:
         return None
     return Mixture(count=experts.count, active=experts.active, by_column=groups.experts)

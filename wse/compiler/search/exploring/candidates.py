@@ -19,7 +19,9 @@ from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers
 
 
 class _BandSizes(NamedTuple):
-    """Sizes of a layout that follow from its bands and layers alone.
+    """Sizes of a layout that can be computed before the shapes of its regions are known.
+
+    A layout divides wafers into bands, strips of rows, and each band into regions.
 
     Attributes:
         stages: Number of stages.
@@ -59,7 +61,10 @@ class Candidates:
     _known_layouts: set[Layout] = field(default_factory=set)
 
     def add(self, layouts: Iterable[Layout]) -> None:
-        """Add layouts with what is known of them; layouts that were added before are skipped."""
+        """Add layouts to the arrays, with their forecast terms and bytes.
+
+        Layouts that were added before are skipped.
+        """
         new = [layout for layout in dict.fromkeys(layouts) if layout not in self._known_layouts]
         if not new:
             return
@@ -71,7 +76,11 @@ class Candidates:
         self.open = np.append(self.open, np.ones(len(new), np.bool_))
 
     def _terms_and_bytes(self, layout: Layout) -> tuple[tuple[float, ...], float]:
-        """Return the terms of a layout's forecasts, and the bytes of its fullest PE."""
+        """Return the terms from which a layout is forecast, and a lower bound of its bytes per PE.
+
+        The terms are those of `forecast_terms`. The bytes are those of weights and KV cache on the
+        fullest PE.
+        """
         sizes = self.demand.cache.of(_band_sizes, 1024)(self.demand, layout.without_sizes)
         rows, region_cols = layout.region(self.demand)
         cols = region_cols * layout.per_band
@@ -82,10 +91,13 @@ class Candidates:
         return forecast_terms(rows, cols * sizes.width, even_rows, even_cols, sizes.stages), least_bytes
 
     def _even_size(self, rows: int, cols: float) -> tuple[float, float]:
-        """Return the size of a region without padding that would have the same bytes per PE.
+        """Return the size of a region that would store equally many bytes per PE without padding.
 
         Args:
             rows, cols: Size of the region.
+
+        Returns:
+            Rows and columns, not rounded.
         """
         demand = self.demand
         if demand.column_bytes is None:

@@ -127,7 +127,7 @@ def _emptiest(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:
 
 
 def _near_layouts(setup: TrialSetup, layout: Layout, sides: tuple[int, int]) -> Iterator[Layout]:
-    """Yield variants of a layout whose regions have half to twice the given size.
+    """Yield variants of a layout whose regions have half to twice as many rows and columns.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
@@ -143,7 +143,7 @@ def _near_layouts(setup: TrialSetup, layout: Layout, sides: tuple[int, int]) -> 
 
 
 class _Exploration:
-    """The state of an exploration: layouts that may be tried, trials so far, and forecasts.
+    """State of an exploration, which tries layouts and learns forecasts from the trials.
 
     Attributes:
         trials: Trials so far.
@@ -168,7 +168,10 @@ class _Exploration:
 
     @property
     def _fastest_cycles(self) -> float:
-        """Cycles of the longer phase on the fastest layout; infinity if no trial was timed."""
+        """Dominant cycles of the fastest trial; infinity if no trial was timed.
+
+        The dominant cycles are those of the phase, prefill or decode, that takes longer.
+        """
         return math.inf if self.fastest_trial is None else self.fastest_trial.dominant_cycles or 0.0
 
     @property
@@ -178,7 +181,7 @@ class _Exploration:
         return len(self.trials) - misfits < MAX_TIMED and misfits < MAX_MISFITS and self._oversized_count < MAX_CUT
 
     def add(self, layouts: Iterable[Layout]) -> None:
-        """Add layouts that may be tried, to the families whose forecasts they share."""
+        """Add layouts that may be tried, each to the family whose forecasts it shares."""
         by_family: dict[tuple[object, ...], list[Layout]] = defaultdict(list)
         for layout in layouts:
             mapping_strategy, products = strategy(layout.mapping), self._setup.products(layout)
@@ -226,9 +229,10 @@ class _Exploration:
         return True
 
     def nearest_trials(self) -> list[Trial]:
-        """Return the trial of the layout that exceeds the available memory least, as far as known.
+        """Return the trial of the layout that comes closest to fitting, for the error message.
 
-        It serves for the error message. The list is empty if no layout can be tried.
+        It is the layout that exceeds the available memory least, as far as known. The list is
+        empty if no layout can be tried.
         """
         candidates = [
             (family, number) for family in self._families.values() for number in range(len(family.candidates.layouts))

@@ -94,9 +94,10 @@ def try_layouts(setup: TrialSetup) -> list[Trial]:
 
 
 def fastest_first(trials: list[Trial]) -> list[list[Trial]]:
-    """Return the trials by layout, fastest layout first, and of each the fastest product first.
+    """Group trials by layout, with the fastest layout first, and its fastest product first.
 
-    The order of trials without times does not change.
+    Each trial of a layout has another matrix product of prefill. The order of trials without times
+    does not change.
     """
     by_layout: dict[Layout, list[Trial]] = defaultdict(list)
     for trial in trials:

@@ -78,7 +78,7 @@ class Forecast:
         self._weights = weights / mean_terms
 
     def of(self, layout_terms: F64) -> F64:
-        """Return the forecast for some layouts, float64 ``[layouts]``.
+        """Return the forecast value, such as cycles, of each of several layouts, ``[layouts]``.
 
         Args:
             layout_terms: float64 ``[layouts, terms]``: terms of the layouts.

@@ -36,7 +36,9 @@ class Pick(NamedTuple):
 
 
 class LayoutFamily:
-    """Layouts with common forecasts: same prefill products, and equally divided over wafers.
+    """Layouts that share a forecast of cycles and a forecast of bytes.
+
+    They have the same matrix products of prefill, and divide ops over wafers in the same way.
 
     Attributes:
         candidates: The layouts.

@@ -22,7 +22,7 @@ from wse.compiler.search.trials import cycles_of_layers, layers_on
 
 
 class FittedAttention(NamedTuple):
-    """A choice with fitted columns for attention.
+    """A choice in which attention uses the number of columns that is fastest.
 
     Attributes:
         choice: The choice.
@@ -155,7 +155,7 @@ def _timed_phases(setup: TrialSetup, trial: Trial, choice: Choice) -> list[tuple
     """Return the phases that are timed to choose the columns for attention.
 
     Returns:
-        Pairs of the name of a phase and the tokens of a prompt chunk.
+        (name of the phase, tokens of a prompt chunk) pairs.
     """
     assert setup.timing is not None
     prompts, token_cycles = trial.prompts, trial.token_cycles

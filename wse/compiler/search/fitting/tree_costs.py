@@ -22,12 +22,12 @@ from wse.models.graph import ops_in_order
 
 
 class Saving(NamedTuple):
-    """The number of groups with the fewest cycles for all-reduces of one size.
+    """The best number of groups for all-reduces of one size, and the cycles that it saves.
 
     Attributes:
-        groups: Number of groups.
-        cycles: By stage, the cycles that an all-reduce saves compared with the tree with the fewest
-            relays.
+        groups: Number of groups with the fewest cycles.
+        cycles: Keys are indices of stages; values are the cycles that an all-reduce there saves
+            compared with the tree with the fewest relays.
     """
 
     groups: int
@@ -35,7 +35,9 @@ class Saving(NamedTuple):
 
 
 class TreeCosts:
-    """Cycles of a reduced model with different sets of fitted trees, without lowering it again.
+    """Cycles of a reduced model if some of its all-reduce trees are fitted.
+
+    Different sets of trees are compared without lowering the model again.
 
     Attributes:
         savings: For each size that may be fitted, the groups and what they save.
@@ -77,7 +79,7 @@ class TreeCosts:
         self._same_routes = same_routes(self._state.patterns)
 
     def cycles_of_stage(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
-        """Return the cycles of a stage that depend on which trees are fitted, by phase.
+        """Return the cycles of a stage that depend on which trees are fitted, for each phase.
 
         These are the cycles of all route rewrites, minus those that fitted all-reduces save. They
         count for all stages of the whole model that the stage represents. They are infinite if
@@ -86,6 +88,9 @@ class TreeCosts:
         Args:
             stage: Index of the stage in the reduced model.
             fitted_sizes: Sizes of the all-reduces that use fitted trees.
+
+        Returns:
+            Keys are names of phases; values are cycles.
         """
         stage_sizes = frozenset(size for size in fitted_sizes if stage in self.stages[size])
         if (stage, stage_sizes) not in self._known:
@@ -93,7 +98,7 @@ class TreeCosts:
         return self._known[stage, stage_sizes]
 
     def saved_cycles(self, fitted_sizes: frozenset[TreeSize]) -> dict[str, float]:
-        """Return the cycles that fitted trees save in all stages, by phase."""
+        """Return the cycles that fitted trees save in all stages, with names of phases as keys."""
         cycles_by_phase: dict[str, float] = defaultdict(float)
         for stage in self._phases:
             cycles_before = self.cycles_of_stage(stage, frozenset())

@@ -9,7 +9,7 @@ from wse.compiler.search.reduced.reduced_model import ReducedModel
 
 
 class Misfits:
-    """Bytes per PE of stages that did not fit.
+    """Cache of the bytes per PE of stages that did not fit, so that they are not compiled again.
 
     All stages belong to one model, machine and request, on any number of wafers.
     """
@@ -21,7 +21,11 @@ class Misfits:
         return len(self._needed_bytes)
 
     def needed_bytes(self, reduced: ReducedModel) -> int:
-        """Return the maximum bytes that equivalent stages needed before; 0 if unknown."""
+        """Return the most bytes per PE that any stage of a reduced model is known to need.
+
+        Only stages that did not fit before, in this or an equivalent reduced model, are known. The
+        result is 0 if there are none.
+        """
         return max(self._needed_bytes.get(key, 0) for key in _keys(reduced))
 
     def learn(self, reduced: ReducedModel, needed_bytes: Sequence[int], available_bytes: int) -> None:

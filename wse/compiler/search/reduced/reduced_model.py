@@ -41,7 +41,7 @@ _OF_LAYER = re.compile(r"layers\.(\d+)\.")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReducedModel:
-    """A reduced model, divided into stages for one choice.
+    """One stage of each kind, with one layer of each kind, and how often each occurs in the model.
 
     Attributes:
         state: State after the pass `partition`, or a later pass.
@@ -200,13 +200,13 @@ class ReducedModel:
         return float(np.bincount(stage, by_step * times).max(initial=0.0))
 
     def _places(self, program: Program, phase: Phase) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
-        """Return where the steps of a phase are, and which of them occur once per stage.
+        """Return the layer and the stage of each step, and which steps occur once per stage.
 
-        Other steps occur once per layer.
+        All other steps occur once per layer.
 
         Returns:
-            For each step: the index of its layer (-1 outside of layers), the index of its stage,
-            and whether it occurs once per stage.
+            For each step of the phase: the index of its layer (-1 outside of layers), the index of
+            its stage, and whether it occurs once per stage.
         """
         layer, stage = np.array(program.op_layers)[phase.steps.op], np.array(program.op_stages)[phase.steps.op]
         return layer, stage, (layer < 0) | _stage_transfers(phase.steps)
@@ -277,7 +277,11 @@ def most_common_layers(reduced: ReducedModel) -> ReducedModel:
 
 
 def _kinds(spec: ModelSpec, plan: StagePlan) -> Counter[tuple[Layer, Parts]]:
-    """Return how many layers of each kind a stage has; parts of a layer are a kind of their own."""
+    """Count the layers of each kind in a stage; parts of a layer are a kind of their own.
+
+    Returns:
+        Keys are (kind of layer, its parts in the stage); values are numbers of layers.
+    """
     return Counter((spec.layers[layer], parts) for layer, parts in plan.layers.parts)
 
 
