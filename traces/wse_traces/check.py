@@ -28,7 +28,9 @@ def header_problems(file: Any) -> tuple[dict[str, Any], list[str]]:
         file: An open HDF5 file.
 
     Returns:
-        The values that could be read, by name, and a message for each problem.
+        The values that could be read, with the names of the attributes as keys; and a message for
+        each
+        problem.
     """
     values: dict[str, Any] = {}
     problems = []
@@ -82,7 +84,7 @@ class RunState(NamedTuple):
 
 
 def header_of(file: Any, path: Path) -> tuple[RunHeader, int, RunState]:
-    """Return the header of a trace, the version of its schema, and the state of its run.
+    """Return the header of a trace, the version of its schema, and whether its run is complete.
 
     Args:
         file: An open HDF5 file.

@@ -112,7 +112,7 @@ def read_box(dataset: Any, box: Box) -> NDArray[Any]:
 
 
 def _decode(data: bytes, filters: list[str], shape: tuple[int, ...], dtype: np.dtype[Any], rows: slice) -> NDArray[Any]:
-    """Return the elements of some rows of a chunk.
+    """Decode a stored chunk of a dataset, and return some of its rows.
 
     Args:
         data: Bytes of the chunk as stored.

@@ -110,7 +110,11 @@ class WrittenColumn:
         return np.array(encoded, self.dtype)
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
-        """Raise ValueError for a shape that is not that of rows, nor of a part of the mesh."""
+        """Check that an array has the shape of rows of this column, or of a part of the mesh.
+
+        Raises:
+            ValueError: The shape is another one.
+        """
         # All axes must be complete, except for the last two of rows that cover the mesh.
         fixed = len(self.shape) - 2 if self.planes else len(self.shape)
         fits = len(shape) == 1 + len(self.shape) and shape[1 : 1 + fixed] == self.shape[:fixed]

@@ -80,7 +80,10 @@ def load_model(name_or_path: str | Path, *, with_weights: bool = True) -> Loaded
 
 
 def _name_and_path(name_or_path: str) -> tuple[str, Path]:
-    """Return the name of a model, in the spelling of the bundled model if any, and its path."""
+    """Return the name and the path of a model, given either.
+
+    A bundled name is matched ignoring its spelling, and returned as the bundled model has it.
+    """
     bundled = BUNDLED | CONFIGURATIONS
     if name_or_path not in bundled and not path_exists(name_or_path):
         name_or_path = known_name(name_or_path, bundled) or name_or_path

@@ -100,7 +100,7 @@ def setting_texts(values: Mapping[str, float]) -> list[str]:
 
 
 def with_settings_text(text: str, inputs: Mapping[str, Any]) -> str:
-    """Return a description of a machine, followed by the numbers that differ from its files.
+    """Return the description of a machine, followed by its numbers that differ from the files.
 
     Args:
         text: Description of the machine.

@@ -20,10 +20,10 @@ TOKENS_OF: Final = dict(zip(PHASES, ("prompt", "generated", "verified"), strict=
 
 @dataclass(frozen=True, kw_only=True)
 class LayerLoadResult(Result):
-    """Number of tokens that were routed to each expert of one layer, by kind of token.
+    """Number of tokens that were routed to each expert of one layer.
 
-    Each count is a tuple with one item per expert. Tokens of prompts, generated tokens and tokens
-    of verification passes are counted separately.
+    Tokens of prompts, generated tokens and tokens of verification passes are counted separately.
+    Each count is a tuple with one item per expert.
     """
 
     layer: Annotated[int, Doc("index of the layer")]
@@ -67,7 +67,10 @@ class ExpertLoad:
 
     @property
     def over_run(self) -> dict[int, I64]:
-        """Tokens routed to each expert in all phases together, by layer: int64 ``[experts]``."""
+        """Tokens routed to each expert in all phases together: int64 ``[experts]`` for each layer.
+
+        The key is the index of the layer.
+        """
         layers = sorted({layer for totals in self.totals.values() for layer in totals})
         return {
             layer: np.sum([totals[layer] for totals in self.totals.values() if layer in totals], axis=0)

@@ -45,5 +45,8 @@ class Caches:
             cache.take_back(tokens)
 
     def _caches_of(self, phase: Phase) -> list[dict[int, CacheBalance]]:
-        """Return the caches that a phase changes: those of its user, or of all users."""
+        """Return the caches that a phase changes: those of one user, or those of all users.
+
+        For each of these users, there is a dict with the number of rows of a region as the key.
+        """
         return self.by_user if phase.user < 0 else [self.by_user[phase.user]]

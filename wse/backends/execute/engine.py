@@ -126,7 +126,10 @@ class Engine:
 
     @property
     def logits(self) -> npt.NDArray[np.float32]:
-        """Logits of the last token, float32 ``[users, vocabulary]``; requires ``logits_out``."""
+        """Logits of the last token of each user, float32 ``[users, vocabulary]``.
+
+        They require the option ``logits_out``.
+        """
         return self.streams.host_logits[: self.program.batch].copy()
 
     @property
@@ -148,7 +151,10 @@ class Engine:
 
     @property
     def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
-        """Tokens of the last phase that chose each expert, int64 ``[experts]``, by layer."""
+        """Tokens of the last phase that chose each expert: int64 ``[experts]`` for each layer.
+
+        The key is the index of the layer.
+        """
         return self.routing.pairs
 
     def cache_slots(self, user: int) -> Slots:
@@ -156,7 +162,7 @@ class Engine:
         return self.caches.slots(user)
 
     def prefill(self, *prompts: Sequence[int], first_phase: int = 0, end_phase: int | None = None) -> Iterator[int]:
-        """Run each user's prompt chunk by chunk.
+        """Read each user's prompt chunk by chunk. Each chunk has a prefill phase in the Program.
 
         Args:
             prompts: Token ids of each user's prompt.
@@ -265,7 +271,7 @@ class Engine:
         return self._decode
 
     def run(self, bound: BoundPhase) -> None:
-        """Run the calls of a bound phase, or of a part of it."""
+        """Run the calls of a phase, or of a part of it."""
         with self._cores.steps():
             if self.step_times is not None:
                 self.step_times.run(bound, self._cores.adapt)

@@ -28,7 +28,7 @@ class StatefulParts(Protocol):
 
 
 def state_of(engine: StatefulParts) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays that `restore` needs, by name.
+    """Return the arrays from which `restore` resumes a run; the key is the name of the array.
 
     Some of them belong to the engine and change with the next pass.
     """
@@ -85,7 +85,7 @@ def restore(engine: StatefulParts, arrays: Mapping[str, npt.NDArray[Any]]) -> No
 
 
 def counters_of(caches: Caches) -> dict[str, npt.NDArray[np.int32]]:
-    """Return the cache counters of each user by name.
+    """Return the cache counters of all users, with keys ``cache.<user>.<rows>.<name>``.
 
     The counters depend only on the sequence of passes, so that another process can compute them,
     too.

@@ -62,7 +62,7 @@ Outputs of other ops depend on the choice of experts, or alternate between rows 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputPart:
-    """Location of a part of an op's output.
+    """Where a part of an op's output is stored on the PEs, and when it can be read.
 
     Attributes:
         ready_step: Step after which the part can be read.
@@ -170,9 +170,10 @@ def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: boo
 
 
 def _hidden_of(program: Program, stage: int) -> I32:
-    """Return the hidden features on each row of a stage, int32 ``[rows, n]``.
+    """Return the hidden features that each row of a stage stores, int32 ``[rows, n]``.
 
-    They are those of the gains of norms or of the embedding.
+    They are taken from a tile that is divided like the hidden vector: gains of norms, or the
+    embedding.
     """
     parts = (part for tile in program.tiles if tile.stage == stage for part in tile.parts)
     return next(part.inner for part in parts if part.tensor.rpartition(".")[2] in _AS_HIDDEN)
@@ -189,7 +190,10 @@ def _outputs_of(program: Program, stage: int, tensor: str) -> I32:
 
 
 def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: Slots) -> list[OutputPart]:
-    """Return the parts of the logits, chunk by chunk, on the row where they are summed."""
+    """Return where the parts of the logits are stored: on the row where they are summed.
+
+    Each chunk of the vocabulary is a part.
+    """
     parts: dict[int, OutputPart] = {}
     argmax, logits = kernel_named("argmax_fold"), is_of_type(phase.steps, LogitsOut)
     tokens = 1 if phase.name == "prefill" else phase.tokens

@@ -40,7 +40,7 @@ class RandomWeights:
 
 
 class RandomRows:
-    """A tensor whose rows are generated when they are read.
+    """A tensor with random values, whose rows are generated when they are read.
 
     ``rows[first:last]`` is a new float32 array. The values of a tensor are one stream of random
     numbers in row-major order.

@@ -79,7 +79,7 @@ class Streams:
         self.host_tokens[users] = [self._draws[user](self.host_logits[user]) for user in users]
 
     def host_call(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> Call:
-        """Return the call that executes a transfer to or from the host.
+        """Return a call that sends words to the host or receives words from it.
 
         Args:
             arena: SRAM of the stage.

@@ -24,11 +24,11 @@ VALUES_IN_FLIGHT: Final = 8 * VALUES_PER_READ
 
 
 class Source(Protocol):
-    """A tensor that is read by ranges of its rows, such as a numpy array."""
+    """Protocol of tensors whose rows can be read in ranges, such as a numpy array."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the tensor, rows first."""
+        """Shape of the tensor. The first axis is that of the rows."""
 
     def __getitem__(self, rows: slice, /) -> Tensor:
         """Return a range of rows."""
@@ -134,7 +134,10 @@ def split_by_offset(part: TilePart) -> list[TilePart]:
 
 
 def row_range(part: TilePart, patch: Patch) -> tuple[int, int]:
-    """Return the first and one past the last row of the tensor that the PEs of a patch store."""
+    """Return the range of a tensor's rows that the PEs of a patch store: first, and one past last.
+
+    A patch is a rectangle of PEs.
+    """
     if part.transposed or part.outer is None:
         index = _inner_of_patch(part, patch)
     else:
@@ -158,7 +161,9 @@ def inner_places(parts: Sequence[TilePart], blocks: int) -> list[I32]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchShard:
-    """Values of a tensor that each PE of a patch stores, as arguments of `wse_kernels.storing`.
+    """What each PE of a patch stores of a tensor, as arguments of `wse_kernels.storing`.
+
+    A patch is a rectangle of PEs.
 
     Attributes:
         patch: The PEs.
@@ -177,7 +182,7 @@ class PatchShard:
 
 
 def patch_shard(part: TilePart, first: int, patch: Patch, tile: Tile, places: I32) -> PatchShard:
-    """Return the values of a part that each PE of a patch stores.
+    """Return what each PE of a patch stores of one part of a tile.
 
     Args:
         part: Part of the tile.

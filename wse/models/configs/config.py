@@ -45,7 +45,9 @@ GENERATION_LIMIT_BYTES: Final = 2**20
 
 @cache
 def known_families() -> Mapping[str, Family]:
-    """Return all families by model_type, including those of users' packages.
+    """Return all model families, including those of installed packages.
+
+    The key is a value of ``model_type`` in a config; a family may have several.
 
     Raises:
         BadInput: A package has a family that cannot be used.

@@ -44,8 +44,9 @@ class Checkpoint:
 
         Args:
             spec: The model.
-            entries: Tensors of the files by name. Tensors that the model does not require must be
-                harmless.
+            entries: Tensors of the files; the key is the name in the file. Tensors that the model
+                does
+                not require must be harmless.
 
         Raises:
             BadModel: Tensors are missing or unexpected, have the wrong shape, or are not
@@ -71,7 +72,7 @@ class Checkpoint:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Canonical names of all tensors: tables first, then layer by layer."""
+        """Names of all tensors of the model: those outside of the layers, then layer by layer."""
         return tuple(self._tensors)
 
     @property
@@ -195,7 +196,7 @@ def _equal(first: TensorEntry, second: TensorEntry) -> bool:
 
 
 class _Pages:
-    """The mapped pages of a checkpoint's files, released regularly to limit the use of memory.
+    """Memory-mapped pages of a checkpoint's files, released now and then to save memory.
 
     They are released after about every `VALUES_IN_MEMORY` values that are read. A thread that is
     reading at that moment has to load its few pages from the file again.
@@ -216,7 +217,7 @@ class _Pages:
 
 
 class TensorRows:
-    """A reader of ranges of rows: ``tensor[first:last]`` returns these rows as an array.
+    """A tensor in a checkpoint whose rows are read on demand: ``tensor[first:last]`` is an array.
 
     The element type is that of the file for plain tensors and float32 for others. Only the
     requested rows are read and decoded, if possible, and nothing is cached. Several threads may

@@ -131,7 +131,7 @@ def stored_bytes(spec: ModelSpec, weight_type: str, float_bytes: int) -> int:
 
 
 def tensor_bytes(shape: tuple[int, ...], coding: Coding | None, float_bytes: int) -> int:
-    """Return the bytes of a tensor, or of its codes and scales.
+    """Return the bytes that a tensor needs; for a quantised tensor, those of its codes and scales.
 
     Args:
         shape: Shape of the tensor; [out, in] if it has a coding.
@@ -146,7 +146,7 @@ def tensor_bytes(shape: tuple[int, ...], coding: Coding | None, float_bytes: int
 
 
 def _norm(spec: ModelSpec, name: str) -> Shapes:
-    """Return the name and shape of the gain of a norm, and of its bias in models with LayerNorm."""
+    """Return the shapes of the gain of a norm and, for LayerNorm, of its bias; keys are names."""
     size = (spec.hidden_size,)
     return {name: size, f"{name}_bias": size} if spec.norm == "layer" else {name: size}
 
@@ -197,7 +197,10 @@ def _dense(spec: ModelSpec, prefix: str, width: int) -> Shapes:
 
 
 def _experts(spec: ModelSpec, experts: Experts) -> Shapes:
-    """Return the names and shapes of the tensors of a mixture of experts and its shared expert."""
+    """Return the shapes of the tensors of a mixture of experts, including its shared expert.
+
+    The key is the name of the tensor.
+    """
     hidden, count, width = spec.hidden_size, experts.count, experts.ffn_size
     shapes = _projection("router", count, hidden, bias=experts.router_bias)
     if experts.correction:
@@ -211,11 +214,12 @@ def _experts(spec: ModelSpec, experts: Experts) -> Shapes:
 
 
 def parameters_per_token(spec: ModelSpec, *, input_table: bool = False, head: bool = True) -> int:
-    """Return the number of parameters that one token uses, of its experts only the active ones.
+    """Return the number of parameters that are used for one token.
 
-    Each value of a matrix is one multiply-add. With default arguments, twice the result is
-    therefore about the floating-point operations per token, except for attention over the context
-    (Kaplan et al., arXiv 2001.08361, section 2.1).
+    Of the experts, only those that a token uses are counted. Each value of a matrix is one
+    multiply-add. With default arguments, twice the result is therefore about the floating-point
+    operations per token, except for attention over the context (Kaplan et al., arXiv 2001.08361,
+    section 2.1).
 
     Args:
         spec: The model.

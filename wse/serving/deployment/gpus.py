@@ -67,7 +67,7 @@ class GpuDeployment:
 
     @property
     def _context_tokens(self) -> float:
-        """Tokens in the KV cache of a request in the middle of its answer."""
+        """Number of tokens in a request's KV cache when half of the answer has been generated."""
         return self.shape.prompt_tokens + self.shape.new_tokens / 2
 
     def decode_round_s(self, decoding: float) -> float:

@@ -74,7 +74,7 @@ class SimulationOutcome:
 
 
 class Recorder:
-    """The clock of a simulation of one machine, which records the times of requests.
+    """Clock and records of the requests of one simulated machine.
 
     The clock advances from event to event and counts the requests in the system.
 
@@ -171,7 +171,7 @@ class Recorder:
             self._runs.extend((first_s, last_s, passes, users))
 
     def leave(self, request: int, at_s: float, pass_s: float = 0.0) -> None:
-        """Record that a request has left, now or since the previous event.
+        """Record that a request has left, now or at a time after the previous event.
 
         Args:
             request: The request.

@@ -35,10 +35,10 @@ class PassTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeGrid:
-    """Times of decode passes by context.
+    """Times of decode passes for several context lengths, between which times are interpolated.
 
     Attributes:
-        slots: Users per pass.
+        slots: Users whose tokens are decoded in one pass.
         contexts: Numbers of tokens in the cache of each user, in rising order.
         passes: Time of a pass for each of ``contexts``.
     """
@@ -70,7 +70,7 @@ class ChunkGrid:
 
 @dataclass(frozen=True, kw_only=True)
 class StagedCosts:
-    """The times and the KV capacity of a pipeline of stages, or of a single stage.
+    """Times and KV capacity of wafers, which are a pipeline of stages or a single stage.
 
     See `wse.serving.simulation.pass_costs.PassCosts` for the attributes that are not described
     here.
@@ -95,7 +95,7 @@ class StagedCosts:
 
     @property
     def contexts(self) -> tuple[int, ...]:
-        """Contexts between which times are interpolated."""
+        """Context lengths in tokens for which times are known; others are interpolated."""
         return self.decode.contexts
 
     def room_tokens(self, tokens: int) -> int:
@@ -128,10 +128,11 @@ class StagedCosts:
         return sum(self.part_busy_s(part) for part in parts) + passes * self._decode(context).busy_s
 
     def drain_s(self, part: PromptPart) -> float:
-        """Return the seconds of a prompt's last chunk beyond the work of the busiest stage.
+        """Return the seconds from the end of a prompt's last round to the first token.
 
-        A short last chunk waits at every stage for the whole chunk before it, and takes as long as
-        that chunk.
+        This is the time of the last chunk in the stages other than the busiest one. A short last
+        chunk
+        waits at every stage for the whole chunk before it, and takes as long as that chunk.
         """
         last_time, whole_tokens = self._last(part), part.tokens - self._last_tokens(part)
         drain_s = last_time.latency_s - last_time.busy_s
@@ -142,7 +143,7 @@ class StagedCosts:
         return max(drain_s, previous_chunk.latency_s - previous_chunk.busy_s)
 
     def part_busy_s(self, part: PromptPart) -> float:
-        """Return the seconds of work of the busiest stage for a part of a prompt."""
+        """Return the seconds that the busiest stage works for one part of a prompt."""
         whole_tokens = part.tokens - self._last_tokens(part) if part.ends else part.tokens
         busy = self._busy_until(part.context + whole_tokens) - self._busy_until(part.context)
         return busy + (self._last(part).busy_s if part.ends else 0.0)

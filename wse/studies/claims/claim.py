@@ -27,7 +27,13 @@ class ClaimNumber(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curves:
-    """Lines of a plot by name, and the labels and scales of its axes."""
+    """The lines of a plot, and the labels and scales of its axes.
+
+    Attributes:
+        x, y: Labels of the horizontal and the vertical axis.
+        lines: Points of each line. The key is the name of the line in the legend.
+        log_x, log_y: Whether the axis is logarithmic.
+    """
 
     x: str
     y: str

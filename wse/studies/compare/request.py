@@ -179,7 +179,7 @@ class CompareRequest:
         )
 
     def names(self) -> tuple[str, ...]:
-        """Return the mappings to compare, without repetitions."""
+        """Return the names or files of the mappings to compare, each once and in their order."""
         return tuple(dict.fromkeys(self.mappings or self.candidates))
 
     @property

@@ -42,7 +42,7 @@ class AssumptionResult(Result):
 
     @property
     def low_value_high(self) -> tuple[float, float, float]:
-        """Low end of the range, the number, and the high end."""
+        """Low end of the range, value, and high end. Without a range, all three are the value."""
         low, high = self.range or (self.value, self.value)
         return low, self.value, high
 
@@ -120,7 +120,12 @@ class CompareResult(Result):
         return bool(self.inputs.get("links_given")) or any(row.mapping == STREAMED for row in self.rows)
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return the tables of best rows and published speeds, and of all rows if ``detail``."""
+        """Return the table of the best rows, the table of published speeds, and details on request.
+
+        Args:
+            detail: Whether to add tables of all possible rows.
+            width: Not used; the same for all results.
+        """
         published = () if self.published is None else (published_table(self.published),)
         footer = price_footer(self.economics)
         best = best_table(self.best, by_link=self.by_link, footer=footer)

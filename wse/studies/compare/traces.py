@@ -30,7 +30,12 @@ class TracesComparison(TracesResult):
     """Two recorded runs and the changes from the first to the second, with tables and a figure."""
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return the tables of both runs, and of the changes of each phase."""
+        """Return the tables of the two runs, and a table of changed cycles for each phase.
+
+        Args:
+            detail: Not used; the same for all results.
+            width: Not used; the same for all results.
+        """
         return trace_tables(self)
 
     def _repr_html_(self) -> str:
@@ -45,6 +50,6 @@ class TracesComparison(TracesResult):
 
 
 def trace_tables(result: TracesResult) -> tuple[Table, ...]:
-    """Return the tables of both runs, and of the changes of each phase."""
+    """Return the tables of the two runs, and a table of changed cycles for each phase."""
     changes = (changes_table(changes, title=CHANGED[phase], note=NOTE) for phase, changes in result.changes.items())
     return (*detail_tables(result.rows, [("USD/Mtok", text) for text in result.prices]), *changes)

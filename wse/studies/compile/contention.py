@@ -62,9 +62,9 @@ def contention_result(program: Program, costs: Iterable[tuple[Phase, PhaseCost]]
 
 
 def contention_table(rows: Sequence[ContentionResult]) -> Table:
-    """Return a table of the patterns whose words wait for words of other messages.
+    """Return a table of the patterns in which words of one message wait for words of another.
 
-    The waiting times are those of the prompts and of one decoded token.
+    The cycles are those spent waiting, while the prompts are read and one token is decoded.
     """
     columns = (
         *(Column(key=key, title=key) for key in ("phase", "pattern", "along")),

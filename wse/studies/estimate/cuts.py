@@ -14,7 +14,7 @@ from wse.studies.results.placement import SystemResult
 
 @dataclass(frozen=True, kw_only=True)
 class CutsResult(Result):
-    """Layers that are split between stages, which makes them slower than whole layers."""
+    """Layers that are split between two or more stages. They are slower than whole layers."""
 
     layers: Annotated[int, Doc("layers that are split between stages")]
     between_wafers: Annotated[int, Doc("layers that are split between stages on several wafers")]

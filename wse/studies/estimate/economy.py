@@ -79,7 +79,10 @@ def energy_result(
     economics: Economics,
     serving: ServingResult,
 ) -> EnergyResult:
-    """Return the energy of an output token at an operating point.
+    """Return the energy of an output token at an operating point, estimated in two ways.
+
+    The first is the power of all wafers divided by their tokens/s. The second adds up the energies
+    of the operations of PEs and links (``from_below``).
 
     Args:
         fabric: Fabric model that gave the cycles.
@@ -132,7 +135,7 @@ def cost_result(wafers: int, economics: Economics, serving: ServingResult) -> Co
 
 
 def _activity(fabric: Fabric, totals: PhaseTotals, token_classes: Sequence[TokenClass]) -> Activity:
-    """Return what PEs and links do for the mean token of one user.
+    """Count the operations of PEs and links for one token of one user, averaged over all tokens.
 
     Each word of a message crosses a ramp (the connection of router and PE) at both of its ends.
     """

@@ -118,9 +118,10 @@ class EstimateResult(Result):
     trace: Annotated[str | None, Doc("path of the trace")] = None
 
     def plot(self) -> Figure:
-        """Return a figure of the cycles of a generated token by cause, in total and by kind of op.
+        """Return a figure with one bar for a decoded token and one for each kind of op in it.
 
-        If nothing is decoded, the figure shows the cycles of the prompt.
+        A bar shows the cycles, divided by cause. If nothing is decoded, the only bar is that of the
+        prompt.
         """
         if self.bounds is None or self.decode is None:
             return causes_figure({"prompt": self.prefill.cycles_by}, f"Prompt of {self.model.name}")

@@ -43,7 +43,7 @@ _ACCEPTED: Final[dict[Any, tuple[Any, Callable[[Any], Any]]]] = {
 
 
 def checks_arguments(request: type | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that checks arguments and converts them to the types of the parameters.
+    """Return a decorator that checks the arguments of a function and converts them to its types.
 
     A call of the decorated function raises BadInput for an argument of a wrong type. A wrong number
     or name of arguments raises TypeError, as in Python.

@@ -38,7 +38,7 @@ class PatternResult(Result):
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """Faults of patterns, each as a sentence with the pattern and the length of the line."""
+        """Faults that were found, each as a sentence with the pattern and the number of PEs."""
         return tuple(f"{case.pattern} on {case.pes} PEs: {case.fault}" for case in self.cases if case.fault)
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:

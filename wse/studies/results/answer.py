@@ -41,13 +41,15 @@ def answer_tables(
     rows: Sequence[AnswerRow],
     grades: Mapping[str, GradeResult] | None = None,
 ) -> list[Table]:
-    """Return the table of the headline and its sentences, and the table of the numbers.
+    """Return two tables: a headline with the answer in words, and the numbers of the answer.
 
     Args:
         headline: The model and the machine.
         sentences: The answer in words. Empty sentences are left out.
         rows: The numbers of the answer.
-        grades: Evidence grades by key, which are shown in a column; None for no such column.
+        grades: Evidence grades, with the key of a row as the key. They are shown in a column; None
+            for
+            no such column.
     """
     columns = [Column(key="name", style="bright_black"), number("value", formatter=str)]
     if grades is not None:
@@ -103,7 +105,7 @@ def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:
 
 
 def serving_rows(serving: ServingResult, tpot_note: str, room_note: str = "") -> Iterator[AnswerRow]:
-    """Yield the rows for latencies, concurrency, throughput, cost and energy.
+    """Yield the rows of the answer for latencies, concurrency, throughput, cost and energy.
 
     Args:
         serving: The operating point of a result, and those of other numbers of users.

@@ -69,7 +69,7 @@ def decode_result(
     *,
     routing: str | None = None,
 ) -> DecodeResult:
-    """Return the result record of decode, with means over all decoded tokens.
+    """Return the result record of decoding, averaged over all decoded tokens.
 
     The cycles by cause add up exactly to ``cycles_per_token``.
 
@@ -77,7 +77,7 @@ def decode_result(
         totals: Totals over all decoded tokens.
         layers: Number of layers of the model.
         clock_hz: Clock of the wafer.
-        batch: Number of users of a pass.
+        batch: Number of users whose tokens are decoded in one pass.
         routing: How experts are assumed to be chosen; None to leave this out.
     """
     cycles_by = _by_cause(totals, totals.runs)

@@ -163,7 +163,7 @@ def wafer_result(
     colours: int | None = None,
     replaced: Mapping[str, float] | None = None,
 ) -> WaferResult:
-    """Return the result record of the wafer that programs see.
+    """Return the result record of a wafer, with the mesh of PEs that programs can use.
 
     Args:
         wafer: The wafer.
@@ -225,7 +225,7 @@ def _stage(stage: Stage) -> StageResult:
 
 
 def _attention(stage: Stage) -> tuple[int, ...]:
-    """Return the first and last column that compute attention; empty without attention."""
+    """Return the first and the last column of a stage that compute attention; empty for none."""
     first, cols = stage.attention
     return (first, first + cols - 1) if stage.has_attention else ()
 
@@ -256,7 +256,7 @@ def model_line(model: ModelResult) -> str:
 
 
 def used_text(wafer: WaferResult, system: SystemResult) -> str:
-    """Return the rectangle of a wafer's PEs that regions use, with its fraction of the PEs.
+    """Return how much of a wafer regions use, such as "400x400 in use, 25 %".
 
     The text is empty if almost all PEs are used.
     """

@@ -17,7 +17,7 @@ from wse.reports.terminal import short_number
 
 @dataclass(frozen=True, kw_only=True)
 class RewriteResult(Result):
-    """A rewrite, that is a change of a layer's steps that saves cycles, and whether it is used."""
+    """A change of a layer's steps that saves cycles (a rewrite), and whether it is used."""
 
     name: Annotated[str, Doc("name of the rewrite")]
     used: Annotated[bool, Doc("whether the rewrite is used")]

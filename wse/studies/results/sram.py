@@ -33,7 +33,7 @@ class SramResult(Result):
 
 
 def sram_result(program: Program, sram_bytes: int) -> SramResult:
-    """Return the SRAM of a Program's fullest PE by use, and the capacity of its KV caches.
+    """Return how the SRAM of the fullest PE is used, and how many tokens its KV caches can store.
 
     Args:
         program: The compiled model.
@@ -63,7 +63,7 @@ def fullest_table(sram: SramResult, batch: int, *, width: int = WIDEST) -> Table
 
 
 def use_bytes(program: Program, stage: int, sram_bytes: int) -> BytesByUse:
-    """Return the SRAM of a PE of one stage by use.
+    """Return the bytes of SRAM that each use, such as weights or cache, needs on a PE of a stage.
 
     Args:
         program: The compiled model.

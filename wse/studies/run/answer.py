@@ -14,7 +14,7 @@ OnText = Callable[[str], None]
 
 
 class Answer:
-    """The prompt of one user and what was generated after it so far.
+    """The prompt of one user, and the tokens generated so far.
 
     The answer is finished after an end token or after ``max_tokens`` generated tokens.
     Text is passed to the callback ``on_text`` as soon as it is known: first that of the prompt,

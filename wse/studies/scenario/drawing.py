@@ -132,10 +132,10 @@ def _ratios(lines: Sequence[Line], published: Sequence[PublishedResult]) -> Draw
 
 
 def _ratio_points(combination: CombinationResult) -> list[Point]:
-    """Return the points of a combination relative to its ordinary tier, by number of users.
+    """Return the points of a combination of settings, divided by those of its ordinary tier.
 
-    These are the two tiers, and the points of its curve with at most the users of the ordinary
-    tier.
+    The points are the two tiers and those points of the curve that have at most the users of the
+    ordinary tier. They are sorted by number of users.
     """
     assert combination.tiers is not None  # callers check this
     ordinary, fast = combination.tiers.point("ordinary"), combination.tiers.point("fast")
@@ -177,6 +177,6 @@ def _point(combination: CombinationResult, point: Mapping[str, Any], speed: floa
 
 
 def _published_lines(published: PublishedResult) -> tuple[str, ...]:
-    """Return the tooltip lines of a published figure: its value, who published it, and when."""
+    """Return two tooltip lines for a published figure: its value; its publisher and date."""
     date = "" if published.date is None else f", {printable(published.date)}"
     return f"published: {FIGURES[published.figure].title} {published_text(published)}", f"{published.by}{date}"

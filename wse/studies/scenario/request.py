@@ -40,7 +40,12 @@ COLUMNS: Final = {"model", "dtype", "prompt_len", "wafer", "wafers", "gpu", "gpu
 
 
 class _Table(NamedTuple):
-    """Table of models, machines or drafts: its name, or None, and its axes by field."""
+    """A table of a scenario file for models, machines or drafts.
+
+    Attributes:
+        name: Name of the machine or draft, or None.
+        axes: Values to combine. The key is the name of the field that they set.
+    """
 
     name: str | None
     axes: dict[str, Axis]
@@ -93,7 +98,7 @@ class Scenario:
 
 
 def bundled_scenarios() -> dict[str, Path]:
-    """Return the files of the bundled scenarios by name."""
+    """Return the paths of the bundled scenario files; the key is the name of the scenario."""
     folder = Path(str(files("wse") / "data" / "scenarios"))
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 

@@ -94,7 +94,14 @@ class TiersResult(Result):
         )
 
     def point(self, tier: str) -> dict[str, float]:
-        """Return the numbers of the tier ``ordinary`` or ``fast``, by operating point field."""
+        """Return the numbers of one tier.
+
+        Args:
+            tier: ``ordinary`` or ``fast``.
+
+        Returns:
+            Numbers; the keys are `TIER_KEYS`, such as ``tokens_per_s_per_user``.
+        """
         return {key: getattr(self, f"{tier}_{key}") for key in TIER_KEYS}
 
 

@@ -31,7 +31,7 @@ _AGREEMENT: Final = Column(key="agreement", title="agrees", priority=1)
 
 
 def _part_column(part: str, key: str, title: str, formatter: Any = count, **settings: Any) -> Column:
-    """Return a column that shows a field of the prediction or of the tiers of combinations.
+    """Return a column with one field of the prediction, or of the tiers, of each combination.
 
     Args:
         part: ``prediction`` or ``tiers``.
@@ -272,6 +272,6 @@ def _reasons(combination: CombinationResult) -> str:
 
 
 def _more_rows(rows: Sequence[Any], listed_rows: Sequence[Any]) -> tuple[tuple[str, str], ...]:
-    """Return a footer with the number of rows that are not listed; empty if all are."""
+    """Return a table footer with the number of rows that are not listed; empty for none."""
     hidden_count = len(rows) - len(listed_rows)
     return (("...", f"and {hidden_count} more with --detail"),) if hidden_count else ()

@@ -219,7 +219,10 @@ def value_in(grid: Grid, entry: JournalEntry, name: str) -> Cell:
 
 
 def prices_of(entries: Iterable[JournalEntry]) -> tuple[str, ...]:
-    """Return the distinct prices that costs are based on, as texts with range and source."""
+    """Return the prices that the costs of a sweep are based on, each once.
+
+    A price is a text with its range and source.
+    """
     rows = (entry.row for entry in entries)
     found = (_price(row, key) for row in rows for key in PRICES if row.get(key) is not None)
     return tuple(dict.fromkeys(found))

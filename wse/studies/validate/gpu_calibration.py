@@ -204,7 +204,7 @@ class LeaveOut(Result):
 
 
 def fit_stack(stack: str, rows: Sequence[FitRow], keys: Sequence[str] = ()) -> tuple[dict[str, float], LeftOut]:
-    """Fit constants of a stack.
+    """Fit constants of a serving stack to measurements.
 
     Args:
         stack: Name of the stack.
@@ -213,7 +213,9 @@ def fit_stack(stack: str, rows: Sequence[FitRow], keys: Sequence[str] = ()) -> t
             their bundled values.
 
     Returns:
-        The fitted values by name, and the errors on the measurements that were used for the fit.
+        The fitted values, with the names of the constants as keys; and the errors on the
+        measurements
+        that were used for the fit.
     """
     fitted_rows = calibration_rows(stack, rows)
     constants = fit(fitted_rows, keys or CALIBRATIONS[stack].keys)

@@ -86,10 +86,12 @@ class ComparedRow:
 
 
 def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
-    """Summarise the errors over all measurements, and by kind, method, schedule, source and kernel.
+    """Summarise the errors of predictions: over all measurements, and in groups.
 
-    Rows of the methods in `CALIBRATED` are not predictions of measurements. They are counted, but
-    the errors over all and by kind exclude them.
+    Groups are formed by kind, method, schedule, source and kernel. Rows of the methods in
+    `CALIBRATED` are not predictions of measurements. They are counted, but the errors over all and
+    by
+    kind exclude them.
     """
     all_rows = list(rows)
     groups: dict[tuple[str, str], list[ComparedRow]] = {}

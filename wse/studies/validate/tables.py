@@ -112,7 +112,11 @@ def _number(key: str, title: str, form: Callable[[Any], str] = count) -> Column:
 
 
 def _row_columns(room: int) -> tuple[Column, ...]:
-    """Return the columns that all rows have. The description is ``room`` characters wide."""
+    """Return the columns that describe a measurement.
+
+    Args:
+        room: Width of the column with the description, in characters.
+    """
     return (
         number("line", "line", str, width=LINE_WIDTH),
         Column(key="what", title="what", cell=lambda row: printable(description(row.input)), width=room),

@@ -86,9 +86,9 @@ def map_kinds(trace: Trace, kinds: tuple[str, ...]) -> list[str]:
 
 
 def wafer_maps(trace: Trace, kinds: list[str]) -> Iterator[WaferMap]:
-    """Yield the maps of the given kinds for each wafer.
+    """Yield a map of each requested kind for each wafer.
 
-    Words on links can be drawn by direction, or for all directions together (kind ``links``).
+    Words on links can be drawn for one direction, or for all directions together (kind ``links``).
 
     Args:
         trace: Trace that has data for these kinds.

@@ -25,7 +25,7 @@ _LANES_A_STAGE = 1000  # sort keys reserved for the lanes of a stage
 
 
 def ordered_steps(trace: Trace, passes: Array) -> Columns:
-    """Return the steps of some passes in order of their start.
+    """Return the steps of some passes, sorted by their start.
 
     Args:
         trace: Trace that contains the passes.

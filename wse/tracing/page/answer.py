@@ -39,8 +39,8 @@ LONGEST_TEXT: Final = 200
 def answer_data(trace: Trace) -> Report:
     """Return the main results of a trace for the page.
 
-    Numbers that the report lacks are left out. The report of a run has no dollars, for example. The
-    report is text from a file, so every value in it is checked before use.
+    Numbers that the report of the trace lacks are left out. The report of a run has no dollars, for
+    example. The report is text from a file, so every value in it is checked before use.
 
     Args:
         trace: Trace of a run or an estimate.

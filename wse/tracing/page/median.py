@@ -45,7 +45,7 @@ def median_data(phase: Array, cycles: Array, schedule: Array, by_kind: Array, kv
 
 
 def kind_cycles(trace: Trace, begins: Array, counts: Array, kind_of: Array) -> Array:
-    """Return the cycles of the steps of each schedule, summed by kind of op.
+    """Return the cycles that each kind of op takes in each schedule (sequence of steps).
 
     Args:
         trace: An open trace.

@@ -85,9 +85,11 @@ def _phases(sums: StepSums) -> Report:
 
 
 def _work(sums: StepSums, kinds: list[str]) -> list[Report]:
-    """Return a row for each group of ops with equal cycles, by phase and kind of op.
+    """Return a record for each set of ops with equal cycles, for each phase and kind of op.
 
-    ``kind`` is -1 for steps without an op.
+    Keys of a record include ``cycles`` (by cause), ``layers`` and ``steps``. ``kind`` is -1 for
+    steps
+    without an op.
     """
     return [
         {

@@ -85,10 +85,10 @@ class PromptReader:
         return self._seconds(next(queue[0] for queue in self._queues if queue))
 
     def read_in_gaps(self, gap_s: float, end_s: float, round_per_gap: float) -> tuple[float, list[tuple[float, int]]]:
-        """Read prompts in the gaps of some rounds.
+        """Read prompts in the times of rounds that decoded tokens leave (gaps).
 
         Args:
-            gap_s: Total seconds of the gaps.
+            gap_s: Total seconds of the gaps of some rounds.
             end_s: Time at which the last gap ends.
             round_per_gap: Ratio of the time of a round to the time of its gap, at the end.
 

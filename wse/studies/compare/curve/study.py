@@ -143,7 +143,10 @@ def wafer_machines(results: Iterable[CombinationRows]) -> Iterator[Machine]:
 
 
 def _impossible_combinations(results: Iterable[CombinationRows]) -> Iterator[tuple[str, str]]:
-    """Yield the combinations that are impossible or cannot serve a user, with reasons."""
+    """Yield (combination, reason) for combinations that are impossible or cannot serve a user.
+
+    A combination is described by its mapping and number of wafers.
+    """
     for result in results:
         reasons = [m for m in result.machines if isinstance(m, str)]
         for row in result.rows:

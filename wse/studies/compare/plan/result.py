@@ -113,13 +113,17 @@ class PlanResult(Result):
         return verdict, machines, *(details if detail else ()), *reasons
 
     def _machine_columns(self) -> tuple[Column, ...]:
-        """Return the columns that identify a machine."""
+        """Return the columns that identify a machine.
+
+        If several pairs of lengths are compared, these come first, before the description of the
+        machine.
+        """
         lengths = Column(key="lengths", title="lengths", cell=lambda row: f"{row.prompt_len}/{row.new_tokens}")
         machine = Column(key="machine", title="machine", cell=lambda row: row.machine, wraps=True, min_width=20)
         return (lengths, machine) if len(self.inputs["lengths"]) > 1 else (machine,)
 
     def _detail_columns(self) -> tuple[Column, ...]:
-        """Return the columns of the table of room, rates and energy."""
+        """Return the columns of the detailed table: room for users, rates, and energy per token."""
         return (
             *self._machine_columns(),
             number("max_users", "room", count),
@@ -130,7 +134,7 @@ class PlanResult(Result):
         )
 
     def _columns(self) -> tuple[Column, ...]:
-        """Return the columns of the table of machines."""
+        """Return the columns of the main table, which has one row for each machine."""
         limited = self.targets or self.users is not None
         title = "meets" if self.targets else "room"
         keeps = Column(key="keeps", title=title, formatter=lambda keeps: "yes" if keeps else "no")

@@ -35,9 +35,10 @@ Name = TypeVar("Name", str, int)
 
 @dataclass(frozen=True, kw_only=True)
 class BoundsResult(Result):
-    """Cycles and lower bounds of the mean decoded token, also by kind of op, layer and stage.
+    """Cycles of decoding one token and their lower bounds, averaged over all decoded tokens.
 
-    Rows are in the order in which the ops run.
+    ``token`` is the whole token. The other fields have one row for each kind of op, each kind of
+    layer, or each stage, in the order in which they run.
     """
 
     token: Annotated[BoundRow, Doc("the whole token")]
@@ -48,7 +49,7 @@ class BoundsResult(Result):
 
 
 def bounds_result(fabric: Fabric, spec: ModelSpec, token_classes: Sequence[TokenClass], grades: Grades) -> BoundsResult:
-    """Compute the lower bounds of decoded tokens.
+    """Compute the cycles of decoded tokens and their lower bounds.
 
     1. Sum cycles and bounds of each step over all tokens, one token class at a time.
     2. Group the steps by kind of op, by kind of layer and by stage.
@@ -127,7 +128,7 @@ def _kind(layer: Layer) -> str:
 
 
 def token_table(bounds: BoundsResult, width: int) -> Table:
-    """Return the table of cycles and bounds by kind of op, and of the whole token.
+    """Return the table of cycles and bounds: one row for each kind of op, then the whole token.
 
     Args:
         bounds: Bounds to show.
@@ -183,7 +184,7 @@ def _times(count: int | None) -> str:
 
 
 def _op(row: BoundRow) -> str:
-    """Return the name of a row in the table by kind of op."""
+    """Return the label of a row: the kind of op and how often it runs, or "whole token"."""
     return "whole token" if row.op is None else f"{row.op.replace('_', ' ')}{_times(row.count)}"
 
 

@@ -95,7 +95,7 @@ def place_draft(prepared_estimate: PreparedEstimate, compilation: Compilation) -
 
 
 def place_head(prepared_estimate: PreparedEstimate, capacity: str | None = None) -> PlacedDraft:
-    """Compile the model of a request with a draft head: one more layer, like its last layer.
+    """Compile the model of a request with a draft head: a copy of its last layer, added at the end.
 
     As for the model alone, the layout is chosen for the users and the objective of the request.
 
@@ -151,11 +151,12 @@ def _place_beside(prepared_estimate: PreparedEstimate, compilation: Compilation,
 
 
 def free_regions(prepared_estimate: PreparedEstimate, program: Program) -> list[FreeRegion]:
-    """Return the rectangles of PEs that a model leaves free on its wafers, largest first.
+    """Return the rectangles of PEs that a model leaves free on its wafers, in the order of trial.
 
     1. List all free rectangles, including PEs outside a mesh that was requested with ``--mesh``.
-    2. Put the corners that are at most as large as the model's mesh first, because ``wse run``
-       gives a draft the same number of PEs as the model.
+    2. Put the corners of these rectangles that are at most as large as the model's mesh first,
+       because ``wse run`` gives a draft the same number of PEs as the model. The whole rectangles
+       follow, largest first.
     3. Of several rectangles of the same shape, keep the one nearest to the embedding of the model.
 
     Args:
@@ -193,7 +194,9 @@ def _clip_to_mesh(regions: list[FreeRegion], prepared_estimate: PreparedEstimate
 def _draft_request(
     target: PreparedEstimate, name: str, *, mesh: Rect | None = None, wafers: int | None = None
 ) -> PreparedEstimate:
-    """Prepare an estimate of a draft model for the lengths and users of its target model.
+    """Prepare an estimate of a draft model, with the lengths and users of its target model.
+
+    The target model is the one that verifies the drafts.
 
     Args:
         target: Request of the target model.
@@ -224,7 +227,7 @@ def _draft_request(
 
 
 def weight_bytes(draft: PreparedEstimate) -> int:
-    """Return the bytes of all weights of a draft model in its element types."""
+    """Return the bytes of all weights of a draft model, as stored in its element types."""
     options = draft.options
     return stored_bytes(draft.spec, options.dtype, ELEMENT_BYTES[options.activation_type])
 

@@ -157,7 +157,7 @@ class GpuCostResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuDraftGain(Result):
-    """The best number of draft tokens for a number of users, and its speed-up."""
+    """The best number of draft tokens if a certain number of users are served, and the speed-up."""
 
     users: Annotated[int, Doc("concurrent users")]
     draft_tokens: Annotated[int, Doc("the best number of draft tokens; 0 if drafts are not faster")]
@@ -241,7 +241,7 @@ def _terms_table(latency: GpuLatencyResult) -> Table:
 
 
 def _gains_table(gains: Sequence[GpuDraftGain]) -> Table:
-    """Return the table of the best number of draft tokens for each number of users."""
+    """Return the table of the best numbers of draft tokens, with a row for each number of users."""
     columns = (
         number("users", "users"),
         number("draft_tokens", "drafted"),

@@ -42,7 +42,7 @@ ARRIVALS_GRADE: Final[Grade] = "I"
 
 
 def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
-    """Estimate speed and cost of a model on the GPUs of a request, also for other numbers of users.
+    """Estimate speed and cost of a model on GPUs, for the requested and for other numbers of users.
 
     Raises:
         BadInput: A name is unknown, a file is missing or cannot be used, or the KV caches of the
@@ -166,7 +166,16 @@ def _drafts(prepared_estimate: PreparedGpuEstimate) -> DraftPlanResult | None:
 def _published(
     prepared_estimate: PreparedGpuEstimate, tokens_per_s_per_user: float, drafts: DraftPlanResult | None
 ) -> tuple[PublishedSpeed, ...] | None:
-    """Return the published speeds of the model on the same GPUs with the same number of users."""
+    """Return published speeds of the model on the same number of the same GPUs.
+
+    Args:
+        prepared_estimate: The request, whose number of users per replica is compared.
+        tokens_per_s_per_user: Estimated speed without drafts, to compare with.
+        drafts: Estimated speed with drafts; None without drafts.
+
+    Returns:
+        The published speeds, or None if there are none.
+    """
     server = prepared_estimate.server
     estimated = EstimatedSpeed(
         machine=server.gpu.name,
@@ -198,9 +207,9 @@ def _verify(prepared_estimate: PreparedGpuEstimate) -> GpuVerifyResult | None:
 
 
 def gpu_grade(prepared_estimate: PreparedGpuEstimate) -> GradeResult:
-    """Return the grade of the weakest constant of the GPU and the serving stack.
+    """Return the weakest evidence grade of the constants that an estimate on GPUs depends on.
 
-    Constants that do not affect this model on these GPUs are ignored.
+    Constants of the GPU and the serving stack that do not affect this model are ignored.
     """
     generation = prepared_estimate.server.gpu.generation
     stack = {
@@ -239,12 +248,12 @@ def _irrelevant_constants(server: GpuServer) -> frozenset[str]:
 
 
 def _combined_grade(decode_grade: GradeResult, number: SourcedNumber, name: str) -> GradeResult:
-    """Return the weaker grade of the rate of tokens and of an energy or cost.
+    """Return the grade of an energy or cost per token, which is also limited by that of the speed.
 
     Args:
-        decode_grade: Grade of the rate of tokens.
+        decode_grade: Grade of the rate of decoded tokens.
         number: The energy or cost of a token.
-        name: Name of its weakest constant.
+        name: Name of the constant that gives the number its grade.
     """
     grade = weakest((decode_grade.grade, number.grade))
     return (

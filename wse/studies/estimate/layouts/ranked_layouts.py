@@ -140,7 +140,7 @@ class LayoutRanking:
         return sorted([*layout_by_key.values(), *wider_layouts], key=rank)
 
     def _with_variants(self, candidate: Candidate, search_result: Compilation, finalist: int) -> list[CompiledLayout]:
-        """Return a layout, followed by its variants that fit."""
+        """Return a layout, followed by variants of it (other compiler choices) that fit."""
         key = candidate.options, candidate.choice
         layout = self._layouts.get(key) or _with_deployment(self._prepared, candidate, search_result, finalist)
         self._layouts[key] = layout
@@ -149,7 +149,7 @@ class LayoutRanking:
         return [layout, *(variant for variant in variants if variant is not None)]
 
     def _with_smaller_chunks(self, layout: CompiledLayout) -> CompiledLayout | None:
-        """Return a layout with prompt chunks of about half the length.
+        """Return a layout whose prompt chunks have about half as many tokens.
 
         The number of tokens of a chunk must be a multiple of the rows of a region, except with the
         product THIN_GEMM.

@@ -57,14 +57,14 @@ def latency_result(
     """Return time to first token (TTFT), time per output token (TPOT) and latency of a request.
 
     The prompts of a batch are read one after another, so the last user waits longest. ``ttft_s`` is
-    that user's time. It starts when the first prompt leaves the host and ends when the first token
-    has arrived at the host.
+    the TTFT of this last user. It lasts from the moment at which the first prompt leaves the host
+    until the user's first token has arrived at the host.
 
     Half of the wafer's round trip to the host is the handshake of the prompt. The other half is the
     first token in transit to the host, for which the wafer does not wait.
 
-    If ``prompts`` has an exact time of pipelined chunks, the waits for host and crossings are those
-    of a single chunk, because the stages work on other chunks meanwhile.
+    If ``prompts`` has an exact time of pipelined chunks, only one chunk waits for the host and for
+    crossings, because the stages work on other chunks meanwhile.
 
     Args:
         clock: Cycles of prompts and decoded tokens.

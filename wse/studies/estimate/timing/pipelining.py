@@ -78,11 +78,12 @@ class ServerResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PipeliningResult(Result):
-    """Rates of streams and of prompts through the pipeline of stages.
+    """Speed of a pipeline of stages with one or several streams in flight.
 
-    Numbers of streams are one, the number that saturates the slowest server, and the number whose
-    KV caches fit. A stream is the Program's batch: the tokens of its users go through the stages
-    together.
+    A stream is one batch of the Program: the tokens of its users go through the stages together.
+    Speeds are given for one stream, for the number of streams that keep the slowest server busy,
+    and
+    for the number of streams whose KV caches fit.
     """
 
     stages: Annotated[int, Doc("stages that work at the same time")]
@@ -110,7 +111,7 @@ class PipeliningResult(Result):
 def pipelining_result(
     fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost, *, with_rows: bool = True
 ) -> PipeliningResult:
-    """Return the rates of several streams in flight through the stages.
+    """Return the speed of the pipeline of stages with one or several streams in flight.
 
     All streams are assumed to have the same number of tokens in their caches, as in ``decode``.
 
@@ -118,8 +119,8 @@ def pipelining_result(
         fabric: Fabric model that gave the cycles.
         prefill: Cycles of each chunk of the prompts.
         decode: Cycles of one token of each user.
-        with_rows: Whether to compute the rates by number of streams and simulate them, which takes
-            time.
+        with_rows: Whether to also compute and simulate the speed for each of several numbers of
+            streams, which takes time.
     """
     return _Pipelining(fabric, prefill, decode).result(with_rows=with_rows)
 
@@ -137,7 +138,11 @@ class _Pipelining:
         self._in_cache = streams_in_cache(fabric.program)
 
     def result(self, *, with_rows: bool) -> PipeliningResult:
-        """Return the limits of the pipeline, and rates by number of streams if ``with_rows``."""
+        """Return the limits of the pipeline.
+
+        Args:
+            with_rows: Whether to add a row with the speed for each of several numbers of streams.
+        """
         server, work = busiest_server(self._route)
         kv_binds = self._in_cache < self._enough
         rows = tuple(self._row(streams) for streams in self._counts()) if with_rows else ()
@@ -228,7 +233,7 @@ class _Pipelining:
         )
 
     def _servers(self) -> tuple[ServerResult, ...]:
-        """Return the time that each server works for a token and for all prompts of a stream."""
+        """Return the seconds that each region or link works for one token and for the prompts."""
         decode, prefill = busy_cycles([self._times.decode]), busy_cycles(self._times.prefill)
         latency = dict.fromkeys(range(len(self._times.servers)), 0.0)
         for visit in self._times.decode:
@@ -253,7 +258,7 @@ def pipelining_tables(pipelining: PipeliningResult) -> list[Table]:
 
 
 def _pipelining_table(pipelining: PipeliningResult) -> Table:
-    """Return the table of a single stream, of the limits of several streams, and of the prompt."""
+    """Return the table of the pipeline: one stream alone, the limits of several, and the prompt."""
     users = pipelining.users_per_stream
     stream = "each a user" if users == 1 else f"each of {plural(users, 'user')}"
     slowest_text = f"{seconds(pipelining.slowest_stage_s)} a token"
@@ -281,7 +286,7 @@ def _pipelining_table(pipelining: PipeliningResult) -> Table:
 
 
 def _streams_table(pipelining: PipeliningResult) -> Table:
-    """Return the table of rates by number of streams."""
+    """Return the table of speeds, with one row for each number of streams."""
     columns = [
         number("streams", "streams"),
         number("tokens_per_s", "tokens/s", cell=lambda row: _at_most(row) + count(row.tokens_per_s)),

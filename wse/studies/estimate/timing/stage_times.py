@@ -45,12 +45,12 @@ KINDS: Final = (REGION, LINK, WAFER_LINK, HOST_LINK)
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A region of PEs, a link or a host connection, which works for one token at a time.
+    """A region of PEs, a link or a host connection. It works for one token at a time.
 
     Attributes:
         kind: One of ``KINDS``.
         wafer: Wafer of a region or link. For a link to other wafers or to the host, the wafer whose
-            streams it carries.
+            data it carries.
         stages: Stages of a region, or the two stages that a link connects.
     """
 
@@ -75,10 +75,10 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTimes:
-    """Servers, and the routes of prompts and tokens through them, in cycles.
+    """The servers of a Program, and the routes of prompts and tokens through them, in cycles.
 
     Attributes:
-        servers: The servers. Visits refer to their positions here.
+        servers: The servers. A visit in a route refers to a server by its index in this tuple.
         prefill: Route of each chunk of the prompts, in order.
         decode: Route of one decoded token of each user.
     """
@@ -88,7 +88,7 @@ class StageTimes:
     decode: PassRoute
 
     def servers_of_kind(self, kind: str) -> tuple[int, ...]:
-        """Return the indices of the servers of a kind."""
+        """Return the indices of the servers of one of the ``KINDS``."""
         return tuple(number for number, server in enumerate(self.servers) if server.kind == kind)
 
 
@@ -110,7 +110,7 @@ class _Stream(NamedTuple):
 
 
 def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost) -> StageTimes:
-    """Return the servers of a Program and the routes of its phases.
+    """Return the servers of a Program, and the routes of its prompt chunks and decode pass.
 
     Args:
         fabric: Fabric model that gave the cycles.
@@ -160,7 +160,7 @@ class RouteReader:
         self._server_of_stage = server_of_stage
 
     def route(self, phase: Phase, cost: PhaseCost) -> PassRoute:
-        """Return the route of one run of a phase: its visits to servers, in order.
+        """Return the servers that a run of a phase visits, in order, with the cycles of each visit.
 
         Consecutive visits to the same server without latency between them are merged. If a stage
         works right before it receives words from another server, this work counts as done after
@@ -168,7 +168,7 @@ class RouteReader:
 
         Args:
             phase: Phase of the Program.
-            cost: Cycles of the phase by step.
+            cost: Cycles of each step of the phase.
         """
         if cost not in self._routes:  # chunks of one class share their cost
             self._routes[cost] = self._route(phase, cost)

@@ -39,10 +39,10 @@ class UserLatencyResult(Result):
 
 
 def user_latency_result(network: Network, ttft_s: float, request_s: float | None) -> UserLatencyResult:
-    """Return the times for a remote user.
+    """Return the latencies that a remote user observes, including network and service.
 
-    After the first token, tokens are streamed. The network delays each of them by the same time as
-    the first one, so it adds to the latency of a request only once.
+    After the first token, tokens are streamed. The network delays each token by the same time as
+    the first one, so the delay is added to the latency of a request only once.
 
     Args:
         network: Network and service between user and machine.

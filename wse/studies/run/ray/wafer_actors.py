@@ -68,15 +68,16 @@ class WaferActors:
             on_stored(sum(sizes) - sum(sizes[wafers[load]] for load in loads), sum(sizes), "")
 
     def run(self, segment: StepSegment, *arguments: Any) -> tuple[ActorCall, Sequence[Any]]:
-        """Submit a segment of a pass, which is a run of consecutive steps on one wafer.
+        """Submit one segment of a pass: consecutive steps that run on one wafer.
 
         Args:
             segment: The segment.
             arguments: The arguments of `EnginePart.run`.
 
         Returns:
-            The call, whose value is the report of the segment, and references to the tiles of each
-            crossing to another wafer.
+            The call, whose value is the report of the segment; and for each crossing to another
+            wafer, a
+            reference to the tiles that are sent.
         """
         task = self.by_wafer[segment.wafer].run.options(num_returns=1 + len(segment.sends))
         outputs = task.remote(*arguments)
@@ -98,7 +99,7 @@ class WaferActors:
         return [self.value(call) for call in [self.call(wafer, method) for wafer in wafer_indices]]
 
     def value(self, call: ActorCall) -> Any:
-        """Wait for a call and return its value.
+        """Wait until a call has finished and return its value.
 
         Raises:
             WorkerLost: The process of the actor has ended, or that of a wafer that it waits for.

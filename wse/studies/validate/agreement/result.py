@@ -85,7 +85,7 @@ class Agreement(Result):
     summary: Annotated[AgreementSummary, Doc("Summary of the errors.")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return tables of errors by pattern and of the configurations with the largest errors."""
+        """Return a table of the errors of each pattern, and one of the largest errors."""
         judged_rows = [row for row in self.rows if row.wavelet_cycles > self.judged_above_cycles]
         judged_rows.sort(key=lambda row: -abs(row.error_pct))
         min_cycles = count(self.judged_above_cycles)

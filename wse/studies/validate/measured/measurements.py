@@ -70,11 +70,11 @@ class Measurement:
         file: Name of the file, as the user gave it.
         line: Line on which the row begins, counted from 1.
         table: Name of the table in `TABLES` whose columns the file has.
-        input: Text of every column of the row.
+        input: Texts of the row. The key is the name of the column.
         measured: The published value. None if the row gives a range or a formula instead of one
             number.
         sizes: Numbers in those columns of `LARGEST` that are not empty, including M, N and K of
-            ``M,N,K``.
+            ``M,N,K``. The key is the name.
     """
 
     file: str

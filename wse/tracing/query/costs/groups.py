@@ -26,7 +26,7 @@ _ROW_BYTES: Final = 1 << 10  # approximate size of a group in memory
 class Group(Result):
     """Cycles and traffic of a group of steps in one phase.
 
-    The fields that name the group depend on the key by which steps are grouped.
+    Which fields name the group depends on the key by which steps are grouped, such as op or layer.
     """
 
     phase: Annotated[str, Doc("`prefill`, `decode` or `verify`")]
@@ -126,7 +126,7 @@ def _kinds(sums: StepSums) -> Iterator[Group]:
 
 
 def _equal_ops(sums: StepSums) -> Iterator[Group]:
-    """Yield a group of steps for each set of equal ops of different layers, in each phase."""
+    """Yield, for each phase, a group for each set of equal ops of different layers."""
     for phase, kinds in read_kinds(sums).items():
         for kind in kinds:
             for ops in kind.ops:
@@ -134,7 +134,7 @@ def _equal_ops(sums: StepSums) -> Iterator[Group]:
 
 
 def _part(phase: str, part: OpKind | EqualOps) -> dict[str, Any]:
-    """Return the fields of a group that come from a kind of op or a set of equal ops."""
+    """Return the totals of some ops, with the names of `Group` fields as keys."""
     names = ("layers", "count", "cycles", "words", "hops", "mostly")
     return {"phase": phase, **{name: getattr(part, name) for name in names}}
 
@@ -197,7 +197,7 @@ def _step_groups(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) 
 
 
 def _causes(sums: StepSums) -> Iterator[Group]:
-    """Return a group for each cause, with the op that accounts for most of its cycles.
+    """Yield a group for each cause, with the op that accounts for most of its cycles.
 
     Cycles of an op are summed over equal ops of all layers. The groups have no words and hops,
     because these belong to steps and not to causes.

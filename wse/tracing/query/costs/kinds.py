@@ -23,7 +23,7 @@ from wse_traces.schema import CAUSES, KINDS, PHASES
 
 @dataclass(frozen=True, kw_only=True)
 class PartCycles(Result):
-    """Cycles and traffic of a set of steps of one phase, summed over the run.
+    """Cycles and traffic of some steps of one phase, summed over the run.
 
     This is the base class for sets of steps that share a kernel, an op or a kind of op.
     """
@@ -89,10 +89,10 @@ def read_kinds(sums: StepSums) -> dict[str, tuple[OpKind, ...]]:
 
 
 def _kinds_of(sums: StepSums, ops: OpNumbers, op: Array, totals: Sums, phase: int) -> tuple[OpKind, ...]:
-    """Return the kinds of op of one phase, the most expensive first.
+    """Return the kinds of op of one phase, the one with the most cycles first.
 
     1. Group the equal ops among those that have any cycles or words.
-    2. Sum cycles and traffic over each group, and over its steps by kernel or pattern.
+    2. Sum cycles and traffic over each group, and over its steps for each kernel or pattern.
     3. Combine the groups of the same kind.
 
     Args:
@@ -145,7 +145,7 @@ def _kind(kind: str, folds: list[tuple[EqualOps, Array]], ops: OpNumbers) -> OpK
 
 
 def _kernels(sums: StepSums, fold: Array, folds: int, phase: int) -> list[tuple[KernelCycles, ...]]:
-    """Return the steps of each set of equal ops by kernel or pattern, the costliest first.
+    """Return, for each set of equal ops, the cycles of each kernel or pattern, most cycles first.
 
     Args:
         sums: Steps of a trace.

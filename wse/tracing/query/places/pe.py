@@ -57,7 +57,7 @@ class Buffer(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PeSram(Result):
-    """SRAM of a PE by use, and the buffers of the fullest PE of its stage.
+    """How the SRAM of a PE is used, and the buffers of the fullest PE of its stage.
 
     A trace has a memory map only for the fullest PE of each stage. ``is_fullest`` says whether the
     map applies to this PE as well.
@@ -222,9 +222,12 @@ def mesh_of(trace: Trace) -> tuple[int, int]:
 
 
 def sram_bytes(trace: Trace, wafer: int) -> dict[str, Array]:
-    """Return the bytes of SRAM of each PE, ``[row, col]``, by use including ``free``.
+    """Return the bytes of SRAM of each PE of a wafer that are used for each purpose.
 
-    The result is empty if they were not recorded.
+    Returns:
+        An array ``[row, col]`` for each use, with the name of the use as the key. The use ``free``
+        is
+        included. Empty if the bytes were not recorded.
     """
     return _planes(trace, "sram/bytes_per_pe", wafer, USES)
 
@@ -239,9 +242,12 @@ def busy_cycles(trace: Trace, wafer: int) -> Array | None:
 
 
 def link_words(trace: Trace, wafer: int) -> dict[str, Array]:
-    """Return the words that leave each PE over the run, ``[row, col]``, by direction.
+    """Return the words that leave each PE of a wafer over the run.
 
-    The result is empty if they were not recorded.
+    Returns:
+        An array ``[row, col]`` for each direction, with the name of the direction as the key. Empty
+        if
+        words were not recorded.
     """
     return _planes(trace, "links/words", wafer, DIRECTIONS)
 
@@ -297,10 +303,10 @@ def _sram(trace: Trace, stages: Columns, holding: Array, wafer: int, row: int, c
 
 
 def _mapped_stages(buffer_stage: Array, stages: Columns, holding: Array) -> Array:
-    """Return the stages whose buffers are recorded and apply to a PE.
+    """Return the stages whose recorded buffers describe a PE.
 
     Buffers of a stage that spans several wafers are recorded only for its first wafer. On other
-    wafers they are found by the equal layers and rectangle.
+    wafers, the recorded stage is found as the one with the same layers and the same rectangle.
 
     Args:
         buffer_stage: Stage of each recorded buffer.
@@ -329,7 +335,7 @@ def _routes(trace: Trace, wafer: int, row: int, col: int) -> list[PeRoute]:
 
 
 def _busy(trace: Trace, wafer: int, row: int, col: int) -> dict[str, Any]:
-    """Return the fields of ``Pe`` for its busy cycles; empty if they were not recorded."""
+    """Return the fields of ``Pe`` about busy cycles, by field name; empty if not recorded."""
     if not trace.rows("pe/busy_cycles"):
         return {}
     busy, cycles = int(trace["pe/busy_cycles"][wafer, row, col]), run_cycles(trace)
@@ -337,7 +343,10 @@ def _busy(trace: Trace, wafer: int, row: int, col: int) -> dict[str, Any]:
 
 
 def _links(trace: Trace, wafer: int, row: int, col: int) -> dict[str, LinkWords] | None:
-    """Return the words sent and received by a PE on each side; None if unknown."""
+    """Return the words that a PE sends and receives on each side; None if unknown.
+
+    The key is the direction, such as ``north``.
+    """
     if not trace.rows("links/words") or "defects" in trace.header.options:
         return None
     out = trace["links/words"][wafer, :, row, col].tolist()

@@ -51,7 +51,7 @@ class Move(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Wavelets(Result):
-    """Summary of the wavelet log of the last pass that was simulated wavelet by wavelet.
+    """Summary of the moves of wavelets in the last pass that was simulated word by word.
 
     A wavelet is a 32-bit word in the fabric. ``replayed`` has the moves in the requested cycles.
     """
@@ -142,7 +142,7 @@ def _busiest_places(words: Array) -> dict[str, Any]:
 
 
 def _replay(trace: Trace, pass_index: int, cycles: tuple[int, int], moving: Array, moves: Array) -> tuple[Move, ...]:
-    """Return the moves in the requested cycles, in order of time and place.
+    """Return the moves in the requested cycles, sorted by time and then by place.
 
     Args:
         trace: An open trace.
