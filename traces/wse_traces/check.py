@@ -29,8 +29,7 @@ def header_problems(file: Any) -> tuple[dict[str, Any], list[str]]:
 
     Returns:
         The values that could be read, with the names of the attributes as keys; and a message for
-        each
-        problem.
+        each problem.
     """
     values: dict[str, Any] = {}
     problems = []

@@ -89,8 +89,7 @@ class TraceWriter:
         Args:
             table: Name of the table.
             columns: Values of all columns of the table, all of the same length. The key is the name
-                of
-                the column.
+                of the column.
 
         Returns:
             Indices of the rows.

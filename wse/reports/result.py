@@ -51,8 +51,7 @@ class Result:
         """Return the result as plain values, equal to the output of the command's ``--json``.
 
         The keys are the names of the fields, without a final underscore. Fields that are None are
-        left
-        out, unless null is a value of the field.
+        left out, unless null is a value of the field.
         """
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
         kind: type = type(self)

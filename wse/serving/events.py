@@ -25,8 +25,7 @@ class Job:
         route: Visits of the job.
         predecessor: Index of the job that must end before this job starts; -1 for none.
         leader: Index of the job that this job must not overtake: this job starts its n-th visit
-            only
-            after the leader has ended its n-th visit, and ends after the leader. -1 for none.
+            only after the leader has ended its n-th visit, and ends after the leader. -1 for none.
     """
 
     route: PassRoute

@@ -75,8 +75,7 @@ class Arena:
         """Return the whole arena as an array of elements of a type.
 
         The shape is ``[block, element, lane]``. A block is a group of neighbouring PEs of a row,
-        which
-        are its lanes. The dtype is that in which elements are stored.
+        which are its lanes. The dtype is that in which elements are stored.
         """
         typed = self._memory.view(STORAGE[element_type])
         return typed.reshape(self.blocks, -1, self.lanes)

@@ -69,8 +69,7 @@ class Binder:
     Args:
         program: The Program.
         arenas: SRAM of the stages in this process; the key is the stage. Steps of other stages make
-            no
-            calls.
+            no calls.
         control: Cache counters of each user, for each stage.
         streams: Host part and counters.
         routing: Choices of experts, which are recorded.

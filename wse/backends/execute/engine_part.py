@@ -133,8 +133,7 @@ class EnginePart:
 
         Returns:
             Seconds and bytes of the steps, with the index of the phase as the key; and the seconds
-            of all
-            passes.
+            of all passes.
         """
         times = self.engine.step_times
         assert times is not None

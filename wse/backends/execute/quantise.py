@@ -55,8 +55,7 @@ def with_codes(
     """Return a function that provides tensors, including the codes and scales of quantised weights.
 
     Codes and scales are computed from the tensors of ``tensor``. If a checkpoint already has a
-    matrix
-    in the requested coding, its codes and scales are used bit for bit.
+    matrix in the requested coding, its codes and scales are used bit for bit.
 
     Args:
         program: The Program, for the types of weights and activations.

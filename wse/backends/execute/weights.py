@@ -51,9 +51,8 @@ def store_weights(
     """Store the weights of a model in the emulated SRAM of the stages.
 
     Every tile (the block of a tensor on one PE) is filled. Values are rounded to the element type
-    of
-    the tile's view, to nearest, ties to even. Patches of PEs are stored on as many threads as the
-    caller has set for kernels, each on one core.
+    of the tile's view, to nearest, ties to even. Patches of PEs are stored on as many threads as
+    the caller has set for kernels, each on one core.
 
     Args:
         program: The Program.

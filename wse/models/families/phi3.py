@@ -65,8 +65,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
         """Return which parts of the file's tensors make up a tensor of the model.
 
         The file stores several matrices as one fused matrix; each of them is a range of its rows.
-        For all
-        other tensors, the result is ().
+        For all other tensors, the result is ().
 
         Args:
             name: Name of the tensor in wse, without its layer, such as ``q`` or ``experts.up``.

@@ -29,8 +29,7 @@ def read_gguf(gguf: GgufFile) -> tuple[ModelSpec, dict[str, TensorEntry]]:
 
     Returns:
         The model; and the tensors, with the names that they have in checkpoints of the model's
-        family
-        as keys.
+        family as keys.
 
     Raises:
         UnknownName: The architecture is not supported.

@@ -84,8 +84,7 @@ def _names(*changes: Mapping[str, Rule], tables: Mapping[str, Rule] = TABLES) ->
 
     Args:
         changes: Rules, each of which replaces or extends the rules so far. The key is the GGUF name
-            of
-            a tensor.
+            of a tensor.
         tables: Rules for tensors outside the layers.
     """
     layer = dict(PLAIN_LAYER)

@@ -46,8 +46,7 @@ class GgufVocabulary:
         merges: Pairs of tokens, separated by a space, in the order of their rank; None if there are
             none.
         special_ids: Token ids; the keys are names in the file, such as bos, eos, unknown, padding
-            and
-            eot.
+            and eot.
         flags: Boolean settings; the keys are names such as add_bos_token and add_space_prefix.
         chat_template: Jinja template of a chat; None if there is none.
     """

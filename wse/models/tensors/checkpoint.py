@@ -45,8 +45,7 @@ class Checkpoint:
         Args:
             spec: The model.
             entries: Tensors of the files; the key is the name in the file. Tensors that the model
-                does
-                not require must be harmless.
+                does not require must be harmless.
 
         Raises:
             BadModel: Tensors are missing or unexpected, have the wrong shape, or are not

@@ -41,11 +41,9 @@ class DraftMachine:
         verify_s: Duration of a verification pass, given its number of new tokens per user.
         draft_s: Duration of a draft pass, given its number of tokens per user.
         ways_s: Time that token ids are in transit, given the number of tokens of a pass. All of
-            these
-            tokens except one are draft tokens.
+            these tokens except one are draft tokens.
         busy_s: Work of the busiest stage, given the number of draft tokens and the duration of
-            their
-            draft passes. None if the whole machine works on one pass at a time.
+            their draft passes. None if the whole machine works on one pass at a time.
         has_one_peak: Whether the speed-up only falls with the draft length after its first peak.
     """
 

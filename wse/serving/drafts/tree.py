@@ -68,8 +68,7 @@ class DraftTree:
         """Number of tokens in each of the draft passes that create the tree.
 
         Draft pass d processes the tokens at distance d from the root that have children. The first
-        pass
-        (d = 0) processes the root itself.
+        pass (d = 0) processes the root itself.
         """
         positions = (0, *self.positions)  # of the root, then of nodes
         return tuple(Counter(positions[parent + 1] for parent in set(self.parents))[d] for d in range(self.depth))
@@ -189,11 +188,9 @@ def shares_of(curve: Acceptance, choices: Sequence[float]) -> Shares:
     """Return the acceptance probability of each choice at each position of a draft.
 
     The most likely choice at a position has the probability a2 / a1. Here a1 is the number of
-    tokens
-    that the draft token before it adds to those of a pass, and a2 the number that its own token
-    adds.
-    Each further choice catches the same fraction of the cases that earlier choices missed as in
-    ``choices``.
+    tokens that the draft token before it adds to those of a pass, and a2 the number that its own
+    token adds. Each further choice catches the same fraction of the cases that earlier choices
+    missed as in ``choices``.
 
     Args:
         curve: Tokens per pass by draft length, for a draft with one choice per position.

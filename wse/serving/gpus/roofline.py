@@ -193,8 +193,7 @@ class RooflineModel:
 
         Returns:
             Bytes of the KV cache that are read; seconds of the products of each user's first new
-            token;
-            seconds of the products of the users' further new tokens.
+            token; seconds of the products of the users' further new tokens.
         """
         mean_context = group.context + (group.new - 1) / 2
         span = min(mean_context, kind.span) if kind.span else mean_context

@@ -79,8 +79,7 @@ class GpuServer:
 
         Args:
             groups: New tokens of the pass. The users of each group have the same number of them.
-                Decoded
-                tokens and a chunk of a prompt are two groups, for example.
+                Decoded tokens and a chunk of a prompt are two groups, for example.
         """
         return self.time_of(self.roofline(groups), self.stack)
 

@@ -33,8 +33,7 @@ class PassCosts(Protocol):
     Attributes:
         kv_capacity_tokens: Tokens of all users together that fit in the KV caches.
         kv_block_tokens: Tokens per block of the cache. Requests with a common prefix share the
-            blocks
-            of the prefix.
+            blocks of the prefix.
         max_users: Maximum number of users for which pass times are known. No more are admitted.
         chunk_tokens: Granularity of the parts of a prompt: all except the last have a multiple of
             this many tokens.

@@ -19,8 +19,7 @@ def reporter(on_done: OnDone, total: int) -> Callable[[int], None]:
 
     Returns:
         A function to be called often, with the number of requests that have left. Most of its calls
-        do
-        nothing.
+        do nothing.
     """
     step, next_report = max(1, total // _CALLS), 0
 

@@ -131,8 +131,7 @@ class StagedCosts:
         """Return the seconds from the end of a prompt's last round to the first token.
 
         This is the time of the last chunk in the stages other than the busiest one. A short last
-        chunk
-        waits at every stage for the whole chunk before it, and takes as long as that chunk.
+        chunk waits at every stage for the whole chunk before it, and takes as long as that chunk.
         """
         last_time, whole_tokens = self._last(part), part.tokens - self._last_tokens(part)
         drain_s = last_time.latency_s - last_time.busy_s

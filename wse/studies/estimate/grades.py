@@ -118,8 +118,7 @@ class Grades:
 
         Returns:
             Fractions, with the name of the kind of evidence as the key, best evidence first. A
-            cause has
-            the kind of evidence of its weakest constant.
+            cause has the kind of evidence of its weakest constant.
         """
         total = sum(cycles_by.values()) or 1.0
         order = sorted(cycles_by, key=lambda cause: list(GRADES).index(self.cause_grade(cause)))

@@ -233,8 +233,7 @@ def make_request(request: type[R], **values: Any) -> R:
     Args:
         request: Class of the request.
         **values: Values; the name of an argument is that of the field. Fields that are not given
-            have
-            their defaults.
+            have their defaults.
     """
     return replace_options(request(), **values)
 

@@ -161,8 +161,7 @@ def read_settings(
 
     Returns:
         Numbers of the wafer, and numbers of the software. The keys are names without the prefix,
-        such
-        as ``clock_hz``.
+        such as ``clock_hz``.
 
     Raises:
         UnknownName: There is no such number.

@@ -46,8 +46,7 @@ class Animation:
         """Return the data that the script of the page animates.
 
         The keys are ``name`` (a caption), ``pes``, ``root`` (index of a PE), ``cycles``, ``moves``
-        and
-        ``operations``.
+        and ``operations``.
         """
         name = f"{self.case.pattern}: {self.case.pes} PEs, {self.case.words} words"
         return {

@@ -48,8 +48,7 @@ def answer_tables(
         sentences: The answer in words. Empty sentences are left out.
         rows: The numbers of the answer.
         grades: Evidence grades, with the key of a row as the key. They are shown in a column; None
-            for
-            no such column.
+            for no such column.
     """
     columns = [Column(key="name", style="bright_black"), number("value", formatter=str)]
     if grades is not None:

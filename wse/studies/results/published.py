@@ -130,8 +130,7 @@ def published_speeds(spec: ModelSpec, estimated: EstimatedSpeed) -> tuple[Publis
 
     Returns:
         Up to two speeds: the fastest without drafts and the fastest with drafts. If no source
-        states
-        that it uses drafts, the second is the fastest whose source does not say. None if no
+        states that it uses drafts, the second is the fastest whose source does not say. None if no
         published speed can be compared.
     """
     comparable = [

@@ -75,8 +75,7 @@ def grid_of(settings: Mapping[str, Any]) -> Grid:
 
     Args:
         settings: Values, such as ``{"model": "story", "batch": [1, 8]}``. The key is the name of
-            the
-            field. An iterable other than a text is an axis of the grid.
+            the field. An iterable other than a text is an axis of the grid.
 
     Raises:
         BadInput: As for `read_grid`.

@@ -214,8 +214,7 @@ def fit_stack(stack: str, rows: Sequence[FitRow], keys: Sequence[str] = ()) -> t
 
     Returns:
         The fitted values, with the names of the constants as keys; and the errors on the
-        measurements
-        that were used for the fit.
+        measurements that were used for the fit.
     """
     fitted_rows = calibration_rows(stack, rows)
     constants = fit(fitted_rows, keys or CALIBRATIONS[stack].keys)

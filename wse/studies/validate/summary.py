@@ -90,8 +90,7 @@ def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
 
     Groups are formed by kind, method, schedule, source and kernel. Rows of the methods in
     `CALIBRATED` are not predictions of measurements. They are counted, but the errors over all and
-    by
-    kind exclude them.
+    by kind exclude them.
     """
     all_rows = list(rows)
     groups: dict[tuple[str, str], list[ComparedRow]] = {}

@@ -88,8 +88,7 @@ def _work(sums: StepSums, kinds: list[str]) -> list[Report]:
     """Return a record for each set of ops with equal cycles, for each phase and kind of op.
 
     Keys of a record include ``cycles`` (by cause), ``layers`` and ``steps``. ``kind`` is -1 for
-    steps
-    without an op.
+    steps without an op.
     """
     return [
         {

@@ -55,8 +55,7 @@ def _chart(result: CurveResult, key: str, label: str) -> dict[str, Any]:
 
     Returns:
         A dict with ``title``, ``across`` (label of the horizontal axis), ``lines`` (one for each
-        machine)
-        and ``public`` (published points).
+        machine) and ``public`` (published points).
     """
     machines = dict.fromkeys(row.machine for row in result.rows)
     lines = [_line(result.rows, machine, key) for machine in machines]
@@ -88,8 +87,7 @@ def _point(row: CurveRow, key: str) -> dict[str, Any]:
 
     Returns:
         A dict with ``x`` (tokens/s per user), ``y``, ``tier`` (None if it is no tier) and ``lines``
-        (the
-        text that is shown when the mouse is over the point).
+        (the text that is shown when the mouse is over the point).
     """
     numbers = [f"{column.title}: {column.text(row)}" for column in LINE if column.numeric]
     lines = [row.machine, *([f"{row.tier} tier"] if row.tier else []), *numbers]

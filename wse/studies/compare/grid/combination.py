@@ -114,8 +114,8 @@ def _layouts_by_users(request: CompareRequest, prepared_estimate: PreparedEstima
 
     Returns:
         Layouts; the key is the number of users for which a layout is the fastest. The layout that
+        is best for the objective has the key None. It is the only layout, except if the objective
         is
-        best for the objective has the key None. It is the only layout, except if the objective is
         throughput and GPUs are compared: such a comparison varies the number of users, so the
         fastest layouts for 2, 4, 8 ... users are added.
     """

@@ -164,9 +164,8 @@ def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, study: 
 
     1. Compile the model with its weights in SRAM on the fewest wafers.
     2. Compute upper bounds of the speed with streamed weights, for one wafer and for the same
-       number
-       of wafers, for each rate of streaming and several batch sizes. Also compute the batch size at
-       which streaming is as fast as SRAM.
+       number of wafers, for each rate of streaming and several batch sizes. Also compute the batch
+       size at which streaming is as fast as SRAM.
     3. Derive the verdict.
     """
     # 1. Weights in SRAM.

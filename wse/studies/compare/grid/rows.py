@@ -81,8 +81,8 @@ def row_of(
 def _user_numbers(deployment: WaferDeployment) -> dict[str, Any]:
     """Return the fields of a comparison row that depend on the number of users.
 
-    Fields are computed for one user and for the maximum useful number of users, which saturates
-    the machine or is all that fit. The names of some fields of the latter end in ``_of_all``.
+    Fields are computed for one user and for the maximum useful number of users, which saturates the
+    machine or is all that fit. The names of some fields of the latter end in ``_of_all``.
 
     Returns:
         Values, with the names of `ComparisonRow` fields as keys. If no user fits, only ``users``,

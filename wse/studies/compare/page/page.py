@@ -67,8 +67,7 @@ class CurveSection(NamedTuple):
         note: Text below the charts.
         series: Names of the series that get a colour of their own.
         charts: Data of each chart for ``compare.js``: title, label of the horizontal axis, lines
-            and
-            published points.
+            and published points.
     """
 
     title: str

@@ -255,8 +255,7 @@ def head_token_parts(head: PlacedDraft) -> tuple[float, float]:
     """Return the seconds of a pass over one token, divided into those of the model and of the head.
 
     The model is compiled with the head. Steps outside of all layers, such as the output, run for
-    both
-    and count in both.
+    both and count in both.
 
     Returns:
         Seconds of the model without the layer of the head; seconds of that layer and of the steps

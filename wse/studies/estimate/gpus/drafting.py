@@ -44,8 +44,7 @@ class DraftedGpus(GpuDeployment):
 
         Args:
             other_requests: Mean number of other requests. Below 1, it is the probability that a
-                pass is
-                running.
+                pass is running.
         """
         steps = self.steps_of(max(1.0, other_requests))
         return min(1.0, other_requests) * steps.busy_s / 2

@@ -92,10 +92,8 @@ def layouts_by_users(prepared_estimate: PreparedEstimate, search: Search) -> dic
 
     Returns:
         Layouts; the key is a number of users, ascending. The last key, None, has the layout with
-        the
-        highest throughput. A layout that is the fastest for several numbers is listed once, with
-        the
-        smallest of them.
+        the highest throughput. A layout that is the fastest for several numbers is listed once,
+        with the smallest of them.
 
     Raises:
         DoesNotFit: The model does not fit.

@@ -82,8 +82,7 @@ class PipeliningResult(Result):
 
     A stream is one batch of the Program: the tokens of its users go through the stages together.
     Speeds are given for one stream, for the number of streams that keep the slowest server busy,
-    and
-    for the number of streams whose KV caches fit.
+    and for the number of streams whose KV caches fit.
     """
 
     stages: Annotated[int, Doc("stages that work at the same time")]

@@ -36,8 +36,7 @@ class DraftAcceptance:
 
     Attributes:
         curve: Mean tokens that a verification pass yields, for each number of draft tokens. The
-            draft
-            has one candidate at each position.
+            draft has one candidate at each position.
         shares: Probability of acceptance for each position and each candidate at this position, for
             trees of draft tokens.
     """
@@ -50,8 +49,7 @@ class DraftAcceptance:
         """Acceptance probability of the draft token at each position, given those before it.
 
         It applies if all draft tokens before it were accepted. The tuple ends before the first
-        number of
-        draft tokens that was not measured. From there on, the curve is interpolated.
+        number of draft tokens that was not measured. From there on, the curve is interpolated.
         """
         lengths = self.curve.draft_tokens
         positions = next((n for n in range(1, len(lengths) + 1) if lengths[n - 1] != n), len(lengths) + 1) - 1

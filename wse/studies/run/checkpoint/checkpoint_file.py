@@ -259,8 +259,7 @@ class CheckpointFile:
         """Return (minimum, maximum) of the valid values in each array with results of passes.
 
         The key is the name of the array in the file. An id of -1 fills the places after the last id
-        of
-        a pass.
+        of a pass.
         """
         program = self._program
         return {

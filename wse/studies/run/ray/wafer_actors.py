@@ -76,8 +76,7 @@ class WaferActors:
 
         Returns:
             The call, whose value is the report of the segment; and for each crossing to another
-            wafer, a
-            reference to the tiles that are sent.
+            wafer, a reference to the tiles that are sent.
         """
         task = self.by_wafer[segment.wafer].run.options(num_returns=1 + len(segment.sends))
         outputs = task.remote(*arguments)

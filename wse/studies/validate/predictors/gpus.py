@@ -161,8 +161,7 @@ def bound_ms(row: ServingRow) -> float:
     """Return a lower bound of the mean time between two tokens of a user, in milliseconds.
 
     A pass takes the longer of two times: that of its memory reads and that of its products. Both
-    are
-    at the rates that the GPU's vendor states, with no cost of software.
+    are at the rates that the GPU's vendor states, with no cost of software.
     """
     load = _load(row, load_stack(row.stack, load_gpu(row.gpu).generation).memory_ratio)
     return MS_PER_S * (load.decoding.bound_s + load.mixed_share * (load.mixed.bound_s - load.decoding.bound_s))

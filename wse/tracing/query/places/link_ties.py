@@ -79,9 +79,8 @@ def busiest_ties(trace: Trace, top: int) -> list[LinkTie]:
     """Return the ``top`` sets of links with the most words.
 
     The links of a set (a tie) have the same wafer, direction and number of words. Links without
-    words
-    are ignored. Sets with equal words are sorted by wafer and direction. The maps of words are too
-    large to be read at once, so the search has two phases:
+    words are ignored. Sets with equal words are sorted by wafer and direction. The maps of words
+    are too large to be read at once, so the search has two phases:
 
     1. Read the maps chunk by chunk. Keep the largest numbers of words, and remember which chunks
        have any of them.

@@ -226,8 +226,7 @@ def sram_bytes(trace: Trace, wafer: int) -> dict[str, Array]:
 
     Returns:
         An array ``[row, col]`` for each use, with the name of the use as the key. The use ``free``
-        is
-        included. Empty if the bytes were not recorded.
+        is included. Empty if the bytes were not recorded.
     """
     return _planes(trace, "sram/bytes_per_pe", wafer, USES)
 
@@ -246,8 +245,7 @@ def link_words(trace: Trace, wafer: int) -> dict[str, Array]:
 
     Returns:
         An array ``[row, col]`` for each direction, with the name of the direction as the key. Empty
-        if
-        words were not recorded.
+        if words were not recorded.
     """
     return _planes(trace, "links/words", wafer, DIRECTIONS)
 

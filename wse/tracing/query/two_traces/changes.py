@@ -46,8 +46,7 @@ class Totals:
         run: The run as a whole, with the totals of its phases.
         tree: Ops of each layer, with their mean cycles per pass.
         crossing_bytes: Mean bytes per pass. The key is a pair: the name of the phase, and whether
-            the
-            host sends or receives the bytes.
+            the host sends or receives the bytes.
     """
 
     run: TracedRun
