@@ -25,7 +25,10 @@ def check_index(trace: TraceFile, index: Array, rows: int, column_name: str) -> 
 
 
 def schedule_rows(trace: TraceFile) -> tuple[Array, Array]:
-    """Return the first step of each schedule, and its number of steps: both int ``[schedule]``.
+    """Return where the steps of each schedule are in the table of steps.
+
+    Returns:
+        First row, int ``[schedule]``, and number of rows, int ``[schedule]``.
 
     Raises:
         TraceError: A schedule extends beyond the table of steps.

@@ -125,7 +125,7 @@ class TraceFile:
         return values
 
     def table(self, table: str, start: int = 0, stop: int | None = None) -> Columns:
-        """Return all columns of a table as arrays, by name.
+        """Return all columns of a table as arrays; the key is the name of the column.
 
         Args:
             table: Name of the table.

@@ -81,7 +81,7 @@ class FileSlice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanonicalTensor:
-    """A tensor under the name that wse gives it, and its location in a checkpoint.
+    """A tensor of the model, under the name that wse gives it, and where a checkpoint stores it.
 
     Attributes:
         name: Canonical name, such as ``layers.0.q``.
@@ -115,7 +115,7 @@ def harmless_names_beyond(spec: ModelSpec) -> re.Pattern[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """A model family: the mapping of its files to a `ModelSpec` and to canonical tensors.
+    """A model family: how its config becomes a `ModelSpec`, and where its files store tensors.
 
     Attributes:
         model_types: Values of ``model_type`` in its configs. The first is the family's name.

@@ -113,7 +113,10 @@ def _folder(path: Path, config: Path, *, with_weights: bool) -> LoadedModel:
 
 
 def _open_weights(path: Path, spec: ModelSpec) -> dict[str, TensorEntry] | None:
-    """Return the tensors of a folder, with packed matrices decoded; None without weight files."""
+    """Return the tensors in a model folder, with packed matrices decoded.
+
+    The key is the name of the tensor. The result is None if there are no weight files.
+    """
     from wse.models.tensors.packed_tensors import unpack
     from wse.models.tensors.safetensors_file import open_model_files
 

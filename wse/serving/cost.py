@@ -150,7 +150,7 @@ def activity_joules(activity: Activity, energies: Mapping[str, float]) -> dict[s
 
 
 def activity_energies(economics: Economics) -> dict[str, float]:
-    """Return the energies per operation of a wafer: the value of each key in `ACTIVITY_KEYS`."""
+    """Return the energy of each kind of operation of a wafer, with `ACTIVITY_KEYS` as keys."""
     return {key: economics.sources[key].value for key in ACTIVITY_KEYS}
 
 

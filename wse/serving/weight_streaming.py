@@ -75,7 +75,7 @@ class StreamingBound:
         return max(bytes_per_pass(self.weights, batch) / self.bytes_per_s, self.pass_s)
 
     def waits(self, batch: int) -> bool:
-        """Return whether a pass waits for its weights."""
+        """Return whether a pass has to wait for weights that are still being streamed."""
         return self.seconds(batch) > self.pass_s
 
     def tokens_per_s(self, batch: int) -> float:

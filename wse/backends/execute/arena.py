@@ -110,7 +110,7 @@ class Arena:
         return np.ascontiguousarray(column).view(np.uint8)
 
     def store(self, element_type: str, address: int, values: npt.NDArray[np.generic], shard: PatchShard) -> None:
-        """Store the shard of each PE of a patch.
+        """Store the parts of a tensor that the PEs of a rectangle (a patch) need.
 
         Numbers are rounded to ``element_type``. For ``uint8``, codes are stored as they are, next
         to codes already in the same byte. Padding becomes 0.
@@ -147,7 +147,7 @@ class Arena:
 
     @property
     def memory(self) -> npt.NDArray[np.uint8]:
-        """All bytes of the SRAM, in the order of the arena: block, address, lane."""
+        """All bytes of the SRAM, ordered by block (group of PEs), address, and lane (PE)."""
         return self._memory
 
 

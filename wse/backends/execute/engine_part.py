@@ -49,7 +49,7 @@ class SegmentReport:
 
 
 class EnginePart:
-    """Engine of one wafer, with only its SRAM, weights and counters.
+    """The part of an engine that runs one wafer, with only the SRAM, weights and counters of it.
 
     The arguments are those of `Engine`, plus the index of the wafer.
     """

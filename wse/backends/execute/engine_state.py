@@ -99,9 +99,9 @@ def counters_of(caches: Caches) -> dict[str, npt.NDArray[np.int32]]:
 
 
 def _memory(engine: StatefulParts) -> Iterator[tuple[str, list[npt.NDArray[np.uint8]]]]:
-    """Yield the memory of the buffers of each stage that are live between passes.
+    """Yield the contents of buffers whose values must survive from one pass to the next.
 
-    The items are a name and views ``[blocks, bytes x lanes]``.
+    The items are the name of the stage's memory and views ``[blocks, bytes x lanes]``.
     """
     for number, arena in engine.arenas.items():
         live_buffers = [

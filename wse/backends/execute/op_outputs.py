@@ -112,7 +112,7 @@ def shape_of(op: Op, spec: ModelSpec) -> tuple[int, ...]:
 def parts_of(
     program: Program, spec: ModelSpec, phase: Phase, op: Op, steps: Sequence[int], slots: Slots
 ) -> list[OutputPart]:
-    """Return the parts of an op's output that its steps in a phase compute.
+    """Return where the steps of an op store the parts of its output.
 
     The result is empty for a norm that is merged into a product, and for queries whose norms are
     merged into their scores.
@@ -150,7 +150,12 @@ def _scales_scores(program: Program, phase: Phase, layer: int) -> bool:
 
 
 def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: bool) -> tuple[int, list[I32]]:
-    """Return the axis along which an op's outputs are divided, and the features of each."""
+    """Return how the outputs of an op are divided over PEs.
+
+    Returns:
+        The axis along which PEs store different features; and for each output, the features on each
+        PE.
+    """
     match op.kind:
         case "qkv":
             widths = [heads * spec.head_size for heads in (spec.head_count, spec.kv_head_count, spec.kv_head_count)]

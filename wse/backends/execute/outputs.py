@@ -29,7 +29,7 @@ Values = npt.NDArray[Any]
 
 
 class Outputs:
-    """Reader of the outputs of some ops.
+    """Reader of the outputs of some ops, which passes them on while a phase runs.
 
     When an op ends, ``on_output`` is called with its index and its values ``[tokens, ...]``. The
     shapes are:
@@ -47,7 +47,7 @@ class Outputs:
     Args:
         program: The Program.
         spec: The model.
-        arenas: SRAM of the stages, by stage.
+        arenas: SRAM of the stages; the key is the stage.
         ops: Indices of the ops to read.
         on_output: Function that receives an op's index and values.
     """

@@ -48,10 +48,10 @@ class PeContents:
 
         Args:
             program: The Program.
-            arenas: SRAM of the stages, by stage.
+            arenas: SRAM of the stages; the key is the stage.
             places: The PEs.
-            on_bytes: Function that receives a PE, the index of a buffer in the Program, and its
-                bytes.
+            on_bytes: Function that receives a PE, the index of a buffer in the Program, and the
+                bytes of the buffer.
         """
         self._program, self._arenas, self._places, self._on_bytes = program, arenas, places, on_bytes
 

@@ -17,7 +17,7 @@ from wse.program.transfers.transfer_types import TRANSFERS, operand_index
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class StepSegment:
-    """Consecutive steps of a phase on one wafer.
+    """Consecutive steps of a phase that run on one wafer without waiting for another wafer.
 
     Attributes:
         wafer: Index of the wafer.

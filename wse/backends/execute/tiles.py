@@ -147,7 +147,7 @@ def row_range(part: TilePart, patch: Patch) -> tuple[int, int]:
 
 
 def inner_places(parts: Sequence[TilePart], blocks: int) -> list[I32]:
-    """Return the positions of each part's inner elements in a row of the tile.
+    """Return where the inner elements of each part are in a row of the tile.
 
     The parts are side by side in each of ``blocks`` blocks.
     """
@@ -223,9 +223,10 @@ def _by_lane(index: I32) -> I32:
 
 
 def _index_of_patch(index: I32, axis: int, patch: Patch) -> I32:
-    """Return the indices of the PEs of a patch, ``[rows or 1, cols or 1, n]``.
+    """Return the indices that the PEs of a patch (a rectangle of PEs) store.
 
-    A dimension is 1 if the indices do not vary along it.
+    The shape is ``[rows or 1, cols or 1, n]``. A dimension is 1 if the indices do not vary along
+    it.
     """
     cols = slice(patch.first_col, patch.last_col)
     if axis == ROWS:

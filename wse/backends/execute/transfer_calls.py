@@ -82,7 +82,7 @@ class TransferCalls:
         self.crossings: dict[int, npt.NDArray[Any]] = {}
 
     def calls(self, phase: Phase, step: int, slots: Slots, iteration: int, user: int) -> list[Call]:
-        """Return the calls of a step in one iteration of its loop.
+        """Return the calls that execute one transfer step, in one iteration of its loop.
 
         Args:
             phase: The phase.

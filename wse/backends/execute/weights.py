@@ -94,12 +94,12 @@ def store_weights(
 def _patch_jobs(
     tile: Tile, parts: list[TilePart], sources: Mapping[str, Source], reader: _Reader, arena: Arena
 ) -> Iterator[PatchJob]:
-    """Yield the jobs that store the parts of a tile in an arena.
+    """Yield jobs that store a tile in SRAM, each for a rectangle of PEs (a patch).
 
     Args:
         tile: The tile.
         parts: Parts of the tile, each with at most one offset.
-        sources: Tensors by name.
+        sources: Tensors; the key is the name of the tensor.
         reader: Reader of the values.
         arena: SRAM of the stage.
     """

@@ -76,7 +76,11 @@ def family_of(model_type: str, *, origin: str = "") -> Family:
 
 
 def _model_types(plugin: Any) -> tuple[str, ...]:
-    """Return the model_types of a plug-in; raise TypeError if the plug-in is not a Family."""
+    """Return the values of model_type that a plug-in reads.
+
+    Raises:
+        TypeError: The plug-in is not a Family.
+    """
     if not isinstance(plugin, Family):
         raise wrong_type(plugin, "wse.models.family.Family")
     return plugin.model_types

@@ -40,7 +40,7 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RopeConfig:
-    """Rotary position embeddings of a config, and the settings derived from them.
+    """The rotary position embeddings that a config describes, and settings that depend on them.
 
     Attributes:
         rope: The frequencies.

@@ -80,7 +80,7 @@ class GgufArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufTensor:
-    """Name, type and location of a tensor in a GGUF file.
+    """Where a GGUF file stores a tensor, and in which type.
 
     Attributes:
         name: Name of the tensor.

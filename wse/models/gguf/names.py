@@ -66,11 +66,11 @@ LATENT: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """The conversion rules of one architecture.
+    """The rules by which the tensors of one GGUF architecture get the names of its model family.
 
     Attributes:
-        tables: Rules for tensors outside the layers, by GGUF name without suffix.
-        layer: Rules for tensors of a layer, by GGUF name without layer and suffix.
+        tables: Rules for tensors outside the layers. The key is the GGUF name without suffix.
+        layer: Rules for tensors of a layer. The key is the GGUF name without layer and suffix.
         prefix: Start of the new names of a layer's tensors.
     """
 

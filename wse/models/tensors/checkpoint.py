@@ -127,7 +127,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """A tensor that does not match the config.
+    """A tensor in a checkpoint that does not match the config.
 
     Attributes:
         path: File with the tensor; None if no file has it.
@@ -291,7 +291,7 @@ class TensorRows:
         return TensorRows(CanonicalTensor(name="", slices=slices), entries, self._pages)
 
     def __getitem__(self, rows: slice) -> Array:
-        """Return the rows in a range, given as a slice without a step."""
+        """Return the rows from ``rows.start`` up to, but excluding, ``rows.stop``."""
         first, last, _ = rows.indices(self.shape[0])
         overlaps = list(self._overlaps(first, last))
         self._pages.read(sum(file_slice.read_values(end - begin) for file_slice, _, begin, end in overlaps))

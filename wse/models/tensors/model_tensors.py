@@ -43,7 +43,10 @@ _LINEAR = frozenset((*_ATTENTION, *(f"{prefix}{name}" for prefix in ("", "shared
 
 
 def tensor_shapes(spec: ModelSpec) -> Shapes:
-    """Return the shape of every tensor of a model by name: tables first, then layer by layer."""
+    """Return the shape of every tensor of a model; the key is the canonical name.
+
+    Tensors outside of the layers come first, then those of each layer.
+    """
     hidden = spec.hidden_size
     shapes: Shapes = {"embedding": (spec.vocab_size, hidden)}
     if spec.learned_positions:
@@ -66,7 +69,7 @@ def in_block(tensor: str) -> bool:
 
 
 def layer_shapes(spec: ModelSpec, layer: Layer) -> Shapes:
-    """Return the shapes of the tensors of one layer, by name without ``layers.I.``."""
+    """Return the shapes of the tensors of one layer; the key is the name without ``layers.I.``."""
     attention = _heads(spec) if spec.latent is None else _latent(spec, spec.latent)
     shapes = _norm(spec, "attention_norm") | attention
     if spec.post_norms:
@@ -152,7 +155,7 @@ def _norm(spec: ModelSpec, name: str) -> Shapes:
 
 
 def _projection(name: str, outputs: int, inputs: int, *, bias: bool) -> Shapes:
-    """Return the name and shape of a projection and, if ``bias`` is true, of its bias."""
+    """Return the shape of a projection and, if ``bias`` is true, of its bias; keys are names."""
     return {name: (outputs, inputs)} | ({f"{name}_bias": (outputs,)} if bias else {})
 
 

@@ -67,7 +67,7 @@ def read_packing(config: ConfigReader, tensors: Iterable[CanonicalTensor]) -> Pa
 
 
 def _read_block(config: ConfigReader) -> tuple[int, int]:
-    """Return the numbers of outputs and inputs per fp8 scale, and check the other fp8 settings."""
+    """Return how many outputs and inputs share an fp8 scale, and check the other fp8 settings."""
     block = config.value("weight_block_size")
     if block is None:
         block = [128, 128]

@@ -75,7 +75,7 @@ class Llama2cTokenizer:
 
     @property
     def end_ids(self) -> tuple[int, ...]:
-        """Tokens that end a text besides the config's: the BOS token, as in llama2.c."""
+        """Tokens that end a text, added to those of the config: the BOS token, as in llama2.c."""
         return () if self._bos_id is None else (self._bos_id,)
 
     def encode(self, text: str, *, bare: bool = False) -> list[int]:

@@ -194,7 +194,7 @@ def _add(library: Library, tokens: Sequence[AddedToken]) -> None:
 
 
 def unique_ids(texts: Sequence[str], origin: str) -> dict[str, int]:
-    """Return the id of each text; raise BadModel if two ids have the same text."""
+    """Return the id of each text; the key is the text. Raise BadModel if two ids have the same."""
     ids: dict[str, int] = {}
     for i, text in enumerate(texts):
         if ids.setdefault(text, i) != i:

@@ -78,7 +78,7 @@ class DraftMachine:
         return self._steps(len(tree.parents), tree.tokens_per_pass, drafts_s)
 
     def _steps(self, draft_tokens: int, tokens_per_pass: float, drafts_s: float) -> DraftSteps:
-        """Return the times of a verification pass and its draft passes.
+        """Return the times of a verification pass and of the draft passes before it.
 
         Args:
             draft_tokens: Number of draft tokens that the pass verifies.

@@ -133,11 +133,11 @@ class Acceptance:
         return f"a draft model ({self.draft}{size}) of {self.model}"
 
     def mismatch(self, kind: DraftKind, model: str) -> str | None:
-        """Return a text on how a draft differs from the measured one; None if it does not.
+        """Return a text on how a draft differs from the measured draft; None if it does not differ.
 
         Args:
-            kind: Kind of the draft to which the acceptance is applied.
-            model: Model that verifies its draft tokens.
+            kind: Kind of the draft to which the measurement is applied.
+            model: Model that verifies the draft tokens.
         """
         if self.kind == ANY_KIND:
             return None
@@ -151,13 +151,13 @@ class Acceptance:
         return f"measured with {self.measured_with}, applied to {' and '.join(differences)}: graded {MISMATCH_GRADE}"
 
     def grade_for(self, kind: DraftKind, model: str) -> Grade:
-        """Return the evidence grade of the acceptance when it is applied to a draft.
+        """Return the evidence grade of the measurement if it is applied to a draft.
 
-        The grade is at best that of an estimate if the draft differs from the measured one.
+        If the draft differs from the measured one, the grade is at best that of an estimate.
 
         Args:
             kind: Kind of the draft.
-            model: Model that verifies its draft tokens.
+            model: Model that verifies the draft tokens.
         """
         return self.grade if self.mismatch(kind, model) is None else weakest((self.grade, MISMATCH_GRADE))
 
@@ -236,7 +236,7 @@ def acceptance_by_position(acceptances: Sequence[float], model: str, grade: Grad
 
 
 def typical(curves: Sequence[Acceptance]) -> Acceptance:
-    """Return the geometric mean of several curves, at each length at which any was measured.
+    """Return the geometric mean of several measurements, at each draft length of any of them.
 
     Tokens per pass are factors of speed. Of the means of factors, only the geometric one is
     symmetric in a gain and its inverse (Fleming and Wallace, CACM 29(3), 1986). The result is a

@@ -217,11 +217,14 @@ def with_choices(first: float, choices: Sequence[float]) -> tuple[float, ...]:
 
 
 def check_shares(shares: Sequence[Sequence[float]]) -> None:
-    """Raise BadInput for impossible acceptance probabilities.
+    """Check that acceptance probabilities are possible.
 
     Args:
-        shares: Acceptance probabilities by position and choice. There must be at least one per
-            position, each from 0 to 1, and those of a position must add up to at most 1.
+        shares: Acceptance probability of each choice at each position. There must be at least one
+            per position, each from 0 to 1, and those of a position must add up to at most 1.
+
+    Raises:
+        BadInput: They are not.
     """
     if not shares or not all(shares):
         message = "acceptance: there is none; give a share from 0 to 1 for each position"

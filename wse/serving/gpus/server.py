@@ -252,7 +252,7 @@ class GpuServer:
         return self.kv_bytes_per_token + draft_bytes_per_token
 
     def fewest_gpus(self) -> int | None:
-        """Return the minimum number of GPUs, a power of two, whose memory holds the weights.
+        """Return the smallest power of two of GPUs whose memory can store the weights.
 
         Each GPU must have room for the whole draft. The result is None if all GPUs that can be
         linked do not suffice.
@@ -264,7 +264,7 @@ class GpuServer:
 
     @property
     def _draft_words(self) -> str:
-        """Words of an error message on the memory of the draft; "" without a draft."""
+        """Part of an error message about the memory that the draft needs; "" without a draft."""
         if self.draft is None:
             return ""
         place = "on each GPU" if self.draft.parallelism.gpus < self.parallelism.gpus else "in all"

@@ -68,7 +68,11 @@ class SimulationOutcome:
 
     @property
     def little(self) -> tuple[float, float]:
-        """Both sides of Little's law: mean requests in the system, and rate × time of a request."""
+        """Both sides of Little's law, which must be equal.
+
+        They are the mean number of requests in the system; and the rate of requests, multiplied by
+        the mean time of a request in the system.
+        """
         request_seconds = float((self.left_s - self.workload.arrival_s).sum())
         return self.in_system_s / self.makespan_s, request_seconds / self.makespan_s
 

@@ -61,10 +61,13 @@ class PassCosts(Protocol):
     def prompts_fill_gaps(self) -> bool: ...
 
     def room_tokens(self, tokens: int) -> int:
-        """Return how many tokens of `kv_capacity_tokens` a cache of ``tokens`` tokens needs.
+        """Return how much of `kv_capacity_tokens` the KV cache of a request needs, in tokens.
 
         Blocks are whole. With windows, a cache needs less capacity than it has had tokens. The
         result never falls with ``tokens``.
+
+        Args:
+            tokens: Tokens of the request.
         """
         ...
 

@@ -106,7 +106,7 @@ class StagedCosts:
         return -(-tokens // self.kv_block_tokens) * self.kv_block_tokens
 
     def round_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
-        """Return the seconds of a round: of a pass, or of the busiest stage's work if longer.
+        """Return the seconds of a round: those of a decode pass, or of the busiest stage if longer.
 
         Args:
             users: Number of users that decode.
@@ -158,13 +158,17 @@ class StagedCosts:
 
     @cached_property
     def _busy_sums(self) -> list[float]:
-        """Seconds of work of the busiest stage for the first 0, 1, 2, ... chunks of a prompt."""
+        """Seconds that the busiest stage works for the first 0, 1, 2, ... chunks of a prompt."""
         return list(accumulate((chunk.busy_s for chunk in self.prefill.chunks), initial=0.0))
 
     def _busy_until(self, tokens: int) -> float:
-        """Return the seconds of work for the first ``tokens`` tokens, read in whole chunks.
+        """Return the seconds that the busiest stage works for the first tokens of a prompt.
 
-        A chunk that is only partly included counts in proportion to its tokens.
+        They are read in whole chunks. A chunk that is only partly included counts in proportion to
+        its tokens.
+
+        Args:
+            tokens: Number of tokens.
         """
         chunk, extra_tokens = divmod(tokens, self.chunk_tokens)
         chunks, sums = self.prefill.chunks, self._busy_sums
@@ -173,7 +177,7 @@ class StagedCosts:
         return sums[chunk] + extra_tokens / self.chunk_tokens * chunks[chunk].busy_s
 
     def _last_tokens(self, part: PromptPart) -> int:
-        """Return the number of tokens of the chunk that ends a prompt."""
+        """Return the number of tokens in the last chunk of a part of a prompt."""
         return (part.tokens - 1) % self.chunk_tokens + 1
 
     def _last(self, part: PromptPart) -> PassTime:

@@ -93,7 +93,7 @@ class CompareResult(Result):
 
     @property
     def possible(self) -> tuple[ComparisonRow, ...]:
-        """Rows of the combinations that are possible."""
+        """Rows of the combinations that are possible, that is without a ``reason``."""
         return tuple(row for row in self.rows if row.possible)
 
     @property
@@ -136,7 +136,7 @@ class CompareResult(Result):
         return tables_as_html((verdict_table(self.verdict), *self.tables()))
 
     def plot(self) -> Figure:
-        """Return a figure of tokens/s of one user, tokens/s of all users, and cost, over wafers."""
+        """Return a figure of speed per user, throughput and cost over the number of wafers."""
         from wse.studies.compare.plot import figure_of
 
         return figure_of(self)

@@ -43,7 +43,7 @@ class TracesComparison(TracesResult):
         return tables_as_html((verdict_table((change_of_runs(*self.rows),)), *self.tables()))
 
     def plot(self) -> Figure:
-        """Return a figure of the cycles of both runs, by cause and by op."""
+        """Return a figure with the cycles of both runs for each cause and for each op."""
         from wse.studies.compare.plot import runs_figure
 
         return runs_figure(self)

@@ -141,9 +141,10 @@ def _prompt_cycles(fabric: Fabric) -> float:
 
 
 def _timing(prepared_placement: PreparedPlacement) -> Timer:
-    """Return functions that time the phases of a request, in the middle of the answer.
+    """Return functions with which the compiler times the phases of a request.
 
-    The KV caches then contain the prompt and half of the new tokens.
+    Times are those in the middle of the answer: the KV caches contain the prompt and half of the
+    new tokens.
     """
 
     def by_step(program: Program, phases: Sequence[int]) -> list[F64]:

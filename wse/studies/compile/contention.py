@@ -18,12 +18,12 @@ from wse.reports.table import Column, Table, number
 
 @dataclass(frozen=True, kw_only=True)
 class ContentionResult(Result):
-    """Contention of one communication pattern in one phase.
+    """How long words of one communication pattern wait for words of other messages in one phase.
 
-    Contention is the time that words wait because words of another message occupy the same link, or
-    the same ramp between a router and its PE. There is one result for each phase, pattern and
-    direction with any contention. ``steps`` and ``cycles`` are totals over the phase.
-    ``messages_on_one_link`` is a maximum.
+    This contention occurs if words of two messages need the same link, or the same ramp between a
+    router and its PE. There is one result for each phase, pattern and direction with any
+    contention. ``steps`` and ``cycles`` are totals over the phase. ``messages_on_one_link`` is a
+    maximum.
     """
 
     phase: Annotated[str, Doc("`prefill` or `decode`")]

@@ -36,7 +36,7 @@ class HistogramBin(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CompileSram(SramResult):
-    """SRAM of the fullest PE, of a PE of each stage, and the address of every buffer."""
+    """SRAM of the fullest PE and of a PE of each stage, and the address of every buffer."""
 
     stages: Annotated[tuple[BytesByUse, ...], Doc("SRAM of a PE of each stage by use", "B")]
     histogram: Annotated[tuple[HistogramBin, ...], Doc("PEs by SRAM in use")]
@@ -167,7 +167,7 @@ def _histogram_table(bins: Sequence[HistogramBin]) -> Table:
 
 
 def _colours_table(uses: Sequence[ColourUse], available: int) -> Table:
-    """Return a table of the colours of each pattern in each stage.
+    """Return a table of the router colours that each pattern uses in each stage.
 
     Args:
         uses: The colours of each pattern.
@@ -230,7 +230,7 @@ def _range_text(first: int, last: int) -> str:
 
 
 def _estimate_table(result: CompileResult) -> Table:
-    """Return a table of the cycles of the prompts, and the mean cycles of a generated token."""
+    """Return a table with the cycles of the prompts and the mean cycles of a generated token."""
     prefill, decode = result.prefill, result.decode
     ttft = f"TTFT {seconds(prefill.ttft_s)}, {count(prefill.tokens_per_s)} tokens/s"
     rows = [("prompt", f"{count(prefill.cycles)} cycles; {ttft}")]

@@ -33,7 +33,7 @@ class LifetimeResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class BufferResult(Result):
-    """A buffer, which has the same address in the SRAM of every PE of a stage."""
+    """A buffer in SRAM. It has the same address on every PE of a stage."""
 
     address: Annotated[int, Doc("address of its first byte")]
     bytes: Annotated[int, Doc("size", "B")]

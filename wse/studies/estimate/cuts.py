@@ -26,7 +26,7 @@ class CutsResult(Result):
 
 
 def cuts_result(prepared_estimate: PreparedEstimate, system: SystemResult) -> CutsResult | None:
-    """Return the layers that the stages of a request split; None if no layer is split.
+    """Return how many layers are split between stages; None if no layer is split.
 
     The number of wafers on which no layer is split is found by trying more wafers, not by a
     formula.

@@ -130,10 +130,10 @@ class Grades:
         return shares
 
     def source(self, cycles_by: CyclesBy) -> str:
-        """Return the weakest kind of source on which any of the cycles depends.
+        """Return the weakest kind of evidence on which any of the cycles depends.
 
         Args:
-            cycles_by: Cycles by cause.
+            cycles_by: Cycles of each cause.
         """
         return next(reversed(self.shares(cycles_by)), SOURCES["M"])
 

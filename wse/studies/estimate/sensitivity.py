@@ -16,7 +16,7 @@ from wse.studies.options.settings import with_replaced
 
 
 def changed_requests(prepared_estimate: PreparedEstimate) -> dict[str, EstimateRequest]:
-    """Return requests in which one number of the machine is changed, by the name of the change.
+    """Return requests in which one number of the machine is changed; the key describes the change.
 
     With the larger code of research kernels, the request may use more wafers.
     """

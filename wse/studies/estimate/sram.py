@@ -51,7 +51,7 @@ class UsersResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class EstimateSram(SramResult):
-    """SRAM of the fullest PE and of each stage's PEs, code, and users whose caches fit."""
+    """How the SRAM of PEs is used, the size of the code, and how many users' caches fit."""
 
     stages: Annotated[tuple[BytesByUse, ...], Doc("SRAM of a PE of each stage by use", "B")]
     code: Annotated[CodeResult, Doc("code on a PE")]

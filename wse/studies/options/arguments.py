@@ -91,7 +91,7 @@ def read_request(request: type[R], arguments: Mapping[str, Any]) -> R:
 
 
 def parameter_types(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the types of a function's parameters, by name.
+    """Return the types of a function's parameters; the key is the name of the parameter.
 
     A parameter such as ``*files`` has the type of a tuple. The annotation of the result is not
     evaluated, because its names are imported for type checkers only.

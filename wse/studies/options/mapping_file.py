@@ -88,7 +88,7 @@ class Mapping(NamedTuple):
 
 
 def load_mapping(name_or_path: str | Path) -> Mapping:
-    """Load a mapping by the name of a strategy, as ``FILE.py:NAME``, or from a mapping file.
+    """Load a mapping, given by the name of a strategy, by ``FILE.py:NAME``, or by a mapping file.
 
     A strategy takes precedence over a file of the same name.
 

@@ -42,7 +42,7 @@ class PatternResult(Result):
         return tuple(f"{case.pattern} on {case.pes} PEs: {case.fault}" for case in self.cases if case.fault)
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return one table per collective, with the cases without a fault and the lower bound."""
+        """Return a table for each collective, with its patterns without a fault and its bound."""
         return tuple(self._table(bound) for bound in self.bounds)
 
     def plot(self) -> Figure:

@@ -243,7 +243,7 @@ def _with_wavelets(case: PatternCase, checked: CheckedPattern, setup: PatternSet
 
 
 def _form_cycles(pattern: NamedPattern, length: int, words: int, wafer: WaferSpec) -> float | None:
-    """Return the cycles by the closed form of a pattern, or None if it has no closed form.
+    """Return the cycles that the closed form of a pattern gives; None if it has no closed form.
 
     The form is published, or given in the file of the pattern.
     """

@@ -149,10 +149,10 @@ def _range(low: float | None, high: float | None) -> str:
 
 
 def limit_sentence(parts: Mapping[Cause, float], meanings: Mapping[str, str], total_name: str) -> str:
-    """Return a sentence with the largest part of a total and its fraction; empty if the total is 0.
+    """Return a sentence that names the largest part of a total; empty if the total is 0.
 
     Args:
-        parts: Time by cause, in any unit.
+        parts: Time or cycles of each cause, in any unit.
         meanings: Description of each cause.
         total_name: Description of the total, such as "a token's cycles".
     """

@@ -310,7 +310,7 @@ def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult
 
 
 def _layers(stages: Sequence[StageResult]) -> str:
-    """Return a description of the layers of each stage."""
+    """Return a text on the number of layers of each stage, and how many of them are split."""
     layers = [s.layers[1] - s.layers[0] + 1 if s.layers else 0 for s in stages]
     if len(stages) == 1:
         return f"used by all {plural(layers[0], 'layer')}"

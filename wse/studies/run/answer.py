@@ -55,7 +55,7 @@ class Answer:
         return self._stream is not None
 
     def read(self) -> list[bytes]:
-        """Append the text of the prompt. Return the UTF-8 bytes of each of its tokens."""
+        """Append the text of the prompt, and return the UTF-8 bytes of each of its tokens."""
         return [self._say(self._push(token)) for token in self.prompt]
 
     def add(self, token: int) -> bytes:

@@ -167,7 +167,7 @@ class Session:
                 waiting_users.append(user)
 
     def _draft(self) -> Draft:
-        """Return the draft tokens to verify together with the next token.
+        """Return the draft tokens that the next pass verifies.
 
         The draft is empty if there is no drafter or the KV cache has no room for it. The time that
         the model waits for the draft is added to the clock.

@@ -28,7 +28,7 @@ class AcceptanceCounts:
         self.verified, self.accepted = [0] * tokens, [0] * tokens
 
     def add(self, accepted: int) -> None:
-        """Count a pass that accepted the first ``accepted`` tokens of its draft."""
+        """Count a verification pass in which the first ``accepted`` draft tokens were accepted."""
         for position in range(len(self.verified)):
             self.verified[position] += position <= accepted
             self.accepted[position] += position < accepted

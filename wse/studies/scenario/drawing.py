@@ -31,9 +31,12 @@ USER_FIGURES: Final = ("tokens_per_s_per_user", "ordinary_tokens_per_s_per_user"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """Point of a chart with the lines of its tooltip. ``y`` is None for a speed without a price.
+    """A point of a chart.
 
-    Such a speed is marked at the upper edge.
+    Attributes:
+        x: Horizontal coordinate.
+        y: Vertical coordinate. None for a speed without a price, which is marked at the upper edge.
+        lines: Lines of the tooltip.
     """
 
     x: float
@@ -146,9 +149,10 @@ def _ratio_points(combination: CombinationResult) -> list[Point]:
 
 
 def _size_point(combination: CombinationResult, *, several_models: bool) -> Point:
-    """Return the speed of a user and the size of the model, or the number of chips.
+    """Return the point of a combination in the chart of size over speed per user.
 
-    The number of chips is used if all combinations have the same model.
+    The size is the number of chips if all combinations have the same model, and otherwise the
+    number of parameters in billions.
     """
     assert combination.prediction is not None  # callers check this
     size = combination.parameters / 1e9 if several_models else combination.prediction.chips

@@ -89,7 +89,7 @@ class ServedUsers(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelLayout:
-    """Model on a machine in one layout.
+    """A model on a machine in one layout.
 
     Attributes:
         plain: The deployment without drafts.

@@ -53,13 +53,14 @@ class _Table(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Combination of settings that a scenario requests.
+    """One combination of settings that a scenario requests.
 
     Attributes:
         request: Options of the estimate.
         machine: Name of the machine.
         drafts: Name of the drafts, or ``none``.
-        other: Values of all other axes with several values, by field.
+        other: Values of all other settings that the scenario varies. The key is the name of the
+            setting.
     """
 
     request: EstimateRequest
@@ -269,7 +270,7 @@ def _draft_name(request: EstimateRequest) -> str:
 
 
 def _check_tiers(settings: Sequence[Setting], tiers: TiersForm, name: str) -> None:
-    """Check that settings with tiers give no users, and that there are drafts if tiers need them.
+    """Check that a scenario with tiers gives no users, and has drafts if a tier needs them.
 
     Raises:
         BadInput: One of these conditions is violated.

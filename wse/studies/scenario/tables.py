@@ -50,7 +50,7 @@ def _part_column(part: str, key: str, title: str, formatter: Any = count, **sett
 
 
 def _draft_column(key: str, title: str, formatter: Any, priority: int) -> Column:
-    """Return a column that shows a field of the drafts of combinations."""
+    """Return a column with one field of the drafts of each combination."""
 
     def cell(combination: CombinationResult) -> str:
         """Return the formatted value, or "" if the combination has no drafts."""
@@ -244,7 +244,7 @@ def _against_table(result: ScenarioResult | None) -> Table:
 
 
 def _ruled_table(ruled_out: Sequence[CombinationResult], *, shows_all: bool) -> Table:
-    """Return the table of combinations that are ruled out, with the reasons.
+    """Return the table of combinations that published figures rule out, with the reasons.
 
     An impossible model on a machine has one row for all its drafts and users.
     """

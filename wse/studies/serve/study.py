@@ -237,7 +237,7 @@ def _policy(
     max_users: int,
     drafts: Drafts | None,
 ) -> Simulate:
-    """Return the function that simulates one replica with the requested batching.
+    """Return a function that simulates one replica with the requested kind of batching.
 
     Args:
         prepared_serve: The serving request.
@@ -261,7 +261,7 @@ def _continuous(
     max_users: int,
     drafts: Drafts | None,
 ) -> dict[str, Any]:
-    """Return the arguments of a simulation with continuous batching.
+    """Return the arguments of `simulate_continuous`; the key is the name of the argument.
 
     Args:
         prepared_serve: The serving request.

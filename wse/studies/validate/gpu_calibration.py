@@ -43,7 +43,7 @@ class Calibration:
     without_gpus: tuple[str, ...] = ()
 
     def uses(self, row: FitRow) -> bool:
-        """Return whether a measurement may be used for the fit, by its model and its GPU."""
+        """Return whether a measurement may be used for the fit, given its model and its GPU."""
         return row.conditions.model not in self.without_models and row.gpu not in self.without_gpus
 
 
@@ -94,7 +94,7 @@ def calibration_rows(stack: str, rows: Sequence[FitRow]) -> list[FitRow]:
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut(Result):
-    """Errors of predictions by constants that were fitted on other measurements."""
+    """Errors of predictions whose constants were fitted on other measurements."""
 
     stack: Annotated[str, Doc("Name of the serving stack.")]
     what: Annotated[str, Doc("Name of the test: which measurements were excluded, or which predict which.")]

@@ -100,7 +100,7 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 
 def _records(columns: Mapping[str, Array | list[str]], rows: int) -> list[Report]:
-    """Return the first rows of a table of columns as dictionaries of plain values."""
+    """Return the first rows of a table as dicts of plain values, with the column names as keys."""
     lists = [column if isinstance(column, list) else column.tolist() for column in columns.values()]
     return [
         dict(zip(columns, values, strict=True)) for values in zip(*(values[:rows] for values in lists), strict=True)

@@ -58,7 +58,7 @@ def work_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 
 def op_kinds(trace: Trace) -> tuple[list[str], Array]:
-    """Return the names of the kinds of op, and the index of the kind of each op.
+    """Return the names of the kinds of op, and for each op the index of its kind.
 
     Kinds are in the order of their first op. The index array has a final -1, for steps without an
     op.

@@ -58,7 +58,7 @@ def print_pe(console: Console, view: PeView) -> None:
 
 
 def _stage(pe: Pe) -> str:
-    """Return the stage that a PE belongs to: its layers, and its rows and columns of PEs."""
+    """Return a text on the stage that a PE belongs to: index, layers, and rectangle of PEs."""
     if pe.stage is None:
         return "none: no region contains it"
     stage = pe.stage

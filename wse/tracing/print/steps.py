@@ -59,7 +59,7 @@ def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note
 
 
 def _op(step: Step) -> str:
-    """Return the op of a step without its layer, and the layers of all equal steps."""
+    """Return the op of a step without its layer, and the layers of all steps equal to it."""
     return op_text(op_in_layer(step.op, step.layer), step.layers, step.count)
 
 

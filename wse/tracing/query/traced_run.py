@@ -65,7 +65,7 @@ class TracedEmulation(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedSram(Result):
-    """SRAM in use on the fullest PE of each stage, in bytes by use such as "weights"."""
+    """SRAM in use on the fullest PE of each stage, in bytes for each use such as "weights"."""
 
     stages: Annotated[tuple[Mapping[str, int], ...], Doc("bytes by use on the fullest PE of each stage", "B")]
 

@@ -69,7 +69,7 @@ def _options(placeable: Placeable) -> dict[str, Any]:
 
 
 def _defects(placeable: Placeable, program: Program) -> dict[str, Any]:
-    """Return the defects and the size of the logical mesh, or nothing if all PEs are live."""
+    """Return the header entries about dead PEs and the remaining mesh; empty for a whole mesh."""
     if placeable.defects is None or not placeable.meshes:
         return {}
     mesh = [program.wafer_rows, program.wafer_cols]

@@ -51,13 +51,13 @@ class PromptReader:
         self._queues[tier].append(request)
 
     def next_parts(self, budget: int) -> tuple[list[PromptPart], list[tuple[int, PromptPart]]]:
-        """Remove and return the parts of prompts that the next round reads.
+        """Choose the tokens of prompts that the next round reads, and remove them from the queues.
 
         Args:
             budget: Maximum number of tokens. At least one chunk is read, whatever the budget.
 
         Returns:
-            All parts; and the parts that complete a prompt, each after its request.
+            All parts of prompts; and (request, part) for each part that completes its prompt.
         """
         parts: list[PromptPart] = []
         completed: list[tuple[int, PromptPart]] = []

@@ -110,7 +110,7 @@ def _public(point: PublicPoint, key: str) -> dict[str, Any]:
 
 
 def _sources(public: Sequence[PublicPoint]) -> list[tuple[str, str]]:
-    """Return the service and the web addresses of each published speed."""
+    """Return (service and speed, web addresses) as texts for each published speed."""
     return [
         (
             f"{printable(point.system)}, {point.tokens_per_s_per_user:,g} tokens/s",

@@ -34,7 +34,7 @@ def curve(
     jobs: int | None = None,
     engine: EngineChoice = THIS_MACHINE,
 ) -> CurveResult:
-    """Compare wafers and GPUs over numbers of users.
+    """Compare the speed and cost of wafers and GPUs for several numbers of users.
 
     1. Prepare the GPUs in the smallest number that serves a user.
     2. Compile the model on all combinations of wafers, mappings and links. By default, the only

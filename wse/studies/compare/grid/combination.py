@@ -31,7 +31,13 @@ from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 
 class Combination(NamedTuple):
-    """A combination of mapping, number of wafers and objective that is compiled."""
+    """One case that a comparison compiles.
+
+    Attributes:
+        mapping: Name of the mapping.
+        wafers: Number of wafers.
+        objective: Objective for which the layout is chosen.
+    """
 
     mapping: str
     wafers: int

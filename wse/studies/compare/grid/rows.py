@@ -170,7 +170,7 @@ def assumptions_of(economics: Economics | None, machine: str = "") -> dict[str, 
         machine: Name to append to the keys after a dot, for results with several machines.
 
     Returns:
-        The assumptions, by their keys in a file for ``--economics``.
+        The assumptions, with keys as in a file for ``--economics``, such as ``wafer_usd_per_hour``.
     """
     if economics is None:
         return {}

@@ -125,7 +125,11 @@ def comparison_page(
 
 
 def _points(rows: Sequence[ComparisonRow], key: str) -> list[dict[str, Any]]:
-    """Return the points of one drawing over wafers, each with the lines of its tooltip."""
+    """Return the points of one drawing, whose horizontal axis is the number of wafers.
+
+    Each point is a dict with ``wafers``, ``value``, ``series``, ``link`` and ``lines`` (its
+    tooltip).
+    """
     speed, *_ = detail_tables(rows, ())
     points = []
     for row in rows:

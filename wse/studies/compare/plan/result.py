@@ -69,7 +69,7 @@ COLUMNS: Final = tuple(field.name for field in fields(PlannedRow))
 
 @dataclass(frozen=True, kw_only=True)
 class PlanResult(Result):
-    """Ranked machines and replicas.
+    """Machines and their numbers of replicas, ranked by an objective.
 
     Machines that meet the limits come first, ordered by the objective. The others are ordered by
     how far they exceed the limits.
@@ -100,10 +100,10 @@ class PlanResult(Result):
         return len({row.dtype for row in self.rows}) == 1
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return the tables of the verdict, of the machines, and of impossible machines.
+        """Return tables of the verdict, of the ranked machines, and of impossible machines if any.
 
         Args:
-            detail: Whether to add a table of room, rates and energy.
+            detail: Whether to add a table of room for users, rates and energy.
             width: Not used.
         """
         verdict = pair_table([("", sentence) for sentence in self.verdict], self.title)

@@ -326,7 +326,11 @@ def _surpasses(row: PlannedRow, other_row: PlannedRow) -> bool:
 
 
 def _rank(row: PlannedRow, goal: Goal) -> tuple[bool, float]:
-    """Return the sort key of a row: misses the limits; then the excess or the objective."""
+    """Return the sort key of a row; the best row has the smallest key.
+
+    Rows that keep the limits come first, sorted by the objective. Other rows are sorted by how far
+    they exceed the limits.
+    """
     if not row.keeps:
         return True, row.excess
     if goal.objective == LATENCY:

@@ -52,7 +52,7 @@ class GapRow(Result):
 
 
 def gap_rows(token: BoundRow, ops: Sequence[BoundRow]) -> tuple[GapRow, ...]:
-    """Return the gap between a token's cycles and its largest bound, by cause.
+    """Return, for each cause, the cycles that a decoded token spends above its largest bound.
 
     The bound limits the cycles of a single cause (`BOUNDED`). Of this cause, the cycles above the
     bound count. Of all other causes, all cycles count. The rows therefore add up to
@@ -60,7 +60,7 @@ def gap_rows(token: BoundRow, ops: Sequence[BoundRow]) -> tuple[GapRow, ...]:
 
     Args:
         token: Row of the whole token.
-        ops: Rows by kind of op.
+        ops: One row for each kind of op.
 
     Returns:
         The rows, largest first; empty if the token has no bound.
@@ -115,7 +115,7 @@ def _excess_cycles(token: BoundRow, row: BoundRow, cause: Cause) -> float:
 
 
 def gap_table(token: BoundRow, gap: Sequence[GapRow]) -> Table:
-    """Return the table of the gap between a token and its bound, by cause."""
+    """Return the table of the cycles above the bound, with one row for each cause."""
     columns = (
         Column(key="cause", title="cause"),
         number("cycles", "cycles", short_number),

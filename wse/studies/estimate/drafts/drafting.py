@@ -128,7 +128,7 @@ class VerifyPasses:
         )
 
     def _compiled(self, tokens: int) -> tuple[Fabric, RouteReader]:
-        """Return the fabric model and the route reader of the passes over ``tokens`` new tokens."""
+        """Return the fabric model of passes over ``tokens`` new tokens, and their route reader."""
         if tokens not in self._readers:
             fabric = pass_fabric(self._prepared, self._compilation, tokens)
             self._readers[tokens] = fabric, RouteReader(fabric)
@@ -351,12 +351,12 @@ def wafer_drafter(
 
 
 def layer_cycles(program: Program, phase: Phase, cost: PhaseCost, layer: int) -> float:
-    """Return the cycles that the steps of a layer add to a phase.
+    """Return the cycles that the steps of one layer take in a phase.
 
     Args:
         program: Compiled Program.
         phase: Phase of the Program.
-        cost: Cycles of the phase by step.
+        cost: Cycles of each step of the phase.
         layer: Index of the layer, or `OUTSIDE` for the steps outside all layers.
     """
     layer_of_step = np.array(program.op_layers)[phase.steps.op]

@@ -35,7 +35,12 @@ MOST_COMPILED: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeRegion:
-    """Rectangle of free PEs on a wafer of the model, in rows and columns of the whole wafer."""
+    """A rectangle of free PEs on a wafer of the model.
+
+    Attributes:
+        wafer: Index of the wafer.
+        rect: The rectangle, in rows and columns of the whole wafer.
+    """
 
     wafer: int
     rect: Rect
@@ -238,7 +243,7 @@ def _free_bytes(draft: PreparedEstimate) -> int:
 
 
 def _refusal(prepared_estimate: PreparedEstimate, name: str, regions: list[FreeRegion], fault: str) -> str:
-    """Return the message for a draft model that fits on no free rectangle of the model's wafers.
+    """Return the error message for a draft model that does not fit next to the model.
 
     Args:
         prepared_estimate: Request of the target model.
@@ -261,9 +266,9 @@ def _refusal(prepared_estimate: PreparedEstimate, name: str, regions: list[FreeR
 
 
 def _wafers_remedy(draft: PreparedEstimate) -> str:
-    """Return the remedy for a draft model that does not fit on free PEs of the model's wafers.
+    """Return what the user can do if a draft model does not fit next to the model.
 
-    The number of additional wafers that it names was compiled.
+    The number of additional wafers that it names was found by compiling.
     """
     try:
         wafers = compile_fastest(draft).program.wafers

@@ -54,7 +54,7 @@ class DraftedGpus(GpuDeployment):
         return self.steps_of(decoding).token_s
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
-        """Return the passes that read prompts while other requests decode.
+        """Return the rounds in which prompts are read while other requests decode.
 
         A prompt makes a pass longer by as many seconds as without drafts. A pass yields several
         tokens, and a round is the time of one token, so a pass counts as several rounds.

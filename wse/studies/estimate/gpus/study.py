@@ -114,12 +114,15 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
 def _grades(
     prepared_estimate: PreparedGpuEstimate, energy: SourcedNumber | None, cost: SourcedNumber | None
 ) -> dict[str, GradeResult]:
-    """Return the evidence grades of the numbers of an estimate, by their JSON keys.
+    """Return the evidence grades of the numbers of an estimate.
 
     Args:
         prepared_estimate: The request.
         energy: Energy of a token; None if no power is known.
         cost: Cost of a million tokens; None if no price is known.
+
+    Returns:
+        Grades. The key is the path of the number in the JSON output, such as ``latency.tpot_s``.
     """
     decode_grade = gpu_grade(prepared_estimate)
     first_token_grade = _first_token_grade(prepared_estimate, decode_grade)
@@ -288,7 +291,7 @@ def _cost(cost: SourcedNumber, economics: Economics) -> GpuCostResult:
 
 
 def _inputs(prepared_estimate: PreparedGpuEstimate) -> dict[str, str | int]:
-    """Return the options of the request with defaults filled in."""
+    """Return the options of the request with defaults filled in; the key is the option's name."""
     inputs: dict[str, str | int | None] = {
         "model": prepared_estimate.model,
         "gpu": prepared_estimate.gpu,

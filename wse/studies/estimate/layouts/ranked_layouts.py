@@ -44,7 +44,12 @@ Rank = tuple[bool, float, float]
 
 
 class Variant(NamedTuple):
-    """A layout compiled with another choice of the compiler, and the name of that choice."""
+    """A layout compiled with one changed choice of the compiler.
+
+    Attributes:
+        name: Name of the changed choice.
+        candidate: The compiled layout.
+    """
 
     name: str
     candidate: Candidate

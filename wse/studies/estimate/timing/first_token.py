@@ -76,7 +76,7 @@ class PromptRoutes:
 
 
 def prompts_result(fabric: Fabric, costs: Sequence[PhaseCost]) -> ChunksResult:
-    """Return the times of the chunks of all prompts.
+    """Return the times of reading all prompts, chunk by chunk.
 
     Args:
         fabric: Fabric model that gave the cycles.

@@ -50,7 +50,7 @@ class StreamsResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class EventsResult(Result):
-    """Steady state with some streams in flight, simulated event by event.
+    """Speed with some streams in flight, simulated event by event in the steady state.
 
     It is compared with the closed form that gives all other rates.
     """
@@ -178,7 +178,7 @@ class _Pipelining:
         return self._users * self._wafer.clock_hz / cycles_between_passes
 
     def _slowest_s(self, *kinds: str) -> float | None:
-        """Return the seconds that the slowest server of some kinds works for one pass.
+        """Return the most seconds that a server of the given kinds works for one pass.
 
         The result is None if none of these servers has work.
         """
@@ -198,7 +198,7 @@ class _Pipelining:
         return sorted(streams for streams in {*powers, self._enough, self._in_cache} if 1 <= streams <= self._in_cache)
 
     def _row(self, streams: int) -> StreamsResult:
-        """Return the steady state of a number of streams."""
+        """Return the speed in the steady state with ``streams`` streams in flight."""
         pass_interval = cycles_between_passes(self._route, streams)
         server, work = busiest_server(self._route)
         fill_and_drain_cycles = run_cycles(self._route, streams, 1).cycles

@@ -137,7 +137,10 @@ def streams_in_cache(program: Program) -> int:
 
 
 class RouteReader:
-    """Converts phases of a Program to routes, and indexes servers as they occur, regions first."""
+    """Converter from phases of a Program to routes through its servers.
+
+    Servers get their index when they first occur; regions come first.
+    """
 
     def __init__(self, fabric: Fabric) -> None:
         """Create a reader, and index the regions. Stages that share PEs form one region."""
@@ -254,9 +257,10 @@ class RouteReader:
 
 
 def pass_time(reader: RouteReader, wafer: WaferSpec, route: PassRoute) -> PassTime:
-    """Return the latency of a pass without the host's round trip, and its busiest server's work.
+    """Return the duration of a pass, and the work of the busiest server for it.
 
-    The round trip is left out because it does not delay other requests.
+    The round trip to the host is left out of the duration, because it does not delay other
+    requests.
 
     Args:
         reader: Reader that returned the route.

@@ -227,7 +227,7 @@ class CheckpointFile:
         return next_phases[0].user if next_phases else self._program.batch
 
     def _arrays(self, checkpoint: Checkpoint) -> Arrays:
-        """Return the arrays to store in the file, keyed by name, including their digest."""
+        """Return the arrays to store in the file, including the digest; the key is the name."""
         shapes = self._shapes(len(checkpoint.passes))
         arrays: Arrays = {name: np.full(shape, -1, np.int64) for name, shape in shapes.items()}
         for number, record in enumerate(checkpoint.passes):

@@ -88,7 +88,7 @@ class WaferActors:
         return ActorCall(wafer, self.by_wafer[wafer].call.remote(method, *arguments))
 
     def values(self, method: str, wafers: Iterable[int] | None = None) -> list[Any]:
-        """Call a method on several wafers in parallel and return the results by wafer.
+        """Call a method on several wafers in parallel, and return one result per wafer, in order.
 
         Args:
             method: Name of a method of `EnginePart` without arguments.

@@ -53,12 +53,12 @@ def drafts_result(
 
 
 def drawn_drafts(acceptance: DraftAcceptance, draft_tokens: int, seed: int) -> Drafts:
-    """Return the random acceptance of drafts for a simulation.
+    """Return drafts whose tokens are accepted at random in a simulation.
 
     Draft tokens after the last measured position are never accepted.
 
     Args:
-        acceptance: Probability that draft tokens are accepted, by position.
+        acceptance: Probability that draft tokens are accepted, for each position.
         draft_tokens: Number of tokens per draft.
         seed: Seed of the random numbers.
     """

@@ -67,7 +67,7 @@ class PatternErrors(AgreementErrors, ComparedPattern):
 
 @dataclass(frozen=True, kw_only=True)
 class AgreementSummary(AgreementErrors):
-    """Errors over all configurations, and by pattern."""
+    """Errors of the fabric model over all configurations, and separately for each pattern."""
 
     by_pattern: Annotated[tuple[PatternErrors, ...], Doc("Errors by pattern.")]
 

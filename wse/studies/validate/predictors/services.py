@@ -76,7 +76,7 @@ METRICS: Final = RATES | TIMES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceRequest:
-    """Request of the estimate that predicts a measurement.
+    """The estimate from which a measurement of a service is predicted.
 
     Attributes:
         request: Options of `wse estimate`.

@@ -64,7 +64,7 @@ class Group(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupsView(View):
-    """View of the cycles of each phase, grouped by op, layer, cause or another key.
+    """View of the cycles of each phase, divided into groups such as ops, layers or causes.
 
     ``groups`` has the groups of all phases, the largest of each phase first.
     """
@@ -96,11 +96,11 @@ def check_group(by: str, *, each_layer: bool) -> None:
 
 
 def read_groups(sums: StepSums, by: str, top: int | None, *, each_layer: bool = False) -> list[Group]:
-    """Return the groups of each phase, the largest first.
+    """Return the cycles of each phase, divided into groups, the largest group first.
 
     Args:
         sums: Steps of a trace.
-        by: Key by which steps are grouped.
+        by: What a group is, such as ``op``, ``layer`` or ``cause``.
         top: Maximum number of groups of each phase, or None for all.
         each_layer: Whether to list equal layers and their ops one by one. Otherwise they are
             combined (``wse.tracing.query.costs.folds``).
@@ -154,7 +154,7 @@ def _layers(sums: StepSums) -> Iterator[Group]:
 
 
 def _equal_layers(sums: StepSums) -> Iterator[Group]:
-    """Yield a group of steps for each set of layers with equal cycles for each cause.
+    """Yield a group of steps for each set of layers whose cycles are equal for every cause.
 
     All ops outside of the layers form a group of their own.
     """
@@ -175,12 +175,12 @@ def _wafers(sums: StepSums) -> Iterator[Group]:
 
 
 def _step_groups(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) -> Iterator[Group]:
-    """Yield a group for each phase and set of steps, except for those without any cycles or words.
+    """Yield a group for each set of steps in each phase. Sets without cycles and words are omitted.
 
     Args:
         sums: Steps of a trace.
         group: int ``[step]``: index of the set that each step belongs to, or -1.
-        heads: For each set, the fields that name the group.
+        heads: For each set, the `Group` fields that name the group.
     """
     totals = sums.by_group(group, len(heads))
     for code, phase in enumerate(PHASES):

@@ -77,10 +77,10 @@ class OpKind(PartCycles):
 
 
 def read_kinds(sums: StepSums) -> dict[str, tuple[OpKind, ...]]:
-    """Return the kinds of op of each phase that ran, the most expensive first.
+    """Return the kinds of op of each phase that ran, the one with the most cycles first.
 
-    Kinds without any cycles and words are omitted. Equal ops are combined
-    (``wse.tracing.query.costs.folds``).
+    The key is the name of the phase. Kinds without any cycles and words are omitted. Equal ops are
+    combined (``wse.tracing.query.costs.folds``).
     """
     ops = OpNumbers(sums.trace)
     op = ops.rows(sums.steps["op"])
@@ -123,7 +123,7 @@ def _kinds_of(sums: StepSums, ops: OpNumbers, op: Array, totals: Sums, phase: in
 
 
 def _kind(kind: str, folds: list[tuple[EqualOps, Array]], ops: OpNumbers) -> OpKind:
-    """Return a kind of op with the totals of its ops.
+    """Return one kind of op, with the sums over all its ops.
 
     Args:
         kind: Name of the kind.

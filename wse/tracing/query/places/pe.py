@@ -251,7 +251,7 @@ def link_words(trace: Trace, wafer: int) -> dict[str, Array]:
 
 
 def _planes(trace: Trace, path: str, wafer: int, names: tuple[str, ...]) -> dict[str, Array]:
-    """Return the maps of one wafer, such as its words on links by direction.
+    """Return the maps of one wafer in a dataset, such as its words on links in each direction.
 
     Args:
         trace: An open trace.
@@ -260,7 +260,8 @@ def _planes(trace: Trace, path: str, wafer: int, names: tuple[str, ...]) -> dict
         names: Names of the maps in the dataset.
 
     Returns:
-        Arrays ``[row, col]`` by name; empty if the wafer was not recorded.
+        Arrays ``[row, col]``, with the names of the maps as keys; empty if the wafer was not
+        recorded.
     """
     if wafer >= trace.rows(path):
         return {}
@@ -274,7 +275,7 @@ def _stage(stages: Columns, index: int) -> PeStage:
 
 
 def _sram(trace: Trace, stages: Columns, holding: Array, wafer: int, row: int, col: int) -> PeSram | None:
-    """Return the SRAM of a PE, or None if it was not recorded.
+    """Return how the SRAM of a PE is used, or None if it was not recorded.
 
     Args:
         trace: An open trace.

@@ -124,11 +124,13 @@ def read_wavelets(trace: Trace, cycles: tuple[int, int] | None) -> Wavelets | No
 
 
 def _busiest_places(words: Array) -> dict[str, Any]:
-    """Return the fields of ``Wavelets`` for the busiest link and PE, and the number of hops.
+    """Return the hops of all wavelets, and the busiest link and PE.
+
+    The keys are the names of ``Wavelets`` fields.
 
     Args:
-        words: int64 ``[wafer, move, row, col]``: moves out of each router by direction. The last
-            direction is into the PE.
+        words: int64 ``[wafer, move, row, col]``: moves out of each router in each direction. The
+            last direction is into the PE.
     """
     links, routers = words[:, : len(DIRECTIONS)], words.sum(axis=1)
     wafer, direction, row, col = (int(i) for i in np.unravel_index(links.argmax(), links.shape))
