@@ -62,7 +62,7 @@ class Trace(TraceFile):
         of a larger table are left out.
 
         Args:
-            what: Name of a table, or columns by name.
+            what: Name of a table, or columns with their names as keys.
             start: First row of the table.
             stop: Row after the last. None means all.
             kind: "polars" or "pandas". None selects the one that is installed, polars first.

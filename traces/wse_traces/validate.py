@@ -205,13 +205,7 @@ def _is_text(value: bytes) -> bool:
 
 
 def _rectangle_problems(trace: Trace, table: str, columns: Columns) -> Iterator[str]:
-    """Yield a message for the first rectangle that extends beyond the mesh, by rows or by columns.
-
-    Args:
-        trace: An open trace.
-        table: Name of the table that contains the rectangles.
-        columns: Columns of the table.
-    """
+    """Yield a message for the first rectangle that is partly outside of the mesh."""
     ends = (("row", "rows", trace.header.rows), ("col", "cols", trace.header.cols))
     group = next(f.path.rsplit("/", 1)[0] for f in TABLES[table] if f.name == "rows")
     for start, size, length in ends:

@@ -157,8 +157,8 @@ def join_parts(columns: Sequence[WrittenColumn], parts: Sequence[BufferedRows]) 
         parts: Buffered rows.
 
     Returns:
-        For each column, by name, a list of arrays: one array with all rows, or one array per row
-        for columns whose rows cover the mesh.
+        A list of arrays for each column, whose name is the key: one array with all rows, or one
+        array per row for columns whose rows cover the mesh.
     """
     tables = [
         dict(zip([column.name for column in columns], zip(*part, strict=True), strict=True))

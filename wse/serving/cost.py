@@ -122,11 +122,11 @@ def _source(key: str, number: SourcedNumber) -> str:
 
 
 def activity_joules(activity: Activity, energies: Mapping[str, float]) -> dict[str, float]:
-    """Return the energy of the operations for one token, by use.
+    """Return the energy of the operations for one token, divided by use.
 
-    The uses are arithmetic, SRAM, fabric, issue and idle. Each count is multiplied by the energy
-    per operation. The sums are multiplied by ``wall_ratio``, which converts power at the PEs to
-    power at the wall.
+    The keys are the uses arithmetic, SRAM, fabric, issue and idle. Each count is multiplied by the
+    energy per operation. The sums are multiplied by ``wall_ratio``, which converts power at the PEs
+    to power at the wall.
 
     Args:
         activity: Counts for one token.

@@ -149,7 +149,7 @@ def check_stated(place: str, table: Mapping[str, Any]) -> None:
 
     Args:
         place: Origin of the table, for messages.
-        table: The numbers by key.
+        table: The numbers; the key is that in the file.
 
     Raises:
         UnknownName: A key or machine is unknown; the message suggests a similar one.

@@ -21,7 +21,9 @@ Price = str | Mapping[str, float]
 
 
 def read_prices(price: Price | None) -> dict[str, float]:
-    """Return the given prices by name. Names of presets are in the preset's spelling.
+    """Return the given prices in USD per hour; the key is the name of the machine.
+
+    Names of presets are in the preset's spelling.
 
     Raises:
         BadInput: There is no price, a price has no name or no number or is out of bounds, or a name

@@ -27,11 +27,11 @@ class LayerLoadResult(Result):
     """
 
     layer: Annotated[int, Doc("index of the layer")]
-    prompt: Annotated[tuple[int, ...], Doc("tokens of prompts by expert")]
-    generated: Annotated[tuple[int, ...], Doc("generated tokens by expert")]
-    verified: Annotated[tuple[int, ...] | None, Doc("tokens of verification passes by expert, if there were any")] = (
-        None
-    )
+    prompt: Annotated[tuple[int, ...], Doc("tokens of prompts that each expert got")]
+    generated: Annotated[tuple[int, ...], Doc("generated tokens that each expert got")]
+    verified: Annotated[
+        tuple[int, ...] | None, Doc("tokens of verification passes that each expert got, if there were any")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,10 +45,11 @@ class ExpertLoadResult(Result):
 
 
 class ExpertLoad:
-    """Running totals of the tokens routed to each expert, by phase and layer.
+    """Running totals of the tokens that were routed to each expert.
 
     Attributes:
         totals: For each phase and layer, int64 ``[experts]``: tokens routed to each expert so far.
+            The keys are the name of the phase and the index of the layer.
     """
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ class Caches:
     """KV cache counters of each user: which rows of PEs store how many tokens.
 
     Attributes:
-        by_user: For each user, the counters by number of rows. Regions with different numbers of
+        by_user: For each user, the counters; the key is a number of rows. Regions with different numbers of
             rows distribute the tokens differently.
     """
 

@@ -40,7 +40,7 @@ class Engine:
     Args:
         program: The Program.
         spec: The model.
-        tensor: Function that returns canonical tensors by name.
+        tensor: Function that returns the tensor with a given canonical name.
         draws: Functions, one per user, that sample the next id from float32 logits
             ``[vocabulary]``. Required if the Program samples on the host.
         allow_nonfinite: Whether weights may contain infinity and NaN.
@@ -54,7 +54,7 @@ class Engine:
 
     Attributes:
         caches: Counters of the users' caches.
-        crossings: Tiles in transit to and from wafers in other processes, by step.
+        crossings: Tiles in transit to and from wafers in other processes; the key is the step.
         step_times: Wall times of the steps of all passes so far; None without ``profile``.
         passes_at_once: Maximum number of passes in flight: one.
 

@@ -26,7 +26,10 @@ NORMAL_NUMBERS: Final = compiled_kernel("normal_numbers").serial
 
 
 class RandomWeights:
-    """Tensors of a model by name, float32, generated from a non-negative seed."""
+    """Random weights of a model in float32, generated from a non-negative seed.
+
+    A tensor is found by its canonical name.
+    """
 
     def __init__(self, spec: ModelSpec, seed: int) -> None:
         self._spec, self._seed = spec, seed

@@ -102,8 +102,8 @@ class GgufFile:
 
     Attributes:
         file: The mapped file.
-        metadata: Values by key: bool, int, float, str or `GgufArray`.
-        tensors: Location of each tensor, by name, in the order of the file.
+        metadata: Value of each key: bool, int, float, str or `GgufArray`.
+        tensors: Location of each tensor, in the order of the file. The key is the name.
     """
 
     def __init__(self, path: Path) -> None:

@@ -107,7 +107,7 @@ class Checkpoint:
         A second copy of a tied embedding is accepted if it has the same values.
 
         Args:
-            entries: Tensors of the files by name.
+            entries: Tensors of the files; the key is the name.
             family: Family of the model.
             compares_copy: Whether to compare such a copy. False if another tensor is already
                 faulty.
@@ -148,7 +148,7 @@ def _fault(required: CanonicalTensor, file_slice: FileSlice, entries: Mapping[st
     Args:
         required: Canonical tensor that needs the slice.
         file_slice: The slice.
-        entries: Tensors of the files by name.
+        entries: Tensors of the files; the key is the name.
     """
     entry = entries.get(file_slice.file_name)
     if entry is None:

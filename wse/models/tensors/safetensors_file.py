@@ -137,7 +137,7 @@ def write_safetensors(file: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]]) -
 
     Args:
         file: File opened for writing bytes.
-        arrays: Arrays by name. Their element types must be among `DTYPES`.
+        arrays: Arrays; the key is the name. Their element types must be among `DTYPES`.
     """
     header, offset = {}, 0
     for name, array in arrays.items():

@@ -40,8 +40,8 @@ class Llama2cTokenizer:
         """Create a tokenizer.
 
         Args:
-            pieces: Bytes of each token, by id.
-            scores: Score of each token, by id.
+            pieces: Bytes of each token; the index is the token id.
+            scores: Score of each token; the index is the token id.
             bos_id: BOS token; None if there is none.
             eos_ids: EOS tokens.
         """

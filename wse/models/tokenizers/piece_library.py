@@ -34,7 +34,7 @@ class Pieces:
     """The pieces of a vocabulary.
 
     Attributes:
-        texts, scores, kinds: Text, score and type of each piece, by id.
+        texts, scores, kinds: Text, score and type of each piece; the index is the id.
         unknown_id: Id of the piece for unknown characters.
         has_bytes: Whether unknown characters are written as bytes, such as ``<0xE2>``.
     """
@@ -133,7 +133,7 @@ def mark_pieces(library: Library, texts: Sequence[str], kinds: Sequence[int]) ->
 
     Args:
         library: The tokenizer, which is changed.
-        texts, kinds: Text and type of each piece, by id.
+        texts, kinds: Text and type of each piece; the index is the id.
     """
     special_kinds = (PieceType.UNKNOWN, PieceType.CONTROL)
     _add(

@@ -193,7 +193,7 @@ def shares_of(curve: Acceptance, choices: Sequence[float]) -> Shares:
     missed as in ``choices``.
 
     Args:
-        curve: Tokens per pass by draft length, for a draft with one choice per position.
+        curve: Tokens per pass for each draft length, for a draft with one choice per position.
         choices: Measured probability of each choice of a draft, the most likely choice first.
     """
     yields = [0.0, *(curve.at(length) for length in range(max(curve.draft_tokens) + 1))]

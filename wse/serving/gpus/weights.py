@@ -63,7 +63,7 @@ weights in nvfp4.
 
 
 def weight_format(spec: ModelSpec, name: str | None = None) -> WeightFormat:
-    """Return a number format by name, by default that of the model's published weights.
+    """Return the number format with a given name; None for that of the published weights.
 
     Raises:
         UnknownName: There is no such format.

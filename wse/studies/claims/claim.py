@@ -49,7 +49,7 @@ class Finding:
     Attributes:
         verdict: Verdict on the claim.
         answer: Answer in a few sentences, with the most important numbers.
-        numbers: Numbers on which the verdict is based, by name.
+        numbers: Numbers on which the verdict is based; the key is the name of the number.
         reason: Assumptions and computations on which the verdict rests.
         curves: Content of the plot; None if there is no plot.
     """

@@ -25,7 +25,7 @@ class ClaimResult(Result):
     n: Annotated[int, Doc("number of the claim")]
     claim: Annotated[str, Doc("the claim, paraphrased")]
     command: Annotated[str, Doc("a command that shows the figures")]
-    numbers: Annotated[Mapping[str, ClaimNumber], Doc("numbers on which the verdict is based, by name")]
+    numbers: Annotated[Mapping[str, ClaimNumber], Doc("numbers on which the verdict is based; keys are names")]
     verdict: Annotated[Verdict, Doc("`true`, `false`, `conditional` or `undecided`")]
     answer: Annotated[str, Doc("the answer in a few sentences")]
     reason: Annotated[str, Doc("assumptions and computations on which the verdict rests")]

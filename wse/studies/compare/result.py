@@ -51,7 +51,7 @@ def price_footer(economics: Mapping[str, AssumptionResult]) -> list[tuple[str, s
     """Return the lines below a table of costs: each price with its range and source.
 
     Args:
-        economics: Assumptions by key, such as ``wafer_usd_per_hour`` or ``gpu_usd_per_hour.h100``.
+        economics: Assumptions, with keys such as ``wafer_usd_per_hour`` or ``gpu_usd_per_hour.h100``.
 
     Returns:
         (label, text) pairs.
@@ -75,7 +75,7 @@ class CompareResult(Result):
     model: Annotated[ModelResult, Doc("the model, its element types and its bytes")]
     wafer: Annotated[Mapping[str, Any], Doc("name, rows and cols of a wafer")]
     economics: Annotated[Mapping[str, AssumptionResult], Doc("assumptions on which power and cost depend")]
-    rows: Annotated[tuple[ComparisonRow, ...], Doc("all combinations, by mapping, then by number of wafers")]
+    rows: Annotated[tuple[ComparisonRow, ...], Doc("all combinations, sorted by mapping, then by number of wafers")]
     published: Annotated[
         tuple[PublishedSpeed, ...] | None,
         Doc("published speeds of the model on such wafers, and the ratio of the fastest row to each"),

@@ -46,14 +46,14 @@ class BufferResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class SramMapResult(Result):
-    """All buffers of the fullest PE, by address."""
+    """All buffers in the SRAM of the fullest PE, sorted by address."""
 
     stage: Annotated[int, Doc("index of the stage of this PE")]
     wafer: Annotated[int, Doc("index of the stage's wafer")]
     row: Annotated[int, Doc("row of the stage's first PE")]
     col: Annotated[int, Doc("column of the stage's first PE")]
     decode_steps: Annotated[int, Doc("number of steps of a decoded token")]
-    buffers: Annotated[tuple[BufferResult, ...], Doc("buffers by address")]
+    buffers: Annotated[tuple[BufferResult, ...], Doc("buffers, sorted by address")]
 
 
 def sram_map(program: Program) -> SramMapResult:
@@ -135,7 +135,7 @@ def _strip_table(sram_map: SramMapResult, total: int, width: int) -> Table:
 
 
 def _buffers_table(sram_map: SramMapResult, total: int, bar_width: int) -> Table:
-    """Return a table of the buffers by address, with the free bytes after the last one."""
+    """Return a table of the buffers, sorted by address, with the free bytes after the last one."""
     buffers = _rows(sram_map.buffers)
     rows = [
         {

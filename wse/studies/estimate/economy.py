@@ -28,10 +28,10 @@ class ActivityEnergyResult(Result):
     """Energy of a token as the sum over what PEs and links do for it: a lower estimate."""
 
     joules_per_token: Annotated[float, Doc("energy of a generated token of one user", "J")]
-    range: Annotated[Range | None, Doc("lowest and highest, by the ranges of the assumptions", "J")] = None
+    range: Annotated[Range | None, Doc("lowest and highest, from the ranges of the assumptions", "J")] = None
     grade: Annotated[Grade, Doc("grade of the weakest assumption")]
     assumptions: Annotated[str, Doc("the assumptions and their sources")]
-    joules_by: Annotated[Mapping[EnergyUse, float], Doc("the energy of a token by use", "J")]
+    joules_by: Annotated[Mapping[EnergyUse, float], Doc("the energy of a token, divided by use", "J")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class EnergyResult(Result):
 
     users: Annotated[int, Doc("users that share the wafers")]
     joules_per_token: Annotated[float, Doc("energy of an output token, prompts included", "J")]
-    range: Annotated[Range | None, Doc("lowest and highest, by the ranges of the assumptions", "J")] = None
+    range: Annotated[Range | None, Doc("lowest and highest, from the ranges of the assumptions", "J")] = None
     grade: Annotated[Grade, Doc("grade of the weakest assumption")]
     assumptions: Annotated[str, Doc("the assumptions and their sources")]
     wafer_power_w: Annotated[float, Doc("power of a wafer", "W")]
@@ -59,7 +59,7 @@ class CostResult(Result):
     usd_per_million_tokens_high: Annotated[
         float, Doc("price of a million output tokens at the high end of the price range", "USD")
     ]
-    range: Annotated[Range | None, Doc("lowest and highest, by the ranges of the assumptions", "USD")] = None
+    range: Annotated[Range | None, Doc("lowest and highest, from the ranges of the assumptions", "USD")] = None
     grade: Annotated[Grade, Doc("grade of the weakest assumption")]
     assumptions: Annotated[str, Doc("the assumptions and their sources")]
     wafer_usd_per_hour: Annotated[float, Doc("price of a wafer's hour", "USD")]

@@ -152,7 +152,7 @@ def grades_result(
     Args:
         grades: Evidence grades of the constants.
         wafers: Number of wafers. With one wafer, crossings have no grades.
-        cycles_by: Cycles by cause of ``prefill``, and of ``verify`` if there is such a pass.
+        cycles_by: Cycles of each cause, for ``prefill``, and for ``verify`` if there is such a pass.
         decode: Decoded tokens; None if nothing is decoded. Numbers of generated tokens then have no
             grades.
         energy: Energy of a token; None if unknown.

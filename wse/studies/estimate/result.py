@@ -102,7 +102,7 @@ class EstimateResult(Result):
     bounds: Annotated[BoundsResult | None, Doc("cycles of a generated token, with their lower bounds")] = None
     energy: Annotated[EnergyResult | None, Doc("energy of a token")] = None
     cost: Annotated[CostResult | None, Doc("cost of a million tokens")] = None
-    grades: Annotated[Mapping[str, GradeResult], Doc("evidence grades of numbers, by their keys")]
+    grades: Annotated[Mapping[str, GradeResult], Doc("evidence grades; keys are paths of numbers in this result")]
     routing: Annotated[
         str | None,
         Doc("choice of experts: `even`, or `given` if the choices of a run are timed; absent without experts"),

@@ -53,9 +53,9 @@ class UsersResult(Result):
 class EstimateSram(SramResult):
     """How the SRAM of PEs is used, the size of the code, and how many users' caches fit."""
 
-    stages: Annotated[tuple[BytesByUse, ...], Doc("SRAM of a PE of each stage by use", "B")]
+    stages: Annotated[tuple[BytesByUse, ...], Doc("for each stage, bytes of each use on one PE", "B")]
     code: Annotated[CodeResult, Doc("code on a PE")]
-    users: Annotated[tuple[UsersResult, ...], Doc("users whose caches fit, by context")]
+    users: Annotated[tuple[UsersResult, ...], Doc("users whose caches fit, for each of several contexts")]
     room: Annotated[
         tuple[RoomResult, ...] | None,
         Doc("users and cycles without choices that use SRAM for speed; absent if no such choice costs a user"),

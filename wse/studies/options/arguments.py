@@ -77,7 +77,7 @@ def read_request(request: type[R], arguments: Mapping[str, Any]) -> R:
 
     Args:
         request: Request class.
-        arguments: Arguments by name. Each option of the request must be present; other arguments
+        arguments: Arguments; the key is the name. Each option of the request must be present; other arguments
             are ignored.
 
     Raises:
@@ -146,7 +146,7 @@ def argument_value(field: RequestField, value: Any) -> Any:
 
 
 def _bind(function: str, signature: Signature, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a call by name.
+    """Return the arguments of a call; the key is the name of the parameter.
 
     Raises:
         TypeError: The arguments do not match the signature of the function, as in Python.

@@ -135,7 +135,7 @@ def placement_options(
         basis: What the request names, loaded.
         context: KV-cache capacity of a sequence in tokens.
         prompt_tokens: Length of each user's prompt in tokens.
-        other_options: Other options of the compiler, by name.
+        other_options: Other options of the compiler; the key is the name of the option.
 
     Raises:
         BadInput: The schedule is unknown, or is not valid for the model.

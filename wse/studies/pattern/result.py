@@ -27,7 +27,9 @@ class PatternResult(Result):
 
     wafer: Annotated[str, Doc("the wafer's name")]
     software: Annotated[str, Doc("name of the software profile")]
-    settings: Annotated[Mapping[str, float], Doc("constants that differ from the files of wafer and software, by name")]
+    settings: Annotated[
+        Mapping[str, float], Doc("constants that differ from the files of wafer and software; keys are names")
+    ]
     cases: Annotated[tuple[PatternCase, ...], Doc("patterns by PEs and words, the fewest cycles first")]
     bounds: Annotated[tuple[BoundResult, ...], Doc("lower bounds of the collectives")]
 

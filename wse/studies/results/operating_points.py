@@ -66,7 +66,7 @@ class ServingResult(OperatingPointResult):
     new_tokens: Annotated[int, Doc("output tokens of each request")]
     users_per_pass: Annotated[int | None, Doc("users of a pass through the stages of wafers; absent for GPUs")] = None
     max_users: Annotated[int, Doc("maximum number of concurrent users whose KV caches fit, on all replicas together")]
-    points: Annotated[tuple[OperatingPointResult, ...], Doc("operating points by number of users")]
+    points: Annotated[tuple[OperatingPointResult, ...], Doc("operating points, one per number of users")]
 
 
 def point_result(point: OperatingPoint) -> OperatingPointResult:

@@ -49,7 +49,7 @@ class WaferResult(Result):
     sram_bytes_per_pe: Annotated[int | None, Doc("SRAM of a PE; of estimate and compile", "B")] = None
     colours: Annotated[int | None, Doc("colours that its runtime leaves to programs; of compile")] = None
     replaced: Annotated[
-        Mapping[str, float] | None, Doc("numbers of wafer and software profile that `--set` replaced, by name")
+        Mapping[str, float] | None, Doc("numbers of wafer and software profile that `--set` replaced; keys are names")
     ] = None
 
 

@@ -86,7 +86,7 @@ def draft_result(drafter: Drafter, counts: AcceptanceCounts, clock: RunTotals) -
 
     Args:
         drafter: Source of the drafts: a draft model or a look-up in the text.
-        counts: Accepted draft tokens by position.
+        counts: Accepted draft tokens, for each position.
         clock: Totals of the run, with the number of passes and the cycles spent on drafts.
     """
     pairs = list(zip(counts.accepted, counts.verified, strict=True))

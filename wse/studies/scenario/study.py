@@ -47,7 +47,7 @@ class Answers:
 
     Attributes:
         combinations: The settings with their results.
-        economics: Assumptions about power and prices, by machine.
+        economics: Assumptions about power and prices; the key names number and machine.
         bug: Traceback of an unexpected exception; empty without one.
     """
 

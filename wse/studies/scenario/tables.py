@@ -202,7 +202,7 @@ def _combinations_table(
 
 
 def _drafts_table(possible: Sequence[CombinationResult]) -> Table:
-    """Return the table of drafts: acceptance by position, the measured draft, and the source."""
+    """Return a table of drafts: acceptance at each position, measured draft, and source."""
     rows: dict[str, dict[str, str]] = {}
     for combination in possible:
         speculation = None if combination.prediction is None else combination.prediction.speculation

@@ -41,7 +41,7 @@ class WaferMap:
         unit: Unit of the values.
         values: int64 ``[row, col]``.
         max_value: Largest possible value, or 0 if there is no limit.
-        outlines: Stages on the wafer, by index. Maps of links have no outlines if the wafer has
+        outlines: Stages on the wafer; the key is the index. Maps of links have no outlines if the wafer has
             dead PEs: links are then in rows and columns of the physical wafer, but stages are in
             those of the logical mesh that programs see.
     """

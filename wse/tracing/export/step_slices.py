@@ -89,7 +89,10 @@ def _rows(columns: Columns) -> Iterator[Report]:
 
 
 def _facts(step: Report) -> Report:
-    """Return the attributes of a step: place, cycles by cause, and traffic, without zeros."""
+    """Return the attributes of a step that the timeline shows: place, cycles and traffic.
+
+    Causes without cycles, and traffic without words, are left out.
+    """
     by = {f"{cause}_cycles": cycles for cause, cycles in zip(CAUSES, step["cycles_by"], strict=True) if cycles}
     traffic = {"words": step["words"], "bytes": BYTES_PER_WORD * step["words"], "wavelet_hops": step["hops"]}
     return {

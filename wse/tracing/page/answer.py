@@ -68,9 +68,9 @@ def answer_data(trace: Trace) -> Report:
 
 
 def _gap(rows: object) -> list[Report]:
-    """Return the cycles beyond the bound by cause, in the order of the report.
+    """Return the cycles beyond the bound for each cause, as dicts in the order of the report.
 
-    Rows that are malformed are skipped.
+    The keys are ``cause``, ``cycles`` and ``reason``. Rows that are malformed are skipped.
     """
     found = []
     for row in rows if isinstance(rows, list) else ():

@@ -67,7 +67,7 @@ class TracedEmulation(Result):
 class TracedSram(Result):
     """SRAM in use on the fullest PE of each stage, in bytes for each use such as "weights"."""
 
-    stages: Annotated[tuple[Mapping[str, int], ...], Doc("bytes by use on the fullest PE of each stage", "B")]
+    stages: Annotated[tuple[Mapping[str, int], ...], Doc("for each stage, bytes of each use on its fullest PE", "B")]
 
     @property
     def fullest_pe_bytes(self) -> Mapping[str, int]:

@@ -159,7 +159,7 @@ class Recorder:
             self.writer.append("shift", {"pass": (first_pass + passes).astype(np.int32), "step": step, **traffic})
 
     def finish(self, clock: RunTotals, load: ExpertLoad, summary: dict[str, Any]) -> None:
-        """Write the totals by link, by layer, by PE and by expert, and the report.
+        """Write the totals of all links, layers, PEs and experts, and the report.
 
         Args:
             clock: Totals of the run.

@@ -55,7 +55,7 @@ class ContinuousMachine:
         room: Room for KV caches.
         answers: Passes and contexts of all answers.
         users: Users in flight.
-        waiting: Requests that wait for admission, by tier.
+        waiting: Requests that wait for admission, in one queue per tier.
         reader: Prompts that are being read.
         ready: Heap of (time of the first token, request) for users that have not joined yet.
         free_slots: Number of free batch slots.

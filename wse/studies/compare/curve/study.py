@@ -98,7 +98,7 @@ def _does_not_fit(reasons_by_machine: Mapping[str, str]) -> DoesNotFit:
     Its text is the first of the reasons.
 
     Args:
-        reasons_by_machine: Reasons by machine.
+        reasons_by_machine: Reasons; the key is the description of the machine.
     """
     name, reason = next(iter(reasons_by_machine.items()))
     return DoesNotFit(f"{name}: {reason}")

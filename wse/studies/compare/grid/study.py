@@ -79,7 +79,7 @@ class Grid:
         first: The request on the fewest wafers.
         names: The mappings.
         counts: The numbers of wafers.
-        results: The rows of each combination, by mapping.
+        results: The rows of each combination, sorted by mapping.
     """
 
     first: PreparedEstimate

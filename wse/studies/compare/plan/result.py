@@ -78,7 +78,7 @@ class PlanResult(Result):
     inputs: Annotated[Mapping[str, Any], Doc("the options with defaults filled in")]
     targets: Annotated[Mapping[str, float], Doc("the requested limits, `ttft_s` and `tpot_s`", "s")]
     users: Annotated[int | None, Doc("requested number of concurrent users")] = None
-    economics: Annotated[Mapping[str, AssumptionResult], Doc("price and power of a chip, by machine")]
+    economics: Annotated[Mapping[str, AssumptionResult], Doc("price and power of a chip of each machine")]
     tried: Annotated[int, Doc("number of machines that were tried, for all lengths")]
     keeping: Annotated[int, Doc("number of machines that meet the limits")]
     rows: Annotated[tuple[PlannedRow, ...], Doc("the requested machines, best first")]

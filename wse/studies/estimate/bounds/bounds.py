@@ -42,10 +42,12 @@ class BoundsResult(Result):
     """
 
     token: Annotated[BoundRow, Doc("the whole token")]
-    ops: Annotated[tuple[BoundRow, ...], Doc("by kind of op")]
-    layers: Annotated[tuple[BoundRow, ...], Doc("by kind of layer")]
-    stages: Annotated[tuple[BoundRow, ...], Doc("by stage")]
-    gap: Annotated[tuple[GapRow, ...], Doc("cycles of the token above its bound by cause, largest first")]
+    ops: Annotated[tuple[BoundRow, ...], Doc("one row for each kind of op")]
+    layers: Annotated[tuple[BoundRow, ...], Doc("one row for each kind of layer")]
+    stages: Annotated[tuple[BoundRow, ...], Doc("one row for each stage")]
+    gap: Annotated[
+        tuple[GapRow, ...], Doc("cycles of the token above its bound, one row for each cause, largest first")
+    ]
 
 
 def bounds_result(fabric: Fabric, spec: ModelSpec, token_classes: Sequence[TokenClass], grades: Grades) -> BoundsResult:
@@ -145,7 +147,7 @@ def token_table(bounds: BoundsResult, width: int) -> Table:
 
 
 def layer_and_stage_tables(bounds: BoundsResult, width: int) -> list[Table]:
-    """Return two tables of cycles and bounds: by kind of layer, and by stage.
+    """Return two tables of cycles and bounds: a row per kind of layer, and a row per stage.
 
     Args:
         bounds: Bounds to show. At most ``MOST_ROWS`` stages are shown.

@@ -255,10 +255,10 @@ def variants_of(prepared_estimate: PreparedEstimate, candidate: Candidate) -> tu
 
 
 def variant_choices(choice: Choice) -> dict[str, Choice]:
-    """Return variants of a choice that leave more room for caches, by name.
+    """Return variants of the compiler's choices that leave more room for KV caches.
 
-    The variants have attention on all columns, the fewest codes unpacked at once, or both. Variants
-    that make no difference are left out.
+    The key is a name of the variant. The variants have attention on all columns, the fewest codes
+    unpacked at once, or both. Variants that make no difference are left out.
     """
     all_columns = replace(choice, attention_cols=0)
     choices = {ALL_COLUMNS: all_columns} if choice.attention_cols else {}

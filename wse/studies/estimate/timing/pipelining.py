@@ -56,8 +56,8 @@ class EventsResult(Result):
     """
 
     streams: Annotated[int, Doc("streams in flight")]
-    tokens_per_s: Annotated[float, Doc("tokens of all users, by the simulation", "tokens/s")]
-    closed_form_tokens_per_s: Annotated[float, Doc("tokens of all users, by the closed form", "tokens/s")]
+    tokens_per_s: Annotated[float, Doc("tokens of all users, as simulated", "tokens/s")]
+    closed_form_tokens_per_s: Annotated[float, Doc("tokens of all users, from the closed form", "tokens/s")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ class PipeliningResult(Result):
     tokens_per_s_at_saturation: Annotated[float, Doc("tokens of all users with that number of streams", "tokens/s")]
     kv_limited_streams: Annotated[int, Doc("streams whose KV caches fit")]
     limited_by: Annotated[str, Doc("`KV cache`, or the slowest server")]
-    rows: Annotated[tuple[StreamsResult, ...], Doc("rates by number of streams, up to the number whose caches fit")]
+    rows: Annotated[tuple[StreamsResult, ...], Doc("one row per number of streams, up to the number whose caches fit")]
     tokens_per_s_at_kv_limit: Annotated[float | None, Doc("tokens of all streams whose caches fit", "tokens/s")] = None
     bubble_fraction: Annotated[
         float | None, Doc("fraction of time for which stages are idle with that number of streams")
@@ -252,7 +252,10 @@ class _Pipelining:
 
 
 def pipelining_tables(pipelining: PipeliningResult) -> list[Table]:
-    """Return the tables of the pipeline: limits and prompt, and rates by number of streams."""
+    """Return a table of the pipeline's limits, and one with a row for each number of streams.
+
+    The second table is left out if these speeds were not computed.
+    """
     return [_pipelining_table(pipelining), *([_streams_table(pipelining)] if pipelining.rows else [])]
 
 

@@ -214,10 +214,11 @@ class RouteReader:
         return tuple(visits)
 
     def _streams_of(self, phase: Phase) -> dict[int, _Stream]:
-        """Return the streams of a phase between servers, by step.
+        """Return the streams of a phase: steps whose words go from one server to another.
 
-        Two transfers to the host are not streams. Sending logits keeps the stage waiting, because
-        the next logits need the same buffer. Sending the token id takes no time.
+        The key is the index of the step. Two transfers to the host are not streams. Sending logits
+        keeps the stage waiting, because the next logits need the same buffer. Sending the token id
+        takes no time.
         """
         places = np.flatnonzero(transfer_steps(phase.steps, lambda kind: kind.by_place)).tolist()
         streams = ((step, self._stream(phase, step)) for step in places)

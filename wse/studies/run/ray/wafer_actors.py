@@ -30,11 +30,11 @@ class WaferActors:
     """The actors of a Program, one per wafer.
 
     Args:
-        actors: Ray actors of the class `WaferActor`, by wafer.
+        actors: Ray actors of the class `WaferActor`, one per wafer, in order.
         checkpoint: Path of the checkpoint file, which error messages name. None without one.
 
     Attributes:
-        by_wafer: The actors, by wafer.
+        by_wafer: The actors, one per wafer, in order.
     """
 
     def __init__(self, actors: Sequence[Any], checkpoint: object) -> None:

@@ -39,7 +39,7 @@ def state_of_wafer(program: Program, arrays: Arrays, wafer: int) -> dict[str, np
 
     Args:
         program: The compiled Program.
-        arrays: State of the whole engine, by name.
+        arrays: State of the whole engine; the key is the name of the array.
         wafer: Index of the wafer.
 
     Raises:

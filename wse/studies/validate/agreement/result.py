@@ -28,8 +28,8 @@ class AgreementRow(Result):
     cols: Annotated[int, Doc("Columns of PEs.")]
     words: Annotated[int, Doc("Words of a message; 0 for whole layers.", "words")]
     detail: Annotated[str, Doc("Further settings of the configuration, such as a group size or a root.")]
-    fast_cycles: Annotated[float, Doc("Cycles by the fast model.", "cycles")]
-    wavelet_cycles: Annotated[int, Doc("Cycles by the reference.", "cycles")]
+    fast_cycles: Annotated[float, Doc("Cycles that the fast model gives.", "cycles")]
+    wavelet_cycles: Annotated[int, Doc("Cycles that the reference gives.", "cycles")]
     contention_cycles: Annotated[
         float, Doc("Cycles by the fast model in which words wait for other messages' on a link or ramp.", "cycles")
     ]
@@ -69,7 +69,7 @@ class PatternErrors(AgreementErrors, ComparedPattern):
 class AgreementSummary(AgreementErrors):
     """Errors of the fabric model over all configurations, and separately for each pattern."""
 
-    by_pattern: Annotated[tuple[PatternErrors, ...], Doc("Errors by pattern.")]
+    by_pattern: Annotated[tuple[PatternErrors, ...], Doc("Errors of each pattern.")]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -267,7 +267,7 @@ def _measurement(file: str, line: int, table: str, header: list[str], cells: lis
 
 
 def _product_sizes(cell: str, place: str) -> dict[str, int]:
-    """Return the sizes in a cell of the column ``M,N,K``, by the names M, N and K.
+    """Return the sizes in a cell of the column ``M,N,K``; the keys are M, N and K.
 
     In ``768,64,768`` some of the three sizes may be empty. A text with letters, such as ``4096
     tokens``, has no sizes.

@@ -48,7 +48,9 @@ class Group(Result):
     text: Annotated[str | None, Doc("by token: text of the first token")] = None
     pass_: Annotated[int | None, Doc("by token: index of the pass")] = None
     start_cycle: Annotated[int | None, Doc("by token: start of the pass, from the start of the run", "cycles")] = None
-    cycles: Annotated[int, Doc("sum over the run; by token, from the start of the pass to its end", "cycles")]
+    cycles: Annotated[
+        int, Doc("sum over the run; if groups are tokens, from the start of the pass to its end", "cycles")
+    ]
     words: Annotated[int | None, Doc("words sent; not by cause", "words")] = None
     hops: Annotated[
         int | None, Doc("links that these words cross, summed over words; not by cause", "wavelet-hops")
@@ -58,7 +60,7 @@ class Group(Result):
         str | None, Doc("by cause: op with the most cycles, over all layers, or in one layer with `--each-layer`")
     ] = None
     most_fraction: Annotated[float | None, Doc("by cause: fraction of the cycles that `most_in` accounts for")] = None
-    cycles_per_pass: Annotated[float | None, Doc("cycles in a mean pass; not by token", "cycles")] = None
+    cycles_per_pass: Annotated[float | None, Doc("mean cycles per pass; missing if groups are tokens", "cycles")] = None
     fraction: Annotated[float, Doc("fraction of the cycles of the phase")] = 0.0
 
 

@@ -60,7 +60,9 @@ class EqualOps(PartCycles):
     op: Annotated[str, Doc("name of the op within its layer; empty for steps without an op")]
     layers: Annotated[Ranges, Doc("first and last layer of each range of layers; empty outside of the layers")]
     count: Annotated[int, Doc("number of these ops")]
-    steps: Annotated[tuple[KernelCycles, ...], Doc("steps of the ops by kernel or pattern, the costliest first")]
+    steps: Annotated[
+        tuple[KernelCycles, ...], Doc("steps of the ops, one row for each kernel or pattern, most cycles first")
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,9 +63,9 @@ class PeSram(Result):
     map applies to this PE as well.
     """
 
-    bytes: Annotated[Mapping[str, int], Doc("bytes of this PE by use", "B")]
+    bytes: Annotated[Mapping[str, int], Doc("bytes that each use takes on this PE", "B")]
     is_fullest: Annotated[bool, Doc("whether this PE is as full as the fullest, so that the map applies to it")]
-    buffers: Annotated[tuple[Buffer, ...], Doc("buffers of the fullest PE of the stage, by address")]
+    buffers: Annotated[tuple[Buffer, ...], Doc("buffers of the fullest PE of the stage, sorted by address")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +106,9 @@ class Pe(Result):
     busy_cycles: Annotated[int | None, Doc("cycles in which the PE computes", "cycles")] = None
     run_cycles: Annotated[int | None, Doc("cycles of the run", "cycles")] = None
     busy_fraction: Annotated[float | None, Doc("`busy_cycles` as a fraction of `run_cycles`")] = None
-    links: Annotated[Mapping[str, LinkWords] | None, Doc("words by side; missing if the wafer has dead PEs")] = None
+    links: Annotated[Mapping[str, LinkWords] | None, Doc("words on each side; missing if the wafer has dead PEs")] = (
+        None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

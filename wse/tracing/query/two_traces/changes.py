@@ -175,7 +175,7 @@ def _shared_name(change: Change) -> str:
 
 
 def _largest_first(changes: Sequence[Change]) -> list[Change]:
-    """Return changes by kind, and by size within a kind.
+    """Return changes sorted by kind, and by size within a kind.
 
     Kinds are in the order of their first change.
     """

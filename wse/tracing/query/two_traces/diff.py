@@ -68,7 +68,10 @@ class DiffView(View):
     only: Annotated[UnsharedOps, Doc("ops that exist in only one of the runs")]
 
     def table_rows(self) -> list[dict[str, Any]]:
-        """Return a row for each change by phase, change of SRAM, and differing setting."""
+        """Return one dict for each change of a phase or of SRAM, and for each differing setting.
+
+        ``phase`` is "" for SRAM and settings.
+        """
         by_phase = [{"phase": phase, **change.to_dict()} for phase, rows in self.changes.items() for change in rows]
         sram = [{"phase": "", **change.to_dict()} for change in self.sram]
         settings = [{"phase": "", "kind": "setting", **setting.to_dict()} for setting in self.settings]

@@ -59,7 +59,7 @@ def limits_of(
     """Return what limits the speed for one user, and the number of users.
 
     Args:
-        cycles_by: Cycles of a token by cause.
+        cycles_by: Cycles that each cause takes in a token.
         longest_line: Length in PEs of the longest side of any stage.
         layers: Total number of layers of all stages.
         crossing_bytes: Bytes per token between wafers.
