@@ -49,7 +49,7 @@ def header_problems(file: Any) -> tuple[dict[str, Any], list[str]]:
 
 
 def _header_value(file: Any, attribute: Attribute) -> Any:
-    """Return the value of an attribute of the header. Attributes of ``run`` are parsed as JSON.
+    """Return the value of a header attribute. Attributes of the group ``run`` are parsed as JSON.
 
     Raises:
         ValueError: The attribute or its group is missing or malformed.

@@ -319,7 +319,7 @@ RAGGED: Final = (
 
 
 def shape_of(item: Field, header: RunHeader) -> tuple[int, ...]:
-    """Return the shape of one row of a dataset, that is the lengths of all axes except the first.
+    """Return the shape of one row of a dataset: the lengths of all axes except the first.
 
     Args:
         item: Field of the dataset.

@@ -22,7 +22,7 @@ from wse.reports.terminal import WIDEST
 
 
 class Doc(NamedTuple):
-    """Description of a field of a result, for the reference of JSON keys.
+    """Description of a field of a result class, from which the reference of JSON keys is made.
 
     Attributes:
         text: Description in one line.

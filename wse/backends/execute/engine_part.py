@@ -49,7 +49,7 @@ class SegmentReport:
 
 
 class EnginePart:
-    """The part of an engine that runs one wafer, with only the SRAM, weights and counters of it.
+    """The engine of one wafer of a Program, with only the SRAM, weights and counters of this wafer.
 
     The arguments are those of `Engine`, plus the index of the wafer.
     """

@@ -18,7 +18,7 @@ KIB: Final = 1024
 
 
 class GroupFiles(NamedTuple):
-    """Names of the files of a memory control group (cgroup), in one version of its interface."""
+    """File names of a memory control group (cgroup), in one version of the interface."""
 
     limit: str
     usage: str

@@ -69,7 +69,7 @@ class StepTimes:
         self.passes_s = 0.0
 
     def __iter__(self) -> Iterator[PassTimes]:
-        """Return the times of each sequence of steps, in the order of its first pass."""
+        """Return an iterator over the times of each sequence of steps, in the order of use."""
         return iter(self._by_steps.values())
 
     @property

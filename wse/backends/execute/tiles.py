@@ -161,7 +161,7 @@ def inner_places(parts: Sequence[TilePart], blocks: int) -> list[I32]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchShard:
-    """What each PE of a patch stores of a tensor, as arguments of `wse_kernels.storing`.
+    """Which values of a tensor each PE of a patch stores, as arguments of `wse_kernels.storing`.
 
     A patch is a rectangle of PEs.
 
@@ -182,7 +182,7 @@ class PatchShard:
 
 
 def patch_shard(part: TilePart, first: int, patch: Patch, tile: Tile, places: I32) -> PatchShard:
-    """Return what each PE of a patch stores of one part of a tile.
+    """Return which values of a tensor each PE of a patch stores, for one part of its tile.
 
     Args:
         part: Part of the tile.

@@ -150,7 +150,7 @@ def keys_of(result: type[Result], prefix: str = "") -> Iterator[Key]:
 
 
 def _inner_keys(hint: Any, path: str, doc: Doc) -> Iterator[Key]:
-    """Yield the JSON keys inside a value: fields of an object, or fields of the elements of a list.
+    """Yield the JSON keys inside a value, which may be an object or a list of objects.
 
     Args:
         hint: Type of the value.

@@ -149,7 +149,7 @@ def tensor_bytes(shape: tuple[int, ...], coding: Coding | None, float_bytes: int
 
 
 def _norm(spec: ModelSpec, name: str) -> Shapes:
-    """Return the shapes of the gain of a norm and, for LayerNorm, of its bias; keys are names."""
+    """Return the shapes of a norm's gain and, for LayerNorm, of its bias; the keys are names."""
     size = (spec.hidden_size,)
     return {name: size, f"{name}_bias": size} if spec.norm == "layer" else {name: size}
 

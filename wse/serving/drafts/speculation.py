@@ -236,11 +236,12 @@ def acceptance_by_position(acceptances: Sequence[float], model: str, grade: Grad
 
 
 def typical(curves: Sequence[Acceptance]) -> Acceptance:
-    """Return the geometric mean of several measurements, at each draft length of any of them.
+    """Return the geometric mean of several measurements of drafts.
 
-    Tokens per pass are factors of speed. Of the means of factors, only the geometric one is
-    symmetric in a gain and its inverse (Fleming and Wallace, CACM 29(3), 1986). The result is a
-    guess for models without measurements, so its grade is at best that of an estimate.
+    It has a value for each draft length that any of the measurements has. Tokens per pass are
+    factors of speed. Of the means of factors, only the geometric one is symmetric in a gain and its
+    inverse (Fleming and Wallace, CACM 29(3), 1986). The result is a guess for models without
+    measurements, so its grade is at best that of an estimate.
     """
     lengths = tuple(sorted({length for curve in curves for length in curve.draft_tokens}))
     means = tuple(math.exp(math.fsum(math.log(curve.at(n)) for curve in curves) / len(curves)) for n in lengths)

@@ -104,7 +104,7 @@ class Roofline:
 
     @property
     def bound_s(self) -> float:
-        """Minimum time of the pass: that of all reads or of all products, whichever is longer."""
+        """Minimum time of the pass: the longer of the times of all reads and of all products."""
         reads = self.weights_s + self.experts_s + self.cache_s
         return max(reads, self.products_s + self.row_s + self.rows_s)
 

@@ -177,7 +177,7 @@ class StagedCosts:
         return sums[chunk] + extra_tokens / self.chunk_tokens * chunks[chunk].busy_s
 
     def _last_tokens(self, part: PromptPart) -> int:
-        """Return the number of tokens in the last chunk of a part of a prompt."""
+        """Return the number of tokens in the last chunk that a part of a prompt has."""
         return (part.tokens - 1) % self.chunk_tokens + 1
 
     def _last(self, part: PromptPart) -> PassTime:

@@ -40,7 +40,7 @@ _HOST_FILE: Final = Path(__file__).parents[2] / "data" / "draft_host.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """Size of the rectangle of PEs of a model or a draft model that sends or receives token ids."""
+    """Size of a rectangle of PEs that sends or receives the token ids of drafts."""
 
     rows: int
     cols: int

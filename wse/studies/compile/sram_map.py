@@ -103,7 +103,7 @@ def _overlap(a: Buffer, b: Buffer) -> bool:
 
 
 def map_tables(sram_map: SramMapResult, total: int, width: int) -> list[Table]:
-    """Return two tables of the SRAM of a PE: a strip of characters, and a list of all buffers.
+    """Return two tables of a PE's SRAM: a strip of characters, and a list of all buffers.
 
     In both, buffers are sorted by address.
 

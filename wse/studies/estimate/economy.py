@@ -36,7 +36,7 @@ class ActivityEnergyResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class EnergyResult(Result):
-    """Energy of a generated token of one user, from the power of whole wafers."""
+    """Energy per generated token, from the power of whole wafers."""
 
     users: Annotated[int, Doc("users that share the wafers")]
     joules_per_token: Annotated[float, Doc("energy of an output token, prompts included", "J")]

@@ -104,7 +104,7 @@ def _users(program: Program, context_limit: int) -> tuple[UsersResult, ...]:
 def sram_tables(
     sram: EstimateSram, batch: int, context: int, objective: str, *, detail: bool, width: int
 ) -> list[Table]:
-    """Return tables of the SRAM of the fullest PE, and of the number of users whose caches fit.
+    """Return tables of the fullest PE's SRAM, and of the number of users whose caches fit.
 
     Args:
         sram: SRAM to show.
@@ -146,9 +146,9 @@ def _users_table(users: tuple[UsersResult, ...], objective: str) -> Table:
 
 
 def _stages_table(stages: tuple[BytesByUse, ...]) -> Table:
-    """Return the table of the SRAM of one PE of each stage, with a column for each use.
+    """Return a table of SRAM with a row for each stage and a column for each use.
 
-    Only the first ``MOST_ROWS`` stages have a row.
+    A row is for one PE of the stage. Only the first ``MOST_ROWS`` stages have a row.
     """
     columns = (number("stage", "stage", str), *(number(use, use) for use in stages[0]))
     rows = [{"stage": index, **uses} for index, uses in enumerate(stages[:MOST_ROWS])]

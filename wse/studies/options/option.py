@@ -228,12 +228,13 @@ def options_of(request: type) -> dict[str, RequestField]:
 
 
 def make_request(request: type[R], **values: Any) -> R:
-    """Create a request from values of its fields, or of fields of its groups of options.
+    """Create a request from the values of some fields. Other fields have their defaults.
+
+    A field may also belong to a group of options in the request.
 
     Args:
         request: Class of the request.
-        **values: Values; the name of an argument is that of the field. Fields that are not given
-            have their defaults.
+        **values: Values; the name of an argument is that of the field.
     """
     return replace_options(request(), **values)
 
@@ -256,7 +257,7 @@ def replace_options(request: R, **values: Any) -> R:
 
 
 def get_option(request: Any, name: str) -> Any:
-    """Return the value of a field of a request, or of a field of one of its groups of options."""
+    """Return the value of a field of a request, which may belong to one of its option groups."""
     kind: type = type(request)
     return reduce(getattr, (*group_path(kind, name), name), request)
 

@@ -310,7 +310,7 @@ def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult
 
 
 def _layers(stages: Sequence[StageResult]) -> str:
-    """Return a text on the number of layers of each stage, and how many of them are split."""
+    """Return a text on how many layers each stage has, and how many layers are split."""
     layers = [s.layers[1] - s.layers[0] + 1 if s.layers else 0 for s in stages]
     if len(stages) == 1:
         return f"used by all {plural(layers[0], 'layer')}"

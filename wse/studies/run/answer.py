@@ -55,7 +55,11 @@ class Answer:
         return self._stream is not None
 
     def read(self) -> list[bytes]:
-        """Append the text of the prompt, and return the UTF-8 bytes of each of its tokens."""
+        """Append the text of the prompt to the answer, and return it token by token.
+
+        Returns:
+            The UTF-8 bytes of each token of the prompt.
+        """
         return [self._say(self._push(token)) for token in self.prompt]
 
     def add(self, token: int) -> bytes:

@@ -135,7 +135,7 @@ def _ratios(lines: Sequence[Line], published: Sequence[PublishedResult]) -> Draw
 
 
 def _ratio_points(combination: CombinationResult) -> list[Point]:
-    """Return the points of a combination of settings, divided by those of its ordinary tier.
+    """Return the operating points of a combination, relative to those of its ordinary tier.
 
     The points are the two tiers and those points of the curve that have at most the users of the
     ordinary tier. They are sorted by number of users.

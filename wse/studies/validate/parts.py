@@ -62,7 +62,7 @@ class ValidationRow(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Errors(Result):
-    """Summary of the absolute errors of a group of measurements."""
+    """Number of measurements in a group, and the median and maximum of the absolute errors."""
 
     rows: Annotated[int, Doc("Number of measurements.")]
     predicted: Annotated[int, Doc("Number of measurements that are predicted.")]

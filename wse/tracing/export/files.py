@@ -30,11 +30,7 @@ from wse_traces.read import Trace
 
 @dataclass(frozen=True, kw_only=True)
 class ExportResult(Result):
-    """Report of a finished export: what was written, and how much of it.
-
-    The fields ``trace``, ``to`` and ``out`` are always set. The others depend on the format, such
-    as ``rows`` for tables and ``slices`` for timelines.
-    """
+    """What an export wrote, and where."""
 
     trace: Annotated[str, Doc("The trace")]
     to: Annotated[str, Doc("The format")]

@@ -110,7 +110,7 @@ def _records(columns: Mapping[str, Array | list[str]], rows: int) -> list[Report
 def _shown_schedules(
     schedules: Columns, schedule_indices: list[int], first: list[int], rows: list[int], by_kind: Array
 ) -> list[Report]:
-    """Return the records of the schedules on the page, each with the cycles of each kind of op.
+    """Return a record for each schedule on the page, including the cycles of each kind of op.
 
     Args:
         schedules: Columns of all schedules of the trace.

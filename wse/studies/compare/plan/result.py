@@ -100,7 +100,7 @@ class PlanResult(Result):
         return len({row.dtype for row in self.rows}) == 1
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return tables of the verdict, of the ranked machines, and of impossible machines if any.
+        """Return tables of the verdict, the ranked machines, and the impossible machines if any.
 
         Args:
             detail: Whether to add a table of room for users, rates and energy.

@@ -243,7 +243,7 @@ def _terms_table(latency: GpuLatencyResult) -> Table:
 
 
 def _gains_table(gains: Sequence[GpuDraftGain]) -> Table:
-    """Return the table of the best numbers of draft tokens, with a row for each number of users."""
+    """Return a table of the best drafts, with a row for each number of users."""
     columns = (
         number("users", "users"),
         number("draft_tokens", "drafted"),

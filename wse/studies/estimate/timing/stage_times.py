@@ -88,7 +88,11 @@ class StageTimes:
     decode: PassRoute
 
     def servers_of_kind(self, kind: str) -> tuple[int, ...]:
-        """Return the indices of the servers of one of the ``KINDS``."""
+        """Return the indices of all servers that are of a certain kind.
+
+        Args:
+            kind: One of ``KINDS``.
+        """
         return tuple(number for number, server in enumerate(self.servers) if server.kind == kind)
 
 

@@ -133,7 +133,7 @@ class DraftModel:
         return self._token_cycles if self.place == HOST else self._clock.prefill.cycles
 
     def propose(self, text_ids: Sequence[int], tokens: int) -> Draft:
-        """Run the draft model on the new part of the text, then draft tokens one by one.
+        """Run the draft model on the new tokens of the text, then draft tokens one by one.
 
         1. Tokens in the KV cache that are not in the text, since they were rejected, are removed.
         2. The new tokens of the text run. The last one gives the first draft token.

@@ -16,7 +16,7 @@ SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 def speedscope(name: str, steps: Sequence[TimedStep]) -> bytes:
-    """Return the content of a speedscope file (a flame graph) of the times of steps.
+    """Return the content of a speedscope file, which shows the times of steps as a flame graph.
 
     Each step has one stack: phase, op and kernel. The weight is its time in seconds.
 

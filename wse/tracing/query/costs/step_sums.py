@@ -15,14 +15,14 @@ from wse_traces.schema import CAUSES, PHASES
 
 
 def cycle_fraction(cycles: float, phase_cycles: float) -> float:
-    """Return cycles as a fraction of the cycles of their phase, or 0 if the phase has no cycles.
+    """Return cycles as a fraction of all cycles of their phase, or 0 for a phase without cycles.
 
     All fractions of cycles in ``wse inspect`` and on the page of a trace follow this definition.
 
     Args:
-        cycles: Cycles of some steps of the phase, over the run or in a mean pass.
+        cycles: Cycles of some steps of the phase, over the run or on average per pass.
         phase_cycles: Cycles of all steps of the phase, including steps without an op, over the run
-            or in a mean pass.
+            or on average per pass.
     """
     return cycles / phase_cycles if phase_cycles else 0.0
 

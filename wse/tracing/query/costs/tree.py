@@ -35,10 +35,7 @@ class OpCycles(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerOps(Result):
-    """Consecutive ops of one layer, and their total cycles in a mean pass of each phase.
-
-    Ops outside of the layers, such as the embedding, form groups with layer -1.
-    """
+    """Consecutive ops of one layer, and the sum of their mean cycles per pass of each phase."""
 
     layer: Annotated[int, Doc("layer of the model, -1: outside of the layers")]
     ops: Annotated[tuple[OpCycles, ...], Doc("the ops in the order of the graph")]
@@ -101,12 +98,7 @@ def read_tree(sums: StepSums) -> list[LayerOps]:
 
 
 def kind_totals(tree: Sequence[LayerOps], phase: str) -> list[KindTotal]:
-    """Return the total cycles of each kind of op in a mean pass, the most expensive first.
-
-    Args:
-        tree: Layers with their ops.
-        phase: Phase of the pass: "prefill", "decode" or "verify".
-    """
+    """Return the mean cycles per pass of each kind of op, the kind with the most cycles first."""
     cycles: dict[str, list[float]] = defaultdict(list)
     for op in (op for layer in tree for op in layer.ops):
         cycles[op.kind].append(getattr(op, phase))

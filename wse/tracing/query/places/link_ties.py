@@ -56,7 +56,7 @@ class _Key(NamedTuple):
 
 
 class _Chunk(NamedTuple):
-    """A rectangle of the map of words on links that has one of the largest numbers of words.
+    """A rectangle in the map of words on links that contains one of the largest values.
 
     Attributes:
         wafer: Wafer of the map.

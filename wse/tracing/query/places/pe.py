@@ -57,7 +57,7 @@ class Buffer(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PeSram(Result):
-    """How the SRAM of a PE is used, and the buffers of the fullest PE of its stage.
+    """How a PE uses its SRAM, and the buffers of the fullest PE in the same stage.
 
     A trace has a memory map only for the fullest PE of each stage. ``is_fullest`` says whether the
     map applies to this PE as well.
@@ -224,7 +224,7 @@ def mesh_of(trace: Trace) -> tuple[int, int]:
 
 
 def sram_bytes(trace: Trace, wafer: int) -> dict[str, Array]:
-    """Return the bytes of SRAM of each PE of a wafer that are used for each purpose.
+    """Return how many bytes of SRAM each PE of a wafer needs for each use.
 
     Returns:
         An array ``[row, col]`` for each use, with the name of the use as the key. The use ``free``

@@ -75,7 +75,7 @@ class Wavelets(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CyclesView(View):
-    """View of the moves of wavelets in some cycles, with a summary of the whole log."""
+    """View of how wavelets moved in some cycles, with a summary of the whole log."""
 
     wavelets: Annotated[Wavelets, Doc("log of wavelets, with the moves")]
 
