@@ -205,7 +205,13 @@ def _is_text(value: bytes) -> bool:
 
 
 def _rectangle_problems(trace: Trace, table: str, columns: Columns) -> Iterator[str]:
-    """Yield a message for the first rectangle that leaves the mesh, for rows and for columns."""
+    """Yield a message for the first rectangle that leaves the mesh, for rows and for columns.
+
+    Args:
+        trace: An open trace.
+        table: Name of the table that contains the rectangles.
+        columns: Columns of the table.
+    """
     ends = (("row", "rows", trace.header.rows), ("col", "cols", trace.header.cols))
     group = next(f.path.rsplit("/", 1)[0] for f in TABLES[table] if f.name == "rows")
     for start, size, length in ends:

@@ -62,10 +62,9 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     }
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return which parts of the file's tensors make up a tensor of the model.
+        """Return the parts of the file's tensors that make up one tensor of the model.
 
-        The file stores several matrices as one fused matrix; each of them is a range of its rows.
-        For all other tensors, the result is ().
+        Parts of the fused matrices are rows of them. For all other tensors, the result is ().
 
         Args:
             name: Name of the tensor in wse, without its layer, such as ``q`` or ``experts.up``.

@@ -163,7 +163,7 @@ def _histogram_table(bins: Sequence[HistogramBin]) -> Table:
         Column(key="bar", cell=lambda row: bar(row["pes"] / all_pes, 30, row["use"]), priority=9),
         number("pes", formatter=lambda pes: plural(pes, "PE")),
     )
-    return Table(columns=columns, rows=rows, title="number of PEs for each range of SRAM in use", note="all wafers")
+    return Table(columns=columns, rows=rows, title="PEs by SRAM in use", note="all wafers")
 
 
 def _colours_table(uses: Sequence[ColourUse], available: int) -> Table:

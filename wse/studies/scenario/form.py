@@ -76,7 +76,8 @@ class Form(BaseModel):
 class TiersForm(Form):
     """The table [tiers] of a scenario file, which describes an ordinary and a fast service tier.
 
-    The speed of the fast tier is a multiple of the ordinary speed per user.
+    The speed of the fast tier is a multiple of the ordinary speed per user. Both tiers are on the
+    same number of chips.
     """
 
     plain_speed: Annotated[

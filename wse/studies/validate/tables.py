@@ -88,7 +88,7 @@ def _files_table(rows: Sequence[ValidationRow]) -> Table:
 
 
 def _group_tables(rows: Sequence[ValidationRow], source: str, file: str, width: int) -> list[Table]:
-    """Return two tables of the rows of one source: predicted rows, and other rows with reasons."""
+    """Return up to two tables of the rows of a source: predicted ones, and others with reasons."""
     predicted = [row for row in rows if row.reason is None]
     unpredicted_rows = [row for row in rows if row.reason is not None]
     room = width - INDENT - LINE_WIDTH - METRIC_WIDTH - 3 * NUMBER_WIDTH - 5 * PADDING

@@ -30,7 +30,11 @@ from wse_traces.read import Trace
 
 @dataclass(frozen=True, kw_only=True)
 class ExportResult(Result):
-    """What an export wrote, and where."""
+    """What an export wrote, and where.
+
+    The fields ``trace``, ``to`` and ``out`` are always set. The others depend on the format, such
+    as ``rows`` for tables and ``slices`` for timelines.
+    """
 
     trace: Annotated[str, Doc("The trace")]
     to: Annotated[str, Doc("The format")]

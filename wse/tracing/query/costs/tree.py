@@ -35,7 +35,10 @@ class OpCycles(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerOps(Result):
-    """Consecutive ops of one layer, and the sum of their mean cycles per pass of each phase."""
+    """Consecutive ops of one layer, and the sum of their mean cycles per pass of each phase.
+
+    Ops outside of the layers, such as the embedding, form groups with layer -1.
+    """
 
     layer: Annotated[int, Doc("layer of the model, -1: outside of the layers")]
     ops: Annotated[tuple[OpCycles, ...], Doc("the ops in the order of the graph")]
@@ -98,7 +101,12 @@ def read_tree(sums: StepSums) -> list[LayerOps]:
 
 
 def kind_totals(tree: Sequence[LayerOps], phase: str) -> list[KindTotal]:
-    """Return the mean cycles per pass of each kind of op, the kind with the most cycles first."""
+    """Return the mean cycles per pass of each kind of op, the kind with the most cycles first.
+
+    Args:
+        tree: Layers with their ops.
+        phase: Phase of the pass: "prefill", "decode" or "verify".
+    """
     cycles: dict[str, list[float]] = defaultdict(list)
     for op in (op for layer in tree for op in layer.ops):
         cycles[op.kind].append(getattr(op, phase))
