@@ -28,7 +28,8 @@ def header_problems(file: Any) -> tuple[dict[str, Any], list[str]]:
         file: An open HDF5 file.
 
     Returns:
-        The values that could be read, by name, and a message for each problem.
+        The values that could be read, with the names of the attributes as keys; and a message for
+        each problem.
     """
     values: dict[str, Any] = {}
     problems = []
@@ -48,7 +49,7 @@ def header_problems(file: Any) -> tuple[dict[str, Any], list[str]]:
 
 
 def _header_value(file: Any, attribute: Attribute) -> Any:
-    """Return the value of an attribute of the header. Attributes of ``run`` are parsed as JSON.
+    """Return the value of a header attribute. Attributes of the group ``run`` are parsed as JSON.
 
     Raises:
         ValueError: The attribute or its group is missing or malformed.
@@ -82,7 +83,7 @@ class RunState(NamedTuple):
 
 
 def header_of(file: Any, path: Path) -> tuple[RunHeader, int, RunState]:
-    """Return the header of a trace, the version of its schema, and the state of its run.
+    """Return the header of a trace, the version of its schema, and whether its run is complete.
 
     Args:
         file: An open HDF5 file.

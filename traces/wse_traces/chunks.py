@@ -64,9 +64,9 @@ def storage_problems(dataset: Any) -> Iterator[str]:
 
 
 def read_box(dataset: Any, box: Box) -> NDArray[Any]:
-    """Return a box of elements of a dataset. Elements that are not stored are 0.
+    """Return some elements of a dataset, given by a range on each axis (a box).
 
-    Only chunks that overlap the box are read.
+    Elements that are not stored are 0. Only chunks that overlap the box are read.
 
     Args:
         dataset: HDF5 identifier of a dataset without ``storage_problems``.
@@ -112,7 +112,7 @@ def read_box(dataset: Any, box: Box) -> NDArray[Any]:
 
 
 def _decode(data: bytes, filters: list[str], shape: tuple[int, ...], dtype: np.dtype[Any], rows: slice) -> NDArray[Any]:
-    """Return the elements of some rows of a chunk.
+    """Decode a stored chunk of a dataset, and return some of its rows.
 
     Args:
         data: Bytes of the chunk as stored.

@@ -52,7 +52,10 @@ class Column:
 
     @property
     def axis_labels(self) -> Mapping[str, tuple[str, ...]]:
-        """Names of the positions on each axis that has such names."""
+        """Names of the positions on axes such as ``direction``; the key is the name of the axis.
+
+        Axes whose positions have no names are left out.
+        """
         return {axis: AXIS_LABELS[axis] for axis in self.axes if axis in AXIS_LABELS}
 
     def __len__(self) -> int:

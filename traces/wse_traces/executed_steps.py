@@ -25,7 +25,10 @@ def check_index(trace: TraceFile, index: Array, rows: int, column_name: str) -> 
 
 
 def schedule_rows(trace: TraceFile) -> tuple[Array, Array]:
-    """Return the first step of each schedule, and its number of steps: both int ``[schedule]``.
+    """Return where the steps of each schedule are in the table of steps.
+
+    Returns:
+        First row, int ``[schedule]``, and number of rows, int ``[schedule]``.
 
     Raises:
         TraceError: A schedule extends beyond the table of steps.
@@ -50,7 +53,9 @@ def rows_of(first: Array, count: Array) -> Array:
 
 
 def cache_shifts(trace: TraceFile) -> Columns:
-    """Return the table of cache shifts, with the ``row`` of each in the table of steps.
+    """Return the columns of the table of cache shifts, with an additional column ``row``.
+
+    ``row`` is the index of the shift's step in the table of steps.
 
     Raises:
         TraceError: A cache shift refers to no pass, or to no step of the schedule of its pass.
@@ -105,13 +110,13 @@ def executed_steps(trace: TraceFile, passes: Array) -> Columns:
 
 
 def _add_shifts(trace: TraceFile, passes: Array, begins: Array, columns: Columns) -> None:
-    """Add the words and hops of cache shifts to the columns of the executed steps.
+    """Add the traffic of cache shifts to that of the executed steps.
 
     Args:
         trace: An open trace.
         passes: Indices of the executed passes.
         begins: For each of these passes, the index of its first step in the columns.
-        columns: Columns of the executed steps, changed in place.
+        columns: Columns of the executed steps; ``words`` and ``hops`` are changed in place.
     """
     shifts = cache_shifts(trace)
     number = np.full(trace.rows("pass"), -1)

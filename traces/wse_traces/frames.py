@@ -55,9 +55,9 @@ def frame_of(
       name is missing where the index is -1.
 
     Args:
-        fields: Fields of the schema by column name. Columns that are not listed are taken
-            unchanged.
-        columns: Arrays of equal length, by column name.
+        fields: Fields of the schema, with the names of the columns as keys. Columns that are not
+            listed are taken unchanged.
+        columns: Arrays of equal length, with the names of the columns as keys.
         names: For each table of names, the name of each of its rows.
         kind: "polars" or "pandas". None selects the one that is installed, polars first.
     """

@@ -45,7 +45,7 @@ class RunHeader:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """Attribute of the format, of the root group or of the group at ``path``.
+    """An attribute in a trace file, of the root group or of the group at ``path``.
 
     Attributes:
         name: Name of the attribute.

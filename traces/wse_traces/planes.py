@@ -12,7 +12,9 @@ from wse_traces.read import Array, Trace
 
 
 def plane_chunks(trace: Trace, path: str, index: int) -> Iterator[tuple[int, int, int, Array]]:
-    """Yield a plane of words on links chunk by chunk.
+    """Yield the words on links in rectangular parts, for one wafer or one pattern.
+
+    The parts are the chunks in which the dataset is stored, so each is read once.
 
     Args:
         trace: An open trace.

@@ -62,7 +62,7 @@ class Trace(TraceFile):
         of a larger table are left out.
 
         Args:
-            what: Name of a table, or columns by name.
+            what: Name of a table, or columns with their names as keys.
             start: First row of the table.
             stop: Row after the last. None means all.
             kind: "polars" or "pandas". None selects the one that is installed, polars first.
@@ -116,7 +116,7 @@ class Trace(TraceFile):
         return {"token": step_tokens, **columns}
 
     def top_steps(self, by: str = "cycles", n: int = 20) -> Columns:
-        """Return the most expensive steps of the program, summed over the run.
+        """Return the steps of the program with the largest totals over the run.
 
         Steps with the same phase, op, kernel or pattern, and place are combined into one row.
 
@@ -127,7 +127,7 @@ class Trace(TraceFile):
             n: Maximum number of rows.
 
         Returns:
-            The columns of the rows, by name: those that identify the steps, ``times`` (number of
+            Columns, with their names as keys: those that identify the steps, ``times`` (number of
             executions), the totals of ``cycles``, ``words``, ``hops`` and ``<cause>_cycles``, and
             ``start_cycle`` (start of the first execution).
 
@@ -164,7 +164,7 @@ class Trace(TraceFile):
         return np.bincount(schedule, minlength=count)
 
     def _first_start_cycles(self) -> Array:
-        """Return the first start of the schedule of each row of steps, in cycles.
+        """Return, for each row of the table of steps, the cycle in which its schedule first starts.
 
         The value is 0 for schedules that were never executed.
         """
@@ -174,7 +174,10 @@ class Trace(TraceFile):
         return np.where(first == never, 0, first)[self._schedule_of_steps()]
 
     def _schedule_of_steps(self) -> Array:
-        """Return the schedule of each row of the table of steps, or -1 for rows without one yet."""
+        """Return, for each row of the table of steps, the index of its schedule, or -1.
+
+        A row has no schedule yet if the trace is still being written.
+        """
         first, count = schedule_rows(self)
         owner = np.full(self.rows("step"), schema.NONE, "<i8")
         if count.sum() > len(owner):

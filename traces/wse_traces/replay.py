@@ -84,7 +84,9 @@ def wavelet_activity(trace: Trace, *, pass_index: int) -> tuple[Array, Array]:
 def wavelet_cycles(
     trace: Trace, *, pass_index: int, first: int | None = None, last: int | None = None
 ) -> Iterator[tuple[int, Columns]]:
-    """Yield the wavelets that leave a router, grouped by cycle.
+    """Yield the logged moves of wavelets, cycle by cycle.
+
+    A move is a wavelet (a 32-bit word in the fabric) that leaves a router.
 
     Args:
         trace: An open trace.
@@ -93,7 +95,7 @@ def wavelet_cycles(
         last: Last cycle to replay. None replays to the end.
 
     Yields:
-        Each cycle with any wavelets, in ascending order, and the columns of its rows of the log.
+        Each cycle with any moves, in ascending order, and the columns of its rows of the log.
 
     Raises:
         TraceError: The log is damaged, or the moves exceed the size limit of the trace.

@@ -99,12 +99,12 @@ def _text(path: str, table: str, doc: str) -> Field:
 
 
 def _rectangle(group: str, table: str, owner: str) -> Iterator[Field]:
-    """Yield the four columns of a rectangle of PEs: first row, first column, rows and columns.
+    """Yield the four columns that describe a rectangle of PEs: first row, first column, and size.
 
     Args:
         group: Path of the group that contains the columns.
         table: Table that the columns belong to.
-        owner: What the rows and columns are those of, for the descriptions.
+        owner: What has these rows and columns, for the descriptions.
     """
     names = {"row": "first row", "col": "first column", "rows": "rows", "cols": "columns"}
     for name, text in names.items():
@@ -319,7 +319,7 @@ RAGGED: Final = (
 
 
 def shape_of(item: Field, header: RunHeader) -> tuple[int, ...]:
-    """Return the shape of one row of a dataset: the lengths of all its axes except the first.
+    """Return the shape of one row of a dataset: the lengths of all axes except the first.
 
     Args:
         item: Field of the dataset.

@@ -33,7 +33,10 @@ class Token(NamedTuple):
 
 
 def token_columns(tokens: Sequence[Token]) -> dict[str, Any]:
-    """Return tokens as columns of the trace, by name. The column ``text_end`` is missing."""
+    """Return tokens as columns of the table of tokens; the key is the name of the column.
+
+    The column ``text_end`` is missing.
+    """
     ids, _, prompts, passes, positions, sequences, cycles, wall_times_s = zip(*tokens, strict=True)
     place = {"pass": passes, "position": positions, "sequence": sequences}
     return {"id": ids, "is_prompt": np.array(prompts, "u1"), "cycles": cycles, "wall_s": wall_times_s, **place}

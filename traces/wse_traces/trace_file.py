@@ -125,7 +125,7 @@ class TraceFile:
         return values
 
     def table(self, table: str, start: int = 0, stop: int | None = None) -> Columns:
-        """Return all columns of a table as arrays, by name.
+        """Return all columns of a table as arrays; the key is the name of the column.
 
         Args:
             table: Name of the table.
@@ -294,7 +294,10 @@ class TraceFile:
         return BY_PATH[path]
 
     def _read(self, field: Field, box: Box) -> Array:
-        """Return a box of elements of a column. The column is checked when it is first used."""
+        """Return some elements of a column, given by a range on each axis (a box).
+
+        The column is checked against the schema when it is first read.
+        """
         size = math.prod(max(stop - start, 0) for start, stop in box) * np.dtype(field.dtype).itemsize
         if field.path not in self._datasets and (deviations := self.deviations(field.path)):
             message = f"{self.path}: {deviations[0]}; the file is damaged or not of this version, make it again"

@@ -122,7 +122,7 @@ def _report_problems(trace: Trace) -> Iterator[str]:
 
 
 def _table_problems(trace: Trace, table: str) -> Iterator[str]:
-    """Yield the problems of the values of each column of a table."""
+    """Yield a message for each problem of the values in a table."""
     fields, rows = TABLES[table], trace.rows(table)
     if fields[0].axes[0] == "wafer" and rows not in (0, trace.header.wafers):
         yield f"{table}: {rows} wafers, needed: 0 or {trace.header.wafers}"
@@ -144,7 +144,7 @@ def _table_problems(trace: Trace, table: str) -> Iterator[str]:
 
 
 def _column_problems(trace: Trace, field: Field, columns: Columns) -> Iterator[str]:
-    """Yield the problems of the values of one column.
+    """Yield a message for each problem of the values in one column.
 
     Args:
         trace: An open trace.
@@ -205,7 +205,7 @@ def _is_text(value: bytes) -> bool:
 
 
 def _rectangle_problems(trace: Trace, table: str, columns: Columns) -> Iterator[str]:
-    """Yield a message for the first rectangle that extends beyond the mesh, by rows or by columns.
+    """Yield a message for the first rectangle that leaves the mesh, for rows and for columns.
 
     Args:
         trace: An open trace.

@@ -93,7 +93,7 @@ def buffer_problems(trace: Trace) -> Iterator[str]:
     """Yield a message for each kind of error in the addresses of SRAM buffers.
 
     1. A buffer extends beyond the SRAM of a PE. Stages that do not fit are not checked.
-    2. A buffer overlaps another one of its stage, although one of them is always needed.
+    2. Two buffers of a stage overlap, although one of them is always needed.
     """
     columns, by_use = trace.table("buffer"), trace.column("sram/stage_bytes")
     begin, end = columns["address"].astype("<i8"), columns["address"].astype("<i8") + columns["bytes"]
@@ -118,7 +118,7 @@ def buffer_problems(trace: Trace) -> Iterator[str]:
 
 
 def _furthest_ends(ends: Array) -> Array:
-    """Return the highest end address of the buffers before each one, in order of addresses."""
+    """Return, for each buffer, the highest end address of all buffers before it, or 0."""
     return np.concatenate([[0], np.maximum.accumulate(ends)])[: len(ends)]
 
 
@@ -169,7 +169,7 @@ def content_problems(trace: Trace) -> Iterator[str]:
 
 
 def ragged_problems(trace: Trace, ends: str) -> Iterator[str]:
-    """Yield a message for a column of end positions that does not match the table that it divides.
+    """Yield a message if the end positions in a column do not match the table that they divide.
 
     The ends must be ascending. The last one must not exceed the table, and in a complete trace must
     be its end.

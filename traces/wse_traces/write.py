@@ -88,7 +88,8 @@ class TraceWriter:
 
         Args:
             table: Name of the table.
-            columns: Values of all columns of the table, by name; all of the same length.
+            columns: Values of all columns of the table, all of the same length. The key is the name
+                of the column.
 
         Returns:
             Indices of the rows.
@@ -246,7 +247,7 @@ class TraceWriter:
         return self.append(field.table, {field.name: np.asarray(values)[np.newaxis]}).start
 
     def append_sram(self, stages: Mapping[str, ArrayLike], *, pe_bytes: int) -> None:
-        """Append the stages with their SRAM, and the resulting SRAM by use on every PE.
+        """Append the stages with the SRAM that they use, and the use of SRAM on every PE.
 
         All PEs of a stage are assumed to be as full as its fullest PE. The SRAM of PEs outside of
         all stages is free.

@@ -110,7 +110,11 @@ class WrittenColumn:
         return np.array(encoded, self.dtype)
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
-        """Raise ValueError for a shape that is not that of rows, nor of a part of the mesh."""
+        """Check that an array has the shape of rows of this column, or of a part of the mesh.
+
+        Raises:
+            ValueError: The shape is another one.
+        """
         # All axes must be complete, except for the last two of rows that cover the mesh.
         fixed = len(self.shape) - 2 if self.planes else len(self.shape)
         fits = len(shape) == 1 + len(self.shape) and shape[1 : 1 + fixed] == self.shape[:fixed]
@@ -153,8 +157,8 @@ def join_parts(columns: Sequence[WrittenColumn], parts: Sequence[BufferedRows]) 
         parts: Buffered rows.
 
     Returns:
-        For each column, by name, a list of arrays: one array with all rows, or one array per row
-        for columns whose rows cover the mesh.
+        A list of arrays for each column, whose name is the key: one array with all rows, or one
+        array per row for columns whose rows cover the mesh.
     """
     tables = [
         dict(zip([column.name for column in columns], zip(*part, strict=True), strict=True))

@@ -163,7 +163,7 @@ def _label(parameter: Any) -> str:
 
 
 def _options(context: Any) -> list[str]:
-    """Return the long names of the options of a command that its help shows."""
+    """Return the names of a command's options, such as ``--mesh``, without hidden options."""
     parameters = context.command.get_params(context) if context is not None else []
     visible_parameters = [p for p in parameters if not getattr(p, "hidden", False)]
     return [name for p in visible_parameters for name in (*p.opts, *p.secondary_opts) if name.startswith("--")]

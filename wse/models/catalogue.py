@@ -47,7 +47,7 @@ class Origin:
 
 @cache
 def origins() -> dict[str, Origin]:
-    """Return the origin of each bundled configuration, by name."""
+    """Return where each bundled configuration comes from; the key is the name of the model."""
     table = tomllib.loads((_CONFIGS / "index.toml").read_text(encoding="utf-8"))
     return {name: Origin(**entry | {"same_shape": tuple(entry.get("same_shape", ()))}) for name, entry in table.items()}
 

@@ -17,7 +17,7 @@ from wse.models.tensors.tensor_entry import Array, Index, TensorEntry
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FileSlice:
-    """Rows of a canonical tensor that come from one tensor of a checkpoint file.
+    """Rows of a tensor of the model, and where a checkpoint file stores them.
 
     The rows are ``file_tensor[index]``, then transposed if ``transposed``, then put in order: row r
     is row ``rows[r]`` of the result so far.
@@ -38,7 +38,7 @@ class FileSlice:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the rows that this slice contributes."""
+        """Shape of the rows that this slice has."""
         return self._in_order(np.broadcast_to(np.int8(0), self.file_shape)[self.index]).shape
 
     @property
@@ -74,14 +74,14 @@ class FileSlice:
         return entry.array((slice(indices.start, indices.stop, indices.step), *inner_index))
 
     def _in_order(self, array: Array) -> Array:
-        """Return an array with its axes and rows in the order that wse uses."""
+        """Return an array of the file, with axes and rows in the order that wse uses."""
         array = array.T if self.transposed else array
         return array if self.rows is None else array[self.rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanonicalTensor:
-    """A tensor under the name that wse gives it, and its location in a checkpoint.
+    """A tensor of the model, under the name that wse gives it, and where a checkpoint stores it.
 
     Attributes:
         name: Canonical name, such as ``layers.0.q``.
@@ -115,7 +115,7 @@ def harmless_names_beyond(spec: ModelSpec) -> re.Pattern[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """A model family: the mapping of its files to a `ModelSpec` and to canonical tensors.
+    """A model family: how its config becomes a `ModelSpec`, and where its files store tensors.
 
     Attributes:
         model_types: Values of ``model_type`` in its configs. The first is the family's name.

@@ -111,7 +111,7 @@ def op_graph(spec: ModelSpec, scope: str = "model", placed_parts: PartsOfLayers 
 
 
 class _GraphBuilder:
-    """A builder of an op graph, which adds the ops of one part of the model after another.
+    """A builder of an op graph. It adds the ops of the model in the order in which they run.
 
     Methods take names without ``layers.I.`` and prepend it inside a layer.
 

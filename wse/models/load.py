@@ -80,7 +80,10 @@ def load_model(name_or_path: str | Path, *, with_weights: bool = True) -> Loaded
 
 
 def _name_and_path(name_or_path: str) -> tuple[str, Path]:
-    """Return the name of a model, in the spelling of the bundled model if any, and its path."""
+    """Return the name and the path of a model, given either.
+
+    A bundled name is matched ignoring its spelling, and returned as the bundled model has it.
+    """
     bundled = BUNDLED | CONFIGURATIONS
     if name_or_path not in bundled and not path_exists(name_or_path):
         name_or_path = known_name(name_or_path, bundled) or name_or_path
@@ -110,7 +113,10 @@ def _folder(path: Path, config: Path, *, with_weights: bool) -> LoadedModel:
 
 
 def _open_weights(path: Path, spec: ModelSpec) -> dict[str, TensorEntry] | None:
-    """Return the tensors of a folder, with packed matrices decoded; None without weight files."""
+    """Return the tensors in a model folder, with packed matrices decoded.
+
+    The key is the name of the tensor. The result is None if there are no weight files.
+    """
     from wse.models.tensors.packed_tensors import unpack
     from wse.models.tensors.safetensors_file import open_model_files
 

@@ -121,10 +121,10 @@ class PositionScale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packing:
-    """The storage format of a checkpoint's quantised matrices.
+    """How a checkpoint stores its quantised matrices.
 
     Attributes:
-        method: Type of the packed matrices by its ``--dtype`` name: ``fp8``, ``mxfp4``, ``int4``,
+        method: Type of the packed matrices, as named by ``--dtype``: ``fp8``, ``mxfp4``, ``int4``,
             or "" if no matrix is packed.
         block: Number of outputs and inputs of a block with a common fp8 scale, in the matrices of
             the file.
@@ -141,7 +141,7 @@ class Packing:
     unpacked: tuple[str, ...] = ()
 
     def run_of(self, name: str) -> int:
-        """Return the number of adjacent outputs of a matrix that share an fp8 scale.
+        """Return how many adjacent outputs of a matrix share an fp8 scale.
 
         Args:
             name: Canonical name of the matrix, without its layer.

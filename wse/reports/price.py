@@ -12,7 +12,7 @@ _PRICE: Final = "{:,g}".format
 
 
 def scale_note(price: PriceEnds, machine: str) -> str:
-    """Return a note for a column of costs: the price, and the effect of the ends of its range.
+    """Return a note on the price behind a column of costs, and on the effect of its range.
 
     Args:
         price: Low end, value and high end in USD per hour.

@@ -22,7 +22,7 @@ from wse.reports.terminal import WIDEST
 
 
 class Doc(NamedTuple):
-    """Description of a field of a result, for the reference of JSON keys.
+    """Description of a field of a result class, from which the reference of JSON keys is made.
 
     Attributes:
         text: Description in one line.
@@ -48,7 +48,11 @@ class Result:
     """
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain values, the same as those of the command's ``--json``."""
+        """Return the result as plain values, equal to the output of the command's ``--json``.
+
+        The keys are the names of the fields, without a final underscore. Fields that are None are
+        left out, unless null is a value of the field.
+        """
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
         kind: type = type(self)
         nulls = _nulls(kind)
@@ -96,7 +100,7 @@ class Result:
 
 @cache
 def docs_of(result: type) -> dict[str, Doc]:
-    """Return the descriptions of the fields of a result class, by name of the field."""
+    """Return the descriptions of the fields of a result class; the key is the name of the field."""
     hints = get_type_hints(result, include_extras=True)
     return {name: doc for name, hint in hints.items() for doc in get_args(hint)[1:] if isinstance(doc, Doc)}
 

@@ -26,13 +26,13 @@ def csv_text(value: str) -> str:
 
 
 def as_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
-    """Return rows as CSV. Columns that are missing in all rows are left out.
+    """Return rows as CSV text. Columns that are missing in all rows are left out.
 
     Missing values become empty cells. Numbers are written without loss of precision, and texts as
     by ``csv_text``.
 
     Args:
-        rows: Values of each row, by name of the column.
+        rows: Values of each row; the key is the name of the column.
         columns: Names of the columns, in order.
     """
     filled_columns = [name for name in columns if any(name in row for row in rows)]

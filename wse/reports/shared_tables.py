@@ -31,12 +31,12 @@ USES: Final[dict[str, str]] = {
 
 
 def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
-    """Return a table of the cycles of a generated token by cause, the largest first.
+    """Return a table of the cycles that each cause takes in a generated token, largest first.
 
     Causes without cycles are listed below the table.
 
     Args:
-        by: Cycles by cause.
+        by: Cycles of each cause.
         width: Width of a line in characters.
     """
     total = sum(by.values()) or 1.0
@@ -59,10 +59,10 @@ def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
 
 
 def sram_table(uses: Mapping[Name, int], *, title: str, note: str = "", width: int = WIDEST) -> Table:
-    """Return a table of the SRAM of one PE by use, with bars.
+    """Return a table of the bytes that each use takes in the SRAM of one PE, with bars.
 
     Args:
-        uses: Bytes by use, including free bytes.
+        uses: Bytes of each use, including free bytes.
         title: Title of the table.
         note: Remark after the title.
         width: Width of a line in characters.
@@ -95,12 +95,12 @@ def wafer_line(name: str, rows: int, cols: int, clock_hz: float, wafers: int) ->
 
 
 def setting_texts(values: Mapping[str, float]) -> list[str]:
-    """Return numbers of a wafer or of software in the form of the option ``--set``."""
+    """Return changed numbers as texts such as ``--set wafer.clock_hz=1.1e+09``."""
     return [f"--set {printable(name)}={value:.12g}" for name, value in values.items()]
 
 
 def with_settings_text(text: str, inputs: Mapping[str, Any]) -> str:
-    """Return a description of a machine, followed by the numbers that differ from its files.
+    """Return the description of a machine, followed by its numbers that differ from the files.
 
     Args:
         text: Description of the machine.

@@ -25,7 +25,7 @@ def value_of(row: Row, key: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """Column of a table: the key of its values in a row, its heading, and the format of its cells.
+    """A column of a table: where its values are in a row, its heading, and how cells are formatted.
 
     Attributes:
         key: Key of the values in a row.

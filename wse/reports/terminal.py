@@ -82,7 +82,7 @@ def printable_text(text: str) -> str:
 
 @contextmanager
 def stream_text(stream: TextIO) -> Iterator[Callable[[str], None]]:
-    """Yield a function that writes text and flushes it at once.
+    """Yield a function that writes text to a stream and flushes it at once.
 
     On a terminal, control characters other than tabs and line ends are made visible. If the context
     is left by an error or Ctrl-C in the middle of a line, a line end is added, so that the error

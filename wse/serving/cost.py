@@ -122,11 +122,11 @@ def _source(key: str, number: SourcedNumber) -> str:
 
 
 def activity_joules(activity: Activity, energies: Mapping[str, float]) -> dict[str, float]:
-    """Return the energy of the operations for one token, by use.
+    """Return the energy of the operations for one token, divided by use.
 
-    The uses are arithmetic, SRAM, fabric, issue and idle. Each count is multiplied by the energy
-    per operation. The sums are multiplied by ``wall_ratio``, which converts power at the PEs to
-    power at the wall.
+    The keys are ``arithmetic``, ``sram``, ``fabric``, ``issue`` and ``idle``. Each count is
+    multiplied by the energy per operation. The sums are multiplied by ``wall_ratio``, which
+    converts power at the PEs to power at the wall.
 
     Args:
         activity: Counts for one token.
@@ -150,7 +150,7 @@ def activity_joules(activity: Activity, energies: Mapping[str, float]) -> dict[s
 
 
 def activity_energies(economics: Economics) -> dict[str, float]:
-    """Return the energies per operation of a wafer: the value of each key in `ACTIVITY_KEYS`."""
+    """Return how much energy each kind of operation needs; the keys are `ACTIVITY_KEYS`."""
     return {key: economics.sources[key].value for key in ACTIVITY_KEYS}
 
 

@@ -54,11 +54,11 @@ _ALL_KEYS: Final = tuple(key for keys in _KEYS.values() for key in keys)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Economics:
-    """Power and price of one wafer or one GPU, and the energies per operation of a wafer.
+    """Power and price of one wafer or one GPU, and the energy per operation of a wafer.
 
     Attributes:
         kind: Whether the machine is a wafer or a GPU.
-        sources: Each number with its unit, grade, source and range, by its key in a file of
+        sources: Numbers with unit, grade, source and range. The key is that in a file of
             ``--economics``.
     """
 
@@ -149,7 +149,7 @@ def check_stated(place: str, table: Mapping[str, Any]) -> None:
 
     Args:
         place: Origin of the table, for messages.
-        table: The numbers by key.
+        table: The numbers; the key is that in the file.
 
     Raises:
         UnknownName: A key or machine is unknown; the message suggests a similar one.

@@ -19,14 +19,13 @@ COMES, DONE = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A pass of a stream, or a chunk of a prompt.
+    """Work that visits servers one after another: a pass of a stream, or a chunk of a prompt.
 
     Attributes:
         route: Visits of the job.
         predecessor: Index of the job that must end before this job starts; -1 for none.
-        leader: Index of the job that this job must not overtake: each visit starts only after the
-            leader has ended its visit of the same number. This job also ends after the leader. -1
-            for none.
+        leader: Index of the job that this job must not overtake: this job starts its n-th visit
+            only after the leader has ended its n-th visit, and ends after the leader. -1 for none.
     """
 
     route: PassRoute
@@ -99,7 +98,7 @@ class _Run:
         self._count += 1
 
     def _arrive(self, time: float, index: int) -> None:
-        """Process the arrival of a job at its next server, or at the end of its route."""
+        """Process the arrival of a job at the next server, or at the end of the job's route."""
         route, progress = self._route(index), self._progress[index]
         if self._waits(index):
             progress.waits = True

@@ -49,7 +49,7 @@ class Network:
 
     @property
     def weakest(self) -> tuple[Grade, str]:
-        """Weakest grade among the numbers, and the name of the number that has it."""
+        """Weakest evidence grade of the numbers, and the name of the first number with it."""
         name = max(_NAMES, key=lambda name: list(GRADES).index(self.sources[name].grade))
         return self.sources[name].grade, name
 

@@ -24,13 +24,13 @@ from wse.serving.steady_state import SteadyState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestShape:
-    """The numbers of tokens of the requests of a workload, which are all equal.
+    """The prompt length and answer length of the requests of a workload, which are all equal.
 
     Attributes:
         prompt_tokens: Tokens of the prompt.
         new_tokens: Generated tokens, at least 1.
         prefix_tokens: Tokens at the start of the prompt that are already in the KV cache, fewer
-            than the prompt's.
+            than ``prompt_tokens``.
     """
 
     prompt_tokens: int

@@ -39,10 +39,11 @@ class CycleEstimate:
 
 
 def cycles_between_passes(route: PassRoute, streams: int) -> CycleEstimate:
-    """Return the cycles between the ends of two passes, of any streams, in the steady state.
+    """Return the mean cycles from the end of one pass to the end of the next.
 
-    The formula is max(T / M, s). T is the duration of a pass alone, M the number of streams, and s
-    the work of the busiest server.
+    The two passes may belong to different streams. The formula is max(T / M, s) and applies to the
+    steady state. T is the duration of a pass alone, M the number of streams, and s the work of the
+    busiest server.
 
     Args:
         route: Route of a pass, the same for all.

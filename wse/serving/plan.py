@@ -11,7 +11,7 @@ from wse.serving.operating_point import Deployment, OperatingPoint, max_passing_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The operating point of a deployment that best fits a goal.
+    """The number of replicas and users of a deployment that fits a goal best.
 
     Attributes:
         point: The operating point. If no number of users keeps the limits, it is that of a single

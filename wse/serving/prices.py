@@ -21,7 +21,9 @@ Price = str | Mapping[str, float]
 
 
 def read_prices(price: Price | None) -> dict[str, float]:
-    """Return the given prices by name. Names of presets are in the preset's spelling.
+    """Return the given prices in USD per hour; the key is the name of the machine.
+
+    Names of presets are in the preset's spelling.
 
     Raises:
         BadInput: There is no price, a price has no name or no number or is out of bounds, or a name
@@ -129,7 +131,7 @@ def _known_machines() -> set[str]:
 
 
 def _pair(text: str) -> tuple[str, float]:
-    """Return the name and the number in a text such as ``h200=2.5``."""
+    """Return the name and the price in a text such as ``h200=2.5`` (USD per hour)."""
     name, _, amount = (part.strip() for part in text.partition("="))
     usd_per_hour = read_quantity(amount, COUNT)
     if not name or usd_per_hour is None:

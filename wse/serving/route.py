@@ -41,7 +41,10 @@ def alone_cycles(route: PassRoute) -> float:
 
 
 def busy_cycles(routes: Sequence[PassRoute]) -> dict[int, float]:
-    """Return the cycles that each server works for all routes together, by its index."""
+    """Return the cycles that each server works for all routes together.
+
+    The key is the index of the server.
+    """
     cycles: dict[int, float] = {}
     for route, times in Counter(routes).items():
         for visit in route:
@@ -50,7 +53,10 @@ def busy_cycles(routes: Sequence[PassRoute]) -> dict[int, float]:
 
 
 def busiest_server(route: PassRoute) -> tuple[int, float]:
-    """Return the busiest server of a route and its busy cycles; the first of equally busy ones."""
+    """Return the index of the server with the most busy cycles on a route, and these cycles.
+
+    Of equally busy servers, it is the first.
+    """
     return max(busy_cycles([route]).items(), key=lambda item: item[1])
 
 

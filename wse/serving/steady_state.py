@@ -51,9 +51,10 @@ class PromptRounds(NamedTuple):
 
 
 class RoundCosts(Protocol):
-    """The duration of rounds of a machine, for requests of one shape.
+    """The duration of rounds of a machine, for requests of equal length.
 
-    Numbers of requests are real numbers, as they are averages.
+    A round is the time from one decode pass of all users to the next. Numbers of requests are real
+    numbers, as they are averages.
     """
 
     def wait_s(self, other_requests: float) -> float:

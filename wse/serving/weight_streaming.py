@@ -71,11 +71,11 @@ class StreamingBound:
     pass_s: float = 0.0
 
     def seconds(self, batch: int) -> float:
-        """Return the minimum seconds of a pass over one token of each of ``batch`` users."""
+        """Return the minimum seconds of a pass that decodes a token for each of ``batch`` users."""
         return max(bytes_per_pass(self.weights, batch) / self.bytes_per_s, self.pass_s)
 
     def waits(self, batch: int) -> bool:
-        """Return whether a pass waits for its weights."""
+        """Return whether a pass has to wait for weights that are still being streamed."""
         return self.seconds(batch) > self.pass_s
 
     def tokens_per_s(self, batch: int) -> float:

@@ -72,8 +72,8 @@ class WafersResult(Result):
     """The result of ``wse wafers``: the constants of all bundled wafers and software profiles."""
 
     announced: Annotated[tuple[str, ...], Doc("Wafers that are announced but not measured")]
-    wafers: Annotated[Mapping[str, Numbers], Doc("Numbers by wafer")]
-    software: Annotated[Mapping[str, Numbers], Doc("Numbers by software profile")]
+    wafers: Annotated[Mapping[str, Numbers], Doc("Numbers of each wafer")]
+    software: Annotated[Mapping[str, Numbers], Doc("Numbers of each software profile")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ class MachineResult(Result):
 
     name: Annotated[str, Doc("Name or file")]
     announced: Annotated[bool | None, Doc("For a wafer: whether it is announced but not measured")] = None
-    numbers: Annotated[Numbers, Doc("Constants by name")]
+    numbers: Annotated[Numbers, Doc("Constants; keys are names")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,7 @@ class StackResult(Result):
 
     title: Annotated[str, Doc("Software and versions")]
     fitted_on: Annotated[str, Doc("Measurements on which the constants were fitted")]
-    numbers: Annotated[Numbers, Doc("Constants by name; a generation of GPUs may follow after a point")]
+    numbers: Annotated[Numbers, Doc("Constants; keys are names, which a point and a generation of GPUs may follow")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ class GpusResult(Result):
     """The result of ``wse gpus``: the constants of all bundled GPUs and serving stacks."""
 
     gpus: Annotated[Mapping[str, Numbers], Doc("Numbers by GPU")]
-    stacks: Annotated[Mapping[str, StackResult], Doc("Serving stacks by name")]
+    stacks: Annotated[Mapping[str, StackResult], Doc("Serving stacks; keys are names")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ class GpuResult(Result):
     name: Annotated[str, Doc("Name or file")]
     title: Annotated[str | None, Doc("For a stack: software and versions")] = None
     fitted_on: Annotated[str | None, Doc("For a stack: measurements on which the constants were fitted")] = None
-    numbers: Annotated[Numbers, Doc("Constants by name")]
+    numbers: Annotated[Numbers, Doc("Constants; keys are names")]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,18 +20,18 @@ TOKENS_OF: Final = dict(zip(PHASES, ("prompt", "generated", "verified"), strict=
 
 @dataclass(frozen=True, kw_only=True)
 class LayerLoadResult(Result):
-    """Number of tokens that were routed to each expert of one layer, by kind of token.
+    """Number of tokens that were routed to each expert of one layer.
 
-    Each count is a tuple with one item per expert. Tokens of prompts, generated tokens and tokens
-    of verification passes are counted separately.
+    Tokens of prompts, generated tokens and tokens of verification passes are counted separately.
+    Each count is a tuple with one item per expert.
     """
 
     layer: Annotated[int, Doc("index of the layer")]
-    prompt: Annotated[tuple[int, ...], Doc("tokens of prompts by expert")]
-    generated: Annotated[tuple[int, ...], Doc("generated tokens by expert")]
-    verified: Annotated[tuple[int, ...] | None, Doc("tokens of verification passes by expert, if there were any")] = (
-        None
-    )
+    prompt: Annotated[tuple[int, ...], Doc("tokens of prompts that each expert got")]
+    generated: Annotated[tuple[int, ...], Doc("generated tokens that each expert got")]
+    verified: Annotated[
+        tuple[int, ...] | None, Doc("tokens of verification passes that each expert got, if there were any")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,10 +45,11 @@ class ExpertLoadResult(Result):
 
 
 class ExpertLoad:
-    """Running totals of the tokens routed to each expert, by phase and layer.
+    """Running totals of the tokens that were routed to each expert.
 
     Attributes:
         totals: For each phase and layer, int64 ``[experts]``: tokens routed to each expert so far.
+            The keys are the name of the phase and the index of the layer.
     """
 
     def __init__(self) -> None:
@@ -67,7 +68,10 @@ class ExpertLoad:
 
     @property
     def over_run(self) -> dict[int, I64]:
-        """Tokens routed to each expert in all phases together, by layer: int64 ``[experts]``."""
+        """Tokens routed to each expert in all phases together: int64 ``[experts]`` for each layer.
+
+        The key is the index of the layer.
+        """
         layers = sorted({layer for totals in self.totals.values() for layer in totals})
         return {
             layer: np.sum([totals[layer] for totals in self.totals.values() if layer in totals], axis=0)

@@ -17,7 +17,7 @@ Step = tuple[int, int, int]
 
 @lru_cache(maxsize=64)
 def accumulation_of(schedule: LineSchedule) -> I32 | None:
-    """Return accumulator steps with the same effect as the messages of an in-place schedule.
+    """Convert the messages of an in-place schedule to accumulator steps with the same effect.
 
     1. If the accumulator does not have the words of the sender, they are loaded. An accumulated
        value that is not yet stored is stored first. If the accumulator has the words of the

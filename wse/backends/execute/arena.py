@@ -56,7 +56,10 @@ class Arena:
 
     @property
     def links(self) -> npt.NDArray[np.int64]:
-        """Words that left each PE, int64 ``[4, rows, cols]``: north, east, south, west."""
+        """Words that left each PE on its four links, int64 ``[4, rows, cols]``.
+
+        The order of the links is north, east, south, west.
+        """
         for loads, times in self.pending_loads.items():
             loads.add(self._links, times)
         self.pending_loads.clear()
@@ -69,7 +72,11 @@ class Arena:
         return rows * blocks_per_row * lanes * _whole_words(top_byte - base_byte)
 
     def view(self, element_type: str) -> npt.NDArray[Any]:
-        """Return the whole arena as ``[block, element, lane]``, in the storage type."""
+        """Return the whole arena as an array of elements of a type.
+
+        The shape is ``[block, element, lane]``. A block is a group of neighbouring PEs of a row,
+        which are its lanes. The dtype is that in which elements are stored.
+        """
         typed = self._memory.view(STORAGE[element_type])
         return typed.reshape(self.blocks, -1, self.lanes)
 
@@ -97,13 +104,13 @@ class Arena:
         return np.ascontiguousarray(view).view(number_type(element_type))
 
     def read_pe(self, element_type: str, row: int, col: int, address: int, count: int) -> npt.NDArray[np.uint8]:
-        """Return the bytes of ``count`` elements of one PE, as they are in its SRAM."""
+        """Return the SRAM bytes of ``count`` consecutive elements of one PE."""
         block, lane = divmod(col, self.lanes)
         column = self.view(element_type)[row * self.blocks_per_row + block, address : address + count, lane]
         return np.ascontiguousarray(column).view(np.uint8)
 
     def store(self, element_type: str, address: int, values: npt.NDArray[np.generic], shard: PatchShard) -> None:
-        """Store the shard of each PE of a patch.
+        """Store the parts of a tensor that the PEs of a rectangle (a patch) need.
 
         Numbers are rounded to ``element_type``. For ``uint8``, codes are stored as they are, next
         to codes already in the same byte. Padding becomes 0.
@@ -140,12 +147,15 @@ class Arena:
 
     @property
     def memory(self) -> npt.NDArray[np.uint8]:
-        """All bytes of the SRAM, in the order of the arena: block, address, lane."""
+        """All bytes of the SRAM, ordered by block (group of PEs), address, and lane (PE)."""
         return self._memory
 
 
 def _block_shape(cols: int) -> tuple[int, int]:
-    """Return the number of blocks of a mesh row, and of lanes of a block, with the lowest cost."""
+    """Return how to divide a row of PEs at the lowest cost: blocks per row, and lanes per block.
+
+    A block is a group of neighbouring PEs of a row; a lane is the place of one PE in a block.
+    """
     min_blocks = -(-cols // MAX_LANES)
     shapes = [(blocks, _lanes(-(-cols // blocks))) for blocks in range(min_blocks, 2 * min_blocks)]
     full_registers = [(blocks, lanes) for blocks, lanes in shapes[1:] if lanes % VECTOR_LANES == 0]
@@ -167,12 +177,12 @@ def _lanes(cols: int) -> int:
 
 
 def _aligned_zeros(size: int) -> npt.NDArray[np.uint8]:
-    """Return zeroed bytes that start at a cache line, so that vectors do not straddle lines."""
+    """Return zeroed bytes that start at a cache line, so that no vector spans two lines."""
     memory = np.zeros(size + CACHE_LINE_BYTES, np.uint8)
     first = -memory.ctypes.data % CACHE_LINE_BYTES
     return memory[first : first + size]
 
 
 def number_type(element_type: str) -> np.dtype[Any]:
-    """Return the numpy type of an element type."""
+    """Return the numpy dtype of an element type such as ``float32`` or ``bfloat16``."""
     return np.dtype(ml_dtypes.bfloat16 if element_type == "bfloat16" else element_type)

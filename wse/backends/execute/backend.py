@@ -18,7 +18,7 @@ from wse.program.steps import Slots
 
 
 class Backend(Protocol):
-    """An executor of one Program, with its weights in SRAM and the tokens of all users.
+    """Protocol of the executors of one Program, with its weights in SRAM and the users' tokens.
 
     `wse.backends.execute.engine.Engine` executes on the cores of this machine. Another backend, in
     other processes or on a GPU, must produce the same bits, because the order of every sum is part
@@ -35,7 +35,10 @@ class Backend(Protocol):
 
     @property
     def logits(self) -> npt.NDArray[np.float32]:
-        """Logits of the last token, float32 ``[users, vocabulary]``, if logits leave the wafer."""
+        """Logits of the last token of each user, float32 ``[users, vocabulary]``.
+
+        They are only defined if the Program sends logits to the host.
+        """
 
     @property
     def verified_logits(self) -> npt.NDArray[np.float32]:
@@ -50,7 +53,10 @@ class Backend(Protocol):
 
     @property
     def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
-        """Tokens of the last phase that chose each expert, int64 ``[experts]``, by layer."""
+        """Tokens of the last phase that chose each expert: int64 ``[experts]`` for each layer.
+
+        The key is the index of the layer.
+        """
 
     def cache_slots(self, user: int) -> Slots:
         """Return the cache slots that a user occupies on the fullest row of each stage."""
@@ -68,10 +74,13 @@ class Backend(Protocol):
         """
 
     def prefill(self, *prompts: Sequence[int]) -> Iterator[int]:
-        """Run each user's prompt chunk by chunk; then ``tokens`` are the ids after the prompts.
+        """Read each user's prompt chunk by chunk. Then ``tokens`` has the id after each prompt.
+
+        Args:
+            prompts: Token ids of each user's prompt.
 
         Yields:
-            The index of each phase when it has finished.
+            The index of each phase (chunk) when it has finished.
         """
 
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:

@@ -45,15 +45,15 @@ ROUTER: Final = kernel_named("router_choose")
 
 
 class BoundPhase(NamedTuple):
-    """A phase prepared for execution.
+    """A phase of the Program as a list of calls that can be executed.
 
     Attributes:
         phase: The phase.
         slots: Cache slots in use, on which the calls depend.
         calls: Calls, in order.
-        steps: Step of each call.
-        loads: Number of times that a transfer puts its words on links, by stage and `LineLoads`, if
-            its calls do not count the words.
+        steps: Index of the step to which each call belongs.
+        loads: Transfers whose calls do not count the words on links, with the number of times that
+            each runs. The key is a pair of the stage and the `LineLoads`.
     """
 
     phase: Phase
@@ -64,12 +64,13 @@ class BoundPhase(NamedTuple):
 
 
 class Binder:
-    """Factory of bound phases of one Program.
+    """Factory that turns phases of one Program into lists of calls (bound phases).
 
     Args:
         program: The Program.
-        arenas: SRAM of the stages in this process. Steps of other stages make no calls.
-        control: Cache counters of each user, by stage.
+        arenas: SRAM of the stages in this process; the key is the stage. Steps of other stages make
+            no calls.
+        control: Cache counters of each user, for each stage.
         streams: Host part and counters.
         routing: Choices of experts, which are recorded.
         outputs: Reader of the outputs of ops between steps, or None.
@@ -112,10 +113,14 @@ class Binder:
         return self._bound(self._equal.setdefault((phase.steps, phase.begins, phase.user), phase), slots)
 
     def _bind(self, phase: Phase, slots: Slots) -> BoundPhase:
-        """Return a new bound phase.
+        """Turn a phase into a list of calls.
 
         Outputs and choices of experts are read after the last iteration of a loop, the contents of
         PEs within it.
+
+        Args:
+            phase: The phase.
+            slots: Cache slots in use.
         """
         bound = BoundPhase(phase, slots, [], [], Counter())
         calls_after_step = self._reads_of_choices(phase, slots)
@@ -182,7 +187,10 @@ class Binder:
         return ranges
 
     def _reads_of_choices(self, phase: Phase, slots: Slots) -> dict[int, list[Call]]:
-        """Return the calls that record ids of chosen experts, by the last step of each router."""
+        """Return the calls that record the ids of chosen experts.
+
+        The key is the index of the step after which they are made: the last step of a router.
+        """
         reads: dict[int, list[Call]] = {}
         chooses = (phase.steps.kind == StepKind.COMPUTE) & (phase.steps.code == CODES[ROUTER.name])
         for step in np.flatnonzero(chooses).tolist():

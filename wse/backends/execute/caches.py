@@ -12,7 +12,7 @@ class Caches:
     """KV cache counters of each user: which rows of PEs store how many tokens.
 
     Attributes:
-        by_user: For each user, the counters by number of rows. Regions with different numbers of
+        by_user: For each user, the counters; the key is a number of rows. Regions with different numbers of
             rows distribute the tokens differently.
     """
 
@@ -45,5 +45,8 @@ class Caches:
             cache.take_back(tokens)
 
     def _caches_of(self, phase: Phase) -> list[dict[int, CacheBalance]]:
-        """Return the caches that a phase changes: those of its user, or of all users."""
+        """Return the caches that a phase changes: those of one user, or those of all users.
+
+        For each of these users, there is a dict with the number of rows of a region as the key.
+        """
         return self.by_user if phase.user < 0 else [self.by_user[phase.user]]

@@ -40,7 +40,7 @@ class Engine:
     Args:
         program: The Program.
         spec: The model.
-        tensor: Function that returns canonical tensors by name.
+        tensor: Function that returns the tensor with a given canonical name.
         draws: Functions, one per user, that sample the next id from float32 logits
             ``[vocabulary]``. Required if the Program samples on the host.
         allow_nonfinite: Whether weights may contain infinity and NaN.
@@ -54,7 +54,7 @@ class Engine:
 
     Attributes:
         caches: Counters of the users' caches.
-        crossings: Tiles in transit to and from wafers in other processes, by step.
+        crossings: Tiles in transit to and from wafers in other processes; the key is the step.
         step_times: Wall times of the steps of all passes so far; None without ``profile``.
         passes_at_once: Maximum number of passes in flight: one.
 
@@ -126,7 +126,10 @@ class Engine:
 
     @property
     def logits(self) -> npt.NDArray[np.float32]:
-        """Logits of the last token, float32 ``[users, vocabulary]``; requires ``logits_out``."""
+        """Logits of the last token of each user, float32 ``[users, vocabulary]``.
+
+        They require the option ``logits_out``.
+        """
         return self.streams.host_logits[: self.program.batch].copy()
 
     @property
@@ -148,7 +151,10 @@ class Engine:
 
     @property
     def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
-        """Tokens of the last phase that chose each expert, int64 ``[experts]``, by layer."""
+        """Tokens of the last phase that chose each expert: int64 ``[experts]`` for each layer.
+
+        The key is the index of the layer.
+        """
         return self.routing.pairs
 
     def cache_slots(self, user: int) -> Slots:
@@ -156,7 +162,7 @@ class Engine:
         return self.caches.slots(user)
 
     def prefill(self, *prompts: Sequence[int], first_phase: int = 0, end_phase: int | None = None) -> Iterator[int]:
-        """Run each user's prompt chunk by chunk.
+        """Read each user's prompt chunk by chunk. Each chunk has a prefill phase in the Program.
 
         Args:
             prompts: Token ids of each user's prompt.
@@ -265,7 +271,7 @@ class Engine:
         return self._decode
 
     def run(self, bound: BoundPhase) -> None:
-        """Run the calls of a bound phase, or of a part of it."""
+        """Run the calls of a phase, or of a part of it."""
         with self._cores.steps():
             if self.step_times is not None:
                 self.step_times.run(bound, self._cores.adapt)

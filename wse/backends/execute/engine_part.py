@@ -49,7 +49,7 @@ class SegmentReport:
 
 
 class EnginePart:
-    """Engine of one wafer, with only its SRAM, weights and counters.
+    """The engine of one wafer of a Program, with only the SRAM, weights and counters of this wafer.
 
     The arguments are those of `Engine`, plus the index of the wafer.
     """
@@ -85,7 +85,7 @@ class EnginePart:
     def run(
         self, index: int, number: int, ids: Sequence[int], drawn_ids: Sequence[int], *tiles: Tiles
     ) -> tuple[SegmentReport, *tuple[Tiles, ...]]:
-        """Run a segment of this wafer.
+        """Run one segment of a phase: consecutive steps on this wafer.
 
         Args:
             index: Index of the phase.
@@ -132,7 +132,8 @@ class EnginePart:
         """Return the wall times of the steps in this process.
 
         Returns:
-            Seconds and bytes of the steps, by phase; and the seconds of all passes.
+            Seconds and bytes of the steps, with the index of the phase as the key; and the seconds
+            of all passes.
         """
         times = self.engine.step_times
         assert times is not None
@@ -144,7 +145,7 @@ class EnginePart:
         return self.engine.step_times.read_bytes_per_s()
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the arrays of this wafer's part of the engine state."""
+        """Return this wafer's arrays of the engine state; the key is the name of the array."""
         return self.engine.state()
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:

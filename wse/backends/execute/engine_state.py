@@ -28,7 +28,7 @@ class StatefulParts(Protocol):
 
 
 def state_of(engine: StatefulParts) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays that `restore` needs, by name.
+    """Return the arrays from which `restore` resumes a run; the key is the name of the array.
 
     Some of them belong to the engine and change with the next pass.
     """
@@ -85,7 +85,7 @@ def restore(engine: StatefulParts, arrays: Mapping[str, npt.NDArray[Any]]) -> No
 
 
 def counters_of(caches: Caches) -> dict[str, npt.NDArray[np.int32]]:
-    """Return the cache counters of each user by name.
+    """Return the cache counters of all users, with keys ``cache.<user>.<rows>.<name>``.
 
     The counters depend only on the sequence of passes, so that another process can compute them,
     too.
@@ -99,9 +99,9 @@ def counters_of(caches: Caches) -> dict[str, npt.NDArray[np.int32]]:
 
 
 def _memory(engine: StatefulParts) -> Iterator[tuple[str, list[npt.NDArray[np.uint8]]]]:
-    """Yield the memory of the buffers of each stage that are live between passes.
+    """Yield the contents of buffers whose values must survive from one pass to the next.
 
-    The items are a name and views ``[blocks, bytes x lanes]``.
+    The items are the name of the stage's memory and views ``[blocks, bytes x lanes]``.
     """
     for number, arena in engine.arenas.items():
         live_buffers = [

@@ -18,7 +18,7 @@ KIB: Final = 1024
 
 
 class GroupFiles(NamedTuple):
-    """Names of the files of a memory control group, for one version of the interface."""
+    """File names of a memory control group (cgroup), in one version of the interface."""
 
     limit: str
     usage: str
@@ -90,7 +90,10 @@ def _process_limit(root: Path) -> Iterator[int]:
 
 
 def _amounts(path: Path) -> dict[str, int]:
-    """Return the numbers of lines such as ``MemAvailable: 123 kB`` by name; {} without a file."""
+    """Return the numbers in a file with lines such as ``MemAvailable: 123 kB``.
+
+    The key is the first word of the line. The result is empty if there is no such file.
+    """
     try:
         words = [line.replace(":", " ").split() for line in path.read_text().splitlines()]
     except OSError:

@@ -20,7 +20,7 @@ from wse_mappings.schedule import LineSchedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineLoads:
-    """Words that one transfer along rows or columns of a region puts on links.
+    """The words that one transfer along rows or columns of a region sends over links.
 
     Attributes:
         schedule: Pattern of the transfer.
@@ -41,11 +41,12 @@ class LineLoads:
     along_columns: bool
 
     def add(self, links: I64, times: int) -> None:
-        """Add the words of ``times`` transfers to ``links``.
+        """Add the words that ``times`` runs of the transfer send to the counts of all links.
 
         Args:
-            links: int64 ``[4, rows, cols]``, words by direction and by the PE that they leave.
-            times: Number of transfers.
+            links: int64 ``[4, rows, cols]``: words on the four links that leave each PE. Changed in
+                place.
+            times: Number of runs.
         """
         by_line = links.transpose(0, 2, 1) if self.along_columns else links
         forward, backward = (SOUTH, NORTH) if self.along_columns else (EAST, WEST)

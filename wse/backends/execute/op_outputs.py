@@ -62,7 +62,7 @@ Outputs of other ops depend on the choice of experts, or alternate between rows 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputPart:
-    """Location of a part of an op's output.
+    """Where a part of an op's output is stored on the PEs, and when it can be read.
 
     Attributes:
         ready_step: Step after which the part can be read.
@@ -112,7 +112,7 @@ def shape_of(op: Op, spec: ModelSpec) -> tuple[int, ...]:
 def parts_of(
     program: Program, spec: ModelSpec, phase: Phase, op: Op, steps: Sequence[int], slots: Slots
 ) -> list[OutputPart]:
-    """Return the parts of an op's output that its steps in a phase compute.
+    """Return where the steps of an op store the parts of its output.
 
     The result is empty for a norm that is merged into a product, and for queries whose norms are
     merged into their scores.
@@ -150,7 +150,12 @@ def _scales_scores(program: Program, phase: Phase, layer: int) -> bool:
 
 
 def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: bool) -> tuple[int, list[I32]]:
-    """Return the axis along which an op's outputs are divided, and the features of each."""
+    """Return how the outputs of an op are divided over PEs.
+
+    Returns:
+        The axis along which PEs store different features; and for each output, the features on each
+        PE.
+    """
     match op.kind:
         case "qkv":
             widths = [heads * spec.head_size for heads in (spec.head_count, spec.kv_head_count, spec.kv_head_count)]
@@ -170,9 +175,10 @@ def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: boo
 
 
 def _hidden_of(program: Program, stage: int) -> I32:
-    """Return the hidden features on each row of a stage, int32 ``[rows, n]``.
+    """Return the hidden features that each row of a stage stores, int32 ``[rows, n]``.
 
-    They are those of the gains of norms or of the embedding.
+    They are taken from a tile that is divided like the hidden vector: gains of norms, or the
+    embedding.
     """
     parts = (part for tile in program.tiles if tile.stage == stage for part in tile.parts)
     return next(part.inner for part in parts if part.tensor.rpartition(".")[2] in _AS_HIDDEN)
@@ -189,7 +195,10 @@ def _outputs_of(program: Program, stage: int, tensor: str) -> I32:
 
 
 def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: Slots) -> list[OutputPart]:
-    """Return the parts of the logits, chunk by chunk, on the row where they are summed."""
+    """Return where the parts of the logits are stored: on the row where they are summed.
+
+    Each chunk of the vocabulary is a part.
+    """
     parts: dict[int, OutputPart] = {}
     argmax, logits = kernel_named("argmax_fold"), is_of_type(phase.steps, LogitsOut)
     tokens = 1 if phase.name == "prefill" else phase.tokens

@@ -29,7 +29,7 @@ Values = npt.NDArray[Any]
 
 
 class Outputs:
-    """Reader of the outputs of some ops.
+    """Reader of the outputs of some ops, which passes them on while a phase runs.
 
     When an op ends, ``on_output`` is called with its index and its values ``[tokens, ...]``. The
     shapes are:
@@ -47,7 +47,7 @@ class Outputs:
     Args:
         program: The Program.
         spec: The model.
-        arenas: SRAM of the stages, by stage.
+        arenas: SRAM of the stages; the key is the stage.
         ops: Indices of the ops to read.
         on_output: Function that receives an op's index and values.
     """
@@ -66,7 +66,10 @@ class Outputs:
         self._ops = {index: by_name[names[index]] for index in ops}
 
     def calls(self, phase: Phase, slots: Slots) -> dict[int, list[Call]]:
-        """Return the calls that read the outputs in a phase, by the step that they follow."""
+        """Return the calls that read the outputs of ops while a phase runs.
+
+        The key is the index of the step after which the calls are made.
+        """
         calls: defaultdict[int, list[Call]] = defaultdict(list)
         for index, op in self._ops.items():
             steps = np.flatnonzero(phase.steps.op == index).tolist()
@@ -87,7 +90,7 @@ class Outputs:
         return calls
 
     def _read(self, part: OutputPart, tokens_by_row: I32 | None, values: Values) -> None:
-        """Copy the features of one part of an output to its place.
+        """Copy one part of an output from the PEs to its place in the array of the output.
 
         Args:
             part: Location of the part.
@@ -126,9 +129,9 @@ class Routing:
         self.pairs: dict[int, npt.NDArray[np.int64]] = {}
 
     def read(self, arena: Arena, layer: int, address: int, count: int, experts: int) -> None:
-        """Count the chosen experts of a layer, after the last step of its router.
+        """Count how many tokens chose each expert of a layer, after the last step of its router.
 
-        All PEs then have the ids, so they are read from the first PE.
+        All PEs then have the ids of the chosen experts, so they are read from the first PE.
 
         Args:
             arena: SRAM of the stage.

@@ -25,9 +25,9 @@ class PePlace(NamedTuple):
 
 
 class PeContents:
-    """Reader of the buffers of some PEs.
+    """Reader of the contents of all buffers on some PEs.
 
-    Buffers that share addresses are read before another one overwrites them:
+    Buffers share addresses, so each is read before another one overwrites it:
 
     - A buffer that is always live is read at the end of the phase.
     - Other buffers are read after the last step that needs them. If that step overwrites a buffer
@@ -48,15 +48,18 @@ class PeContents:
 
         Args:
             program: The Program.
-            arenas: SRAM of the stages, by stage.
+            arenas: SRAM of the stages; the key is the stage.
             places: The PEs.
-            on_bytes: Function that receives a PE, the index of a buffer in the Program, and its
-                bytes.
+            on_bytes: Function that receives a PE, the index of a buffer in the Program, and the
+                bytes of the buffer.
         """
         self._program, self._arenas, self._places, self._on_bytes = program, arenas, places, on_bytes
 
     def calls(self, phase: Phase) -> dict[int, list[Call]]:
-        """Return the calls that read buffers of a phase, by the step after which they are made."""
+        """Return the calls that read the buffers while a phase runs.
+
+        The key is the index of the step after which the calls are made.
+        """
         same_steps = [
             index for index, other_phase in enumerate(self._program.phases) if other_phase.steps is phase.steps
         ]
@@ -100,7 +103,7 @@ class PeContents:
 
 
 def readable_buffers(program: Program) -> list[tuple[int, Buffer]]:
-    """Return all buffers except code, with their indices."""
+    """Return (index in the Program, buffer) for all buffers except code."""
     return [(index, buffer) for index, buffer in enumerate(program.buffers) if buffer.element in STORAGE]
 
 

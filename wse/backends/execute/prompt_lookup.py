@@ -15,10 +15,10 @@ LONGEST_RUN: Final = 3
 
 
 def prompt_lookup(text_ids: Sequence[int], tokens: int) -> tuple[int, ...]:
-    """Return a draft after a text; empty if no run of its last tokens occurred before.
+    """Return the tokens that followed an earlier occurrence of the last tokens of a text.
 
-    An occurrence counts only if enough tokens follow it. A draft therefore has exactly the length
-    that a verification pass needs.
+    The result is empty if the last tokens did not occur before. An occurrence counts only if enough
+    tokens follow it. A draft therefore has exactly the length that a verification pass needs.
 
     Args:
         text_ids: Token ids of the text.

@@ -52,15 +52,15 @@ The arguments are the name, the tensor, and the first and one past the last row.
 def with_codes(
     program: Program, spec: ModelSpec, tensor: Callable[[str], Source], read: Read, *, allow_nonfinite: bool
 ) -> Callable[[str], Source]:
-    """Return a source of tensors that also provides codes and scales of quantised weights.
+    """Return a function that provides tensors, including the codes and scales of quantised weights.
 
-    They are computed from the tensors of ``tensor``. If a checkpoint already has a matrix in the
-    requested coding, its codes and scales are used bit for bit.
+    Codes and scales are computed from the tensors of ``tensor``. If a checkpoint already has a
+    matrix in the requested coding, its codes and scales are used bit for bit.
 
     Args:
         program: The Program, for the types of weights and activations.
         spec: The model.
-        tensor: Function that returns tensors by name.
+        tensor: Function that returns the tensor with a given name.
         read: Function that reads rows of a tensor.
         allow_nonfinite: Whether weights may contain infinity and NaN.
     """
@@ -128,7 +128,7 @@ class _Part:
 
 
 def quantise(name: str, weights: F32, coding: Coding, scale_type: np.dtype[Any]) -> tuple[Codes, Tensor]:
-    """Return the codes and scales of a matrix.
+    """Quantise a matrix, and return its codes and scales.
 
     A weight that is not finite makes the scale of its group not finite, and so affects all weights
     of the group.
@@ -168,7 +168,7 @@ def quantise(name: str, weights: F32, coding: Coding, scale_type: np.dtype[Any])
 
 
 def _powers(top: F32, largest_code: int) -> tuple[Codes, F32]:
-    """Return the e8m0 scales of groups, and the powers of two that they stand for.
+    """Return a power of two for each group of weights, as an e8m0 scale and as a float32.
 
     The scale is the largest power of two that is not above max|w| divided by the largest code (OCP
     Microscaling Formats 1.0, section 6.3). A quotient w / scale beyond the largest code becomes

@@ -26,7 +26,10 @@ NORMAL_NUMBERS: Final = compiled_kernel("normal_numbers").serial
 
 
 class RandomWeights:
-    """Tensors of a model by name, float32, generated from a non-negative seed."""
+    """Random weights of a model in float32, generated from a non-negative seed.
+
+    A tensor is found by its canonical name.
+    """
 
     def __init__(self, spec: ModelSpec, seed: int) -> None:
         self._spec, self._seed = spec, seed
@@ -40,7 +43,7 @@ class RandomWeights:
 
 
 class RandomRows:
-    """A tensor whose rows are generated when they are read.
+    """A tensor with random values, whose rows are generated when they are read.
 
     ``rows[first:last]`` is a new float32 array. The values of a tensor are one stream of random
     numbers in row-major order.

@@ -16,7 +16,7 @@ IN_FLIGHT_BYTES = 4 * VALUES_IN_FLIGHT
 
 
 def required_bytes(program: Program, wafers: Collection[int] | None = None) -> int:
-    """Return the bytes of memory that an engine needs for a Program, or for some of its wafers.
+    """Return the bytes of memory that an engine needs to execute a Program, or some of its wafers.
 
     They consist of the SRAM, the words on links, the cache counters, the logits on the host, and
     `IN_FLIGHT_BYTES` for weights that are being stored. The last item is the same for any model and

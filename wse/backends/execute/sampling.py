@@ -83,7 +83,7 @@ class Sampler:
         draft: Sequence[int],
         draft_probabilities: Sequence[Scores] | None = None,
     ) -> list[int]:
-        """Return the draft ids that are accepted, and one more id.
+        """Decide which tokens of a draft are accepted, and draw the token that follows them.
 
         The ids have the same distribution as if they were drawn one by one (Leviathan, Kalman,
         Matias, arXiv 2211.17192, algorithm 1). Let p be the probabilities of the model and q those
@@ -99,6 +99,9 @@ class Sampler:
             draft: The n draft ids.
             draft_probabilities: float64 ``[vocabulary]`` for each draft id: the q from which it was
                 drawn. None if the draft is deterministic, so that its q are 1.
+
+        Returns:
+            The accepted draft ids, and one more id.
         """
         ids: list[int] = []
         for index, token in enumerate(draft):

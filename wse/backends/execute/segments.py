@@ -17,7 +17,7 @@ from wse.program.transfers.transfer_types import TRANSFERS, operand_index
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class StepSegment:
-    """Consecutive steps of a phase on one wafer.
+    """Consecutive steps of a phase that run on one wafer without waiting for another wafer.
 
     Attributes:
         wafer: Index of the wafer.
@@ -42,11 +42,18 @@ class StepSegment:
 
 
 def segments(program: Program, steps: Steps) -> tuple[StepSegment, ...]:
-    """Return the segments of the phases with the given steps, in the order of the steps.
+    """Divide the steps of a phase into segments, each of which runs on one wafer without waiting.
 
     1. A segment ends if the next step is on another wafer, or brings in ids that the host sampled.
     2. Words that cross to a wafer arrive before its next segment. If there is no next segment, one
        without steps is added at the end.
+
+    Args:
+        program: The Program.
+        steps: Steps of the phase.
+
+    Returns:
+        The segments, in the order of the steps.
 
     Raises:
         WseBug: A region spans wafers, or words cross in a loop.

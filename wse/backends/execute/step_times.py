@@ -30,7 +30,7 @@ from wse.program.transfers.transfer_types import transfer_of
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PassTimes:
-    """Times of all passes with the same steps.
+    """Measured times of a sequence of steps, summed over all passes that ran it.
 
     Attributes:
         phase: First phase that ran these steps.
@@ -44,11 +44,11 @@ class PassTimes:
 
 
 class StepTimes:
-    """Times of the steps of all passes of a Program, for the stages with an arena.
+    """Measured times of the steps of all passes, for the stages in this process.
 
     Args:
         program: The Program.
-        arenas: SRAM of the stages in this process, by stage.
+        arenas: SRAM of the stages in this process; the key is the stage.
         read_bytes_per_s: Function that measures the rate at which all cores read memory. By
             default, the largest arena is read.
 
@@ -69,12 +69,12 @@ class StepTimes:
         self.passes_s = 0.0
 
     def __iter__(self) -> Iterator[PassTimes]:
-        """Return the times of each sequence of steps, in the order of its first pass."""
+        """Return an iterator over the times of each sequence of steps, in the order of use."""
         return iter(self._by_steps.values())
 
     @property
     def by_phase(self) -> dict[int, tuple[F64, I64]]:
-        """Seconds and bytes of the steps, by the index of the first phase that ran them.
+        """Seconds and bytes of the steps; the key is the index of the first phase that ran them.
 
         Another process can pass them to `add`.
         """

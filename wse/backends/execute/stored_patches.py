@@ -13,7 +13,7 @@ WAITING: Final = 2
 
 
 class PatchJob(NamedTuple):
-    """A job that stores a patch of a tile in SRAM.
+    """A job that stores the values of a tile on a rectangle of PEs (a patch).
 
     Attributes:
         values: Number of values of tensors that the job reads and keeps in memory.

@@ -79,7 +79,7 @@ class Streams:
         self.host_tokens[users] = [self._draws[user](self.host_logits[user]) for user in users]
 
     def host_call(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> Call:
-        """Return the call that executes a transfer to or from the host.
+        """Return a call that sends words to the host or receives words from it.
 
         Args:
             arena: SRAM of the stage.
@@ -145,7 +145,10 @@ class Streams:
 
 @lru_cache(maxsize=256)
 def _words_east(edge: EdgeStream) -> I64:
-    """Return the words of a stream that leave each PE of a row to the east, int64 ``[cols]``."""
+    """Return the words of a stream that cross the eastern link of each PE of a row.
+
+    The result is int64 ``[cols]``.
+    """
     columns = np.arange(edge.rect.cols)
     sides = np.arange(edge.first_col, edge.first_col + edge.cols)[:, None]
     crosses = (sides <= columns) & (columns < edge.rect.cols - 1) if edge.leaving else columns < sides

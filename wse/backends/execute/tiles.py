@@ -24,11 +24,11 @@ VALUES_IN_FLIGHT: Final = 8 * VALUES_PER_READ
 
 
 class Source(Protocol):
-    """A tensor that is read by ranges of its rows, such as a numpy array."""
+    """Protocol of tensors whose rows can be read in ranges, such as a numpy array."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the tensor, rows first."""
+        """Shape of the tensor. The first axis is that of the rows."""
 
     def __getitem__(self, rows: slice, /) -> Tensor:
         """Return a range of rows."""
@@ -134,7 +134,10 @@ def split_by_offset(part: TilePart) -> list[TilePart]:
 
 
 def row_range(part: TilePart, patch: Patch) -> tuple[int, int]:
-    """Return the first and one past the last row of the tensor that the PEs of a patch store."""
+    """Return the range of a tensor's rows that the PEs of a patch store: first, and one past last.
+
+    A patch is a rectangle of PEs.
+    """
     if part.transposed or part.outer is None:
         index = _inner_of_patch(part, patch)
     else:
@@ -144,7 +147,7 @@ def row_range(part: TilePart, patch: Patch) -> tuple[int, int]:
 
 
 def inner_places(parts: Sequence[TilePart], blocks: int) -> list[I32]:
-    """Return the positions of each part's inner elements in a row of the tile.
+    """Return where the inner elements of each part are in a row of the tile.
 
     The parts are side by side in each of ``blocks`` blocks.
     """
@@ -158,7 +161,9 @@ def inner_places(parts: Sequence[TilePart], blocks: int) -> list[I32]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchShard:
-    """Values of a tensor that each PE of a patch stores, as arguments of `wse_kernels.storing`.
+    """Which values of a tensor each PE of a patch stores, as arguments of `wse_kernels.storing`.
+
+    A patch is a rectangle of PEs.
 
     Attributes:
         patch: The PEs.
@@ -177,7 +182,7 @@ class PatchShard:
 
 
 def patch_shard(part: TilePart, first: int, patch: Patch, tile: Tile, places: I32) -> PatchShard:
-    """Return the values of a part that each PE of a patch stores.
+    """Return which values of a tensor each PE of a patch stores, for one part of its tile.
 
     Args:
         part: Part of the tile.
@@ -218,9 +223,10 @@ def _by_lane(index: I32) -> I32:
 
 
 def _index_of_patch(index: I32, axis: int, patch: Patch) -> I32:
-    """Return the indices of the PEs of a patch, ``[rows or 1, cols or 1, n]``.
+    """Return the indices that the PEs of a patch (a rectangle of PEs) store.
 
-    A dimension is 1 if the indices do not vary along it.
+    The shape is ``[rows or 1, cols or 1, n]``. A dimension is 1 if the indices do not vary along
+    it.
     """
     cols = slice(patch.first_col, patch.last_col)
     if axis == ROWS:

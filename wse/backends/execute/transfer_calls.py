@@ -58,14 +58,14 @@ class TransferCalls:
 
     Args:
         program: The Program.
-        arenas: SRAM of the stages in this process, by stage.
-        views: Element views of each of these arenas.
-        control: Cache counters of each user, by stage.
+        arenas: SRAM of the stages in this process; the key is the stage.
+        views: Element views of each of these arenas; the key is the stage.
+        control: Cache counters of each user, for each stage.
         streams: Host part and counters.
         routing: Choices of experts.
 
     Attributes:
-        crossings: Tiles in transit to and from stages in other processes, by step.
+        crossings: Tiles in transit to and from stages in other processes; the key is the step.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class TransferCalls:
         self.crossings: dict[int, npt.NDArray[Any]] = {}
 
     def calls(self, phase: Phase, step: int, slots: Slots, iteration: int, user: int) -> list[Call]:
-        """Return the calls of a step in one iteration of its loop.
+        """Return the calls that execute one transfer step, in one iteration of its loop.
 
         Args:
             phase: The phase.
@@ -317,7 +317,7 @@ class TransferCalls:
         self._streams.count(transfer)
 
     def _view(self, transfer: Transfer) -> npt.NDArray[Any]:
-        """Return the element view of the sending stage."""
+        """Return the elements of the sending stage, in the element type of the transfer."""
         return self._views[transfer.site.stage][transfer.site.view]
 
 

@@ -17,7 +17,7 @@ class VerifiedIds:
         self._by_user: dict[int, list[int]] = {}
 
     def check(self, tokens: Sequence[int], user: int) -> None:
-        """Check the tokens of a user's next verification pass.
+        """Check that a user's next verification pass can run over some tokens.
 
         Raises:
             BadInput: The number of tokens differs from that of the Program, or the user's cache has
@@ -36,7 +36,7 @@ class VerifiedIds:
             raise BadInput(message)
 
     def add(self, ids: Sequence[int], user: int) -> None:
-        """Store the ids of a user's pass, replacing those of the previous pass."""
+        """Store the ids that a user's verification pass gave, replacing those of the last one."""
         self._by_user[user] = list(ids)
 
     def keep(self, tokens: int, user: int) -> int:

@@ -48,16 +48,17 @@ def store_weights(
     allow_nonfinite: bool = False,
     on_stored: Callable[[int, int, str], None] = lambda count, total, name: None,
 ) -> None:
-    """Fill every tile of every stage that has an arena.
+    """Store the weights of a model in the emulated SRAM of the stages.
 
-    Values are rounded to the element type of the tile's view, to nearest, ties to even. Patches are
-    stored on as many threads as the caller has set for kernels, each on one core.
+    Every tile (the block of a tensor on one PE) is filled. Values are rounded to the element type
+    of the tile's view, to nearest, ties to even. Patches of PEs are stored on as many threads as
+    the caller has set for kernels, each on one core.
 
     Args:
         program: The Program.
         spec: The model.
         tensor: Function that returns a canonical tensor ``[out, in]`` in any floating-point type.
-        arenas: SRAM of the stages, by stage.
+        arenas: SRAM of the stages to fill; the key is the stage.
         allow_nonfinite: Whether weights may contain infinity and NaN.
         on_stored: Function that is called at the beginning and after each patch with (elements
             stored, all elements, name of the last tile).
@@ -93,12 +94,12 @@ def store_weights(
 def _patch_jobs(
     tile: Tile, parts: list[TilePart], sources: Mapping[str, Source], reader: _Reader, arena: Arena
 ) -> Iterator[PatchJob]:
-    """Yield the jobs that store the parts of a tile in an arena.
+    """Yield jobs that store a tile in SRAM, each for a rectangle of PEs (a patch).
 
     Args:
         tile: The tile.
         parts: Parts of the tile, each with at most one offset.
-        sources: Tensors by name.
+        sources: Tensors; the key is the name of the tensor.
         reader: Reader of the values.
         arena: SRAM of the stage.
     """
@@ -123,7 +124,14 @@ def _patch_jobs(
 
 
 class _Reading(NamedTuple):
-    """Range of rows of a tensor that a patch of PEs needs for a part of its tile."""
+    """The rows of a tensor that a rectangle of PEs (a patch) needs for one part of its tile.
+
+    Attributes:
+        part: The part of the tile.
+        source: The tensor.
+        first: First row.
+        last: Row after the last one.
+    """
 
     part: TilePart
     source: Source

@@ -15,15 +15,16 @@ def first_line(described: Any) -> str:
 
 
 def argument_docs(docstring: str, section_name: str = "Args") -> dict[str, tuple[str, str]]:
-    """Return the entries of a section of a Google-style docstring.
+    """Return the entries of one section of a Google-style docstring.
 
     Args:
         docstring: The docstring.
         section_name: Name of the section: "Args" or "Attributes".
 
     Returns:
-        For each argument or attribute, by name: the form of its values without brackets, such as
-        ``ROWSxCOLS``, which may be empty; and its description on one line.
+        A pair for each argument or attribute, whose name is the key. The first text is the form of
+        its values, such as ``ROWSxCOLS``, or "" if none is given. The second text is its
+        description, on one line.
     """
     pattern = rf"^{section_name}:\n(.*?)(?=^\S|\Z)"
     section = re.search(pattern, inspect.cleandoc(docstring), re.MULTILINE | re.DOTALL)

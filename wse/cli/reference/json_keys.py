@@ -129,7 +129,9 @@ class Key(NamedTuple):
 
 
 def keys_of(result: type[Result], prefix: str = "") -> Iterator[Key]:
-    """Yield the keys of a result class's JSON in their order, including those of nested objects.
+    """Yield the JSON keys of a result class, in the order of the output.
+
+    Keys of nested objects follow the key of the object that contains them.
 
     Args:
         result: Result class.
@@ -148,12 +150,12 @@ def keys_of(result: type[Result], prefix: str = "") -> Iterator[Key]:
 
 
 def _inner_keys(hint: Any, path: str, doc: Doc) -> Iterator[Key]:
-    """Yield the keys inside a value: of the fields of an object, or of the elements of a list.
+    """Yield the JSON keys inside a value, which may be an object or a list of objects.
 
     Args:
         hint: Type of the value.
         path: Path of the value.
-        doc: Description of the value, whose unit applies to keys of a mapping.
+        doc: Description of the value. Its unit also applies to the values of a mapping.
     """
     if isinstance(hint, type) and issubclass(hint, Result):
         yield from keys_of(hint, f"{path}.")
@@ -190,7 +192,7 @@ def page() -> str:
 
 
 def _row(key: Key) -> tuple[str, ...]:
-    """Return the table row of a JSON key: its path, type, unit and description."""
+    """Return the cells of the table row of a JSON key: path, type, unit and description."""
     path = f"*`{key.path}`*" if key.optional else f"`{key.path}`"
     return path, " or ".join(_WORDS[kind] for kind in key.kinds), key.doc.unit, _sentence(key.doc.text)
 

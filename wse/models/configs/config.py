@@ -45,7 +45,9 @@ GENERATION_LIMIT_BYTES: Final = 2**20
 
 @cache
 def known_families() -> Mapping[str, Family]:
-    """Return all families by model_type, including those of users' packages.
+    """Return all model families, including those of installed packages.
+
+    The key is a value of ``model_type`` in a config; a family may have several.
 
     Raises:
         BadInput: A package has a family that cannot be used.
@@ -74,7 +76,11 @@ def family_of(model_type: str, *, origin: str = "") -> Family:
 
 
 def _model_types(plugin: Any) -> tuple[str, ...]:
-    """Return the model_types of a plug-in; raise TypeError if the plug-in is not a Family."""
+    """Return the values of model_type that a plug-in reads.
+
+    Raises:
+        TypeError: The plug-in is not a Family.
+    """
     if not isinstance(plugin, Family):
         raise wrong_type(plugin, "wse.models.family.Family")
     return plugin.model_types

@@ -75,7 +75,7 @@ def require_class(config: ConfigReader, *architectures: str) -> None:
 
 
 def read_heads(config: ConfigReader, *, default_size: int | None = None, requires_kv_count: bool = False) -> Heads:
-    """Return the attention heads of a config.
+    """Return the number and the size of the attention heads that a config describes.
 
     Args:
         config: The config.

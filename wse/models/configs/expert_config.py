@@ -15,7 +15,7 @@ COUNTS: Final = ("num_local_experts", "num_experts", "n_routed_experts")
 
 
 def read_experts(config: ConfigReader, width_key: str) -> Experts:
-    """Return a mixture of experts with the stated number, number per token and width of experts.
+    """Return the mixture of experts that a config describes by number and width of experts.
 
     Args:
         config: The config.
@@ -33,7 +33,7 @@ def read_experts(config: ConfigReader, width_key: str) -> Experts:
 
 
 def add_experts(layers: Sequence[Layer], has_experts: Sequence[bool]) -> tuple[Layer, ...]:
-    """Return the layers with a mixture of experts in those for which ``has_experts`` is true."""
+    """Return copies of layers, with a mixture of experts where ``has_experts`` is true."""
     return tuple(
         Layer(rotary=layer.rotary, window=layer.window, chunk=layer.chunk, experts=experts)
         for layer, experts in zip(layers, has_experts, strict=True)
@@ -41,7 +41,7 @@ def add_experts(layers: Sequence[Layer], has_experts: Sequence[bool]) -> tuple[L
 
 
 def with_mixture(spec: ModelSpec, has_experts: Sequence[bool], experts: Experts) -> ModelSpec:
-    """Return a spec with the mixture of experts, if any of its layers has one.
+    """Return a copy of a model with a mixture of experts, if any of its layers has one.
 
     The width of dense blocks is set to 0 if all layers have experts.
 

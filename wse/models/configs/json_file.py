@@ -55,7 +55,7 @@ def parse_object(data: bytes, origin: str) -> dict[str, Any]:
 
 
 def _unique_keys(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the pairs of a JSON object as a dictionary; raise ValueError for a duplicate key."""
+    """Return the entries of a JSON object as a dict. Raise ValueError if a key occurs twice."""
     result: dict[str, Any] = {}
     for key, value in pairs:
         if key in result:

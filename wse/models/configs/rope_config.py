@@ -40,7 +40,7 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RopeConfig:
-    """Rotary position embeddings of a config, and the settings derived from them.
+    """The rotary position embeddings that a config describes, and settings that depend on them.
 
     Attributes:
         rope: The frequencies.
@@ -209,7 +209,11 @@ def _original(config: ConfigReader, table: ConfigReader, context: int) -> int:
 
 
 def _yarn(table: ConfigReader, size: int, base: float, context: int, original: int) -> tuple[Rope, float]:
-    """Return the rotary position embeddings of a config with YaRN, and the factor of scores."""
+    """Return the rotary position embeddings of a config that uses YaRN (arXiv 2309.00071).
+
+    Returns:
+        The embeddings, and the factor by which attention scores are multiplied.
+    """
     factor = table.number("factor", SMALLEST_FACTOR, LARGEST_FACTOR, default=context / original)
     weight, weight_all = _weight(table, "mscale"), _weight(table, "mscale_all_dim")
     default_multiplier = yarn_magnitude(factor)

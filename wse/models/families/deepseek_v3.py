@@ -122,7 +122,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     }
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the parts of the file's tensors that make up one tensor of the model.
+        """Return which parts of the file's tensors make up a tensor of the model.
 
         Latent attention and experts are stored in other shapes than wse uses. For all other
         tensors, the result is ().

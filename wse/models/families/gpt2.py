@@ -96,7 +96,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     hidden = spec.hidden_size
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the parts of the file's tensors that make up one tensor of the model.
+        """Return which parts of the file's tensors make up a tensor of the model.
 
         Projections are stored transposed; queries, keys and values are in one matrix. For all other
         tensors, the result is ().

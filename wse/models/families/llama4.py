@@ -155,7 +155,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     split_order = split_halves(spec.head_size)
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the parts of the file's tensors that make up one tensor of the model.
+        """Return which parts of the file's tensors make up a tensor of the model.
 
         Rotated queries and keys, and the tensors of experts, are stored in other shapes or orders
         than wse uses. For all other tensors, the result is ().

@@ -34,7 +34,7 @@ def common(header: Header) -> Config:
 
 
 def _rotary(header: Header) -> Config:
-    """Return the config keys, except those of attention, of models with RoPE and RMSNorm."""
+    """Return the config of a model with RoPE and RMSNorm, without the keys of attention."""
     return {
         **_every_model(header),
         "hidden_size": header.size("embedding_length"),
@@ -93,7 +93,7 @@ def _llama(header: Header) -> Config:
 
 
 def _experts(header: Header, count_key: str) -> Config:
-    """Return the config keys for the number of experts and the number of experts per token.
+    """Return the config keys for the number of experts in a layer and of experts per token.
 
     Args:
         header: Metadata of the file.

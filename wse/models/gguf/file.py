@@ -80,7 +80,7 @@ class GgufArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufTensor:
-    """Name, type and location of a tensor in a GGUF file.
+    """Where a GGUF file stores a tensor, and in which type.
 
     Attributes:
         name: Name of the tensor.
@@ -102,8 +102,8 @@ class GgufFile:
 
     Attributes:
         file: The mapped file.
-        metadata: Values by key: bool, int, float, str or `GgufArray`.
-        tensors: Location of each tensor, by name, in the order of the file.
+        metadata: Value of each key: bool, int, float, str or `GgufArray`.
+        tensors: Location of each tensor, in the order of the file. The key is the name.
     """
 
     def __init__(self, path: Path) -> None:
@@ -218,7 +218,7 @@ class _Reader:
         return texts
 
     def text_ranges(self, count: int, max_bytes: int, item_name: str) -> Iterator[tuple[int, int]]:
-        """Yield the offset and the length of consecutive texts, without decoding them.
+        """Yield (offset, length) of consecutive texts in the file, without decoding them.
 
         This is the fast path for vocabularies of many thousand texts. The read position is only set
         when all of them have been yielded or one of them is faulty.
@@ -322,7 +322,7 @@ def _read_tensor(reader: _Reader, alignment: int) -> tuple[str, int, tuple[int, 
 def _place_tensors(
     reader: _Reader, descriptions: list[tuple[str, int, tuple[int, ...], int]], data_begin: int
 ) -> dict[str, GgufTensor]:
-    """Return the tensors by name, in the order of the file.
+    """Return the tensors of a file in their order; the key is the name of the tensor.
 
     1. Check that all types are supported.
     2. Compute the bytes of each tensor and check that they are inside the file.
@@ -376,6 +376,6 @@ def _stored_bytes(kind: str, shape: tuple[int, ...]) -> int | None:
 
 
 def _neighbours(tensors: Mapping[str, GgufTensor]) -> Iterator[tuple[GgufTensor, GgufTensor]]:
-    """Return pairs of tensors that are adjacent in the file."""
+    """Yield each pair of tensors of which the second follows the first in the file."""
     ordered = sorted(tensors.values(), key=lambda tensor: tensor.begin)
     return pairwise(ordered)

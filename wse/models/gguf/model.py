@@ -22,10 +22,14 @@ QUANTISED_MODEL_DTYPE: Final = "float16"
 
 
 def read_gguf(gguf: GgufFile) -> tuple[ModelSpec, dict[str, TensorEntry]]:
-    """Return the model in a GGUF file and its tensors under the names of its family.
+    """Return the model in a GGUF file, and its tensors.
 
     The element type of the model is that of its matrices if they are plain numbers: float32, or one
     16-bit type with some float32 matrices. If any matrix is quantised, the type is float16.
+
+    Returns:
+        The model; and the tensors, with the names that they have in checkpoints of the model's
+        family as keys.
 
     Raises:
         UnknownName: The architecture is not supported.

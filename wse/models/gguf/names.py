@@ -66,11 +66,11 @@ LATENT: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """The conversion rules of one architecture.
+    """The rules by which the tensors of one GGUF architecture get the names of its model family.
 
     Attributes:
-        tables: Rules for tensors outside the layers, by GGUF name without suffix.
-        layer: Rules for tensors of a layer, by GGUF name without layer and suffix.
+        tables: Rules for tensors outside the layers. The key is the GGUF name without suffix.
+        layer: Rules for tensors of a layer. The key is the GGUF name without layer and suffix.
         prefix: Start of the new names of a layer's tensors.
     """
 
@@ -80,10 +80,11 @@ class Names:
 
 
 def _names(*changes: Mapping[str, Rule], tables: Mapping[str, Rule] = TABLES) -> Names:
-    """Return the rules of Llama's layers with some rules added or replaced.
+    """Return rules for the names of tensors: those of Llama's layers, with some added or replaced.
 
     Args:
-        changes: Rules by GGUF name of a tensor, each of which replaces or extends the rules so far.
+        changes: Rules, each of which replaces or extends the rules so far. The key is the GGUF name
+            of a tensor.
         tables: Rules for tensors outside the layers.
     """
     layer = dict(PLAIN_LAYER)
@@ -191,12 +192,14 @@ def _under_new_names(
     entry: TensorEntry,
     match: re.Match[str] | None,
 ) -> Iterator[TensorEntry]:
-    """Yield the renamed tensors that a rule makes of one tensor; without a rule, the tensor itself.
+    """Yield one tensor of a GGUF file under the names of the model's family.
+
+    A rule may make several tensors of one. A tensor without a rule is yielded unchanged.
 
     Args:
         names: Rules of the architecture.
         header: Metadata of the file.
-        gguf_entries: All tensors by GGUF name.
+        gguf_entries: All tensors of the file, with their GGUF names as keys.
         entry: The tensor.
         match: Match of its name with the pattern of a layer's tensor; None outside the layers.
     """

@@ -42,13 +42,13 @@ def stored_entry(gguf: GgufFile, tensor: GgufTensor) -> TensorEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StoredTensor:
-    """A tensor of a GGUF file as the input of a rule.
+    """A tensor of a GGUF file, as the input of a rule that renames it.
 
     Attributes:
         entry: The tensor under its GGUF name.
         prefix: Start of the new name, up to and including the index of the layer.
         suffix: End of the new name: weight or bias.
-        neighbour: Function that returns another tensor of the same layer and suffix by its GGUF
+        neighbour: Function that returns another tensor of the same layer and suffix, given its GGUF
             name; None if there is no such tensor.
         header: Metadata of the file.
     """

@@ -39,15 +39,15 @@ class GgufVocabulary:
         model: Type of the tokenizer: ``llama`` (SentencePiece), ``gpt2`` (byte-level BPE) and
             others.
         pre: Name of the rule that splits text before BPE; None if the file has none.
-        tokens: Text of each token, by id.
+        tokens: Text of each token; the index is the token id.
         scores: Score of each token; None if there are none.
         types: Type of each token: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte.
             None if there are none.
         merges: Pairs of tokens, separated by a space, in the order of their rank; None if there are
             none.
-        special_ids: Token ids by their names in the file, such as bos, eos, unknown, padding and
-            eot.
-        flags: Boolean settings, such as add_bos_token and add_space_prefix.
+        special_ids: Token ids; the keys are names in the file, such as bos, eos, unknown, padding
+            and eot.
+        flags: Boolean settings; the keys are names such as add_bos_token and add_space_prefix.
         chat_template: Jinja template of a chat; None if there is none.
     """
 

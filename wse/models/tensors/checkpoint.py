@@ -44,8 +44,8 @@ class Checkpoint:
 
         Args:
             spec: The model.
-            entries: Tensors of the files by name. Tensors that the model does not require must be
-                harmless.
+            entries: Tensors of the files; the key is the name in the file. Tensors that the model
+                does not require must be harmless.
 
         Raises:
             BadModel: Tensors are missing or unexpected, have the wrong shape, or are not
@@ -71,7 +71,7 @@ class Checkpoint:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Canonical names of all tensors: tables first, then layer by layer."""
+        """Names of all tensors of the model: those outside of the layers, then layer by layer."""
         return tuple(self._tensors)
 
     @property
@@ -107,7 +107,7 @@ class Checkpoint:
         A second copy of a tied embedding is accepted if it has the same values.
 
         Args:
-            entries: Tensors of the files by name.
+            entries: Tensors of the files; the key is the name.
             family: Family of the model.
             compares_copy: Whether to compare such a copy. False if another tensor is already
                 faulty.
@@ -127,7 +127,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """A tensor that does not match the config.
+    """A tensor in a checkpoint that does not match the config.
 
     Attributes:
         path: File with the tensor; None if no file has it.
@@ -148,7 +148,7 @@ def _fault(required: CanonicalTensor, file_slice: FileSlice, entries: Mapping[st
     Args:
         required: Canonical tensor that needs the slice.
         file_slice: The slice.
-        entries: Tensors of the files by name.
+        entries: Tensors of the files; the key is the name.
     """
     entry = entries.get(file_slice.file_name)
     if entry is None:
@@ -195,7 +195,7 @@ def _equal(first: TensorEntry, second: TensorEntry) -> bool:
 
 
 class _Pages:
-    """The mapped pages of a checkpoint's files, released regularly to limit the use of memory.
+    """Memory-mapped pages of a checkpoint's files, released now and then to save memory.
 
     They are released after about every `VALUES_IN_MEMORY` values that are read. A thread that is
     reading at that moment has to load its few pages from the file again.
@@ -216,7 +216,7 @@ class _Pages:
 
 
 class TensorRows:
-    """A reader of ranges of rows: ``tensor[first:last]`` returns these rows as an array.
+    """A tensor in a checkpoint whose rows are read on demand: ``tensor[first:last]`` is an array.
 
     The element type is that of the file for plain tensors and float32 for others. Only the
     requested rows are read and decoded, if possible, and nothing is cached. Several threads may
@@ -291,7 +291,7 @@ class TensorRows:
         return TensorRows(CanonicalTensor(name="", slices=slices), entries, self._pages)
 
     def __getitem__(self, rows: slice) -> Array:
-        """Return the rows in a range, given as a slice without a step."""
+        """Return the rows from ``rows.start`` up to, but excluding, ``rows.stop``."""
         first, last, _ = rows.indices(self.shape[0])
         overlaps = list(self._overlaps(first, last))
         self._pages.read(sum(file_slice.read_values(end - begin) for file_slice, _, begin, end in overlaps))

@@ -43,7 +43,10 @@ _LINEAR = frozenset((*_ATTENTION, *(f"{prefix}{name}" for prefix in ("", "shared
 
 
 def tensor_shapes(spec: ModelSpec) -> Shapes:
-    """Return the shape of every tensor of a model by name: tables first, then layer by layer."""
+    """Return the shape of every tensor of a model; the key is the canonical name.
+
+    Tensors outside of the layers come first, then those of each layer.
+    """
     hidden = spec.hidden_size
     shapes: Shapes = {"embedding": (spec.vocab_size, hidden)}
     if spec.learned_positions:
@@ -66,7 +69,7 @@ def in_block(tensor: str) -> bool:
 
 
 def layer_shapes(spec: ModelSpec, layer: Layer) -> Shapes:
-    """Return the shapes of the tensors of one layer, by name without ``layers.I.``."""
+    """Return the shapes of the tensors of one layer; the key is the name without ``layers.I.``."""
     attention = _heads(spec) if spec.latent is None else _latent(spec, spec.latent)
     shapes = _norm(spec, "attention_norm") | attention
     if spec.post_norms:
@@ -131,7 +134,7 @@ def stored_bytes(spec: ModelSpec, weight_type: str, float_bytes: int) -> int:
 
 
 def tensor_bytes(shape: tuple[int, ...], coding: Coding | None, float_bytes: int) -> int:
-    """Return the bytes of a tensor, or of its codes and scales.
+    """Return the bytes that a tensor needs; for a quantised tensor, those of its codes and scales.
 
     Args:
         shape: Shape of the tensor; [out, in] if it has a coding.
@@ -146,13 +149,13 @@ def tensor_bytes(shape: tuple[int, ...], coding: Coding | None, float_bytes: int
 
 
 def _norm(spec: ModelSpec, name: str) -> Shapes:
-    """Return the name and shape of the gain of a norm, and of its bias in models with LayerNorm."""
+    """Return the shapes of a norm's gain and, for LayerNorm, of its bias; the keys are names."""
     size = (spec.hidden_size,)
     return {name: size, f"{name}_bias": size} if spec.norm == "layer" else {name: size}
 
 
 def _projection(name: str, outputs: int, inputs: int, *, bias: bool) -> Shapes:
-    """Return the name and shape of a projection and, if ``bias`` is true, of its bias."""
+    """Return the shape of a projection and, if ``bias`` is true, of its bias; keys are names."""
     return {name: (outputs, inputs)} | ({f"{name}_bias": (outputs,)} if bias else {})
 
 
@@ -197,7 +200,10 @@ def _dense(spec: ModelSpec, prefix: str, width: int) -> Shapes:
 
 
 def _experts(spec: ModelSpec, experts: Experts) -> Shapes:
-    """Return the names and shapes of the tensors of a mixture of experts and its shared expert."""
+    """Return the shapes of the tensors of a mixture of experts, including its shared expert.
+
+    The key is the name of the tensor.
+    """
     hidden, count, width = spec.hidden_size, experts.count, experts.ffn_size
     shapes = _projection("router", count, hidden, bias=experts.router_bias)
     if experts.correction:
@@ -211,11 +217,12 @@ def _experts(spec: ModelSpec, experts: Experts) -> Shapes:
 
 
 def parameters_per_token(spec: ModelSpec, *, input_table: bool = False, head: bool = True) -> int:
-    """Return the number of parameters that one token uses, of its experts only the active ones.
+    """Return the number of parameters that are used for one token.
 
-    Each value of a matrix is one multiply-add. With default arguments, twice the result is
-    therefore about the floating-point operations per token, except for attention over the context
-    (Kaplan et al., arXiv 2001.08361, section 2.1).
+    Of the experts, only those that a token uses are counted. Each value of a matrix is one
+    multiply-add. With default arguments, twice the result is therefore about the floating-point
+    operations per token, except for attention over the context (Kaplan et al., arXiv 2001.08361,
+    section 2.1).
 
     Args:
         spec: The model.

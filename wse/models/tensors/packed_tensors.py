@@ -102,7 +102,7 @@ def unpack(entries: Mapping[str, TensorEntry], packing: Packing) -> dict[str, Te
     """Return the tensors of a checkpoint with one decoded tensor for each packed matrix.
 
     Args:
-        entries: Tensors of the files by name.
+        entries: Tensors of the files; the key is the name.
         packing: Storage format of packed matrices.
 
     Raises:
@@ -134,7 +134,7 @@ def _fp8(name: str, scales: TensorEntry, entries: Mapping[str, TensorEntry], pac
     Args:
         name: Name of the matrix in the file.
         scales: Its scales.
-        entries: Tensors of the files by name.
+        entries: Tensors of the files; the key is the name.
         packing: Storage format, with the size of a block.
 
     Raises:

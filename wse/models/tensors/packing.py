@@ -37,7 +37,7 @@ COMPRESSED_WEIGHTS: Final[dict[str, Any]] = {
 
 
 def read_packing(config: ConfigReader, tensors: Iterable[CanonicalTensor]) -> Packing:
-    """Return the storage format of a checkpoint's quantised matrices.
+    """Return how a checkpoint stores its quantised matrices, according to its config.
 
     Args:
         config: The whole config.
@@ -67,7 +67,7 @@ def read_packing(config: ConfigReader, tensors: Iterable[CanonicalTensor]) -> Pa
 
 
 def _read_block(config: ConfigReader) -> tuple[int, int]:
-    """Return the numbers of outputs and inputs per fp8 scale, and check the other fp8 settings."""
+    """Return how many outputs and inputs share an fp8 scale, and check the other fp8 settings."""
     block = config.value("weight_block_size")
     if block is None:
         block = [128, 128]
@@ -164,9 +164,9 @@ def _runs_of_outputs(tensors: Iterable[CanonicalTensor], block: int) -> tuple[tu
 
 
 def _blocks(slices: Iterable[FileSlice], block: int) -> Iterator[np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """Yield, for each slice of a tensor, the index of the scale of each output, int64 [outputs].
+    """Yield, for each slice of a tensor, which scale each of its outputs uses: int64 [outputs].
 
-    Indices continue from one slice to the next.
+    A scale is given by its index. Indices continue from one slice to the next.
     """
     first = 0
     for file_slice in slices:

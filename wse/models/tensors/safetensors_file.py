@@ -50,9 +50,12 @@ FETCH_AGAIN: Final = "fetch the file again"
 
 
 def open_model_files(folder: Path) -> dict[str, TensorEntry] | None:
-    """Return the tensors of a model folder by name; None if it has no safetensors files.
+    """Open the safetensors files in a model folder, and return their tensors.
 
     The folder has model.safetensors, or else several files (shards) and an index of them.
+
+    Returns:
+        The tensors, with their names as keys; None if the folder has no safetensors files.
 
     Raises:
         BadModel: A file cannot be used.
@@ -64,7 +67,7 @@ def open_model_files(folder: Path) -> dict[str, TensorEntry] | None:
 
 
 def open_sharded(index: Path) -> dict[str, TensorEntry]:
-    """Return the tensors of all files that a model.safetensors.index.json lists, by name.
+    """Open all files that a model.safetensors.index.json lists, and return their tensors.
 
     1. Read the index and check that it names only files next to it.
     2. Open all files, and check that no tensor is in two of them.
@@ -72,6 +75,9 @@ def open_sharded(index: Path) -> dict[str, TensorEntry]:
 
     Args:
         index: Path of the index. The files are in the same folder.
+
+    Returns:
+        The tensors, with their names as keys.
 
     Raises:
         BadModel: The index is malformed, names a file in another folder, or does not match the
@@ -105,7 +111,10 @@ def open_sharded(index: Path) -> dict[str, TensorEntry]:
 
 
 def open_safetensors(path: Path) -> dict[str, TensorEntry]:
-    """Return the tensors of a safetensors file by name, in the order of its header.
+    """Open a safetensors file, and return its tensors in the order of the header.
+
+    Returns:
+        The tensors, with their names as keys.
 
     Raises:
         BadModel: The file is missing, incomplete, or violates the format. The message names the
@@ -128,7 +137,7 @@ def write_safetensors(file: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]]) -
 
     Args:
         file: File opened for writing bytes.
-        arrays: Arrays by name. Their element types must be among `DTYPES`.
+        arrays: Arrays; the key is the name. Their element types must be among `DTYPES`.
     """
     header, offset = {}, 0
     for name, array in arrays.items():
@@ -165,7 +174,7 @@ def _read_header(file: MappedFile) -> tuple[dict[str, Any], int]:
 
 
 def _view(file: MappedFile, name: str, fields: Any, data_begin: int) -> tuple[TensorEntry, int, int]:
-    """Return the tensor that an entry of the header describes, with its range of bytes.
+    """Return the tensor that an entry of the header describes, and where its bytes are.
 
     Args:
         file: The file.

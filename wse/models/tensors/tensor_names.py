@@ -50,15 +50,15 @@ def no_slices(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
 def canonical_tensors(
     spec: ModelSpec, names: Mapping[str, str] = NAMES, layers: str = LAYERS, slices_of: SliceRule = no_slices
 ) -> Iterator[CanonicalTensor]:
-    """Yield every tensor of a model, with the place in a checkpoint that stores it.
+    """Yield every tensor of a model, and where a checkpoint stores it.
 
     The place is given by the slices that ``slices_of`` returns, or else by the name of the tensor
     in the file. A bias has the name of its projection or norm with ``bias`` instead of ``weight``.
 
     Args:
         spec: The model.
-        names: Name in the file of each canonical tensor, without the layer.
-        layers: Prefix of the index of a layer in the file.
+        names: Names in the file. The key is the name of the tensor in wse, without the layer.
+        layers: Text before the index of a layer in the names of the file.
         slices_of: Rule for tensors that are not stored separately.
     """
     for name, shape in tensor_shapes(spec).items():
@@ -154,18 +154,18 @@ def expert_tensors(
     block: str = "mlp",
     parts: tuple[str, str, str] = PARTS,
 ) -> Iterator[CanonicalTensor]:
-    """Yield every tensor of a model of which only the matrices of experts have another layout.
+    """Yield every tensor of a model whose checkpoints differ from the usual layout only in experts.
 
     Args:
         spec: The model.
-        names: Name in the file of each canonical tensor, without the layer.
+        names: Names in the file. The key is the name of the tensor in wse, without the layer.
         file_names: Names of the tensors in the checkpoint.
         block: Name of the feed-forward block in the file, of which ``experts`` are a part.
         parts: Names of the gate, up and down matrices in the file.
     """
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the slices of a matrix of experts; () for other tensors."""
+        """Return which parts of the file make up a matrix of experts; () for other tensors."""
         return expert_slices(name, spec, f"{LAYERS}{layer}.{block}.experts", file_names, parts)
 
     return canonical_tensors(spec, names, slices_of=slices_of)

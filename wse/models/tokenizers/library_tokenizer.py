@@ -18,13 +18,13 @@ REPLACEMENT: Final = "\ufffd"
 
 
 class LibraryTokenizer:
-    """A tokenizer of the tokenizers library, with tokens that are added to every text.
+    """A tokenizer that uses the tokenizers library and adds fixed tokens to every text.
 
     Attributes:
         chat: Chat template of the model; None if there is none.
         table_size: Number of token ids of the model, padding included.
         vocab_size: Number of token ids with a text.
-        end_ids: Tokens that end a text besides those of the config: none.
+        end_ids: Tokens that end a text, in addition to those of the config: none.
     """
 
     end_ids: tuple[int, ...] = ()
@@ -118,10 +118,11 @@ class LibraryTokenizer:
 
 
 class WindowStream:
-    """A stream that decodes a sliding window of ids, so that the cost per token does not grow.
+    """A decoder of generated tokens whose cost per token does not grow with the text.
 
-    Text is held back while it ends in a replacement character or in raw bytes. The library decodes
-    a run of bytes as a whole, so the next token may still change it.
+    It decodes a sliding window of token ids. Text is held back while it ends in a replacement
+    character or in raw bytes. The library decodes a run of bytes as a whole, so the next token may
+    still change it.
     """
 
     def __init__(self, tokenizer: LibraryTokenizer) -> None:

@@ -40,8 +40,8 @@ class Llama2cTokenizer:
         """Create a tokenizer.
 
         Args:
-            pieces: Bytes of each token, by id.
-            scores: Score of each token, by id.
+            pieces: Bytes of each token; the index is the token id.
+            scores: Score of each token; the index is the token id.
             bos_id: BOS token; None if there is none.
             eos_ids: EOS tokens.
         """
@@ -75,7 +75,7 @@ class Llama2cTokenizer:
 
     @property
     def end_ids(self) -> tuple[int, ...]:
-        """Tokens that end a text besides the config's: the BOS token, as in llama2.c."""
+        """Tokens that end a text, added to those of the config: the BOS token, as in llama2.c."""
         return () if self._bos_id is None else (self._bos_id,)
 
     def encode(self, text: str, *, bare: bool = False) -> list[int]:

@@ -34,7 +34,7 @@ class Pieces:
     """The pieces of a vocabulary.
 
     Attributes:
-        texts, scores, kinds: Text, score and type of each piece, by id.
+        texts, scores, kinds: Text, score and type of each piece; the index is the id.
         unknown_id: Id of the piece for unknown characters.
         has_bytes: Whether unknown characters are written as bytes, such as ``<0xE2>``.
     """
@@ -133,7 +133,7 @@ def mark_pieces(library: Library, texts: Sequence[str], kinds: Sequence[int]) ->
 
     Args:
         library: The tokenizer, which is changed.
-        texts, kinds: Text and type of each piece, by id.
+        texts, kinds: Text and type of each piece; the index is the id.
     """
     special_kinds = (PieceType.UNKNOWN, PieceType.CONTROL)
     _add(
@@ -194,7 +194,7 @@ def _add(library: Library, tokens: Sequence[AddedToken]) -> None:
 
 
 def unique_ids(texts: Sequence[str], origin: str) -> dict[str, int]:
-    """Return the id of each text; raise BadModel if two ids have the same text."""
+    """Return the id of each text; the key is the text. Raise BadModel if two ids have the same."""
     ids: dict[str, int] = {}
     for i, text in enumerate(texts):
         if ids.setdefault(text, i) != i:

@@ -60,7 +60,7 @@ def render(template: str, messages: list[dict[str, str]], marks: dict[str, str])
     Args:
         template: Jinja source.
         messages: Messages with the keys ``role`` and ``content``.
-        marks: Texts of special tokens by name.
+        marks: Texts of special tokens; the key is the name, such as ``bos_token``.
 
     Raises:
         jinja2.TemplateError: The template is invalid, fails, or rejects the messages.

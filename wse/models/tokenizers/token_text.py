@@ -36,7 +36,7 @@ class Tokenizer(Protocol):
 
     @property
     def end_ids(self) -> tuple[int, ...]:
-        """Tokens that end a text besides those of the model's config."""
+        """Ids of the tokens that end a text, in addition to those of the model's config."""
 
     def encode(self, text: str, *, bare: bool = False) -> list[int]:
         """Return the token ids of a text.

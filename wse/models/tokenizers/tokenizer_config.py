@@ -63,7 +63,7 @@ class TokenizerConfig:
     chat_template: str | None = None
 
     def mark(self, name: str) -> str | None:
-        """Return the text of a special token by its name, such as bos_token, or None."""
+        """Return the text of a special token such as ``bos_token``; None if the config has none."""
         return dict(self.marks).get(name)
 
     def chat(self, folder: Path) -> ChatTemplate | None:

@@ -30,7 +30,7 @@ SCRIPTS: Final = ("format.js", "elements.js", "tips.js", "theme.js", "tables.js"
 
 
 def inline_page(package: str, *, scripts: Sequence[str], data: dict[str, Any], **texts: Any) -> bytes:
-    """Return the page of a package as UTF-8.
+    """Return a self-contained HTML page, encoded in UTF-8.
 
     Args:
         package: Name of the package with the files of the page.

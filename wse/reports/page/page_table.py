@@ -8,7 +8,11 @@ from wse.reports.table import Column, Table, value_of
 
 
 def page_table(table: Table) -> dict[str, Any]:
-    """Return a table as plain values for ``tables.js``."""
+    """Return a table as the JSON-like data that ``tables.js`` draws.
+
+    The keys are ``title``, ``note``, ``columns`` (a dict for each column) and ``rows`` (a list of
+    cells for each row).
+    """
     bests = [column.best_value(table.rows) for column in table.columns]
     return {
         "title": table.title,

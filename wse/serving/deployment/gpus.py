@@ -50,7 +50,7 @@ class GpuDeployment:
         return self.server.users_that_fit(self.shape.tokens)
 
     def wait_s(self, other_requests: float) -> float:
-        """Return the mean wait of a new request for the end of the running pass.
+        """Return the mean seconds that a new request waits for the running pass to end.
 
         The wait is half of a pass over the other requests. With less than one other request on
         average, there is a running pass only for that fraction of the time. The host's work is part
@@ -67,7 +67,7 @@ class GpuDeployment:
 
     @property
     def _context_tokens(self) -> float:
-        """Tokens in the KV cache of a request in the middle of its answer."""
+        """Number of tokens in a request's KV cache when half of the answer has been generated."""
         return self.shape.prompt_tokens + self.shape.new_tokens / 2
 
     def decode_round_s(self, decoding: float) -> float:
@@ -75,7 +75,7 @@ class GpuDeployment:
         return self.server.decode_s(decoding, self._context_tokens)
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
-        """Return the passes that read a prompt alongside decoding requests.
+        """Return the passes that read prompts while other requests decode.
 
         A pass takes at least as long as a pass over one token of one more request. Otherwise the
         time could fall with the number of requests.

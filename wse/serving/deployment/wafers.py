@@ -29,7 +29,7 @@ class WaferDeployment:
         max_concurrency: Maximum number of requests whose KV caches fit at the same time.
         chips: Number of wafers, including those of a draft model.
         economics: Power and price of a wafer.
-        slots: Users per pass.
+        slots: Users whose tokens are decoded in one pass.
         token_s: Seconds of a pass through all stages, divided by the tokens that it yields for each
             user.
         stage_s: Seconds of work of the busiest stage, link or draft for a pass, divided by the same

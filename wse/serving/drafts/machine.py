@@ -35,16 +35,15 @@ class DraftSteps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftMachine:
-    """Times of a machine that drafts and verifies tokens, in seconds.
+    """Functions that give the times of drafting and verifying tokens on a machine, in seconds.
 
     Attributes:
-        verify_s: Function from a number of new tokens per user to the duration of a verification
-            pass.
-        draft_s: Function from a number of tokens per user to the duration of a draft pass.
-        ways_s: Function from the number of tokens of a pass, all of which except one are draft
-            tokens, to the time that their ids are in transit.
-        busy_s: Function from a number of draft tokens and the duration of their draft passes to the
-            work of the busiest stage. None if the whole machine works on one pass at a time.
+        verify_s: Duration of a verification pass, given its number of new tokens per user.
+        draft_s: Duration of a draft pass, given its number of tokens per user.
+        ways_s: Time that token ids are in transit, given the number of tokens of a pass. All of
+            these tokens except one are draft tokens.
+        busy_s: Work of the busiest stage, given the number of draft tokens and the duration of
+            their draft passes. None if the whole machine works on one pass at a time.
         has_one_peak: Whether the speed-up only falls with the draft length after its first peak.
     """
 
@@ -62,10 +61,10 @@ class DraftMachine:
         return self.verify_s(draft_tokens + 1) + self.ways_s(draft_tokens + 1)
 
     def row(self, curve: Acceptance, draft_tokens: int) -> DraftSteps:
-        """Return the times of a pass over a sequence of draft tokens, which are drafted one by one.
+        """Return the times of a verification pass, and of the passes that draft tokens one by one.
 
         Args:
-            curve: Tokens per pass by draft length.
+            curve: Tokens per verification pass, for each number of draft tokens.
             draft_tokens: Number of draft tokens, at least 1.
         """
         return self._steps(draft_tokens, curve.at(draft_tokens), draft_tokens * self.draft_s(1))
@@ -79,7 +78,7 @@ class DraftMachine:
         return self._steps(len(tree.parents), tree.tokens_per_pass, drafts_s)
 
     def _steps(self, draft_tokens: int, tokens_per_pass: float, drafts_s: float) -> DraftSteps:
-        """Return the times of a verification pass and its draft passes.
+        """Return the times of a verification pass and of the draft passes before it.
 
         Args:
             draft_tokens: Number of draft tokens that the pass verifies.

@@ -29,8 +29,8 @@ from wse.hardware.number import Grade, weakest
 def speed_up(yielded_tokens: float, draft_tokens: int, draft_cost: float, verify_cost: float = 1.0) -> float:
     """Return the speed-up of decoding with drafts over decoding without: E / (n c + v).
 
-    In the paper (arXiv 2211.17192, theorem 3.8) v is 1, because a pass on a GPU waits for its
-    weights, however few tokens it has. With weights in SRAM, v is larger.
+    Source: Leviathan et al., arXiv 2211.17192, theorem 3.8. There, v is 1, because a pass on a GPU
+    waits for its weights, however few tokens it has. With weights in SRAM, v is larger.
 
     Args:
         yielded_tokens: E, tokens that a pass yields on average.
@@ -55,14 +55,15 @@ def speed_up(yielded_tokens: float, draft_tokens: int, draft_cost: float, verify
 def best_draft(
     curve: Acceptance, speed_up_of: Callable[[int], float], *, has_one_peak: bool = True
 ) -> tuple[int, float]:
-    """Return the draft length with the largest speed-up, and this speed-up.
+    """Return the number of draft tokens with the largest speed-up, and this speed-up.
 
-    Lengths up to the longest measured one are tried. If none is faster than decoding without
+    Numbers up to the largest measured one are tried. If none is faster than decoding without
     drafts, the result is (0, 1.0).
 
     Args:
-        curve: Tokens per pass by draft length.
-        speed_up_of: Function from a draft length to the speed-up over decoding without drafts.
+        curve: Tokens per verification pass, for each number of draft tokens.
+        speed_up_of: Function from a number of draft tokens to the speed-up over decoding without
+            drafts.
         has_one_peak: Whether the speed-up only falls after its first peak, so that the search can
             stop there. The gain from further draft tokens decreases, so this is the case if no
             token costs less than the previous one.
@@ -96,7 +97,7 @@ ANY_KIND: Final[DraftKind] = "any"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """Tokens per verification pass by number of draft tokens, and how they were measured.
+    """A measurement of how many tokens a verification pass yields, for several draft lengths.
 
     Attributes:
         model: Model that verified the draft tokens, or a name such as ``typical``.
@@ -132,11 +133,11 @@ class Acceptance:
         return f"a draft model ({self.draft}{size}) of {self.model}"
 
     def mismatch(self, kind: DraftKind, model: str) -> str | None:
-        """Return a text on how a draft differs from the measured one; None if it does not.
+        """Return a text on how a draft differs from the measured draft; None if it does not differ.
 
         Args:
-            kind: Kind of the draft to which the acceptance is applied.
-            model: Model that verifies its draft tokens.
+            kind: Kind of the draft to which the measurement is applied.
+            model: Model that verifies the draft tokens.
         """
         if self.kind == ANY_KIND:
             return None
@@ -150,13 +151,13 @@ class Acceptance:
         return f"measured with {self.measured_with}, applied to {' and '.join(differences)}: graded {MISMATCH_GRADE}"
 
     def grade_for(self, kind: DraftKind, model: str) -> Grade:
-        """Return the evidence grade of the acceptance when it is applied to a draft.
+        """Return the evidence grade of the measurement if it is applied to a draft.
 
-        The grade is at best that of an estimate if the draft differs from the measured one.
+        If the draft differs from the measured one, the grade is at best that of an estimate.
 
         Args:
             kind: Kind of the draft.
-            model: Model that verifies its draft tokens.
+            model: Model that verifies the draft tokens.
         """
         return self.grade if self.mismatch(kind, model) is None else weakest((self.grade, MISMATCH_GRADE))
 
@@ -174,7 +175,7 @@ class Acceptance:
 
 @cache
 def measured_curves() -> tuple[Acceptance, ...]:
-    """Return all bundled measurements of tokens per verification pass."""
+    """Return the bundled measurements of how many tokens a verification pass yields."""
     rows = tomllib.loads(_BUNDLED.read_text(encoding="utf-8"))["rows"]
     sizes = ("draft_tokens", "tokens_per_pass")
     return tuple(Acceptance(**(row | {key: tuple(row[key]) for key in sizes})) for row in rows)
@@ -207,7 +208,7 @@ def choice_shares() -> ChoiceShares:
 
 
 def acceptance_by_position(acceptances: Sequence[float], model: str, grade: Grade, source: str) -> Acceptance:
-    """Return the tokens per pass of a draft with given acceptance probabilities by position.
+    """Return how many tokens a verification pass yields, given acceptance probabilities.
 
     With probabilities a1, a2, ..., a pass yields 1 + a1 + a1 a2 + ... tokens. This follows
     Leviathan et al., arXiv 2211.17192, where the probability is the same for all positions.
@@ -235,11 +236,12 @@ def acceptance_by_position(acceptances: Sequence[float], model: str, grade: Grad
 
 
 def typical(curves: Sequence[Acceptance]) -> Acceptance:
-    """Return the geometric mean of several curves, at each length at which any was measured.
+    """Return the geometric mean of several measurements of drafts.
 
-    Tokens per pass are factors of speed. Of the means of factors, only the geometric one is
-    symmetric in a gain and its inverse (Fleming and Wallace, CACM 29(3), 1986). The result is a
-    guess for models without measurements, so its grade is at best that of an estimate.
+    It has a value for each draft length that any of the measurements has. Tokens per pass are
+    factors of speed. Of the means of factors, only the geometric one is symmetric in a gain and its
+    inverse (Fleming and Wallace, CACM 29(3), 1986). The result is a guess for models without
+    measurements, so its grade is at best that of an estimate.
     """
     lengths = tuple(sorted({length for curve in curves for length in curve.draft_tokens}))
     means = tuple(math.exp(math.fsum(math.log(curve.at(n)) for curve in curves) / len(curves)) for n in lengths)

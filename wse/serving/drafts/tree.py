@@ -33,11 +33,15 @@ MAX_NODES: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftTree:
-    """A tree of draft tokens.
+    """A tree of draft tokens: several tokens may be proposed at the same position.
+
+    The root is the last token of the text and is not a node.
 
     Attributes:
-        parents: Index of each node's parent, which precedes the node; ROOT at the first position.
-        choices: For each node, which of the draft's choices it is; 0 for the most likely one.
+        parents: For each node, the index of its parent, which precedes it; ROOT at the first
+            position.
+        choices: For each node, its rank among the draft's choices after the parent; 0 for the most
+            likely token.
         tokens_per_pass: Tokens that a pass over the tree yields on average, including the model's
             own token.
     """
@@ -48,7 +52,7 @@ class DraftTree:
 
     @property
     def positions(self) -> tuple[int, ...]:
-        """Distance of each node from the root, from 1."""
+        """Distance of each node from the root; 1 for the children of the root."""
         positions: list[int] = []
         for parent in self.parents:
             positions.append(1 if parent == ROOT else positions[parent] + 1)
@@ -61,10 +65,10 @@ class DraftTree:
 
     @property
     def draft_widths(self) -> tuple[int, ...]:
-        """Number of tokens of each draft pass, which processes the nodes that have children.
+        """Number of tokens in each of the draft passes that create the tree.
 
-        Pass d processes those at distance d from the root. The first pass processes the root
-        itself.
+        Draft pass d processes the tokens at distance d from the root that have children. The first
+        pass (d = 0) processes the root itself.
         """
         positions = (0, *self.positions)  # of the root, then of nodes
         return tuple(Counter(positions[parent + 1] for parent in set(self.parents))[d] for d in range(self.depth))
@@ -78,7 +82,7 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
     root on: each node gets the children, and the number of nodes below each, that yield the most.
 
     Args:
-        shares: Acceptance probabilities by position and choice.
+        shares: Acceptance probability of each choice at each position, most likely choice first.
         nodes: Maximum number of nodes, from 1 to `MAX_NODES`.
         depth: Maximum length of a path; None for the number of positions in ``shares``.
 
@@ -107,10 +111,10 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
 
 
 class _Yields:
-    """Maximum numbers of accepted tokens of parts of a tree, computed once for each part.
+    """Maximum number of tokens that each part of a tree can yield, cached.
 
     Args:
-        shares: Acceptance probabilities by position and choice.
+        shares: Acceptance probability of each choice at each position.
         deepest: Maximum distance of a node from the root.
     """
 
@@ -130,7 +134,7 @@ class _Yields:
         return 1.0 + self.children(position + 1, 0, count - 1)[0]
 
     def _children(self, position: int, choice: int, count: int) -> tuple[float, int]:
-        """Return the maximum expected number of accepted tokens at some siblings and below them.
+        """Return the maximum expected number of accepted tokens in siblings and their descendants.
 
         The first of the choices gets some of the nodes and counts with its probability; the other
         choices get the rest. Later choices are never more likely, so no choice is skipped.
@@ -160,7 +164,7 @@ def fastest_tree(
     Source: section 3.3 of the paper.
 
     Args:
-        shares: Acceptance probabilities by position and choice.
+        shares: Acceptance probability of each choice at each position.
         speed_up: Function from a tree to the speed-up over decoding without drafts.
         sizes: Numbers of nodes to try, in rising order. The search stops after two sizes in a row
             that are not faster than a smaller one.
@@ -181,14 +185,15 @@ def fastest_tree(
 
 
 def shares_of(curve: Acceptance, choices: Sequence[float]) -> Shares:
-    """Return acceptance probabilities by position and choice from a curve of tokens per pass.
+    """Return the acceptance probability of each choice at each position of a draft.
 
-    The probability of the most likely choice at a position is the ratio of what its token adds to
-    the yield and what the previous token adds. Further choices catch the same fraction of what
-    earlier choices missed as in ``choices``.
+    The most likely choice at a position has the probability a2 / a1. Here a1 is the number of
+    tokens that the draft token before it adds to those of a pass, and a2 the number that its own
+    token adds. Each further choice catches the same fraction of the cases that earlier choices
+    missed as in ``choices``.
 
     Args:
-        curve: Tokens per pass by draft length, for a draft with one choice per position.
+        curve: Tokens per pass for each draft length, for a draft with one choice per position.
         choices: Measured probability of each choice of a draft, the most likely choice first.
     """
     yields = [0.0, *(curve.at(length) for length in range(max(curve.draft_tokens) + 1))]
@@ -198,7 +203,7 @@ def shares_of(curve: Acceptance, choices: Sequence[float]) -> Shares:
 
 
 def with_choices(first: float, choices: Sequence[float]) -> tuple[float, ...]:
-    """Return the probabilities of all choices at a position, given that of the most likely choice.
+    """Return the acceptance probability of each choice at a position, most likely choice first.
 
     Args:
         first: Acceptance probability of the most likely choice.
@@ -212,11 +217,14 @@ def with_choices(first: float, choices: Sequence[float]) -> tuple[float, ...]:
 
 
 def check_shares(shares: Sequence[Sequence[float]]) -> None:
-    """Raise BadInput for impossible acceptance probabilities.
+    """Check that acceptance probabilities are possible.
 
     Args:
-        shares: Acceptance probabilities by position and choice. There must be at least one per
-            position, each from 0 to 1, and those of a position must add up to at most 1.
+        shares: Acceptance probability of each choice at each position. There must be at least one
+            per position, each from 0 to 1, and those of a position must add up to at most 1.
+
+    Raises:
+        BadInput: They are not.
     """
     if not shares or not all(shares):
         message = "acceptance: there is none; give a share from 0 to 1 for each position"

@@ -60,7 +60,7 @@ _STACK: Final = PresetKind(
 
 
 def known_gpus() -> tuple[str, ...]:
-    """Return the names of all GPU presets, including those of other packages."""
+    """Return the names of all GPU presets: those of wse and those of installed packages."""
     return _GPU.names()
 
 
@@ -70,12 +70,15 @@ def bundled_gpus() -> tuple[str, ...]:
 
 
 def known_stacks() -> tuple[str, ...]:
-    """Return the names of all serving stacks, including those of other packages."""
+    """Return the names of all serving stacks: those of wse and those of installed packages."""
     return _STACK.names()
 
 
 def load_gpu(name_or_path: str | Path) -> GpuSpec:
-    """Return the GPU of a preset, given by its name (ignoring case), or of a TOML file.
+    """Return the GPU that a preset or a TOML file describes.
+
+    Args:
+        name_or_path: Name of a preset (ignoring case), or path of a TOML file.
 
     Raises:
         UnknownName: There is no such preset, or the file has an unknown key; a similar name is
@@ -87,7 +90,7 @@ def load_gpu(name_or_path: str | Path) -> GpuSpec:
 
 
 def load_stack(name_or_path: str | Path, generation: str) -> StackSpec:
-    """Return the costs of a serving stack on GPUs of a generation.
+    """Return the costs of a serving stack, which depend on the generation of the GPU.
 
     Args:
         name_or_path: Name of a preset, or path of a TOML file.
@@ -121,5 +124,9 @@ def stack_numbers(name_or_path: str | Path) -> Numbers:
 
 
 def stack_texts(name_or_path: str | Path) -> dict[str, str]:
-    """Return the texts of a serving stack: name, title, and the measurements it was fitted on."""
+    """Return the texts of a serving stack.
+
+    They are its name, its title, and the measurements it was fitted on. The key is that in the
+    file.
+    """
     return _STACK.read(str(name_or_path)).texts

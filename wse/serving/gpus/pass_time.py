@@ -95,7 +95,7 @@ def pass_time(
 
 
 def _all_reduce(vector_bytes: float, gpu: GpuSpec, parallelism: Parallelism, stack: StackSpec) -> tuple[float, float]:
-    """Return the seconds of one all-reduce: waiting for the other GPUs, and moving bytes.
+    """Return two times of one all-reduce in seconds: waiting for other GPUs, and moving bytes.
 
     With data-parallel attention, an all-gather of the users' vectors and a reduce-scatter of the
     sums replace the all-reduce.

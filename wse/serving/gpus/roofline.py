@@ -35,7 +35,7 @@ from wse.serving.gpus.weights import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """A group of users with equal numbers of new tokens in a pass.
+    """The new tokens of some users in a pass. Each of the users has the same number of them.
 
     Attributes:
         users: Number of users.
@@ -73,11 +73,13 @@ class Parallelism:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roofline:
-    """The seconds of a pass at stated rates, on the GPU with the most work.
+    """Minimum times of the parts of a pass, at the rates that the vendor states, in seconds.
+
+    They are those of the GPU with the most work.
 
     Attributes:
         weights_s: Reading weights, except those of routed experts.
-        four_bit_s: Part of it for 4-bit weights that are multiplied as such.
+        four_bit_s: Part of ``weights_s`` for 4-bit weights that are multiplied as such.
         experts_s: Reading the routed experts that are used.
         cache_s: Reading the KV cache.
         products_s: Products of linear layers and the head.
@@ -102,7 +104,7 @@ class Roofline:
 
     @property
     def bound_s(self) -> float:
-        """Minimum time of the pass: that of all reads or of all products, whichever is longer."""
+        """Minimum time of the pass: the longer of the times of all reads and of all products."""
         reads = self.weights_s + self.experts_s + self.cache_s
         return max(reads, self.products_s + self.row_s + self.rows_s)
 
@@ -126,10 +128,10 @@ class RooflineModel:
         self._token_flops = _attention_flops(spec)
 
     def of(self, groups: Sequence[Tokens]) -> Roofline:
-        """Return the roofline of a pass: the seconds of its reads and products at stated rates.
+        """Return the minimum times of a pass at the rates that the vendor states.
 
         Args:
-            groups: New tokens of the pass, in groups of equal users.
+            groups: New tokens of the pass. The users of each group have the same number of them.
         """
         gpus, bandwidth = self.parallelism.gpus, self.gpu.hbm_bytes_per_s
         count, users = sum(g.count for g in groups), sum(g.users for g in groups)
@@ -187,11 +189,11 @@ class RooflineModel:
         return min(experts_per_gpu, mean + excess), experts.active
 
     def _attention(self, kind: LayerKind, group: Tokens) -> tuple[float, float, float]:
-        """Return the costs of attention of a group in all layers of a kind.
+        """Return the costs of attention for one group of users, summed over all layers of a kind.
 
         Returns:
-            Bytes of the cache that are read; seconds of the products of each user's first new
-            token; seconds of those of its further new tokens.
+            Bytes of the KV cache that are read; seconds of the products of each user's first new
+            token; seconds of the products of the users' further new tokens.
         """
         mean_context = group.context + (group.new - 1) / 2
         span = min(mean_context, kind.span) if kind.span else mean_context

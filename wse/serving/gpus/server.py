@@ -63,31 +63,31 @@ class GpuServer:
 
     @cached_property
     def rooflines(self) -> RooflineModel:
-        """Computation of the minimum times of passes of the model on these GPUs."""
+        """Model of the minimum times of passes on these GPUs."""
         return RooflineModel(self.spec, self.weights, self.gpu, self.parallelism)
 
     def roofline(self, groups: Sequence[Tokens]) -> Roofline:
-        """Return the roofline of a pass: the seconds of its reads and products at stated rates.
+        """Return the minimum times of a pass at the rates that the vendor states.
 
         Args:
-            groups: New tokens of the pass, in groups of equal users.
+            groups: New tokens of the pass. The users of each group have the same number of them.
         """
         return self.rooflines.of(groups)
 
     def pass_time(self, groups: Sequence[Tokens]) -> PassTime:
-        """Return the seconds of a pass, by term.
+        """Return the time of a pass in seconds, divided into its terms.
 
         Args:
-            groups: New tokens of the pass, in groups of equal users. Decoded tokens and a chunk of
-                a prompt are two groups, for example.
+            groups: New tokens of the pass. The users of each group have the same number of them.
+                Decoded tokens and a chunk of a prompt are two groups, for example.
         """
         return self.time_of(self.roofline(groups), self.stack)
 
     def time_of(self, roofline: Roofline, stack: StackSpec) -> PassTime:
-        """Return the seconds of a pass, by term, from its roofline.
+        """Return the time of a pass in seconds, divided into its terms, from its roofline.
 
         Args:
-            roofline: Seconds of the pass at stated rates.
+            roofline: Minimum times of the pass at stated rates.
             stack: Serving stack, whose ratios and fixed costs are applied.
         """
         return pass_time(roofline, self.spec, self.gpu, self.parallelism, stack)
@@ -111,7 +111,7 @@ class GpuServer:
         return self.pass_time([Tokens(users=1, new=tokens, context=context_tokens)]).total_s
 
     def verify_s(self, users: float, tokens: int, context_tokens: float) -> float:
-        """Return the seconds of a pass that verifies tokens of each user.
+        """Return the seconds of a verification pass over several tokens of each user.
 
         Args:
             users: Number of users.
@@ -126,7 +126,7 @@ class GpuServer:
         return replace(self, spec=replace(self.spec, layers=self.spec.layers[-1:]), draft=None, shares_tables=True)
 
     def draft_s(self, users: float, tokens: int, context_tokens: float) -> float:
-        """Return the seconds of a pass of this draft over new tokens of each user.
+        """Return the seconds of a pass of this draft model or head.
 
         The work of the host is not included: it schedules the draft together with the verification
         pass.
@@ -153,7 +153,7 @@ class GpuServer:
 
     @cached_property
     def draft_bytes(self) -> float:
-        """Bytes of memory of all GPUs that the weights of the draft use; 0 without a draft.
+        """Bytes of memory for the weights of the draft, summed over all GPUs; 0 without a draft.
 
         If the draft is on one GPU, the same amount is left unused on the others. Caches are divided
         evenly, so the fullest GPU limits their size, as in vLLM.
@@ -204,7 +204,7 @@ class GpuServer:
         return int(self.kv_capacity_bytes / self._kv_bytes_per_token_with_draft)
 
     def kv_room_tokens(self, context_tokens: int) -> int:
-        """Return how many tokens of `kv_capacity_tokens` the cache of one user needs.
+        """Return how much of `kv_capacity_tokens` the KV cache of one user needs, in tokens.
 
         The cache of the draft is included. Caches consist of whole blocks of `BLOCK_TOKENS`. A
         layer with a window stores only the tokens in the window. Without windows, the result is the
@@ -247,12 +247,12 @@ class GpuServer:
 
     @cached_property
     def _kv_bytes_per_token_with_draft(self) -> float:
-        """Bytes that a token adds to the caches of the model and its draft, ignoring windows."""
+        """Bytes that one token needs in the KV caches of model and draft, ignoring windows."""
         draft_bytes_per_token = 0.0 if self.draft is None else self._draft_copies * self.draft.kv_bytes_per_token
         return self.kv_bytes_per_token + draft_bytes_per_token
 
     def fewest_gpus(self) -> int | None:
-        """Return the minimum number of GPUs, a power of two, whose memory holds the weights.
+        """Return the smallest power of two of GPUs whose memory can store the weights.
 
         Each GPU must have room for the whole draft. The result is None if all GPUs that can be
         linked do not suffice.
@@ -264,7 +264,7 @@ class GpuServer:
 
     @property
     def _draft_words(self) -> str:
-        """Words of an error message on the memory of the draft; "" without a draft."""
+        """Part of an error message about the memory that the draft needs; "" without a draft."""
         if self.draft is None:
             return ""
         place = "on each GPU" if self.draft.parallelism.gpus < self.parallelism.gpus else "in all"

@@ -11,7 +11,7 @@ GENERATIONS: Final = ("ampere", "hopper", "blackwell")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSpec:
-    """A GPU as software sees it.
+    """The capacities and rates of a GPU that the timing uses.
 
     The unit of each number is in its name, its source in the preset file. Rates of products are
     those of dense matrices. A rate of 0 means that tensor cores do not have the element type.
@@ -29,7 +29,7 @@ class GpuSpec:
     board_power_w: float  # maximum power of the board
 
     def flops_per_s(self, bits: float) -> float:
-        """Return the rate of products of elements with a number of bits.
+        """Return the rate of products (flop/s) for elements of the given number of bits.
 
         If tensor cores do not have such elements, the rate is that of the next wider ones.
         """

@@ -63,7 +63,7 @@ weights in nvfp4.
 
 
 def weight_format(spec: ModelSpec, name: str | None = None) -> WeightFormat:
-    """Return a number format by name, by default that of the model's published weights.
+    """Return the number format with a given name; None for that of the published weights.
 
     Raises:
         UnknownName: There is no such format.
@@ -76,7 +76,7 @@ def weight_format(spec: ModelSpec, name: str | None = None) -> WeightFormat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerKind:
-    """The layers of a model that are equal, and their number of values by part.
+    """A group of equal layers of a model, with the number of weights in each part of one layer.
 
     Attributes:
         count: Number of these layers.
@@ -94,12 +94,12 @@ class LayerKind:
 
 
 def layer_kinds(spec: ModelSpec) -> tuple[LayerKind, ...]:
-    """Return the different kinds of layers of a model."""
+    """Return the groups of equal layers of a model."""
     return tuple(_kind(spec, layer, count) for layer, count in Counter(spec.layers).items())
 
 
 def _kind(spec: ModelSpec, layer: Layer, count: int) -> LayerKind:
-    """Return the numbers of values, by part, of all layers that are equal to a given one."""
+    """Return the group of the ``count`` layers that are equal to a given layer."""
     values = {name: math.prod(shape) for name, shape in layer_shapes(spec, layer).items()}
     routed_values = sum(
         size for name, size in values.items() if name.startswith("experts.") and is_linear(f"layers.0.{name}")

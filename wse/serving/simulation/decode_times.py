@@ -16,7 +16,12 @@ from wse.serving.simulation.pass_costs import PassCosts
 
 
 class DecodeTimes:
-    """Seconds of decode passes for a fixed number of users, by the tokens in their caches."""
+    """Seconds of a decode pass for a fixed number of users, interpolated over the context length.
+
+    Args:
+        contexts: Contexts in tokens for which times are computed, rising from 0.
+        pass_s: Function from a context to the seconds of a pass.
+    """
 
     def __init__(self, contexts: Sequence[int], pass_s: Callable[[int], float]) -> None:
         """Evaluate passes at the grid points.
@@ -89,13 +94,16 @@ class DecodeTimes:
 
 
 def decode_times(costs: PassCosts, users: int, tokens_per_pass: float) -> tuple[DecodeTimes, DecodeTimes]:
-    """Return the seconds of rounds without prompts, and of the busiest stage's work in them.
+    """Return the seconds of rounds in which no prompts are read.
 
     Args:
         costs: Times of passes.
         users: Number of users in flight.
         tokens_per_pass: Mean tokens per pass and user. Contexts of the results are counted in
             passes, each of which adds this many tokens.
+
+    Returns:
+        The duration of rounds, and the work of the busiest stage in them.
     """
     contexts = sorted({round(context / tokens_per_pass) for context in costs.contexts})
     return (
@@ -105,9 +113,9 @@ def decode_times(costs: PassCosts, users: int, tokens_per_pass: float) -> tuple[
 
 
 def gap_times(costs: PassCosts, users: int, tokens_per_pass: float, chunk_s: float) -> tuple[DecodeTimes, DecodeTimes]:
-    """Return the seconds of rounds in which prompts are read, and the part used for prompts.
+    """Return the seconds of rounds in which prompts are read while tokens are decoded.
 
-    Prompts use the time of the busiest stage that decoded tokens leave. They get at least
+    Prompts use the time of the busiest stage that decoded tokens leave (a gap). It lasts at least
     ``chunk_s``, and at least the time that one user gets when the maximum number of users decode.
 
     Args:
@@ -116,6 +124,9 @@ def gap_times(costs: PassCosts, users: int, tokens_per_pass: float, chunk_s: flo
         tokens_per_pass: Mean tokens per pass and user. Contexts of the results are counted in
             passes, each of which adds this many tokens.
         chunk_s: Seconds of work of the busiest stage for one chunk of a prompt.
+
+    Returns:
+        The duration of rounds, and the duration of the gap in them.
     """
     contexts = sorted({round(context / tokens_per_pass) for context in costs.contexts})
 

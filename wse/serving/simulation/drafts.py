@@ -25,7 +25,7 @@ MAX_DRAWS: Final = 1 << 22
 
 @dataclass(frozen=True, kw_only=True)
 class Drafts:
-    """Drafts of a fixed length.
+    """Simulated drafts, all with the same number of tokens.
 
     Attributes:
         acceptances: For each position, the probability that a draft token is accepted if all tokens

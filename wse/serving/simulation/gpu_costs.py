@@ -67,7 +67,7 @@ class GpuCosts:
 
     @cached_property
     def contexts(self) -> tuple[int, ...]:
-        """Contexts between which times are interpolated."""
+        """Context lengths in tokens for which times are computed; others are interpolated."""
         return tuple(sorted({round(at * self.context / (CONTEXTS - 1)) for at in range(CONTEXTS)}))
 
     @property

@@ -93,7 +93,7 @@ class KvRoom:
         self._prefix_users.add(request)
 
     def give_back(self, request: int) -> None:
-        """Free the room of a request, except that of its prefix."""
+        """Free the KV cache of a request. A prefix that is shared stays in the cache."""
         if request in self._prefix_users:
             self._prefix_users.remove(request)
             prefix = self._prefixes[request]

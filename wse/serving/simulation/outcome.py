@@ -68,13 +68,17 @@ class SimulationOutcome:
 
     @property
     def little(self) -> tuple[float, float]:
-        """Both sides of Little's law: mean requests in the system, and rate × time of a request."""
+        """Both sides of Little's law, which must be equal.
+
+        They are the mean number of requests in the system; and the rate of requests, multiplied by
+        the mean time of a request in the system.
+        """
         request_seconds = float((self.left_s - self.workload.arrival_s).sum())
         return self.in_system_s / self.makespan_s, request_seconds / self.makespan_s
 
 
 class Recorder:
-    """The clock of a simulation of one machine, which records the times of requests.
+    """Clock and records of the requests of one simulated machine.
 
     The clock advances from event to event and counts the requests in the system.
 
@@ -171,7 +175,7 @@ class Recorder:
             self._runs.extend((first_s, last_s, passes, users))
 
     def leave(self, request: int, at_s: float, pass_s: float = 0.0) -> None:
-        """Record that a request has left, now or since the previous event.
+        """Record that a request has left, now or at a time after the previous event.
 
         Args:
             request: The request.

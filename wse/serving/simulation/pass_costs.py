@@ -13,12 +13,13 @@ from typing import NamedTuple, Protocol
 
 
 class PromptPart(NamedTuple):
-    """A part of a prompt that is read in one round.
+    """The tokens of a prompt that are read in one round.
 
     Attributes:
-        tokens: Number of its tokens.
+        tokens: Number of these tokens.
         context: Tokens of the same user that are already in the KV cache.
-        ends: Whether it is the end of the prompt and hence yields the first token of the answer.
+        ends: Whether the part is the end of the prompt and hence yields the first token of the
+            answer.
     """
 
     tokens: int
@@ -27,12 +28,12 @@ class PromptPart(NamedTuple):
 
 
 class PassCosts(Protocol):
-    """The times of passes on a machine, and its capacity for KV caches.
+    """The times of passes on a machine, and the capacity of its KV caches.
 
     Attributes:
-        kv_capacity_tokens: Tokens of all users together for which there is room in KV caches.
-        kv_block_tokens: Tokens per block of the cache. Requests with a common prefix share its
-            blocks.
+        kv_capacity_tokens: Tokens of all users together that fit in the KV caches.
+        kv_block_tokens: Tokens per block of the cache. Requests with a common prefix share the
+            blocks of the prefix.
         max_users: Maximum number of users for which pass times are known. No more are admitted.
         chunk_tokens: Granularity of the parts of a prompt: all except the last have a multiple of
             this many tokens.
@@ -60,15 +61,18 @@ class PassCosts(Protocol):
     def prompts_fill_gaps(self) -> bool: ...
 
     def room_tokens(self, tokens: int) -> int:
-        """Return how many tokens of `kv_capacity_tokens` a cache of ``tokens`` tokens needs.
+        """Return how much of `kv_capacity_tokens` the KV cache of a request needs, in tokens.
 
         Blocks are whole. With windows, a cache needs less capacity than it has had tokens. The
         result never falls with ``tokens``.
+
+        Args:
+            tokens: Tokens of the request.
         """
         ...
 
     def round_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
-        """Return the seconds of a round with one token of each user and parts of prompts.
+        """Return the seconds of a round, which runs one token of each user and parts of prompts.
 
         Args:
             users: Number of users.
@@ -85,7 +89,7 @@ class PassCosts(Protocol):
         ...
 
     def drain_s(self, part: PromptPart) -> float:
-        """Return the seconds from the end of a round to the first token of a prompt read in it.
+        """Return the seconds from the end of a round to the first token of a prompt that it ended.
 
         Args:
             part: The last part of the prompt, which was read in the round.
@@ -93,7 +97,7 @@ class PassCosts(Protocol):
         ...
 
     def part_busy_s(self, part: PromptPart) -> float:
-        """Return the seconds of work of the busiest stage for a part of a prompt alone."""
+        """Return the seconds that the busiest stage works for one part of a prompt."""
         ...
 
 

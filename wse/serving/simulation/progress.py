@@ -11,14 +11,15 @@ _CALLS: Final = 100
 
 
 def reporter(on_done: OnDone, total: int) -> Callable[[int], None]:
-    """Return a function that passes on about a hundred of its calls to ``on_done``.
+    """Return a function that reports progress to ``on_done`` about a hundred times in all.
 
     Args:
         on_done: Function to call with the numbers of requests that have left, and of all requests.
         total: Number of all requests.
 
     Returns:
-        A function to be called with the number of requests that have left.
+        A function to be called often, with the number of requests that have left. Most of its calls
+        do nothing.
     """
     step, next_report = max(1, total // _CALLS), 0
 

@@ -104,7 +104,7 @@ def _least_loaded(
 
 
 def _combined_outcome(outcomes: Sequence[tuple[Sequence[int], SimulationOutcome]], replicas: int) -> SimulationOutcome:
-    """Return the combined outcome of several machines, with requests in the order of their indices.
+    """Combine the outcomes of several machines. Requests are in the order of their indices.
 
     Args:
         outcomes: For each machine that had requests, their indices and their times.

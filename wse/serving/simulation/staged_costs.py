@@ -35,10 +35,10 @@ class PassTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeGrid:
-    """Times of decode passes by context.
+    """Times of decode passes for several context lengths, between which times are interpolated.
 
     Attributes:
-        slots: Users per pass.
+        slots: Users whose tokens are decoded in one pass.
         contexts: Numbers of tokens in the cache of each user, in rising order.
         passes: Time of a pass for each of ``contexts``.
     """
@@ -70,7 +70,7 @@ class ChunkGrid:
 
 @dataclass(frozen=True, kw_only=True)
 class StagedCosts:
-    """The times and the KV capacity of a pipeline of stages, or of a single stage.
+    """Times and KV capacity of wafers, which are a pipeline of stages or a single stage.
 
     See `wse.serving.simulation.pass_costs.PassCosts` for the attributes that are not described
     here.
@@ -95,7 +95,7 @@ class StagedCosts:
 
     @property
     def contexts(self) -> tuple[int, ...]:
-        """Contexts between which times are interpolated."""
+        """Context lengths in tokens for which times are known; others are interpolated."""
         return self.decode.contexts
 
     def room_tokens(self, tokens: int) -> int:
@@ -106,7 +106,7 @@ class StagedCosts:
         return -(-tokens // self.kv_block_tokens) * self.kv_block_tokens
 
     def round_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
-        """Return the seconds of a round: of a pass, or of the busiest stage's work if longer.
+        """Return the seconds of a round: those of a decode pass, or of the busiest stage if longer.
 
         Args:
             users: Number of users that decode.
@@ -128,10 +128,10 @@ class StagedCosts:
         return sum(self.part_busy_s(part) for part in parts) + passes * self._decode(context).busy_s
 
     def drain_s(self, part: PromptPart) -> float:
-        """Return the seconds of a prompt's last chunk beyond the work of the busiest stage.
+        """Return the seconds from the end of a prompt's last round to the first token.
 
-        A short last chunk waits at every stage for the whole chunk before it, and takes as long as
-        that chunk.
+        This is the time of the last chunk in the stages other than the busiest one. A short last
+        chunk waits at every stage for the whole chunk before it, and takes as long as that chunk.
         """
         last_time, whole_tokens = self._last(part), part.tokens - self._last_tokens(part)
         drain_s = last_time.latency_s - last_time.busy_s
@@ -142,7 +142,7 @@ class StagedCosts:
         return max(drain_s, previous_chunk.latency_s - previous_chunk.busy_s)
 
     def part_busy_s(self, part: PromptPart) -> float:
-        """Return the seconds of work of the busiest stage for a part of a prompt."""
+        """Return the seconds that the busiest stage works for one part of a prompt."""
         whole_tokens = part.tokens - self._last_tokens(part) if part.ends else part.tokens
         busy = self._busy_until(part.context + whole_tokens) - self._busy_until(part.context)
         return busy + (self._last(part).busy_s if part.ends else 0.0)
@@ -158,13 +158,17 @@ class StagedCosts:
 
     @cached_property
     def _busy_sums(self) -> list[float]:
-        """Seconds of work of the busiest stage for the first 0, 1, 2, ... chunks of a prompt."""
+        """Seconds that the busiest stage works for the first 0, 1, 2, ... chunks of a prompt."""
         return list(accumulate((chunk.busy_s for chunk in self.prefill.chunks), initial=0.0))
 
     def _busy_until(self, tokens: int) -> float:
-        """Return the seconds of work for the first ``tokens`` tokens, read in whole chunks.
+        """Return the seconds that the busiest stage works for the first tokens of a prompt.
 
-        A chunk that is only partly included counts in proportion to its tokens.
+        They are read in whole chunks. A chunk that is only partly included counts in proportion to
+        its tokens.
+
+        Args:
+            tokens: Number of tokens.
         """
         chunk, extra_tokens = divmod(tokens, self.chunk_tokens)
         chunks, sums = self.prefill.chunks, self._busy_sums
@@ -173,7 +177,7 @@ class StagedCosts:
         return sums[chunk] + extra_tokens / self.chunk_tokens * chunks[chunk].busy_s
 
     def _last_tokens(self, part: PromptPart) -> int:
-        """Return the number of tokens of the chunk that ends a prompt."""
+        """Return the number of tokens in the last chunk that a part of a prompt has."""
         return (part.tokens - 1) % self.chunk_tokens + 1
 
     def _last(self, part: PromptPart) -> PassTime:

@@ -60,7 +60,7 @@ def per_token_s(outcome: SimulationOutcome) -> F64:
 
 
 def gap_distribution(outcome: SimulationOutcome) -> Distribution | None:
-    """Return the distribution of the times between two tokens of a user, over all tokens.
+    """Return the distribution of the times between consecutive tokens of a user, over all tokens.
 
     If a pass yields several tokens, as with drafts, the time before the first of them is that of
     the pass, and the others follow at once. The result is None if no token follows another.

@@ -27,7 +27,13 @@ class ClaimNumber(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curves:
-    """Lines of a plot by name, and the labels and scales of its axes."""
+    """The lines of a plot, and the labels and scales of its axes.
+
+    Attributes:
+        x, y: Labels of the horizontal and the vertical axis.
+        lines: Points of each line. The key is the name of the line in the legend.
+        log_x, log_y: Whether the axis is logarithmic.
+    """
 
     x: str
     y: str
@@ -43,7 +49,7 @@ class Finding:
     Attributes:
         verdict: Verdict on the claim.
         answer: Answer in a few sentences, with the most important numbers.
-        numbers: Numbers on which the verdict is based, by name.
+        numbers: Numbers on which the verdict is based; the key is the name of the number.
         reason: Assumptions and computations on which the verdict rests.
         curves: Content of the plot; None if there is no plot.
     """

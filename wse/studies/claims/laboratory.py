@@ -239,11 +239,11 @@ class Laboratory:
 
 
 def with_type(model: str, dtype: str | None = None) -> str:
-    """Return the name of a bundled model and the element type of its weights as text.
+    """Return the text "MODEL as TYPE": a bundled model with the element type of its weights.
 
     Args:
         model: Name of the model.
-        dtype: Element type, by default that of the published weights.
+        dtype: Element type; None for that of the published weights.
     """
     return f"{model} as {dtype or read_config(CONFIGURATIONS[model]).weight_type}"
 

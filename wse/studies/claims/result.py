@@ -25,7 +25,7 @@ class ClaimResult(Result):
     n: Annotated[int, Doc("number of the claim")]
     claim: Annotated[str, Doc("the claim, paraphrased")]
     command: Annotated[str, Doc("a command that shows the figures")]
-    numbers: Annotated[Mapping[str, ClaimNumber], Doc("numbers on which the verdict is based, by name")]
+    numbers: Annotated[Mapping[str, ClaimNumber], Doc("numbers on which the verdict is based; keys are names")]
     verdict: Annotated[Verdict, Doc("`true`, `false`, `conditional` or `undecided`")]
     answer: Annotated[str, Doc("the answer in a few sentences")]
     reason: Annotated[str, Doc("assumptions and computations on which the verdict rests")]
@@ -80,7 +80,7 @@ def _overview(claims: tuple[ClaimResult, ...]) -> Table:
 
 
 def _tables_of(claim: ClaimResult) -> tuple[Table, Table]:
-    """Return a table with the verdict on a claim, and a table of its numbers."""
+    """Return two tables of a claim: the verdict with its reasons, and the numbers behind it."""
     verdict_table = pair_table(
         [
             ("claim", claim.claim),
@@ -97,7 +97,13 @@ def _tables_of(claim: ClaimResult) -> tuple[Table, Table]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """Result of ``wse claims``, and the curves of those claims that have a plot, by number."""
+    """Result of ``wse claims``, with the plots that some claims have.
+
+    Attributes:
+        result: The verdicts on the claims.
+        curves: Plots of claims. The key is the number of the claim; claims without a plot are
+            missing.
+    """
 
     result: ClaimsResult
     curves: Mapping[int, Curves]

@@ -30,11 +30,15 @@ _CHECKS: Final = {"png": picture_path, "html": page_path}
 
 
 def check_files(compared_files: Iterable[str], **files: str | None) -> dict[str, Path]:
-    """Return the paths of the output files that were requested, by kind.
+    """Check the paths of the requested output files.
 
     Args:
         compared_files: Files that are compared, which must not be overwritten.
-        files: Requested paths by kind: ``csv``, ``png`` or ``html``; None for no such file.
+        files: Requested path for each kind of file (``csv``, ``png`` or ``html``); None for no such
+            file.
+
+    Returns:
+        The path of each requested file. The key is its kind.
 
     Raises:
         BadInput: A path is empty, is a folder, or is a file that is compared. Or its folder is

@@ -95,13 +95,15 @@ def no_room(shape: RequestShape, option: str = "--wafers") -> str:
 
 
 def prepared_gpus(request: CompareRequest) -> tuple[list[PreparedGpuEstimate], dict[str, str]]:
-    """Return the GPUs of a comparison in each possible number, and why others are impossible.
+    """Prepare an estimate for each kind and number of GPUs in a comparison.
 
-    Each GPU has the requested number. Without a requested number, it has powers of two times the
-    fewest that store the weights, up to all GPUs that are linked.
+    Each kind of GPU has the requested number. Without a requested number, the smallest machine is
+    the one that can store the weights, and larger ones have 2, 4, 8 ... times as many GPUs, up to
+    the number that are linked with each other.
 
     Returns:
-        The possible GPUs, and the reasons for impossible ones by their description.
+        The estimates of machines with room for at least one user; and for all other machines, the
+        reason why they are impossible, with the description of the machine as the key.
 
     Raises:
         BadInput: A name or file in the request cannot be used.

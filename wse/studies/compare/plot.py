@@ -63,7 +63,10 @@ def figure_of(result: CompareResult) -> Figure:
 
 
 def runs_figure(result: TracesResult) -> Figure:
-    """Return a figure of the cycles of both runs, by cause and by op, for each phase."""
+    """Return a figure with the cycles of two runs side by side.
+
+    Each phase (such as prefill or decode) has a row of panels: cycles by cause, and cycles by op.
+    """
     from wse.reports.figure import NotebookFigure
 
     phases = list(result.changes)

@@ -179,7 +179,7 @@ class CompareRequest:
         )
 
     def names(self) -> tuple[str, ...]:
-        """Return the mappings to compare, without repetitions."""
+        """Return the names or files of the mappings to compare, each once and in their order."""
         return tuple(dict.fromkeys(self.mappings or self.candidates))
 
     @property
@@ -306,7 +306,7 @@ def _check_values(option: str, values: tuple[float, ...] | None, bounds: tuple[f
 
 
 def _parts(option: str, text: str) -> tuple[str, ...]:
-    """Split a comma-separated list; raise BadInput if a part is empty."""
+    """Return the parts of a comma-separated list. Raise BadInput if a part is empty."""
     parts = tuple(part.strip() for part in text.split(","))
     if "" in parts:
         message = f"{option} {text!r}: give values separated by commas"

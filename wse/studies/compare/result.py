@@ -42,7 +42,7 @@ class AssumptionResult(Result):
 
     @property
     def low_value_high(self) -> tuple[float, float, float]:
-        """Low end of the range, the number, and the high end."""
+        """Low end of the range, value, and high end. Without a range, all three are the value."""
         low, high = self.range or (self.value, self.value)
         return low, self.value, high
 
@@ -51,7 +51,7 @@ def price_footer(economics: Mapping[str, AssumptionResult]) -> list[tuple[str, s
     """Return the lines below a table of costs: each price with its range and source.
 
     Args:
-        economics: Assumptions by key, such as ``wafer_usd_per_hour`` or ``gpu_usd_per_hour.h100``.
+        economics: Assumptions, with keys such as ``wafer_usd_per_hour`` or ``gpu_usd_per_hour.h100``.
 
     Returns:
         (label, text) pairs.
@@ -75,7 +75,7 @@ class CompareResult(Result):
     model: Annotated[ModelResult, Doc("the model, its element types and its bytes")]
     wafer: Annotated[Mapping[str, Any], Doc("name, rows and cols of a wafer")]
     economics: Annotated[Mapping[str, AssumptionResult], Doc("assumptions on which power and cost depend")]
-    rows: Annotated[tuple[ComparisonRow, ...], Doc("all combinations, by mapping, then by number of wafers")]
+    rows: Annotated[tuple[ComparisonRow, ...], Doc("all combinations, sorted by mapping, then by number of wafers")]
     published: Annotated[
         tuple[PublishedSpeed, ...] | None,
         Doc("published speeds of the model on such wafers, and the ratio of the fastest row to each"),
@@ -93,7 +93,7 @@ class CompareResult(Result):
 
     @property
     def possible(self) -> tuple[ComparisonRow, ...]:
-        """Rows of the combinations that are possible."""
+        """Rows of the combinations that are possible, that is without a ``reason``."""
         return tuple(row for row in self.rows if row.possible)
 
     @property
@@ -120,7 +120,12 @@ class CompareResult(Result):
         return bool(self.inputs.get("links_given")) or any(row.mapping == STREAMED for row in self.rows)
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return the tables of best rows and published speeds, and of all rows if ``detail``."""
+        """Return the table of the best rows, the table of published speeds, and details on request.
+
+        Args:
+            detail: Whether to add tables of all possible rows.
+            width: Not used; the same for all results.
+        """
         published = () if self.published is None else (published_table(self.published),)
         footer = price_footer(self.economics)
         best = best_table(self.best, by_link=self.by_link, footer=footer)
@@ -131,7 +136,7 @@ class CompareResult(Result):
         return tables_as_html((verdict_table(self.verdict), *self.tables()))
 
     def plot(self) -> Figure:
-        """Return a figure of tokens/s of one user, tokens/s of all users, and cost, over wafers."""
+        """Return a figure of speed per user, throughput and cost over the number of wafers."""
         from wse.studies.compare.plot import figure_of
 
         return figure_of(self)

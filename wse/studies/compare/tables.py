@@ -57,7 +57,10 @@ def link_text(row: ComparisonRow) -> str:
 
 
 def limit_text(row: ComparisonRow) -> str:
-    """Return the cause of most of a token's time, with its fraction if all causes are known."""
+    """Return what limits a row: the cause of most of a token's time.
+
+    The fraction of the time is added if the times of all causes are known.
+    """
     if row.limited_by is None or row.cycles_by is None:
         return row.limited_by or ""
     return f"{row.limited_by} {row.cycles_by[row.limited_by] / sum(row.cycles_by.values()):.0%}".replace("%", " %")
@@ -147,7 +150,7 @@ def detail_tables(rows: Sequence[ComparisonRow], footer: Sequence[tuple[str, str
 
 
 def notes(columns: Iterable[Column]) -> list[tuple[str, str]]:
-    """Return the explanations of columns, without repetitions, as (title, text) pairs."""
+    """Return the (title, explanation) pairs of the columns that have an explanation, each once."""
     return list({column.title: (column.title, column.doc) for column in columns if column.doc}.values())
 
 

@@ -91,7 +91,10 @@ class Targets:
     ] = False
 
     def times(self) -> dict[str, float]:
-        """Return the requested limits of latency in seconds, by name."""
+        """Return the requested limits in seconds, with keys ``ttft_s`` and ``tpot_s``.
+
+        Limits that are not requested are missing.
+        """
         targets = {"ttft_s": self.ttft, "tpot_s": self.tpot}
         return {name: value for name, value in targets.items() if value is not None}
 

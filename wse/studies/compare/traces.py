@@ -30,7 +30,12 @@ class TracesComparison(TracesResult):
     """Two recorded runs and the changes from the first to the second, with tables and a figure."""
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return the tables of both runs, and of the changes of each phase."""
+        """Return the tables of the two runs, and a table of changed cycles for each phase.
+
+        Args:
+            detail: Not used; the same for all results.
+            width: Not used; the same for all results.
+        """
         return trace_tables(self)
 
     def _repr_html_(self) -> str:
@@ -38,13 +43,13 @@ class TracesComparison(TracesResult):
         return tables_as_html((verdict_table((change_of_runs(*self.rows),)), *self.tables()))
 
     def plot(self) -> Figure:
-        """Return a figure of the cycles of both runs, by cause and by op."""
+        """Return a figure with the cycles of both runs for each cause and for each op."""
         from wse.studies.compare.plot import runs_figure
 
         return runs_figure(self)
 
 
 def trace_tables(result: TracesResult) -> tuple[Table, ...]:
-    """Return the tables of both runs, and of the changes of each phase."""
+    """Return the tables of the two runs, and a table of changed cycles for each phase."""
     changes = (changes_table(changes, title=CHANGED[phase], note=NOTE) for phase, changes in result.changes.items())
     return (*detail_tables(result.rows, [("USD/Mtok", text) for text in result.prices]), *changes)

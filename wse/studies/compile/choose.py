@@ -103,8 +103,9 @@ def request_cycles(prepared_placement: PreparedPlacement, program: Program) -> f
 def pass_fabric(prepared_placement: PreparedPlacement, compilation: Compilation, tokens: int) -> Fabric:
     """Return the fabric model of a verification pass on the regions of an existing compilation.
 
-    The pass runs over ``tokens`` new tokens of one user. Its rewrites, attention columns and
-    all-reduce trees are those that are fastest for it. Its additional SRAM need not fit.
+    The pass runs over ``tokens`` new tokens of one user. The fastest rewrites, attention columns
+    and all-reduce trees for this number of tokens are chosen. The buffers of the pass need not fit
+    in SRAM.
 
     Args:
         prepared_placement: The checked request.
@@ -123,9 +124,9 @@ def pass_fabric(prepared_placement: PreparedPlacement, compilation: Compilation,
 
 
 def _prompt_cycles(fabric: Fabric) -> float:
-    """Estimate the cycles of all chunks of the prompts, pipelined through the stages.
+    """Estimate the cycles to read the prompts, whose chunks are pipelined through the stages.
 
-    The first chunk counts with the time of all its stages, each other chunk with that of its
+    The first chunk counts with the time of all its stages. Each further chunk adds the time of its
     slowest stage. If several stages share PEs, chunks cannot overlap and all times are added.
     """
     program, stages = fabric.program, fabric.program.stages
@@ -140,13 +141,22 @@ def _prompt_cycles(fabric: Fabric) -> float:
 
 
 def _timing(prepared_placement: PreparedPlacement) -> Timer:
-    """Return functions that time the phases of a request, in the middle of the answer.
+    """Return functions with which the compiler times the phases of a request.
 
-    The KV caches then contain the prompt and half of the new tokens.
+    Times are those in the middle of the answer: the KV caches contain the prompt and half of the
+    new tokens.
     """
 
     def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
-        """Return the cycles of each step of some phases, given by index."""
+        """Return the cycles of the steps of some phases.
+
+        Args:
+            program: The compiled reduced model.
+            phases: Indices of the phases in the Program.
+
+        Returns:
+            For each of the phases, an array with the cycles of its steps.
+        """
         fabric = Fabric(
             program, prepared_placement.wafer, prepared_placement.software
         )  # defects are ignored for reduced models

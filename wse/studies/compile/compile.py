@@ -103,11 +103,11 @@ def _sram(program: Program, sram_bytes: int) -> CompileSram:
 
 
 def histogram(program: Program, sram_bytes: int) -> tuple[HistogramBin, ...]:
-    """Count the PEs of all wafers by their bytes of SRAM in use.
+    """Return a histogram of the SRAM in use on the PEs of all wafers.
 
     Returns:
-        One bin for PEs outside of all regions, from 0 to 0 bytes. Then bins of equal width. Each
-        counts the PEs that use more than ``from_bytes`` and at most ``to_bytes``.
+        First a bin from 0 to 0 bytes for the PEs outside of all regions. Then bins of equal width,
+        each with the number of PEs that use more than ``from_bytes`` and at most ``to_bytes``.
     """
     edges = [round(sram_bytes * i / HISTOGRAM_BINS) for i in range(HISTOGRAM_BINS + 1)]
     lowest = [(i, stage) for i, stage in enumerate(program.stages) if not program.stages_below(i)]

@@ -18,12 +18,12 @@ from wse.reports.table import Column, Table, number
 
 @dataclass(frozen=True, kw_only=True)
 class ContentionResult(Result):
-    """Contention of one communication pattern in one phase.
+    """How long words of one communication pattern wait for words of other messages in one phase.
 
-    Contention is the time that words wait because words of another message occupy the same link, or
-    the same ramp between a router and its PE. There is one result for each phase, pattern and
-    direction with any contention. ``steps`` and ``cycles`` are totals over the phase.
-    ``messages_on_one_link`` is a maximum.
+    This contention occurs if words of two messages need the same link, or the same ramp between a
+    router and its PE. There is one result for each phase, pattern and direction with any
+    contention. ``steps`` and ``cycles`` are totals over the phase. ``messages_on_one_link`` is a
+    maximum.
     """
 
     phase: Annotated[str, Doc("`prefill` or `decode`")]
@@ -62,9 +62,9 @@ def contention_result(program: Program, costs: Iterable[tuple[Phase, PhaseCost]]
 
 
 def contention_table(rows: Sequence[ContentionResult]) -> Table:
-    """Return a table of the patterns whose words wait for words of other messages.
+    """Return a table of the patterns in which words of one message wait for words of another.
 
-    The waiting times are those of the prompts and of one decoded token.
+    The cycles are those spent waiting, while the prompts are read and one token is decoded.
     """
     columns = (
         *(Column(key=key, title=key) for key in ("phase", "pattern", "along")),

@@ -40,7 +40,7 @@ _HOST_FILE: Final = Path(__file__).parents[2] / "data" / "draft_host.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """Size of the rectangle of PEs that exchanges token ids, of a model or its draft model."""
+    """Size of a rectangle of PEs that sends or receives the token ids of drafts."""
 
     rows: int
     cols: int
@@ -48,17 +48,17 @@ class Region:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftTimes:
-    """Times of drafts that are made in some place for a model.
+    """Times of making drafts and sending their token ids, for one place where drafts are made.
 
     Attributes:
         wafer: The wafer.
         software: Costs of the software on the wafer.
         region: Region of the model that receives token ids.
         place: Where drafts are made: ``same`` wafer, another ``wafer`` or the ``host``.
-        host_draws: Whether the host draws token ids. Then ids reach the draft in round trips that
-            are already counted in the passes.
-        wafers_apart: Links between the wafers of the two regions, for a draft on one of several
-            wafers of the model. A draft on a separate wafer is always one link away.
+        host_draws: Whether the host selects the sampled tokens. Then ids reach the draft in round
+            trips that are already counted in the passes.
+        wafers_apart: Number of links between the wafers of the two regions, for a draft on one of
+            several wafers of the model. A draft on a separate wafer is always one link away.
     """
 
     wafer: WaferSpec

@@ -174,7 +174,12 @@ def longest_segment(pattern: LineSchedule) -> CombinedSegment | None:
 
 
 def _reduce_counts(program: Program, slots: Slots, times: PatternTimes) -> Counter[SegmentReduce]:
-    """Return the reduces along lines, with the number of steps of a token that run each of them."""
+    """Count the steps of a decoded token that run each reduce along a line of PEs.
+
+    Returns:
+        The number of steps for each reduce. Two reduces are the same if they have the same pattern,
+        axis, longest segment of PEs and number of words.
+    """
     phase, cached_segment = program.decode, cache(longest_segment)
     steps: Counter[SegmentReduce] = Counter()
     for step in np.flatnonzero(is_of_type(phase.steps, AlongLine)).tolist():
@@ -209,12 +214,18 @@ def _row(line: SegmentReduce, steps: int, cheapest: PatternChoice | None, wafer:
 def _cheapest_patterns(
     sorted_reduces: list[SegmentReduce], times: PatternTimes, wafer: WaferSpec
 ) -> dict[tuple[CombinedSegment, int], PatternChoice]:
-    """Search for the cheapest pattern of each segment, up to ``MAX_PES`` PEs in total.
+    """Search for the cheapest pattern of each reduce, with a limit on the total work.
+
+    The PEs of the searched segments add up to at most `MAX_PES`. A segment that would exceed this
+    is skipped.
 
     Args:
         sorted_reduces: The reduces, in the order in which they are searched.
         times: Timing of patterns on lines.
         wafer: Wafer with the costs of a level of a tree.
+
+    Returns:
+        The chosen patterns, with (segment of the line, number of words) as the key.
     """
     patterns: dict[tuple[CombinedSegment, int], PatternChoice] = {}
     remaining_pes = MAX_PES

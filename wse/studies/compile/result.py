@@ -36,11 +36,11 @@ class HistogramBin(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CompileSram(SramResult):
-    """SRAM of the fullest PE, of a PE of each stage, and the address of every buffer."""
+    """How the fullest PE and a PE of each stage use SRAM, with the address of every buffer."""
 
-    stages: Annotated[tuple[BytesByUse, ...], Doc("SRAM of a PE of each stage by use", "B")]
-    histogram: Annotated[tuple[HistogramBin, ...], Doc("PEs by SRAM in use")]
-    map: Annotated[SramMapResult, Doc("SRAM of the fullest PE by address")]
+    stages: Annotated[tuple[BytesByUse, ...], Doc("for each stage, bytes of each use on one PE", "B")]
+    histogram: Annotated[tuple[HistogramBin, ...], Doc("number of PEs for each range of SRAM in use")]
+    map: Annotated[SramMapResult, Doc("buffers of the fullest PE, sorted by address")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class ColourUse(Result):
 class CompileFabric(FabricResult):
     """Words on links, colours of patterns, their contention, and the cost of reduces."""
 
-    colours: Annotated[tuple[ColourUse, ...], Doc("colours by stage and pattern")]
+    colours: Annotated[tuple[ColourUse, ...], Doc("colours of each pattern in each stage")]
     contention: Annotated[tuple[ContentionResult, ...], Doc("patterns whose words wait for words of other messages")]
     reduces: Annotated[tuple[ReduceResult, ...], Doc("reduces of a generated token, the most cycles first")]
 
@@ -80,7 +80,7 @@ class CompileResult(Result):
     wafer: Annotated[WaferResult, Doc("constants of the wafer")]
     batch: Annotated[int, Doc("users whose tokens are decoded together")]
     system: Annotated[SystemResult, Doc("wafers, mapping and stages")]
-    sram: Annotated[CompileSram, Doc("SRAM of PEs by use and by address")]
+    sram: Annotated[CompileSram, Doc("how the SRAM of PEs is used")]
     fabric: Annotated[CompileFabric, Doc("words on links, colours and patterns")]
     prefill: Annotated[PrefillResult, Doc("speed of reading the prompts")]
     decode: Annotated[DecodeResult | None, Doc("speed of generating tokens")] = None
@@ -167,7 +167,7 @@ def _histogram_table(bins: Sequence[HistogramBin]) -> Table:
 
 
 def _colours_table(uses: Sequence[ColourUse], available: int) -> Table:
-    """Return a table of the colours of each pattern in each stage.
+    """Return a table of the router colours that each pattern uses in each stage.
 
     Args:
         uses: The colours of each pattern.
@@ -205,7 +205,7 @@ def _colours_table(uses: Sequence[ColourUse], available: int) -> Table:
 
 
 def _by_stages(uses: Sequence[ColourUse]) -> list[tuple[str, list[ColourUse]]]:
-    """Group colour uses by stage. Stages with the same uses are listed once.
+    """Return the colour uses of each stage. Stages with the same uses are listed once.
 
     Returns:
         The indices of the stages as text, and their colour uses.
@@ -230,7 +230,7 @@ def _range_text(first: int, last: int) -> str:
 
 
 def _estimate_table(result: CompileResult) -> Table:
-    """Return a table of the cycles of the prompts, and the mean cycles of a generated token."""
+    """Return a table with the cycles of the prompts and the mean cycles of a generated token."""
     prefill, decode = result.prefill, result.decode
     ttft = f"TTFT {seconds(prefill.ttft_s)}, {count(prefill.tokens_per_s)} tokens/s"
     rows = [("prompt", f"{count(prefill.cycles)} cycles; {ttft}")]

@@ -33,7 +33,7 @@ class LifetimeResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class BufferResult(Result):
-    """A buffer, which has the same address in the SRAM of every PE of a stage."""
+    """A buffer in SRAM. It has the same address on every PE of a stage."""
 
     address: Annotated[int, Doc("address of its first byte")]
     bytes: Annotated[int, Doc("size", "B")]
@@ -46,14 +46,14 @@ class BufferResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class SramMapResult(Result):
-    """All buffers of the fullest PE, by address."""
+    """All buffers in the SRAM of the fullest PE, sorted by address."""
 
     stage: Annotated[int, Doc("index of the stage of this PE")]
     wafer: Annotated[int, Doc("index of the stage's wafer")]
     row: Annotated[int, Doc("row of the stage's first PE")]
     col: Annotated[int, Doc("column of the stage's first PE")]
     decode_steps: Annotated[int, Doc("number of steps of a decoded token")]
-    buffers: Annotated[tuple[BufferResult, ...], Doc("buffers by address")]
+    buffers: Annotated[tuple[BufferResult, ...], Doc("buffers, sorted by address")]
 
 
 def sram_map(program: Program) -> SramMapResult:
@@ -71,9 +71,10 @@ def sram_map(program: Program) -> SramMapResult:
 
 
 def _buffers(program: Program, stage: int) -> tuple[BufferResult, ...]:
-    """Return the buffers of the PEs of a stage by address, with the buffers that overlap each.
+    """Return the buffers of one PE of a stage, sorted by address.
 
-    A buffer has a lifetime for each phase that uses it, or none if it is always in use.
+    Each buffer lists the other buffers whose bytes overlap its own, and its lifetimes: for each
+    phase that uses it, the first and the last step. A buffer without lifetimes is always in use.
     """
     buffers = sorted((b for b in program.buffers if b.stage == stage), key=lambda b: (b.address, -b.bytes))
     return tuple(
@@ -102,7 +103,9 @@ def _overlap(a: Buffer, b: Buffer) -> bool:
 
 
 def map_tables(sram_map: SramMapResult, total: int, width: int) -> list[Table]:
-    """Return two tables of a PE's SRAM by address: a strip of characters, and a list of buffers.
+    """Return two tables of a PE's SRAM: a strip of characters, and a list of all buffers.
+
+    In both, buffers are sorted by address.
 
     Args:
         sram_map: The SRAM map.
@@ -132,7 +135,7 @@ def _strip_table(sram_map: SramMapResult, total: int, width: int) -> Table:
 
 
 def _buffers_table(sram_map: SramMapResult, total: int, bar_width: int) -> Table:
-    """Return a table of the buffers by address, with the free bytes after the last one."""
+    """Return a table of the buffers, sorted by address, with the free bytes after the last one."""
     buffers = _rows(sram_map.buffers)
     rows = [
         {
@@ -157,7 +160,11 @@ def _buffers_table(sram_map: SramMapResult, total: int, bar_width: int) -> Table
 
 
 def _shared_bytes(buffers: Sequence[BufferResult]) -> tuple[tuple[str, str], ...]:
-    """Return a footer about buffers that share bytes, or nothing if there are none."""
+    """Return a table footer that says how many bytes of SRAM are shared by several buffers.
+
+    Returns:
+        One (name, text) pair, or nothing if no buffers share bytes.
+    """
     sharing_buffers = [buffer for buffer in buffers if buffer.shares_with]
     if not sharing_buffers:
         return ()
@@ -241,7 +248,7 @@ def _lifetime(row: _Row, steps: int, width: int) -> Text:
 
 
 def _covered_bytes(buffers: Sequence[BufferResult]) -> int:
-    """Return the number of bytes of SRAM that are covered by at least one of the buffers."""
+    """Return the bytes of SRAM that the buffers cover, counting shared bytes once."""
     total = end = 0
     for start, stop in sorted((b.address, b.address + b.bytes) for b in buffers):
         total += max(0, stop - max(start, end))

@@ -14,7 +14,7 @@ from wse.studies.results.placement import SystemResult
 
 @dataclass(frozen=True, kw_only=True)
 class CutsResult(Result):
-    """Layers that are split between stages, which makes them slower than whole layers."""
+    """Layers that are split between two or more stages. They are slower than whole layers."""
 
     layers: Annotated[int, Doc("layers that are split between stages")]
     between_wafers: Annotated[int, Doc("layers that are split between stages on several wafers")]
@@ -26,7 +26,7 @@ class CutsResult(Result):
 
 
 def cuts_result(prepared_estimate: PreparedEstimate, system: SystemResult) -> CutsResult | None:
-    """Return the layers that the stages of a request split; None if no layer is split.
+    """Return how many layers are split between stages; None if no layer is split.
 
     The number of wafers on which no layer is split is found by trying more wafers, not by a
     formula.

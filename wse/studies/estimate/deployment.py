@@ -14,13 +14,14 @@ from wse.studies.results.users import users_at
 def wafer_deployment(
     prepared_estimate: PreparedEstimate, program: Program, token_cycles: float, pipelining: PipeliningResult
 ) -> WaferDeployment:
-    """Return the deployment of a compiled request.
+    """Return the deployment of a compiled request, with the times that serving results need.
 
     Args:
         prepared_estimate: The request. All users have its prompt length and number of new tokens.
         program: The compiled model.
-        token_cycles: Mean cycles of a pass over one token of each user, over the whole generation.
-        pipelining: Work of the stages and links.
+        token_cycles: Cycles of a pass that decodes one token of each user, averaged over the whole
+            generation.
+        pipelining: Work of the stages and of the links between wafers.
     """
     slots, token_s = program.batch, token_cycles / prepared_estimate.wafer.clock_hz
     shape = RequestShape(prompt_tokens=prepared_estimate.prompt_len, new_tokens=prepared_estimate.new_tokens)

@@ -28,19 +28,19 @@ class ActivityEnergyResult(Result):
     """Energy of a token as the sum over what PEs and links do for it: a lower estimate."""
 
     joules_per_token: Annotated[float, Doc("energy of a generated token of one user", "J")]
-    range: Annotated[Range | None, Doc("lowest and highest, by the ranges of the assumptions", "J")] = None
+    range: Annotated[Range | None, Doc("lowest and highest, from the ranges of the assumptions", "J")] = None
     grade: Annotated[Grade, Doc("grade of the weakest assumption")]
     assumptions: Annotated[str, Doc("the assumptions and their sources")]
-    joules_by: Annotated[Mapping[EnergyUse, float], Doc("the energy of a token by use", "J")]
+    joules_by: Annotated[Mapping[EnergyUse, float], Doc("the energy of a token, divided by use", "J")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class EnergyResult(Result):
-    """Energy of a generated token of one user, from the power of whole wafers."""
+    """Energy per generated token, from the power of whole wafers."""
 
     users: Annotated[int, Doc("users that share the wafers")]
     joules_per_token: Annotated[float, Doc("energy of an output token, prompts included", "J")]
-    range: Annotated[Range | None, Doc("lowest and highest, by the ranges of the assumptions", "J")] = None
+    range: Annotated[Range | None, Doc("lowest and highest, from the ranges of the assumptions", "J")] = None
     grade: Annotated[Grade, Doc("grade of the weakest assumption")]
     assumptions: Annotated[str, Doc("the assumptions and their sources")]
     wafer_power_w: Annotated[float, Doc("power of a wafer", "W")]
@@ -59,7 +59,7 @@ class CostResult(Result):
     usd_per_million_tokens_high: Annotated[
         float, Doc("price of a million output tokens at the high end of the price range", "USD")
     ]
-    range: Annotated[Range | None, Doc("lowest and highest, by the ranges of the assumptions", "USD")] = None
+    range: Annotated[Range | None, Doc("lowest and highest, from the ranges of the assumptions", "USD")] = None
     grade: Annotated[Grade, Doc("grade of the weakest assumption")]
     assumptions: Annotated[str, Doc("the assumptions and their sources")]
     wafer_usd_per_hour: Annotated[float, Doc("price of a wafer's hour", "USD")]
@@ -79,7 +79,10 @@ def energy_result(
     economics: Economics,
     serving: ServingResult,
 ) -> EnergyResult:
-    """Return the energy of an output token at an operating point.
+    """Return the energy of an output token at an operating point, estimated in two ways.
+
+    The first is the power of all wafers divided by their tokens/s. The second adds up the energies
+    of the operations of PEs and links (``from_below``).
 
     Args:
         fabric: Fabric model that gave the cycles.
@@ -132,7 +135,7 @@ def cost_result(wafers: int, economics: Economics, serving: ServingResult) -> Co
 
 
 def _activity(fabric: Fabric, totals: PhaseTotals, token_classes: Sequence[TokenClass]) -> Activity:
-    """Return what PEs and links do for the mean token of one user.
+    """Count the operations of PEs and links for one token of one user, averaged over all tokens.
 
     Each word of a message crosses a ramp (the connection of router and PE) at both of its ends.
     """

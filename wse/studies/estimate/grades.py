@@ -70,7 +70,7 @@ class GradeResult(Result):
 
 
 class Grades:
-    """Evidence grades of the numbers of a wafer and a software profile, by name of the number."""
+    """Evidence grades of the numbers of a wafer and of a software profile, found by name."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Grades:
                     self._grade_by_name[name] = source.grade
 
     def weakest(self, constants: Iterable[str]) -> tuple[Grade, str]:
-        """Return the weakest grade among some constants, and the first constant that has it."""
+        """Return the weakest grade of some constants, and the first constant with this grade."""
         name = max(constants, key=lambda constant: list(GRADES).index(self._grade_by_name[constant]))
         return self._grade_by_name[name], name
 
@@ -111,10 +111,14 @@ class Grades:
         return self.weakest(_OF_BOUND[bound])[0]
 
     def shares(self, cycles_by: CyclesBy) -> dict[str, float]:
-        """Return the fraction of cycles that depends on each kind of source, best source first.
+        """Return the fraction of cycles that rests on each kind of evidence.
 
         Args:
-            cycles_by: Cycles by cause.
+            cycles_by: Cycles of each cause.
+
+        Returns:
+            Fractions, with the name of the kind of evidence as the key, best evidence first. A
+            cause has the kind of evidence of its weakest constant.
         """
         total = sum(cycles_by.values()) or 1.0
         order = sorted(cycles_by, key=lambda cause: list(GRADES).index(self.cause_grade(cause)))
@@ -126,10 +130,10 @@ class Grades:
         return shares
 
     def source(self, cycles_by: CyclesBy) -> str:
-        """Return the weakest kind of source on which any of the cycles depends.
+        """Return the weakest kind of evidence on which any of the cycles depends.
 
         Args:
-            cycles_by: Cycles by cause.
+            cycles_by: Cycles of each cause.
         """
         return next(reversed(self.shares(cycles_by)), SOURCES["M"])
 
@@ -143,17 +147,21 @@ def grades_result(
     cost: CostResult | None,
     network: Network,
 ) -> dict[str, GradeResult]:
-    """Return the grade and the weakest constant of each main number of an estimate, by JSON key.
+    """Return the grade and the weakest constant of each main number of an estimate.
 
     Args:
         grades: Evidence grades of the constants.
         wafers: Number of wafers. With one wafer, crossings have no grades.
-        cycles_by: Cycles by cause of ``prefill``, and of ``verify`` if there is such a pass.
+        cycles_by: Cycles of each cause, for ``prefill``, and for ``verify`` if there is such a pass.
         decode: Decoded tokens; None if nothing is decoded. Numbers of generated tokens then have no
             grades.
         energy: Energy of a token; None if unknown.
         cost: Cost of a token; None if unknown.
         network: Network between user and machine.
+
+    Returns:
+        Grades. The key is the path of the number in the JSON output, such as
+        ``decode.tokens_per_s``.
     """
     prefill_constants, host_constants = _constants_of(cycles_by["prefill"]), _OF_CAUSE["host"]
     rests_on: dict[str, tuple[str, ...]] = dict.fromkeys(_RESTS_ON_SRAM, _OF_SRAM)
@@ -189,10 +197,10 @@ def grades_result(
 
 
 def _weaker(first: tuple[Grade, str], second: tuple[Grade, str]) -> tuple[Grade, str]:
-    """Return the weaker of two (grade, constant) pairs, or the first of two equal grades."""
+    """Return the weaker of two (grade, constant) pairs; the first pair if both grades are equal."""
     return max((first, second), key=lambda graded: list(GRADES).index(graded[0]))
 
 
 def _constants_of(cycles_by: CyclesBy) -> tuple[str, ...]:
-    """Return the constants on which some cycles depend."""
+    """Return the names of the constants that determine the cycles of all causes that are not 0."""
     return tuple(constant for cause, cycles in cycles_by.items() if cycles for constant in _OF_CAUSE[cause])

@@ -102,7 +102,7 @@ class EstimateResult(Result):
     bounds: Annotated[BoundsResult | None, Doc("cycles of a generated token, with their lower bounds")] = None
     energy: Annotated[EnergyResult | None, Doc("energy of a token")] = None
     cost: Annotated[CostResult | None, Doc("cost of a million tokens")] = None
-    grades: Annotated[Mapping[str, GradeResult], Doc("evidence grades of numbers, by their keys")]
+    grades: Annotated[Mapping[str, GradeResult], Doc("evidence grades; keys are paths of numbers in this result")]
     routing: Annotated[
         str | None,
         Doc("choice of experts: `even`, or `given` if the choices of a run are timed; absent without experts"),
@@ -118,9 +118,10 @@ class EstimateResult(Result):
     trace: Annotated[str | None, Doc("path of the trace")] = None
 
     def plot(self) -> Figure:
-        """Return a figure of the cycles of a generated token by cause, in total and by kind of op.
+        """Return a figure with one bar for a decoded token and one for each kind of op in it.
 
-        If nothing is decoded, the figure shows the cycles of the prompt.
+        A bar shows the cycles, divided by cause. If nothing is decoded, the only bar is that of the
+        prompt.
         """
         if self.bounds is None or self.decode is None:
             return causes_figure({"prompt": self.prefill.cycles_by}, f"Prompt of {self.model.name}")

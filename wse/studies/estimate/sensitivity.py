@@ -16,7 +16,7 @@ from wse.studies.options.settings import with_replaced
 
 
 def changed_requests(prepared_estimate: PreparedEstimate) -> dict[str, EstimateRequest]:
-    """Return requests in which one number of the machine is changed, by the name of the change.
+    """Return requests in which one number of the machine is changed; the key describes the change.
 
     With the larger code of research kernels, the request may use more wafers.
     """
@@ -41,16 +41,17 @@ def sensitivity_result(
     requests: Mapping[str, EstimateRequest],
     estimate_request: Callable[[str, EstimateRequest], EstimateResult],
 ) -> tuple[ChangeResult, ...]:
-    """Return the numbers of each changed request, and the factors to those of the original request.
+    """Return how much each change of the machine changes the main numbers of an estimate.
 
     Args:
         result: Result of the original request.
-        requests: Changed requests, by the name of the change.
+        requests: Changed requests; the key is the name of the change.
         estimate_request: Function that returns the result of a request. Its first argument is the
             name of the change, for progress messages.
 
     Returns:
-        One record per change. If the model no longer fits, the record only says so.
+        One record per change: the new numbers, and their ratios to the original ones. If the model
+        no longer fits, the record only says so.
     """
     original_numbers = _leading_numbers(result)
     rows: list[ChangeResult] = []
@@ -66,7 +67,7 @@ def sensitivity_result(
 
 
 def _leading_numbers(result: EstimateResult) -> dict[str, Any]:
-    """Return the numbers of a result that are compared."""
+    """Return the numbers of an estimate that are compared, with `ChangeResult` fields as keys."""
     leading: dict[str, Any] = {
         "wafers": result.system.wafers,
         "kv_capacity_tokens": result.sram.kv_capacity_tokens,

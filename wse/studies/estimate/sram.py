@@ -51,11 +51,11 @@ class UsersResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class EstimateSram(SramResult):
-    """SRAM of the fullest PE and of each stage's PEs, code, and users whose caches fit."""
+    """How the SRAM of PEs is used, the size of the code, and how many users' caches fit."""
 
-    stages: Annotated[tuple[BytesByUse, ...], Doc("SRAM of a PE of each stage by use", "B")]
+    stages: Annotated[tuple[BytesByUse, ...], Doc("for each stage, bytes of each use on one PE", "B")]
     code: Annotated[CodeResult, Doc("code on a PE")]
-    users: Annotated[tuple[UsersResult, ...], Doc("users whose caches fit, by context")]
+    users: Annotated[tuple[UsersResult, ...], Doc("users whose caches fit, for each of several contexts")]
     room: Annotated[
         tuple[RoomResult, ...] | None,
         Doc("users and cycles without choices that use SRAM for speed; absent if no such choice costs a user"),
@@ -80,7 +80,7 @@ def estimate_sram(prepared_estimate: PreparedEstimate, program: Program, grades:
 
 
 def _code(software: SoftwareProfile, grades: Grades, generation: str) -> CodeResult:
-    """Return the size of a profile's code on a PE, its grade, and that of research kernels."""
+    """Return the bytes of code on a PE and their grade, and the bytes of research kernels."""
     return CodeResult(
         bytes_per_pe=software.code_bytes_per_pe,
         grade=grades.weakest(("code_bytes_per_pe",))[0],
@@ -89,7 +89,7 @@ def _code(software: SoftwareProfile, grades: Grades, generation: str) -> CodeRes
 
 
 def _users(program: Program, context_limit: int) -> tuple[UsersResult, ...]:
-    """Return the number of users whose caches fit, by context length.
+    """Return the number of users whose KV caches fit, for each of several context lengths.
 
     Lengths are those of `CONTEXTS`, the requested context, and the longest that the model supports.
     """
@@ -104,14 +104,14 @@ def _users(program: Program, context_limit: int) -> tuple[UsersResult, ...]:
 def sram_tables(
     sram: EstimateSram, batch: int, context: int, objective: str, *, detail: bool, width: int
 ) -> list[Table]:
-    """Return the tables of the fullest PE, and of the users whose caches fit.
+    """Return tables of the fullest PE's SRAM, and of the number of users whose caches fit.
 
     Args:
         sram: SRAM to show.
-        batch: Users of a pass.
+        batch: Users whose tokens are decoded in one pass.
         context: Requested context of a user in tokens.
         objective: Objective for which the layout was chosen.
-        detail: Whether to add a table of a PE of each stage.
+        detail: Whether to add a table with the SRAM of one PE of each stage.
         width: Width of the terminal in characters.
     """
     code = sram.code
@@ -146,7 +146,10 @@ def _users_table(users: tuple[UsersResult, ...], objective: str) -> Table:
 
 
 def _stages_table(stages: tuple[BytesByUse, ...]) -> Table:
-    """Return the table of the SRAM of a PE by use, for the first ``MOST_ROWS`` stages."""
+    """Return a table of SRAM with a row for each stage and a column for each use.
+
+    A row is for one PE of the stage. Only the first ``MOST_ROWS`` stages have a row.
+    """
     columns = (number("stage", "stage", str), *(number(use, use) for use in stages[0]))
     rows = [{"stage": index, **uses} for index, uses in enumerate(stages[:MOST_ROWS])]
     return Table(columns=columns, rows=rows, title="SRAM of a PE by stage", footer=more_rows(stages, MOST_ROWS))

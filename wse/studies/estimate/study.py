@@ -129,7 +129,7 @@ def estimate(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedEstimate:
-    """Result of a compiled request, and the deployment of its wafers."""
+    """Result of a compiled request, with the deployment from which serving results follow."""
 
     result: EstimateResult
     deployment: WaferDeployment
@@ -214,7 +214,7 @@ def result_of(
 
 
 def _published(prepared_estimate: PreparedEstimate, result: EstimateResult) -> tuple[PublishedSpeed, ...] | None:
-    """Return the published speeds of the model on this wafer; None if nothing is decoded."""
+    """Return published speeds to compare the estimate with; None if nothing is decoded."""
     if result.decode is None:
         return None
     estimated = EstimatedSpeed(
@@ -312,7 +312,7 @@ def _deployment(
 
 
 def inputs(prepared_estimate: PreparedEstimate) -> dict[str, str | int | float]:
-    """Return the options of a request by name, with defaults filled in.
+    """Return the options of a request with defaults filled in; the key is the option's name.
 
     A region that the mapping chose is left out.
     """

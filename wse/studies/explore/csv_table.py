@@ -90,7 +90,10 @@ def _decoded(path: Path) -> str:
 
 
 def _lines(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield each record with the number of its first line. Quoted cells may contain line breaks."""
+    """Yield (number of the first line, cells) for each record of a CSV file.
+
+    A record can have several lines, because quoted cells may contain line breaks.
+    """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     while True:
         first = reader.line_num + 1

@@ -21,7 +21,12 @@ class ExploreResult(Result):
     page_bytes: Annotated[int, Doc("size of the page", "B")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return one table with the paths and sizes of the page and of the input."""
+        """Return one table with the page and the input file: path and size of each.
+
+        Args:
+            detail: Not used; the same for all results.
+            width: Not used; the same for all results.
+        """
         rows = [
             ("page", f"{printable(self.page)}, {in_bytes(self.page_bytes)}: open it in a browser, offline too"),
             ("table", f"{printable(self.table)}: {plural(self.rows, 'row')}, {plural(self.columns, 'column')}"),

@@ -43,7 +43,7 @@ _ACCEPTED: Final[dict[Any, tuple[Any, Callable[[Any], Any]]]] = {
 
 
 def checks_arguments(request: type | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that checks arguments and converts them to the types of the parameters.
+    """Return a decorator that checks the arguments of a function and converts them to its types.
 
     A call of the decorated function raises BadInput for an argument of a wrong type. A wrong number
     or name of arguments raises TypeError, as in Python.
@@ -77,7 +77,7 @@ def read_request(request: type[R], arguments: Mapping[str, Any]) -> R:
 
     Args:
         request: Request class.
-        arguments: Arguments by name. Each option of the request must be present; other arguments
+        arguments: Arguments; the key is the name. Each option of the request must be present; other arguments
             are ignored.
 
     Raises:
@@ -91,7 +91,7 @@ def read_request(request: type[R], arguments: Mapping[str, Any]) -> R:
 
 
 def parameter_types(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the types of a function's parameters, by name.
+    """Return the types of a function's parameters; the key is the name of the parameter.
 
     A parameter such as ``*files`` has the type of a tuple. The annotation of the result is not
     evaluated, because its names are imported for type checkers only.
@@ -146,7 +146,7 @@ def argument_value(field: RequestField, value: Any) -> Any:
 
 
 def _bind(function: str, signature: Signature, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a call by name.
+    """Return the arguments of a call; the key is the name of the parameter.
 
     Raises:
         TypeError: The arguments do not match the signature of the function, as in Python.

@@ -125,7 +125,7 @@ def load_basis(request: PlacementRequest, *, with_weights: bool = True) -> Basis
 def placement_options(
     request: PlacementRequest, basis: Basis, context: int, prompt_tokens: tuple[int, ...], **other_options: Any
 ) -> Options:
-    """Return the options of the compiler for a request.
+    """Return the compiler options that follow from a request.
 
     The number of wafers is the requested one, or that of the mapping file, or else the smallest
     number on which the model fits.
@@ -135,7 +135,7 @@ def placement_options(
         basis: What the request names, loaded.
         context: KV-cache capacity of a sequence in tokens.
         prompt_tokens: Length of each user's prompt in tokens.
-        other_options: Other options of the compiler, by name.
+        other_options: Other options of the compiler; the key is the name of the option.
 
     Raises:
         BadInput: The schedule is unknown, or is not valid for the model.
@@ -204,7 +204,7 @@ def dtype_note(loaded_model: LoadedModel, dtype: str | None) -> str | None:
 
 
 def _types(request: PlacementRequest, spec: ModelSpec) -> tuple[str, str | None]:
-    """Return the element type of weights, and that of activations if it differs.
+    """Return the element type of weights, and that of activations or None if both are the same.
 
     The default for weights is the type of the published weights. With quantised weights,
     activations have the type of the unquantised model by default.

@@ -32,7 +32,12 @@ RayAddress = Annotated[
 
 
 class EngineChoice(NamedTuple):
-    """Name of the engine that does the work, and the address of its cluster if there is one."""
+    """The engine that does the work.
+
+    Attributes:
+        name: Name of the engine: this machine (``local``) or a cluster (``ray``).
+        ray_address: Address of the cluster; None for none.
+    """
 
     name: str = LOCAL
     ray_address: str | None = None
@@ -43,7 +48,7 @@ THIS_MACHINE: Final = EngineChoice()
 
 
 def check_engine(choice: EngineChoice) -> None:
-    """Check the name of an engine and the address of its cluster.
+    """Check the name of an engine, and the address of its cluster if one is given.
 
     Raises:
         UnknownName: There is no such engine.

@@ -24,7 +24,10 @@ def wafers() -> Iterable[str]:
 
 
 def machine_numbers() -> Iterable[str]:
-    """Return the names of the numbers of a wafer and of a software profile, followed by "="."""
+    """Return the numbers that ``--set`` can replace, such as ``wafer.clock_hz=``.
+
+    The names are those of the wafer and of the software profile, followed by "=".
+    """
     from wse.studies.options.settings import machine_numbers as names
 
     return [f"{name}=" for name in names()]
@@ -78,14 +81,17 @@ def drafts() -> Iterable[str]:
 
 
 def acceptances() -> Iterable[str]:
-    """Return the names of measured acceptances of drafts."""
+    """Return the names of the bundled measurements of how often draft tokens are accepted.
+
+    They complete the option ``--draft``.
+    """
     from wse.studies.options.drafts.acceptance import known_acceptances
 
     return known_acceptances()
 
 
 def patterns() -> Iterable[str]:
-    """Return the names of the patterns of a line of PEs, such as reduces."""
+    """Return the names of the communication patterns for a line of PEs, such as ``chain``."""
     from wse.program.line_patterns import known_line_patterns
 
     return known_line_patterns()

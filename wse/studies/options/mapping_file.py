@@ -88,7 +88,7 @@ class Mapping(NamedTuple):
 
 
 def load_mapping(name_or_path: str | Path) -> Mapping:
-    """Load a mapping by the name of a strategy, as ``FILE.py:NAME``, or from a mapping file.
+    """Load a mapping, given by the name of a strategy, by ``FILE.py:NAME``, or by a mapping file.
 
     A strategy takes precedence over a file of the same name.
 
@@ -117,7 +117,7 @@ def load_mapping(name_or_path: str | Path) -> Mapping:
 
 
 def _regions(path: Path, file_entries: object) -> tuple[ListedRegion, ...]:
-    """Return the regions of a mapping file after checking their order and that none overlap."""
+    """Return the regions that a mapping file lists, after checking their order and overlaps."""
     if not isinstance(file_entries, list) or not file_entries:
         message = f"{path}: lists no regions; give each as [[regions]] with {', '.join(_Region.model_fields)}"
         raise BadMapping(message)
@@ -179,7 +179,7 @@ def _region(path: Path, index: int, file_entry: object) -> ListedRegion:
 
 
 def _check_order(path: Path, regions: list[ListedRegion], *, is_last: bool) -> None:
-    """Check that the last region starts with the layer and part that come next.
+    """Check that the last region starts where the layers of the region before it end.
 
     If the last region has no layers, it is replaced by a region with its position in the order of
     layers.
@@ -222,14 +222,14 @@ def _common(first: int, count: int, other_first: int, other_count: int) -> range
 
 
 def mesh_of_listed(options: Options) -> tuple[int, int]:
-    """Return the rows and columns of the smallest mesh that contains all listed regions."""
+    """Return (rows, columns) of the smallest mesh that contains all listed regions."""
     ends = [(region.rect.row + region.rect.rows, region.rect.col + region.rect.cols) for region in options.listed]
     rows, cols = (max(sides) for sides in zip(*ends, strict=True))
     return (cols, rows) if options.listed_transposed else (rows, cols)
 
 
 def check_listed(options: Options, spec: ModelSpec, wafer: WaferSpec, *, live: bool) -> None:
-    """Check that the regions of a mapping file match the model and the wafers.
+    """Check that the regions of a mapping file fit the model and the wafers.
 
     Args:
         options: Options of the compiler. Nothing is checked if they list no regions.

@@ -86,7 +86,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class OptionsOf:
-    """Marker of a request field that is itself a group of options or a request.
+    """Marker of a request field whose value is a group of options or another request.
 
     The options of the group become options of the request that contains the field.
 
@@ -196,19 +196,19 @@ def request_field(name: str, hint: Any, default: Any) -> RequestField | None:
 
 
 def union_parts(hint: Any) -> tuple[Any, ...]:
-    """Return the types of a union, or a tuple with the type itself if it is not a union."""
+    """Return the types of a union such as ``int | None``; for any other type, only this type."""
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
 @cache
 def options_of(request: type) -> dict[str, RequestField]:
-    """Return the options of a request class, including those of its groups.
+    """Return all options of a request class, including those of its groups.
 
     Args:
         request: Dataclass of the request.
 
     Returns:
-        The options by name of the field, in the order of the fields.
+        Descriptions of the options, in the order of the fields. The key is the name of the field.
     """
     hints = get_type_hints(request, include_extras=True)
     options: dict[str, RequestField] = {}
@@ -228,9 +228,13 @@ def options_of(request: type) -> dict[str, RequestField]:
 
 
 def make_request(request: type[R], **values: Any) -> R:
-    """Create a request from values of its fields and of the fields of its groups, given by name.
+    """Create a request from the values of some fields. Other fields have their defaults.
 
-    Fields that are not given have their defaults.
+    A field may also belong to a group of options in the request.
+
+    Args:
+        request: Class of the request.
+        **values: Values; the name of an argument is that of the field.
     """
     return replace_options(request(), **values)
 
@@ -253,7 +257,7 @@ def replace_options(request: R, **values: Any) -> R:
 
 
 def get_option(request: Any, name: str) -> Any:
-    """Return the value of a field of a request, or of a field of one of its groups, by name."""
+    """Return the value of a field of a request, which may belong to one of its option groups."""
     kind: type = type(request)
     return reduce(getattr, (*group_path(kind, name), name), request)
 

@@ -80,7 +80,10 @@ class Setting:
 
 
 def machine_numbers() -> dict[str, type]:
-    """Return the type (int or float) of each number of a wafer and a software profile, by name."""
+    """Return the numbers that ``--set`` can replace, and whether each is an int or a float.
+
+    The keys are names such as ``wafer.clock_hz``; the values are types.
+    """
     return {f"{prefix}{key}": kind for prefix, spec in MACHINES.items() for key, kind in numeric_fields(spec).items()}
 
 
@@ -149,15 +152,16 @@ def with_settings(request: R) -> R:
 def read_settings(
     texts: Iterable[str], wafer: WaferSpec, software: SoftwareProfile
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the numbers that settings give to a wafer and to its software, by key.
+    """Return the numbers that settings such as ``wafer.clock_hz=x2`` give to wafer and software.
 
     Args:
-        texts: Settings, such as ``wafer.clock_hz=x2``.
+        texts: The settings.
         wafer: Wafer whose numbers are multiplied by factors such as ``x2``.
         software: Software profile whose numbers are multiplied by factors.
 
     Returns:
-        Numbers of the wafer, and numbers of the software.
+        Numbers of the wafer, and numbers of the software. The keys are names without the prefix,
+        such as ``clock_hz``.
 
     Raises:
         UnknownName: There is no such number.
@@ -173,26 +177,39 @@ def read_settings(
 
 
 def with_replaced(values: Values, new_numbers: Mapping[str, float]) -> Values:
-    """Return named numbers with some of them replaced.
+    """Return (name, number) pairs in which some numbers are replaced.
 
     Args:
         values: (name, number) pairs.
-        new_numbers: New numbers by name. Numbers with other names are kept and come first.
+        new_numbers: New numbers; the key is the name. Numbers with other names are kept and come
+            first.
     """
     return (*((name, number) for name, number in values if name not in new_numbers), *new_numbers.items())
 
 
 def replaced_numbers(request: PlacementRequest) -> dict[str, float]:
-    """Return the wafer and software numbers of a request that replace those of files, by name.
+    """Return the numbers of wafer and software that a request sets itself instead of the files.
 
     The request must be prepared: its settings are already converted by `with_settings`.
+
+    Returns:
+        Numbers, with names such as ``wafer.clock_hz`` as keys.
     """
     values_by_prefix = ((WAFER, request.machine.wafer_values), (SOFTWARE, request.machine.software_values))
     return {f"{prefix}{key}": value for prefix, values in values_by_prefix for key, value in values}
 
 
 def _numbers(settings: Iterable[Setting], prefix: str, machine: WaferSpec | SoftwareProfile) -> dict[str, float]:
-    """Return the numbers that settings with a given prefix set, by key."""
+    """Return the numbers that the settings of either wafer or software give.
+
+    Args:
+        settings: Settings of both.
+        prefix: Prefix of the settings to use, ``wafer.`` or ``software.``.
+        machine: Wafer or software, whose own numbers are multiplied by factors.
+
+    Returns:
+        Numbers, with names without the prefix as keys.
+    """
     return {
         setting.key: setting.of(getattr(machine, setting.key), "--set")
         for setting in settings

@@ -43,7 +43,11 @@ class Animation:
     operations: list[int]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the data that the script of the page reads."""
+        """Return the data that the script of the page animates.
+
+        The keys are ``name`` (a caption), ``pes``, ``root`` (index of a PE), ``cycles``, ``moves``
+        and ``operations``.
+        """
         name = f"{self.case.pattern}: {self.case.pes} PEs, {self.case.words} words"
         return {
             "name": name,

@@ -19,13 +19,15 @@ class PatternCase(Result):
     fault: Annotated[str | None, Doc("fault of the pattern, in which case there are no cycles")] = None
     collective: Annotated[Collective | None, Doc("the collective that it performs")] = None
     root: Annotated[int | None, Doc("PE that receives the result, or whose words are sent")] = None
-    cycles: Annotated[float | None, Doc("cycles by the fast model, without the launch of the step", "cycles")] = None
+    cycles: Annotated[
+        float | None, Doc("cycles that the fast model gives, without the launch of the step", "cycles")
+    ] = None
     best: Annotated[bool, Doc("whether it has the fewest cycles of its collective, PEs and words")] = False
     bound_cycles: Annotated[float | None, Doc("lower bound of the collective", "cycles")] = None
     times_bound: Annotated[float | None, Doc("`cycles` over `bound_cycles`")] = None
-    form_cycles: Annotated[float | None, Doc("cycles by the closed form of the pattern, if there is one", "cycles")] = (
-        None
-    )
+    form_cycles: Annotated[
+        float | None, Doc("cycles that the closed form of the pattern gives, if it has one", "cycles")
+    ] = None
     form_error_pct: Annotated[float | None, Doc("relative deviation of `form_cycles` from `cycles`", "%")] = None
     wavelet_cycles: Annotated[int | None, Doc("cycles by cycle-by-cycle simulation; with `--wavelet`", "cycles")] = None
     wavelet_error_pct: Annotated[float | None, Doc("relative deviation of `cycles` from `wavelet_cycles`", "%")] = None

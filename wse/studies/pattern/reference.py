@@ -23,7 +23,7 @@ LARGEST_VALUE: Final = 100
 def simulate_pattern(
     schedule: LineSchedule, words: int, wafer: WaferSpec, software: SoftwareProfile, *, log: bool = False
 ) -> tuple[WaveletMachine, MachineRun, F32]:
-    """Simulate the first line of a pattern cycle by cycle, with random whole numbers as words.
+    """Simulate a pattern on one line of PEs cycle by cycle, with random whole numbers as words.
 
     Args:
         schedule: Messages of the pattern.

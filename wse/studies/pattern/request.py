@@ -41,7 +41,7 @@ def _counts(flag: str, text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatternRequest:
-    """Options of a comparison of patterns: the patterns, lengths of lines and numbers of words."""
+    """Options of ``wse pattern``, which compares patterns for several line lengths and sizes."""
 
     patterns: Annotated[
         tuple[str | Callable[..., Any], ...] | None,

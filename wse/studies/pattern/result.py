@@ -27,7 +27,9 @@ class PatternResult(Result):
 
     wafer: Annotated[str, Doc("the wafer's name")]
     software: Annotated[str, Doc("name of the software profile")]
-    settings: Annotated[Mapping[str, float], Doc("constants that differ from the files of wafer and software, by name")]
+    settings: Annotated[
+        Mapping[str, float], Doc("constants that differ from the files of wafer and software; keys are names")
+    ]
     cases: Annotated[tuple[PatternCase, ...], Doc("patterns by PEs and words, the fewest cycles first")]
     bounds: Annotated[tuple[BoundResult, ...], Doc("lower bounds of the collectives")]
 
@@ -38,11 +40,11 @@ class PatternResult(Result):
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """Faults of patterns, each as a sentence with the pattern and the length of the line."""
+        """Faults that were found, each as a sentence with the pattern and the number of PEs."""
         return tuple(f"{case.pattern} on {case.pes} PEs: {case.fault}" for case in self.cases if case.fault)
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return one table per collective, with the cases without a fault and the lower bound."""
+        """Return a table for each collective, with its patterns without a fault and its bound."""
         return tuple(self._table(bound) for bound in self.bounds)
 
     def plot(self) -> Figure:

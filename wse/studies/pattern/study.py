@@ -35,7 +35,7 @@ MAX_MESSAGES: Final = 200_000
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedPattern:
-    """A pattern on a line, with the result of the checks that need no simulation.
+    """A pattern on a line of PEs, checked without simulating it.
 
     Attributes:
         name: Name of the pattern, as given by the user.
@@ -61,13 +61,13 @@ class CheckedPattern:
 
 @dataclass(frozen=True, kw_only=True)
 class PatternSetup:
-    """The wafer and software on which patterns are compared.
+    """The wafer and the software with which patterns are compared.
 
     Attributes:
         wafer: The wafer.
         software: Costs of its software.
         times: Timing of patterns, which caches its results.
-        settings: Constants that differ from the files of wafer and software, by name.
+        settings: Numbers that differ from the files of wafer and software; the key is the name.
     """
 
     wafer: WaferSpec
@@ -220,7 +220,7 @@ def _colour_fault(schedule: LineSchedule, plan: Plan, wafer: WaferSpec) -> str:
 
 
 def _with_wavelets(case: PatternCase, checked: CheckedPattern, setup: PatternSetup) -> PatternCase:
-    """Simulate a case cycle by cycle and return it with the measured cycles, or with its fault.
+    """Simulate a case cycle by cycle, and return it with the simulated cycles or with its fault.
 
     A case that would take too long is returned unchanged.
     """
@@ -243,7 +243,7 @@ def _with_wavelets(case: PatternCase, checked: CheckedPattern, setup: PatternSet
 
 
 def _form_cycles(pattern: NamedPattern, length: int, words: int, wafer: WaferSpec) -> float | None:
-    """Return the cycles by the closed form of a pattern, or None if it has no closed form.
+    """Return the cycles that the closed form of a pattern gives; None if it has no closed form.
 
     The form is published, or given in the file of the pattern.
     """

@@ -42,13 +42,14 @@ def answer_tables(
     rows: Sequence[AnswerRow],
     grades: Mapping[str, GradeResult] | None = None,
 ) -> list[Table]:
-    """Return the table of the headline and its sentences, and the table of the numbers.
+    """Return two tables: a headline with the answer in words, and the numbers of the answer.
 
     Args:
         headline: The model and the machine.
         sentences: The answer in words. Empty sentences are left out.
         rows: The numbers of the answer.
-        grades: Evidence grades by key, which are shown in a column; None for no such column.
+        grades: Evidence grades, with the key of a row as the key. They are shown in a column; None
+            for no such column.
     """
     columns = [Column(key="name", style="bright_black"), number("value", formatter=str)]
     if grades is not None:
@@ -105,7 +106,7 @@ def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:
 
 
 def serving_rows(serving: ServingResult, tpot_note: str, room_note: str = "") -> Iterator[AnswerRow]:
-    """Yield the rows for latencies, concurrency, throughput, cost and energy.
+    """Yield the rows of the answer for latencies, concurrency, throughput, cost and energy.
 
     Args:
         serving: The operating point of a result, and those of other numbers of users.
@@ -150,10 +151,10 @@ def _range(low: float | None, high: float | None) -> str:
 
 
 def limit_sentence(parts: Mapping[Cause, float], meanings: Mapping[str, str], total_name: str) -> str:
-    """Return a sentence with the largest part of a total and its fraction; empty if the total is 0.
+    """Return a sentence that names the largest part of a total; empty if the total is 0.
 
     Args:
-        parts: Time by cause, in any unit.
+        parts: Time or cycles of each cause, in any unit.
         meanings: Description of each cause.
         total_name: Description of the total, such as "a token's cycles".
     """

@@ -57,13 +57,16 @@ class OperatingPointResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ServingResult(OperatingPointResult):
-    """Operating point of a request, and those of other numbers of users on the same machine."""
+    """The operating point for the requested users, and those for other numbers of users.
+
+    All of them are on the same machine.
+    """
 
     prompt_tokens: Annotated[int, Doc("tokens of each prompt")]
     new_tokens: Annotated[int, Doc("output tokens of each request")]
     users_per_pass: Annotated[int | None, Doc("users of a pass through the stages of wafers; absent for GPUs")] = None
     max_users: Annotated[int, Doc("maximum number of concurrent users whose KV caches fit, on all replicas together")]
-    points: Annotated[tuple[OperatingPointResult, ...], Doc("operating points by number of users")]
+    points: Annotated[tuple[OperatingPointResult, ...], Doc("operating points, one per number of users")]
 
 
 def point_result(point: OperatingPoint) -> OperatingPointResult:
@@ -91,12 +94,12 @@ def point_result(point: OperatingPoint) -> OperatingPointResult:
 def serving_result(
     deployment: Deployment, users: int, users_per_pass: int | None = None, replicas: int = 1
 ) -> ServingResult:
-    """Return the operating point of a number of users on a deployment, and those of other numbers.
+    """Return the operating point of a deployment for the requested users and for other numbers.
 
     Args:
         deployment: The machine with its model.
         users: Requests in flight on all replicas.
-        users_per_pass: Users of a pass on wafers; None on GPUs.
+        users_per_pass: Users whose tokens are decoded in one pass on wafers; None on GPUs.
         replicas: Number of deployments that share the users, at most ``users``. The other numbers
             of users are multiples of it.
     """

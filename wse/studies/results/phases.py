@@ -69,7 +69,7 @@ def decode_result(
     *,
     routing: str | None = None,
 ) -> DecodeResult:
-    """Return the result record of decode, with means over all decoded tokens.
+    """Return the result record of decoding, averaged over all decoded tokens.
 
     The cycles by cause add up exactly to ``cycles_per_token``.
 
@@ -77,7 +77,7 @@ def decode_result(
         totals: Totals over all decoded tokens.
         layers: Number of layers of the model.
         clock_hz: Clock of the wafer.
-        batch: Number of users of a pass.
+        batch: Number of users whose tokens are decoded in one pass.
         routing: How experts are assumed to be chosen; None to leave this out.
     """
     cycles_by = _by_cause(totals, totals.runs)
@@ -93,20 +93,20 @@ def decode_result(
 
 
 def _by_cause(totals: PhaseTotals, runs: int) -> CyclesBy:
-    """Return the mean cycles per run by cause."""
+    """Return the mean cycles per run that each cause takes; the key is the name of the cause."""
     return cycles_by_cause(totals.by_cause / runs)
 
 
 def cycles_by_cause(values: F64) -> CyclesBy:
-    """Return an array of cycles, [causes], as a mapping by cause."""
+    """Return an array of cycles, [causes], as a dict with the names of the causes as keys."""
     return {cause: float(value) for cause, value in zip(CAUSES, values, strict=True)}  # type: ignore[misc]
 
 
 def causes_figure(rows: Mapping[str, CyclesBy], title: str) -> Figure:
-    """Return a figure with one bar of cycles by cause for each row.
+    """Return a figure with a bar of cycles for each row, divided by cause.
 
     Args:
-        rows: Cycles by cause, by label of the bar.
+        rows: Cycles of each cause; the key is the label of the bar.
         title: Title of the figure.
     """
     from wse.reports.figure import NotebookFigure

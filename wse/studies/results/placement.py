@@ -49,7 +49,7 @@ class WaferResult(Result):
     sram_bytes_per_pe: Annotated[int | None, Doc("SRAM of a PE; of estimate and compile", "B")] = None
     colours: Annotated[int | None, Doc("colours that its runtime leaves to programs; of compile")] = None
     replaced: Annotated[
-        Mapping[str, float] | None, Doc("numbers of wafer and software profile that `--set` replaced, by name")
+        Mapping[str, float] | None, Doc("numbers of wafer and software profile that `--set` replaced; keys are names")
     ] = None
 
 
@@ -163,7 +163,7 @@ def wafer_result(
     colours: int | None = None,
     replaced: Mapping[str, float] | None = None,
 ) -> WaferResult:
-    """Return the result record of the wafer that programs see.
+    """Return the result record of a wafer, with the mesh of PEs that programs can use.
 
     Args:
         wafer: The wafer.
@@ -225,7 +225,7 @@ def _stage(stage: Stage) -> StageResult:
 
 
 def _attention(stage: Stage) -> tuple[int, ...]:
-    """Return the first and last column that compute attention; empty without attention."""
+    """Return the first and the last column of a stage that compute attention; empty for none."""
     first, cols = stage.attention
     return (first, first + cols - 1) if stage.has_attention else ()
 
@@ -256,7 +256,7 @@ def model_line(model: ModelResult) -> str:
 
 
 def used_text(wafer: WaferResult, system: SystemResult) -> str:
-    """Return the rectangle of a wafer's PEs that regions use, with its fraction of the PEs.
+    """Return how much of a wafer regions use, such as "400x400 in use, 25 %".
 
     The text is empty if almost all PEs are used.
     """
@@ -310,7 +310,7 @@ def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult
 
 
 def _layers(stages: Sequence[StageResult]) -> str:
-    """Return a description of the layers of each stage."""
+    """Return a text on how many layers each stage has, and how many layers are split."""
     layers = [s.layers[1] - s.layers[0] + 1 if s.layers else 0 for s in stages]
     if len(stages) == 1:
         return f"used by all {plural(layers[0], 'layer')}"

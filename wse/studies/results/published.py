@@ -55,7 +55,10 @@ class PublicPoint(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedSpeed(PublicPoint):
-    """A published speed on the machine of an estimate, and the ratio of the estimate to it."""
+    """A published speed, and the ratio of the estimated speed to it.
+
+    The machine of the published speed is that of the estimate.
+    """
 
     estimated_tokens_per_s_per_user: Annotated[float, Doc("the estimated speed", "1/s")]
     estimated_chips: Annotated[int, Doc("number of wafers or GPUs of the estimate")]
@@ -123,12 +126,12 @@ def public_points(spec: ModelSpec) -> tuple[PublicPoint, ...]:
 
 
 def published_speeds(spec: ModelSpec, estimated: EstimatedSpeed) -> tuple[PublishedSpeed, ...] | None:
-    """Return comparable published speeds of a model on the machine of an estimate.
+    """Return the published speeds of a model that an estimate can be compared with.
 
     Returns:
-        The fastest without drafts and the fastest with drafts, as far as there are any. If no
-        source states that it uses drafts, the second is the fastest of those that do not say. None
-        if there is no comparable speed.
+        Up to two speeds: the fastest without drafts and the fastest with drafts. If no source
+        states that it uses drafts, the second is the fastest whose source does not say. None if no
+        published speed can be compared.
     """
     comparable = [
         point for file in (SERVICES_FILE, GPUS_FILE) for point in _points(spec, file, estimated.compares_with)
@@ -181,14 +184,14 @@ def _points(spec: ModelSpec, file: str, selects: Callable[[PublicPoint], bool]) 
 
 @cache
 def _all_points(file: str) -> tuple[tuple[str, PublicPoint], ...]:
-    """Return all published speeds in a file, each with the name of its model's configuration."""
+    """Return (name of the model's configuration, published speed) for each row of a file."""
     text = (files("wse") / "data" / file).read_text(encoding="utf-8")
     return tuple((row["configuration"], _point(row)) for row in csv.DictReader(text.splitlines()))
 
 
 @cache
 def _shape_of(configuration: str) -> tuple[int, int, int]:
-    """Return the shape of the model of a bundled configuration."""
+    """Return the shape of a bundled model, with which models are compared."""
     return _shape(load_model(configuration, with_weights=False).spec)
 
 

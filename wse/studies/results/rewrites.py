@@ -17,7 +17,7 @@ from wse.reports.terminal import short_number
 
 @dataclass(frozen=True, kw_only=True)
 class RewriteResult(Result):
-    """A rewrite, that is a change of a layer's steps that saves cycles, and whether it is used."""
+    """A change of a layer's steps that saves cycles (a rewrite), and whether it is used."""
 
     name: Annotated[str, Doc("name of the rewrite")]
     used: Annotated[bool, Doc("whether the rewrite is used")]
@@ -31,7 +31,7 @@ class RewriteResult(Result):
 def rewrites_result(
     spec: ModelSpec, options: Options, used_rewrites: Sequence[RewriteTrial]
 ) -> tuple[RewriteResult, ...] | None:
-    """Return all known rewrites for a request, in the order in which they are applied.
+    """Return all rewrites (changes of a layer's steps), and whether and why each is used.
 
     Args:
         spec: The model.
@@ -39,7 +39,7 @@ def rewrites_result(
         used_rewrites: The rewrites that are used, with the cycles that they save.
 
     Returns:
-        The rewrites, or None for the baseline schedule.
+        The rewrites in the order in which they are applied, or None for the baseline schedule.
     """
     if options.schedule == BASELINE:
         return None

@@ -26,14 +26,14 @@ BytesByUse = Mapping[Use, int]
 class SramResult(Result):
     """SRAM of the fullest PE, and the tokens for whose KV caches there is room."""
 
-    bytes_per_pe: Annotated[BytesByUse, Doc("SRAM of the fullest PE by use, including free bytes", "B")]
+    bytes_per_pe: Annotated[BytesByUse, Doc("bytes of each use on the fullest PE, including free bytes", "B")]
     fullest_pe_fraction: Annotated[float, Doc("fraction of the fullest PE's SRAM that is in use")]
     kv_capacity_tokens: Annotated[int, Doc("tokens of each user's KV cache that fit if all free SRAM is used")]
     fits: Annotated[bool, Doc("whether the model fits; can be false only with `--capacity report`")]
 
 
 def sram_result(program: Program, sram_bytes: int) -> SramResult:
-    """Return the SRAM of a Program's fullest PE by use, and the capacity of its KV caches.
+    """Return how the SRAM of the fullest PE is used, and how many tokens its KV caches can store.
 
     Args:
         program: The compiled model.
@@ -49,11 +49,11 @@ def sram_result(program: Program, sram_bytes: int) -> SramResult:
 
 
 def fullest_table(sram: SramResult, batch: int, *, width: int = WIDEST) -> Table:
-    """Return the table of the fullest PE's SRAM by use.
+    """Return the table of the bytes that each use takes on the fullest PE.
 
     Args:
         sram: SRAM to show.
-        batch: Users of a pass.
+        batch: Users whose tokens are decoded in one pass.
         width: Width of the terminal in characters.
     """
     users = f" in each of {batch} batch slots" if batch > 1 else ""
@@ -63,7 +63,7 @@ def fullest_table(sram: SramResult, batch: int, *, width: int = WIDEST) -> Table
 
 
 def use_bytes(program: Program, stage: int, sram_bytes: int) -> BytesByUse:
-    """Return the SRAM of a PE of one stage by use.
+    """Return the bytes of SRAM that each use, such as weights or cache, needs on a PE of a stage.
 
     Args:
         program: The compiled model.

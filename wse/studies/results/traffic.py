@@ -63,7 +63,7 @@ class CrossingResult(Result):
 
 
 def fabric_result(program: Program, totals: PhaseTotals) -> FabricResult:
-    """Return the traffic of the mean token of all users, and the number of colours in use."""
+    """Return the traffic on links per decode pass, averaged, and the number of colours in use."""
     if not totals.runs:
         return FabricResult(colours_used=colours_used(program))
     busiest = totals.busiest_links()

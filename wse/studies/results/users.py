@@ -8,15 +8,15 @@ from wse.program.program import Program
 
 
 class CacheCapacity(NamedTuple):
-    """Room for KV caches on the stage that limits the number of users.
+    """Capacity for KV caches of the stage that limits the number of users.
 
     The tokens of a cache are distributed over the rows of the stage. A cache of n tokens therefore
     needs ceil(n / block_tokens) blocks.
 
     Attributes:
-        tokens: Tokens of all users together for which there is room, a multiple of
-            ``block_tokens``.
-        block_tokens: Tokens of one cache slot on each row of the stage.
+        tokens: Tokens of all users together that can be stored, a multiple of ``block_tokens``.
+        block_tokens: Number of tokens of a block, which has one cache slot on each row of the
+            stage.
     """
 
     tokens: int

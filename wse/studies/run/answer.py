@@ -14,7 +14,7 @@ OnText = Callable[[str], None]
 
 
 class Answer:
-    """The prompt of one user and what was generated after it so far.
+    """The prompt of one user, and the tokens generated so far.
 
     The answer is finished after an end token or after ``max_tokens`` generated tokens.
     Text is passed to the callback ``on_text`` as soon as it is known: first that of the prompt,
@@ -55,7 +55,11 @@ class Answer:
         return self._stream is not None
 
     def read(self) -> list[bytes]:
-        """Append the text of the prompt. Return the UTF-8 bytes of each of its tokens."""
+        """Append the text of the prompt to the answer, and return it token by token.
+
+        Returns:
+            The UTF-8 bytes of each token of the prompt.
+        """
         return [self._say(self._push(token)) for token in self.prompt]
 
     def add(self, token: int) -> bytes:

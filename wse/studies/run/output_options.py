@@ -11,7 +11,7 @@ from wse.studies.options.option import Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceOptions:
-    """Options of the trace of a run: its path, and what it stores apart from cycles and tokens."""
+    """Options of a run's trace: its path, and what is stored in addition to cycles and tokens."""
 
     trace: Annotated[
         str | Path | None,

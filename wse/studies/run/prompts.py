@@ -163,7 +163,7 @@ def text_ids(text: str, loaded_model: LoadedModel, *, chat: bool, system: str | 
 
 
 def end_ids(loaded_model: LoadedModel, *, chat: bool) -> tuple[int, ...]:
-    """Return the token ids that end generation.
+    """Return the ids of the tokens after which generation stops.
 
     These are the ids of the configuration and of the tokenizer. With ``chat``, they include the ids
     that end a message, from generation_config.json or the GGUF file.

@@ -86,7 +86,7 @@ class RunResult(Result):
     model: Annotated[ModelResult, Doc("the model")]
     wafer: Annotated[WaferResult, Doc("constants of the wafer")]
     system: Annotated[SystemResult, Doc("wafers, mapping and stages")]
-    sram: Annotated[SramResult, Doc("SRAM of the fullest PE by use")]
+    sram: Annotated[SramResult, Doc("SRAM of the fullest PE")]
     prefill: Annotated[PrefillResult, Doc("speed of reading the prompts")]
     decode: Annotated[DecodeResult | None, Doc("speed of generating tokens")] = None
     verify: Annotated[VerifiedResult | None, Doc("verification passes; with `--verify-tokens` or drafts")] = None

@@ -167,7 +167,7 @@ class Session:
                 waiting_users.append(user)
 
     def _draft(self) -> Draft:
-        """Return the draft tokens to verify together with the next token.
+        """Return the draft tokens that the next pass verifies.
 
         The draft is empty if there is no drafter or the KV cache has no room for it. The time that
         the model waits for the draft is added to the clock.
@@ -180,7 +180,9 @@ class Session:
         return draft
 
     def _verify(self, draft: Draft, user: int = 0) -> None:
-        """Run a pass over the next token of a user and a draft, and add the accepted tokens.
+        """Run a verification pass over the next token of a user and its draft.
+
+        The accepted tokens are added to the user's answer.
 
         1. The pass returns the id that follows each of its tokens, or the logits from which the
            host draws that id.
@@ -237,13 +239,13 @@ class Session:
     def _record_pass(
         self, phase_index: int, use: CacheUse, cost: PhaseCost, pairs: Pairs, start: float, wall_s: float
     ) -> None:
-        """Write a pass to the trace.
+        """Write the record of one pass to the trace.
 
         Args:
             phase_index: Index of the phase of the Program that ran.
             use: Occupied cache slots.
             cost: Cycles and traffic of the pass.
-            pairs: Number of tokens per expert, by layer.
+            pairs: Number of tokens that chose each expert; the key is the layer.
             start: Cycle at which the pass started.
             wall_s: Seconds that this computer took.
         """

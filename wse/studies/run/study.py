@@ -92,9 +92,9 @@ def run(
 
 
 def _backend(prepared_run: PreparedRun, program: Program) -> AbstractContextManager[BackendFactory]:
-    """Return a context manager that yields the backend factory of the requested engine.
+    """Return a context manager that yields a function to create the requested backend.
 
-    Its errors are those of `run`. The check of this computer's memory is part of it.
+    For this machine, its memory is checked first. Errors are those of `run`.
     """
     if prepared_run.request.engine == RAY:
         from wse.studies.run.ray.ray_backend import ray_backend  # brings Ray, which is optional

@@ -16,7 +16,7 @@ from wse.studies.run.drafts.drafts import Drafter
 
 
 class AcceptanceCounts:
-    """Counts of accepted draft tokens by their position in the draft.
+    """Counts of accepted draft tokens, separately for each position in the draft.
 
     Attributes:
         verified: For each position, the number of draft tokens that were decided on, because all
@@ -28,7 +28,7 @@ class AcceptanceCounts:
         self.verified, self.accepted = [0] * tokens, [0] * tokens
 
     def add(self, accepted: int) -> None:
-        """Count a pass that accepted the first ``accepted`` tokens of its draft."""
+        """Count a verification pass in which the first ``accepted`` draft tokens were accepted."""
         for position in range(len(self.verified)):
             self.verified[position] += position <= accepted
             self.accepted[position] += position < accepted
@@ -58,7 +58,7 @@ class DraftResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class VerifiedResult(Result):
-    """The verification passes of a run and the resulting speed.
+    """The verification passes of a run, and the resulting speed.
 
     A verification pass runs the model over the next token of a user and its draft tokens. Without
     drafts, it runs over the next token only. For comparison, the result contains the speed without
@@ -82,11 +82,11 @@ class VerifiedResult(Result):
 
 
 def draft_result(drafter: Drafter, counts: AcceptanceCounts, clock: RunTotals) -> DraftResult:
-    """Return the acceptance and the time of the drafts of a run.
+    """Return how many draft tokens of a run were accepted, and the time that drafts took.
 
     Args:
         drafter: Source of the drafts: a draft model or a look-up in the text.
-        counts: Accepted draft tokens by position.
+        counts: Accepted draft tokens, for each position.
         clock: Totals of the run, with the number of passes and the cycles spent on drafts.
     """
     pairs = list(zip(counts.accepted, counts.verified, strict=True))
@@ -110,7 +110,7 @@ def verified_result(
     clock_hz: float,
     draft: DraftResult | None,
 ) -> VerifiedResult:
-    """Return the totals of the verification passes of a run.
+    """Return the cycles and the speed of the verification passes of a run.
 
     Args:
         clock: Cycles and traffic of the run.
@@ -147,7 +147,7 @@ _PLACES: Final = {SAME: "next to the model on its wafer", WAFER: "on another waf
 
 
 def verified_table(verified: VerifiedResult) -> Table:
-    """Return a table of the number of passes, the acceptance of drafts, and the speed."""
+    """Return a table with the number of passes, the accepted draft tokens, and the speed."""
     draft = verified.draft
     pass_text = f" over {verified.tokens} tokens, the others over one" if draft else ", each a user's next token"
     rows = [("passes", f"{count(verified.passes)}{pass_text}")]

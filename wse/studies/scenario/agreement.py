@@ -41,7 +41,7 @@ def compare_with_published(combination: CombinationResult, published: Sequence[P
 
 
 def agreement_of(published: PublishedResult, predicted: float) -> Agreement:
-    """Return the agreement of a prediction with a published figure.
+    """Return whether a prediction is consistent with a published figure, near it, or ruled out.
 
     A prediction within the tolerance of an ``about`` figure is consistent. For ``at_least`` and
     ``at_most``, a prediction on the right side of the bound is consistent, and one that misses it

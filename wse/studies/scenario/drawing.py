@@ -31,9 +31,12 @@ USER_FIGURES: Final = ("tokens_per_s_per_user", "ordinary_tokens_per_s_per_user"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """Point of a chart with the lines of its tooltip. ``y`` is None for a speed without a price.
+    """A point of a chart.
 
-    Such a speed is marked at the upper edge.
+    Attributes:
+        x: Horizontal coordinate.
+        y: Vertical coordinate. None for a speed without a price, which is marked at the upper edge.
+        lines: Lines of the tooltip.
     """
 
     x: float
@@ -132,10 +135,10 @@ def _ratios(lines: Sequence[Line], published: Sequence[PublishedResult]) -> Draw
 
 
 def _ratio_points(combination: CombinationResult) -> list[Point]:
-    """Return the points of a combination relative to its ordinary tier, by number of users.
+    """Return the operating points of a combination, relative to those of its ordinary tier.
 
-    These are the two tiers, and the points of its curve with at most the users of the ordinary
-    tier.
+    The points are the two tiers and those points of the curve that have at most the users of the
+    ordinary tier. They are sorted by number of users.
     """
     assert combination.tiers is not None  # callers check this
     ordinary, fast = combination.tiers.point("ordinary"), combination.tiers.point("fast")
@@ -146,9 +149,10 @@ def _ratio_points(combination: CombinationResult) -> list[Point]:
 
 
 def _size_point(combination: CombinationResult, *, several_models: bool) -> Point:
-    """Return the speed of a user and the size of the model, or the number of chips.
+    """Return the point of a combination in the chart of size over speed per user.
 
-    The number of chips is used if all combinations have the same model.
+    The size is the number of chips if all combinations have the same model, and otherwise the
+    number of parameters in billions.
     """
     assert combination.prediction is not None  # callers check this
     size = combination.parameters / 1e9 if several_models else combination.prediction.chips
@@ -177,6 +181,6 @@ def _point(combination: CombinationResult, point: Mapping[str, Any], speed: floa
 
 
 def _published_lines(published: PublishedResult) -> tuple[str, ...]:
-    """Return the tooltip lines of a published figure: its value, who published it, and when."""
+    """Return two tooltip lines for a published figure: its value; its publisher and date."""
     date = "" if published.date is None else f", {printable(published.date)}"
     return f"published: {FIGURES[published.figure].title} {published_text(published)}", f"{published.by}{date}"

@@ -41,7 +41,12 @@ class Figure:
 
 
 def _figures(part: str, *figures: tuple[str, str, str]) -> tuple[Figure, ...]:
-    """Return figures of one part of a combination, from tuples of name, title and unit."""
+    """Return figures from (name, title, unit) tuples.
+
+    Args:
+        part: Part of a combination's result that has these figures.
+        figures: The tuples.
+    """
     return tuple(Figure(name=name, title=title, unit=unit, part=part) for name, title, unit in figures)
 
 

@@ -74,9 +74,10 @@ class Form(BaseModel):
 
 
 class TiersForm(Form):
-    """Table [tiers]: an ordinary tier with a speed per user, and a fast tier with a multiple of it.
+    """The table [tiers] of a scenario file, which describes an ordinary and a fast service tier.
 
-    Both tiers are on the same number of chips.
+    The speed of the fast tier is a multiple of the ordinary speed per user. Both tiers are on the
+    same number of chips.
     """
 
     plain_speed: Annotated[

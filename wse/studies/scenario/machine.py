@@ -89,7 +89,7 @@ class ServedUsers(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelLayout:
-    """Model on a machine in one layout.
+    """A model on a machine in one layout.
 
     Attributes:
         plain: The deployment without drafts.
@@ -144,11 +144,11 @@ class ModelLayout:
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """Model on one machine.
+    """A model on one machine, which can be laid out for different goals.
 
     Attributes:
         facts: Values of those fields of a CombinationResult that are the same for all its
-            combinations.
+            combinations. The key is the name of the field.
         economics: Power and price of a chip.
         lay_out: Function that returns the layout for a goal. It raises BadInput or DoesNotFit if
             there is none.
@@ -197,7 +197,12 @@ def _model_layout(layout: ChosenLayout) -> ModelLayout:
 
     @cache
     def place(model: str | None, draft_place: str | None) -> tuple[str, Drafter]:
-        """Return the name of a draft, and the wafers with this draft."""
+        """Return the name of a draft, and the wafers on which model and draft run.
+
+        Args:
+            model: Name of the draft model; None for a draft head.
+            draft_place: Where the draft runs.
+        """
         request = _with_draft(estimate.request, model, draft_place)
         draft = place_draft(prepare_estimate(replace(request, wafers=estimate.options.wafers)), compilation)
         return draft.name, wafer_drafter(estimate, compilation, draft, timed_result.deployment)
@@ -222,7 +227,12 @@ def _gpus(request: EstimateRequest) -> Machine:
 
     @cache
     def place(model: str | None, draft_place: str | None) -> tuple[str, Drafter]:
-        """Return the name of a draft, and the GPUs with this draft."""
+        """Return the name of a draft, and the GPUs on which model and draft run.
+
+        Args:
+            model: Name of the draft model; None for a draft head.
+            draft_place: Where the draft runs.
+        """
         draft_estimate = prepare_gpu_estimate(_with_draft(request, model, draft_place))
         return gpu_draft_place(draft_estimate).draft, GpuDrafter(prepared=draft_estimate)
 
@@ -242,5 +252,5 @@ def _with_draft(request: EstimateRequest, model: str | None, place: str | None) 
 
 
 def _facts(spec: ModelSpec, dtype: str, chip: str, chips: int) -> dict[str, Any]:
-    """Return the fields of a CombinationResult that describe the model and the chips."""
+    """Return the model and the chips, with the names of `CombinationResult` fields as keys."""
     return {"model": spec.name, "parameters": parameter_count(spec), "dtype": dtype, "chip": chip, "chips": chips}

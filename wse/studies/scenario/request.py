@@ -40,7 +40,12 @@ COLUMNS: Final = {"model", "dtype", "prompt_len", "wafer", "wafers", "gpu", "gpu
 
 
 class _Table(NamedTuple):
-    """Table of models, machines or drafts: its name, or None, and its axes by field."""
+    """A table of a scenario file for models, machines or drafts.
+
+    Attributes:
+        name: Name of the machine or draft, or None.
+        axes: Values to combine. The key is the name of the field that they set.
+    """
 
     name: str | None
     axes: dict[str, Axis]
@@ -48,13 +53,14 @@ class _Table(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Combination of settings that a scenario requests.
+    """One combination of settings that a scenario requests.
 
     Attributes:
         request: Options of the estimate.
         machine: Name of the machine.
         drafts: Name of the drafts, or ``none``.
-        other: Values of all other axes with several values, by field.
+        other: Values of all other settings that the scenario varies. The key is the name of the
+            setting.
     """
 
     request: EstimateRequest
@@ -93,7 +99,7 @@ class Scenario:
 
 
 def bundled_scenarios() -> dict[str, Path]:
-    """Return the files of the bundled scenarios by name."""
+    """Return the paths of the bundled scenario files; the key is the name of the scenario."""
     folder = Path(str(files("wse") / "data" / "scenarios"))
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
@@ -264,7 +270,7 @@ def _draft_name(request: EstimateRequest) -> str:
 
 
 def _check_tiers(settings: Sequence[Setting], tiers: TiersForm, name: str) -> None:
-    """Check that settings with tiers give no users, and that there are drafts if tiers need them.
+    """Check that a scenario with tiers gives no users, and has drafts if a tier needs them.
 
     Raises:
         BadInput: One of these conditions is violated.

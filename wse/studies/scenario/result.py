@@ -94,7 +94,14 @@ class TiersResult(Result):
         )
 
     def point(self, tier: str) -> dict[str, float]:
-        """Return the numbers of the tier ``ordinary`` or ``fast``, by operating point field."""
+        """Return the numbers of one tier.
+
+        Args:
+            tier: ``ordinary`` or ``fast``.
+
+        Returns:
+            Numbers; the keys are `TIER_KEYS`, such as ``tokens_per_s_per_user``.
+        """
         return {key: getattr(self, f"{tier}_{key}") for key in TIER_KEYS}
 
 
@@ -149,14 +156,14 @@ class CombinationResult(Result):
         int | None, Doc("users in flight, with tiers those of the ordinary tier; may be absent if impossible")
     ] = None
     drafts: Annotated[str, Doc("name of the drafts, `none` without drafts")]
-    other: Annotated[Mapping[str, str | float] | None, Doc("values on further axes of the scenario, by field")] = None
+    other: Annotated[
+        Mapping[str, str | float] | None, Doc("values on further axes of the scenario; keys are fields")
+    ] = None
     prediction: Annotated[
         PredictionResult | None, Doc("predicted speed and cost; absent if the combination is impossible")
     ] = None
     tiers: Annotated[TiersResult | None, Doc("both tiers; only in scenarios with tiers")] = None
-    curve: Annotated[tuple[OperatingPointResult, ...] | None, Doc("operating points by increasing number of users")] = (
-        None
-    )
+    curve: Annotated[tuple[OperatingPointResult, ...] | None, Doc("operating points, fewest users first")] = None
     against: Annotated[tuple[AgainstResult, ...] | None, Doc("comparison with each published figure that applies")] = (
         None
     )
@@ -191,7 +198,7 @@ class ScenarioResult(Result):
     verdict: Annotated[tuple[str, ...], Doc("number of combinations that agree, and the nearest one")]
     published: Annotated[tuple[PublishedResult, ...], Doc("published figures")]
     combinations: Annotated[tuple[CombinationResult, ...], Doc("all combinations, grouped by machine")]
-    economics: Annotated[Mapping[str, AssumptionResult], Doc("assumptions behind power and cost, by machine")]
+    economics: Annotated[Mapping[str, AssumptionResult], Doc("assumptions behind power and cost of each machine")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Return the tables of published figures and of combinations.
@@ -221,7 +228,7 @@ class ScenarioSummary(Result):
 class ScenariosResult(Result):
     """List of the bundled scenarios."""
 
-    scenarios: Annotated[tuple[ScenarioSummary, ...], Doc("scenarios, by name")]
+    scenarios: Annotated[tuple[ScenarioSummary, ...], Doc("scenarios, sorted by name")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Return one table with a row for each scenario."""

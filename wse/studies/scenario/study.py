@@ -47,7 +47,7 @@ class Answers:
 
     Attributes:
         combinations: The settings with their results.
-        economics: Assumptions about power and prices, by machine.
+        economics: Assumptions about power and prices; the key names number and machine.
         bug: Traceback of an unexpected exception; empty without one.
     """
 
@@ -59,7 +59,7 @@ class Answers:
 def answer(
     source: str | Path | Mapping[str, Any], on_progress: OnProgress = ignore, *, jobs: int | None = None
 ) -> ScenarioResult:
-    """Compute the result of a scenario.
+    """Compute the result of a scenario, a file with settings and published figures.
 
     1. Group the settings by placement. The settings of a group share a compilation.
     2. Compute the groups in parallel.
@@ -178,10 +178,10 @@ def _with_users(setting: Setting, machine: Machine) -> CombinationResult:
 
 
 def _with_tiers(setting: Setting, machine: Machine, tiers: TiersForm, plain_speed: float) -> CombinationResult:
-    """Return the combination for an ordinary tier and a fast tier.
+    """Return the result of a setting with two service tiers, an ordinary and a fast one.
 
-    Each tier has the layout with the cheapest token at its speed, and the maximum number of users
-    that get this speed.
+    For each tier, the layout with the cheapest token at the tier's speed is chosen. The users of a
+    tier are the maximum number that get this speed.
 
     Args:
         setting: The setting.

@@ -31,7 +31,7 @@ _AGREEMENT: Final = Column(key="agreement", title="agrees", priority=1)
 
 
 def _part_column(part: str, key: str, title: str, formatter: Any = count, **settings: Any) -> Column:
-    """Return a column that shows a field of the prediction or of the tiers of combinations.
+    """Return a column with one field of the prediction, or of the tiers, of each combination.
 
     Args:
         part: ``prediction`` or ``tiers``.
@@ -50,7 +50,7 @@ def _part_column(part: str, key: str, title: str, formatter: Any = count, **sett
 
 
 def _draft_column(key: str, title: str, formatter: Any, priority: int) -> Column:
-    """Return a column that shows a field of the drafts of combinations."""
+    """Return a column with one field of the drafts of each combination."""
 
     def cell(combination: CombinationResult) -> str:
         """Return the formatted value, or "" if the combination has no drafts."""
@@ -202,7 +202,7 @@ def _combinations_table(
 
 
 def _drafts_table(possible: Sequence[CombinationResult]) -> Table:
-    """Return the table of drafts: acceptance by position, the measured draft, and the source."""
+    """Return a table of drafts: acceptance at each position, measured draft, and source."""
     rows: dict[str, dict[str, str]] = {}
     for combination in possible:
         speculation = None if combination.prediction is None else combination.prediction.speculation
@@ -244,7 +244,7 @@ def _against_table(result: ScenarioResult | None) -> Table:
 
 
 def _ruled_table(ruled_out: Sequence[CombinationResult], *, shows_all: bool) -> Table:
-    """Return the table of combinations that are ruled out, with the reasons.
+    """Return the table of combinations that published figures rule out, with the reasons.
 
     An impossible model on a machine has one row for all its drafts and users.
     """
@@ -272,6 +272,6 @@ def _reasons(combination: CombinationResult) -> str:
 
 
 def _more_rows(rows: Sequence[Any], listed_rows: Sequence[Any]) -> tuple[tuple[str, str], ...]:
-    """Return a footer with the number of rows that are not listed; empty if all are."""
+    """Return a table footer with the number of rows that are not listed; empty for none."""
     hidden_count = len(rows) - len(listed_rows)
     return (("...", f"and {hidden_count} more with --detail"),) if hidden_count else ()

@@ -144,7 +144,7 @@ class BatchingOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillOptions:
-    """Options of a separate machine that reads prompts, and of the link for its KV caches."""
+    """Options of a separate machine that reads prompts, and of the link that sends KV caches."""
 
     prefill: Annotated[
         str,

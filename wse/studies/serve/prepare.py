@@ -104,7 +104,7 @@ def _arrivals_path(request: ServeRequest) -> Path:
 
 
 def _requests_of_file(request: ServeRequest, path: Path) -> tuple[Workload, int]:
-    """Return the requests of a file, and the context that they need."""
+    """Return the requests in a file of arrivals, and the context in tokens that they need."""
     context, spec = request.base.context, load_model(request.base.model, with_weights=False).spec
     check_context(context, spec)
     if context is not None:

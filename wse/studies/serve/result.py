@@ -28,7 +28,9 @@ class WaitsResult(Result):
     requests: Annotated[int, Doc("number of requests")]
     queueing: Annotated[Distribution, Doc("from arrival until the request is admitted", "s")]
     ttft: Annotated[Distribution, Doc("time to first token, from arrival", "s")]
-    tpot: Annotated[Distribution | None, Doc("time per output token after the first, by request", "s")] = None
+    tpot: Annotated[Distribution | None, Doc("time per output token after the first, one value per request", "s")] = (
+        None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +116,7 @@ class ServedResult(Result):
     """Statistics of the served requests. Random requests need a stable queue to be served."""
 
     all: Annotated[WaitsResult, Doc("waiting times of all requests")]
-    tiers: Annotated[Mapping[str, WaitsResult], Doc("waiting times by tier; if there is a fast tier")]
+    tiers: Annotated[Mapping[str, WaitsResult], Doc("waiting times of each tier; if there is a fast tier")]
     gaps: Annotated[Distribution | None, Doc("time between two tokens of a user, over all tokens", "s")] = None
     tokens_per_pass: Annotated[float | None, Doc("mean tokens that a pass adds to an answer; with drafts")] = None
     makespan_s: Annotated[float, Doc("from the first arrival until all requests are finished", "s")]

@@ -43,7 +43,7 @@ def served_result(
     prefill: ServingMachine | None,
     max_users: int,
 ) -> ServedResult:
-    """Return the statistics of a finished simulation.
+    """Return the statistics of a finished simulation of a service.
 
     Args:
         prepared_serve: The serving request.

@@ -237,7 +237,7 @@ def _policy(
     max_users: int,
     drafts: Drafts | None,
 ) -> Simulate:
-    """Return the function that simulates one replica with the requested batching.
+    """Return a function that simulates one replica with the requested kind of batching.
 
     Args:
         prepared_serve: The serving request.
@@ -261,7 +261,7 @@ def _continuous(
     max_users: int,
     drafts: Drafts | None,
 ) -> dict[str, Any]:
-    """Return the arguments of a simulation with continuous batching.
+    """Return the arguments of `simulate_continuous`; the key is the name of the argument.
 
     Args:
         prepared_serve: The serving request.
@@ -302,7 +302,7 @@ def _check_room(workload: Workload, costs: PassCosts) -> None:
 
 
 def _max_users(max_users: int | None, workload: Workload, costs: PassCosts, *, shares_prefixes: bool) -> int:
-    """Return the maximum number of users that are served at a time.
+    """Return the maximum number of users that a replica serves at the same time.
 
     Args:
         max_users: Requested number. None for as many as possible.
@@ -328,7 +328,10 @@ def _max_users(max_users: int | None, workload: Workload, costs: PassCosts, *, s
 
 
 def _inputs(prepared_serve: PreparedServe, decode: ServingMachine, max_users: int, replicas: int) -> dict[str, Any]:
-    """Return the options of a request by name, with defaults set, for the result."""
+    """Return the options of a request for its result, with defaults filled in.
+
+    The key is the name of the option without dashes.
+    """
     request = prepared_serve.request
     always_given = {
         name: get_option(request, name)

@@ -28,7 +28,7 @@ _KINDS: Final = {int: "a whole number", float: "a number", str: f"a text of 1 to
 
 
 def _options() -> dict[str, RequestField]:
-    """Return the options of an estimate that affect its numbers, by name."""
+    """Return the options of an estimate that affect its numbers, with their names as keys."""
     all_options = options_of(EstimateRequest)
     return {
         name: field
@@ -39,7 +39,10 @@ def _options() -> dict[str, RequestField]:
 
 @cache
 def known_fields() -> dict[str, type]:
-    """Return the type of every field by name: int, float or str."""
+    """Return all fields that a sweep can vary: options, and numbers such as ``wafer.clock_hz``.
+
+    The key is the name of the field; the value is its type: int, float or str.
+    """
     options = {name: field.type for name, field in _options().items()}
     return options | machine_numbers()
 
@@ -50,7 +53,7 @@ def is_number_of_machine(name: str) -> bool:
 
 
 def checked_value(name: str, raw: object, source: str) -> Scalar:
-    """Check a value of a field and return it as the table shows it.
+    """Check a value of a field, and return it in the form in which tables show it.
 
     For an option, the value ``default`` is replaced by its default, if that is a value. A factor
     such as "x2" of a constant stays a text.

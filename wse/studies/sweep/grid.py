@@ -39,7 +39,11 @@ class Grid:
         return math.prod(len(axis.values) for axis in self.axes)
 
     def places(self, index: int) -> tuple[int, ...]:
-        """Return the index of a setting's value on each axis."""
+        """Return, for each axis, the index of the value that a setting has there.
+
+        Args:
+            index: Index of the setting. The last axis varies fastest.
+        """
         places = []
         for axis in reversed(self.axes):
             index, place = divmod(index, len(axis.values))
@@ -47,21 +51,24 @@ class Grid:
         return tuple(reversed(places))
 
     def setting(self, index: int) -> dict[str, Scalar]:
-        """Return the values of a setting, keyed by field, in the order of the axes."""
+        """Return the values of a setting, with the names of the fields as keys.
+
+        Fields are in the order of the axes.
+        """
         return {axis.name: axis.values[at] for axis, at in zip(self.axes, self.places(index), strict=True)}
 
     def groups(self, indices: Iterable[int]) -> list[list[int]]:
-        """Group settings that share most of their compilation.
+        """Divide settings into groups that share most of their compilation.
 
         The settings of a group differ only in constants of the machine and in the number of
         generated tokens. One worker estimates a whole group, so that its process can reuse cached
         results, such as reduction trees.
 
         Args:
-            indices: Settings to group.
+            indices: Indices of the settings to group.
 
         Returns:
-            The groups and their settings, in the order of the grid.
+            For each group, the indices of its settings, in the order of the grid.
         """
         deciding = [
             at for at, axis in enumerate(self.axes) if not is_number_of_machine(axis.name) and axis.name != TOKENS

@@ -41,7 +41,7 @@ def read_frame(table: Path) -> Frame:
 
 
 def read_entries(table: Path, axes: tuple[str, ...], settings: int) -> tuple[Grid, list[JournalEntry]]:
-    """Read the grid and the rows of a sweep from its table.
+    """Read the grid and the results of a sweep from the table that it wrote.
 
     Args:
         table: A table with a row for each setting, in the order of the grid.

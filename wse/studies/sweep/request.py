@@ -71,9 +71,14 @@ def read_grid(source: str | None, sets: Sequence[str]) -> Grid:
 
 
 def grid_of(settings: Mapping[str, Any]) -> Grid:
-    """Return the grid of values by field, such as ``{"model": "story", "batch": [1, 8]}``.
+    """Return the grid of all combinations of some values.
 
-    An iterable other than a text is an axis. Errors are those of `read_grid`.
+    Args:
+        settings: Values, such as ``{"model": "story", "batch": [1, 8]}``. The key is the name of
+            the field. An iterable other than a text is an axis of the grid.
+
+    Raises:
+        BadInput: As for `read_grid`.
     """
     return _check(axes_of(settings, "settings"))
 

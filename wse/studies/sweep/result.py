@@ -65,7 +65,7 @@ class SweepResult(Result):
         return read_frame(Path(self.table))
 
     def plot(self, x: str | None = None) -> Figure:
-        """Return a plot of tokens/s of one user and of all users, TTFT and cost over an axis.
+        """Return a plot of speed per user, throughput, TTFT and cost over one axis of the sweep.
 
         Args:
             x: Name of the horizontal axis. None for the axis with the most values.

@@ -91,7 +91,7 @@ def column(name: str) -> str:
 
 
 def can_have_column(kind: type[Result], name: str) -> bool:
-    """Return whether the row of a result of a class can have a column of a name.
+    """Return whether results of a class can give a table column with a certain name.
 
     Args:
         kind: Class of the result.

@@ -26,7 +26,7 @@ Direction = Literal["largest", "smallest", ""]
 
 
 class ShownColumn(NamedTuple):
-    """A column with a short name.
+    """A column that has a short name on the command line.
 
     Attributes:
         columns: Columns of the table with its values. The first that is present is used.
@@ -161,7 +161,7 @@ def check_names_of_columns(view: SweepView, grid: Grid) -> None:
 
 
 def _requested_columns(view: SweepView) -> Iterator[tuple[str, str]]:
-    """Yield the option and the name of each column to print or to sort by."""
+    """Yield (option, column name) for each column to print or to sort by."""
     for name in view.columns:
         yield "--columns", name
     if view.sort is not None:
@@ -219,7 +219,10 @@ def value_in(grid: Grid, entry: JournalEntry, name: str) -> Cell:
 
 
 def prices_of(entries: Iterable[JournalEntry]) -> tuple[str, ...]:
-    """Return the distinct prices that costs are based on, as texts with range and source."""
+    """Return the prices that the costs of a sweep are based on, each once.
+
+    A price is a text with its range and source.
+    """
     rows = (entry.row for entry in entries)
     found = (_price(row, key) for row in rows for key in PRICES if row.get(key) is not None)
     return tuple(dict.fromkeys(found))

@@ -92,9 +92,13 @@ def _is_prose(name: str) -> bool:
 
 
 def _merge(kinds: dict[str, set[type]], row: Row) -> None:
-    """Add the columns and types of a row to those of earlier rows.
+    """Add the columns of a row, and the types of its values, to those of earlier rows.
 
     A new column is inserted after the column that precedes it in the row.
+
+    Args:
+        kinds: Types of the values of each column so far, which is changed. The key is the name.
+        row: The row.
     """
     if not row.keys() <= kinds.keys():
         order = list(kinds)

@@ -43,7 +43,7 @@ class Calibration:
     without_gpus: tuple[str, ...] = ()
 
     def uses(self, row: FitRow) -> bool:
-        """Return whether a measurement may be used for the fit, by its model and its GPU."""
+        """Return whether a measurement may be used for the fit, given its model and its GPU."""
         return row.conditions.model not in self.without_models and row.gpu not in self.without_gpus
 
 
@@ -94,7 +94,7 @@ def calibration_rows(stack: str, rows: Sequence[FitRow]) -> list[FitRow]:
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut(Result):
-    """Errors of predictions by constants that were fitted on other measurements."""
+    """Errors of predictions whose constants were fitted on other measurements."""
 
     stack: Annotated[str, Doc("Name of the serving stack.")]
     what: Annotated[str, Doc("Name of the test: which measurements were excluded, or which predict which.")]
@@ -204,7 +204,7 @@ class LeaveOut(Result):
 
 
 def fit_stack(stack: str, rows: Sequence[FitRow], keys: Sequence[str] = ()) -> tuple[dict[str, float], LeftOut]:
-    """Fit constants of a stack.
+    """Fit constants of a serving stack to measurements.
 
     Args:
         stack: Name of the stack.
@@ -213,7 +213,8 @@ def fit_stack(stack: str, rows: Sequence[FitRow], keys: Sequence[str] = ()) -> t
             their bundled values.
 
     Returns:
-        The fitted values by name, and the errors on the measurements that were used for the fit.
+        The fitted values, with the names of the constants as keys; and the errors on the
+        measurements that were used for the fit.
     """
     fitted_rows = calibration_rows(stack, rows)
     constants = fit(fitted_rows, keys or CALIBRATIONS[stack].keys)

@@ -39,8 +39,9 @@ def groups_of(row: ServingRow, m: Measurement) -> list[str]:
 def gpu_errors(rows: Iterable[ComparedRow]) -> tuple[GpuErrors, ...]:
     """Return the mean absolute and the mean signed error of each group of measurements on GPUs.
 
-    The ratio of a bare roofline (a pass at the vendor's rates) to the measured time is included
-    where it is known. The result is empty if no measurement is on GPUs.
+    Where it is known, the ratio of a bare roofline to the measured time is included. This is the
+    time of a pass at the rates that the vendor states. The result is empty if no measurement is on
+    GPUs.
     """
     groups: dict[str, list[float]] = {}
     bounds: dict[str, list[float]] = {}

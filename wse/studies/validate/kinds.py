@@ -28,7 +28,7 @@ GPUS: Final = "GPUs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementKind:
-    """Kind of measurements: a row of the table of accuracy.
+    """A group of similar measurements. The table of accuracy has one row for each.
 
     Attributes:
         name: What was measured, such as ``MeshGEMV``.

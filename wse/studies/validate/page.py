@@ -74,7 +74,7 @@ def _reasons(reasons: Sequence[ReasonCount]) -> str:
 
 
 def _errors(group: Errors) -> tuple[str, str]:
-    """Return the median and the largest absolute error as texts, empty if nothing is predicted."""
+    """Return the median and the largest absolute error as texts; empty if nothing is predicted."""
     median, max_error = group.median_abs_error_pct, group.worst_abs_error_pct
     return ("", "") if median is None else (f"{median:.1f} %", f"{max_error:.1f} %")
 

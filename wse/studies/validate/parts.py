@@ -17,7 +17,7 @@ taken from such rows."""
 
 @dataclass(frozen=True, kw_only=True)
 class SramFit(Result):
-    """Result of the check whether a model fits on the PEs on which one of its layers was timed."""
+    """Whether all layers of a model fit on the PEs on which one of its layers was timed."""
 
     fits: Annotated[bool, Doc("Whether all layers of the model fit the SRAM of the PEs.")]
 
@@ -62,7 +62,7 @@ class ValidationRow(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Errors(Result):
-    """Summary of the absolute errors of a group of measurements."""
+    """Number of measurements in a group, and the median and maximum of the absolute errors."""
 
     rows: Annotated[int, Doc("Number of measurements.")]
     predicted: Annotated[int, Doc("Number of measurements that are predicted.")]
@@ -130,18 +130,20 @@ class GpuErrors(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ValidationSummary(Errors):
-    """Summary of the errors over all measurements, and by kind, method, source and GPU.
+    """Errors over all measurements, and separately for each kind, method, source and GPU.
 
     The errors over all exclude rows that state a formula or a constant of the models.
     """
 
-    by_kind: Annotated[tuple[KindErrors, ...], Doc("Errors by kind of measurement and machine.")] = ()
-    by_method: Annotated[tuple[MethodErrors, ...], Doc("Errors by method.")]
+    by_kind: Annotated[tuple[KindErrors, ...], Doc("Errors of each kind of measurement on each machine.")] = ()
+    by_method: Annotated[tuple[MethodErrors, ...], Doc("Errors of each method.")]
     by_other_schedule: Annotated[
         tuple[MethodErrors, ...], Doc("Errors of services on wafers if predicted with the other schedule.")
     ] = ()
-    by_source_and_kernel: Annotated[tuple[GroupErrors, ...], Doc("Errors by source and kernel.")]
-    gpus: Annotated[tuple[GpuErrors, ...] | None, Doc("Errors on GPUs by group, if there are any.")] = None
+    by_source_and_kernel: Annotated[tuple[GroupErrors, ...], Doc("Errors of each source and kernel.")]
+    gpus: Annotated[
+        tuple[GpuErrors, ...] | None, Doc("Errors of each group of measurements on GPUs, if there are any.")
+    ] = None
     reasons: Annotated[tuple[ReasonCount, ...], Doc("Reasons why rows are not predicted, the most frequent first.")]
 
 
@@ -162,4 +164,4 @@ class ModelCapacity(Result):
     wafer: Annotated[str, Doc("Name of the wafer.")]
     dtype: Annotated[str | None, Doc("Element type of the weights.", or_null=True)]
     wafers: Annotated[int | None, Doc("Number of wafers that the publication states.", or_null=True)]
-    needed: Annotated[tuple[WafersNeeded, ...], Doc("Minimum number of wafers by software profile.")]
+    needed: Annotated[tuple[WafersNeeded, ...], Doc("Minimum number of wafers with each software profile.")]

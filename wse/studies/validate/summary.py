@@ -86,10 +86,11 @@ class ComparedRow:
 
 
 def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
-    """Summarise the errors over all measurements, and by kind, method, schedule, source and kernel.
+    """Summarise the errors of predictions: over all measurements, and in groups.
 
-    Rows of the methods in `CALIBRATED` are not predictions of measurements. They are counted, but
-    the errors over all and by kind exclude them.
+    Groups are formed by kind, method, schedule, source and kernel. Rows of the methods in
+    `CALIBRATED` are not predictions of measurements. They are counted, but the errors over all and
+    by kind exclude them.
     """
     all_rows = list(rows)
     groups: dict[tuple[str, str], list[ComparedRow]] = {}
@@ -127,12 +128,12 @@ def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
 
 
 def _order(kind: tuple[MeasurementKind, list[ComparedRow]]) -> tuple[bool, bool]:
-    """Return the sort key of a kind: kernels in the order of files, then services, then GPUs."""
+    """Return the sort key of a kind of measurement: kernels in file order, services, GPUs."""
     return kind[0].where == GPUS, kind[0].name == SERVICES
 
 
 def _errors(rows: list[ComparedRow], errors_pct: Sequence[float | None] | None = None) -> dict[str, Any]:
-    """Return the fields of `Errors` by name.
+    """Return a summary of errors, with the names of `Errors` fields as keys.
 
     Args:
         rows: Measurements with predictions.

@@ -74,7 +74,7 @@ def validation_tables(
 
 
 def _files_table(rows: Sequence[ValidationRow]) -> Table:
-    """Return the table of files with the numbers of all and of predicted rows in each."""
+    """Return a table with a row for each file: the numbers of all rows and of predicted rows."""
     columns = (
         Column(key="file", title="file", wraps=True),
         number("rows", "rows", width=NUMBER_WIDTH),
@@ -88,7 +88,7 @@ def _files_table(rows: Sequence[ValidationRow]) -> Table:
 
 
 def _group_tables(rows: Sequence[ValidationRow], source: str, file: str, width: int) -> list[Table]:
-    """Return a table of the predicted rows of a source, and one of other rows with the reasons."""
+    """Return up to two tables of the rows of a source: predicted ones, and others with reasons."""
     predicted = [row for row in rows if row.reason is None]
     unpredicted_rows = [row for row in rows if row.reason is not None]
     room = width - INDENT - LINE_WIDTH - METRIC_WIDTH - 3 * NUMBER_WIDTH - 5 * PADDING
@@ -112,7 +112,11 @@ def _number(key: str, title: str, form: Callable[[Any], str] = count) -> Column:
 
 
 def _row_columns(room: int) -> tuple[Column, ...]:
-    """Return the columns that all rows have. The description is ``room`` characters wide."""
+    """Return the columns that describe a measurement.
+
+    Args:
+        room: Width of the column with the description, in characters.
+    """
     return (
         number("line", "line", str, width=LINE_WIDTH),
         Column(key="what", title="what", cell=lambda row: printable(description(row.input)), width=room),
@@ -212,7 +216,7 @@ def _gpus_table(errors: Sequence[GpuErrors]) -> Table:
 
 
 def _capacity_table(capacity: Sequence[ModelCapacity]) -> Table:
-    """Return the table of the minimum number of wafers of each model with each software profile."""
+    """Return a table of the minimum number of wafers of each model, per software profile."""
     profiles = capacity[0].needed
     rows = [
         {"model": model.model, "stated": str(model.wafers), **{n.software: str(n.wafers) for n in model.needed}}

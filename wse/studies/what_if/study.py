@@ -33,7 +33,7 @@ class EstimateOutcome:
     """The outcome of one estimate: its numbers, an error, or the traceback of a bug in wse.
 
     Attributes:
-        numbers: Numbers by the name of the field of `WhatIfRow`.
+        numbers: Numbers, with the names of `WhatIfRow` fields as keys.
         inputs: The options with defaults set, and the batch of the chosen layout.
         price: How the ends of the price range change the costs, and the price with its source. None
             without costs.
@@ -175,7 +175,10 @@ def _row(change: Change, estimate: EstimateOutcome, base: WhatIfRow, request: Es
 
 
 def _before_and_after(change: Change, request: EstimateRequest) -> dict[str, tuple[float, ...]]:
-    """Return the old and the new value of each constant that a change affects, by name."""
+    """Return the old and the new value of each number of wafer or software that a change affects.
+
+    The key is the name of the number, such as ``wafer.clock_hz``.
+    """
     with_change = with_settings(replace_options(request, settings=change.settings))
     wafer = load_wafer(request.machine.wafer, request.machine.wafer_values)
     software = load_software(request.machine.software, wafer.generation, request.machine.software_values)

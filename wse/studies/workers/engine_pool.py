@@ -23,7 +23,7 @@ class Outputs(Protocol):
     """
 
     def __call__(self, queue: Queue, jobs: int, task: Task[Output], /) -> Iterator[tuple[int, Output | KilledItem]]:
-        """Yield each item of a queue with its output, using ``jobs`` processes."""
+        """Yield (item, output) for each item of a queue, using ``jobs`` processes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

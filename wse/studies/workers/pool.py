@@ -34,7 +34,7 @@ Output = TypeVar("Output")
 
 
 class Queue:
-    """Items that are still to be computed, in groups.
+    """The items that are still to be computed, in groups, for several workers.
 
     One worker computes a whole group, item by item, so that its process can reuse what it cached
     for the first item. A worker that has no group left takes half of the longest remaining group.

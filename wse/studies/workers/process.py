@@ -16,10 +16,11 @@ READY: Final = "ready"
 
 
 def work(pipe: Connection) -> None:
-    """Run in a worker process: receive a function, then call it until the pipe is closed.
+    """Serve calls of one function in a worker process, until the pipe is closed.
 
-    Receiving the function imports its module. READY is sent after that. Then each received tuple of
-    arguments is answered with the output of the function.
+    The first object on the pipe is the function; receiving it imports its module. Then READY is
+    sent. Each further object is a tuple of arguments, which is answered with the output of the
+    function.
     """
     for name in ONE_THREAD:
         os.environ.setdefault(name, "1")

@@ -36,7 +36,7 @@ class PassSelection:
 
 
 def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection:
-    """Choose the passes that a timeline shows: those of a range of tokens, or else all.
+    """Choose the passes that a timeline shows: those of a range of tokens, or all passes.
 
     A timeline has at most ``MAX_SLICES`` steps. If all passes together have more, prefill passes
     are left out, unless there are only prefill passes. Of the rest, the first ones that fit are

@@ -84,10 +84,10 @@ Event = Slice | Count
 
 
 class Lanes:
-    """Assignment of the slices of a track to lanes, so that slices in a lane do not overlap.
+    """Assignment of overlapping slices of a track to lanes, which are drawn below each other.
 
-    Slices must be placed in order of their start. Each gets the lowest lane that is free at its
-    start.
+    Slices in the same lane do not overlap. They must be placed in order of their start. Each slice
+    gets the lowest lane that is free at its start.
 
     >>> lanes = Lanes()
     >>> [lanes.place(*slice_) for slice_ in ((0, 10), (2, 5), (5, 7), (10, 11))]

@@ -30,7 +30,7 @@ from wse_traces.read import Trace
 
 @dataclass(frozen=True, kw_only=True)
 class ExportResult(Result):
-    """Report of a finished export: what was written, and how much of it.
+    """What an export wrote, and where.
 
     The fields ``trace``, ``to`` and ``out`` are always set. The others depend on the format, such
     as ``rows`` for tables and ``slices`` for timelines.
@@ -125,7 +125,7 @@ def _file(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Repo
     """Write an export that is a single file: a timeline or a log of wavelets.
 
     Returns:
-        Counts of its contents, such as ``slices`` and ``passes`` of a timeline.
+        Counts of the contents. Keys of a timeline are ``slices`` and ``passes``, for example.
     """
     if request.to == "simulator-log":
         events = router_events(trace, request.wafer_index, request.cycles)
@@ -175,7 +175,10 @@ def _title(trace: Trace) -> str:
 
 
 def _timeline_attributes(trace: Trace) -> dict[str, Any]:
-    """Return facts of the run for the head of a timeline file, and the meaning of its times."""
+    """Return facts about the run, and the meaning of times, for the head of a timeline file.
+
+    The keys are those of the file, such as ``clock_hz`` and ``model``.
+    """
     header = trace.header
     return {
         "time": "1 µs in this file is 1 cycle of the wafer",

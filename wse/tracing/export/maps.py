@@ -41,7 +41,7 @@ class WaferMap:
         unit: Unit of the values.
         values: int64 ``[row, col]``.
         max_value: Largest possible value, or 0 if there is no limit.
-        outlines: Stages on the wafer, by index. Maps of links have no outlines if the wafer has
+        outlines: Stages on the wafer; the key is the index. Maps of links have no outlines if the wafer has
             dead PEs: links are then in rows and columns of the physical wafer, but stages are in
             those of the logical mesh that programs see.
     """
@@ -86,9 +86,9 @@ def map_kinds(trace: Trace, kinds: tuple[str, ...]) -> list[str]:
 
 
 def wafer_maps(trace: Trace, kinds: list[str]) -> Iterator[WaferMap]:
-    """Yield the maps of the given kinds for each wafer.
+    """Yield a map of each requested kind for each wafer.
 
-    Words on links can be drawn by direction, or for all directions together (kind ``links``).
+    Words on links can be drawn for one direction, or for all directions together (kind ``links``).
 
     Args:
         trace: Trace that has data for these kinds.

@@ -21,7 +21,7 @@ _EVERY: Final = 1000  # events between two calls of `on_progress`
 def write_perfetto(
     events: Iterable[Event], attributes: dict[str, Any], file: IO[bytes], on_progress: Callable[[int], None]
 ) -> int:
-    """Write a timeline file, and return the number of slices in it.
+    """Write a timeline file that Perfetto opens, and return the number of slices in it.
 
     Args:
         events: Slices and counter values, in any order.
@@ -71,7 +71,10 @@ class _EventFile:
         self._file.write(b"\n]}\n")
 
     def place(self, track: Track) -> dict[str, int]:
-        """Return the process and thread numbers of a track. Name the track if it is new."""
+        """Return the numbers of a track, with the keys ``pid`` (process) and ``tid`` (thread).
+
+        A new track gets a new number, and its name and sort key are written to the file.
+        """
         process = self.process(track.process)
         if track not in self._threads:
             self._threads[track] = len(self._threads) + 1

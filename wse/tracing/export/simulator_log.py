@@ -322,7 +322,7 @@ def _line(cycle: int, x: int, y: int, colour: int, landing: int, leaves: int, wa
         cycle: Cycle of the event.
         x: Column of the PE.
         y: Row of the PE.
-        colour: Colour of the wavelet (32-bit word in the fabric).
+        colour: Colour of the wavelet (a 32-bit word in the fabric).
         landing: Side on which the wavelet arrives, an index in ``_LANDING``.
         leaves: Bit mask of the directions in which the wavelet leaves.
         wavelet: Number of the wavelet.

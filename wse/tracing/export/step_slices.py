@@ -25,7 +25,7 @@ _LANES_A_STAGE = 1000  # sort keys reserved for the lanes of a stage
 
 
 def ordered_steps(trace: Trace, passes: Array) -> Columns:
-    """Return the steps of some passes in order of their start.
+    """Return the steps of some passes, sorted by their start.
 
     Args:
         trace: Trace that contains the passes.
@@ -47,10 +47,10 @@ def ordered_steps(trace: Trace, passes: Array) -> Columns:
 
 
 def step_slices(trace: Trace, steps: Columns) -> Iterator[Slice]:
-    """Yield a slice for each step, with its cycles by cause and its traffic.
+    """Yield a slice of the timeline for each step, with its cycles by cause and its traffic.
 
-    Steps that overlap in a region are put on different lanes. A step of a wafer that the host takes
-    part in is yielded twice: on the wafer and on the host.
+    Steps of a region that overlap are put on different lanes. If the host takes part in a step of a
+    wafer, the step is yielded twice: on the wafer and on the host.
 
     Args:
         trace: Trace that contains the steps.
@@ -81,7 +81,7 @@ def step_slices(trace: Trace, steps: Columns) -> Iterator[Slice]:
 
 
 def _rows(columns: Columns) -> Iterator[Report]:
-    """Yield each row of a table of columns as a dictionary of plain Python values."""
+    """Yield each row of a table as a dict of plain values, with the column names as keys."""
     for start in range(0, len(columns["op"]), _ROWS_AT_ONCE):
         pieces = (column[start : start + _ROWS_AT_ONCE].tolist() for column in columns.values())
         for values in zip(*pieces, strict=True):
@@ -89,7 +89,10 @@ def _rows(columns: Columns) -> Iterator[Report]:
 
 
 def _facts(step: Report) -> Report:
-    """Return the attributes of a step: place, cycles by cause, and traffic, without zeros."""
+    """Return the attributes of a step that the timeline shows: place, cycles and traffic.
+
+    Causes without cycles, and traffic without words, are left out.
+    """
     by = {f"{cause}_cycles": cycles for cause, cycles in zip(CAUSES, step["cycles_by"], strict=True) if cycles}
     traffic = {"words": step["words"], "bytes": BYTES_PER_WORD * step["words"], "wavelet_hops": step["hops"]}
     return {

@@ -33,11 +33,12 @@ _PLACE: Final = {"row": "row of the PE", "col": "column of the PE"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlatTable:
-    """Table to export.
+    """A table to export as a file.
 
     Attributes:
         name: Name of the table.
-        columns: For each column, by name, the field of the schema that its values are from.
+        columns: Fields of the schema from which the values of the columns are taken. The key is the
+            name of the column.
         rows: Number of rows.
         batches: Function that yields the values in order, as lists with one item per column. Each
             batch has at most ``ROWS_AT_ONCE`` rows.
@@ -85,7 +86,7 @@ def chosen_tables(trace: Trace, names: tuple[str, ...], *, planes: bool) -> list
 
 
 def with_progress(tables: Sequence[FlatTable], on_progress: Callable[[int, int, str], None]) -> list[FlatTable]:
-    """Return the tables with ``batches`` functions that report progress.
+    """Return copies of tables that report progress while they are read.
 
     Args:
         tables: Tables to wrap.
@@ -177,7 +178,7 @@ def _column_names(field: Field) -> list[str]:
 
 
 def _values_of(field: Field, values: Array) -> list[Array | list[str]]:
-    """Return the values of a field as lists or arrays, one for each of its exported columns."""
+    """Return the values of a field, as one list or array for each column that it is exported to."""
     if field.dtype.startswith("S"):
         return [[bytes(text).decode(errors="replace") for text in values]]
     if field.labels:

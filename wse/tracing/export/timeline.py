@@ -55,7 +55,7 @@ def _pass_slices(trace: Trace, selection: PassSelection) -> Iterator[Slice]:
 
 
 def _token_slices(trace: Trace, selection: PassSelection) -> Iterator[Slice]:
-    """Yield the slices of each user: the passes that read the prompt, and the generated tokens.
+    """Yield the timeline slices of each user: reading the prompt, and generating each token.
 
     A slice never begins before the first chosen pass. Otherwise the timeline of a few tokens would
     start with the long wait for the first of them.

@@ -39,8 +39,8 @@ LONGEST_TEXT: Final = 200
 def answer_data(trace: Trace) -> Report:
     """Return the main results of a trace for the page.
 
-    Numbers that the report lacks are left out. The report of a run has no dollars, for example. The
-    report is text from a file, so every value in it is checked before use.
+    Numbers that the report of the trace lacks are left out. The report of a run has no dollars, for
+    example. The report is text from a file, so every value in it is checked before use.
 
     Args:
         trace: Trace of a run or an estimate.
@@ -68,9 +68,9 @@ def answer_data(trace: Trace) -> Report:
 
 
 def _gap(rows: object) -> list[Report]:
-    """Return the cycles beyond the bound by cause, in the order of the report.
+    """Return the cycles beyond the bound for each cause, as dicts in the order of the report.
 
-    Rows that are malformed are skipped.
+    The keys are ``cause``, ``cycles`` and ``reason``. Rows that are malformed are skipped.
     """
     found = []
     for row in rows if isinstance(rows, list) else ():

@@ -24,12 +24,12 @@ def median_data(phase: Array, cycles: Array, schedule: Array, by_kind: Array, kv
         phase: int ``[token]``: phase of the pass that read or generated each token, or -1.
         cycles: int ``[token]``: cycles of that pass.
         schedule: int ``[token]``: schedule of that pass.
-        by_kind: int ``[schedule, kind]``: cycles by kind of op, from ``kind_cycles``.
+        by_kind: int ``[schedule, kind]``: cycles of each kind of op, from ``kind_cycles``.
         kv_slots: int ``[schedule]``: slots of the KV cache in use.
 
     Returns:
-        Index, cycles, KV cache slots and cycles by kind of op of the token; None if no token was
-        decoded.
+        A dict with ``token`` (its index), ``cycles``, ``kv_slots`` and ``by_kind`` (cycles of each
+        kind of op); None if no token was decoded.
     """
     decoded = np.flatnonzero(phase == DECODE)
     if not len(decoded):
@@ -45,7 +45,7 @@ def median_data(phase: Array, cycles: Array, schedule: Array, by_kind: Array, kv
 
 
 def kind_cycles(trace: Trace, begins: Array, counts: Array, kind_of: Array) -> Array:
-    """Return the cycles of the steps of each schedule, summed by kind of op.
+    """Return the cycles that each kind of op takes in each schedule (sequence of steps).
 
     Args:
         trace: An open trace.

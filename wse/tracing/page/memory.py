@@ -55,13 +55,16 @@ def _check_inside(trace: Trace, stages: Columns) -> None:
 
 
 def _stage(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a stage for the page, with the fraction of SRAM that its fullest PE uses."""
+    """Return the record of a stage for the page, with ``used_fraction`` of its fullest PE added."""
     uses = dict(zip(USES, record["stage_bytes"], strict=True))
     return {**record, "used_fraction": used_fraction(uses)}
 
 
 def _buffer(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a buffer for the page, with the first and last op that need it."""
+    """Return the record of a buffer for the page.
+
+    ``live`` has the first and the last op that need the buffer; it is empty if it is always needed.
+    """
     live = [op for op in (record["live_from"], record["live_to"]) if op]
     place = {name: record[name] for name in ("address", "bytes", "dtype")}
     name, use = tile_name(record["name"]), USES.index(record["use"])

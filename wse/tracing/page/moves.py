@@ -20,7 +20,7 @@ SHOWN: Final = ("cycle", "step", "wafer", "row", "col", "direction")
 
 
 def move_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
-    """Return the logged moves of wavelets, of the first cycles of the pass, for the page.
+    """Return the logged moves of wavelets in the first cycles of a pass, for the page.
 
     Args:
         trace: An open trace.

@@ -140,6 +140,9 @@ def checked_table(trace: Trace, table: str, most_rows: int | None = None) -> Col
 
 
 def packed_columns(columns: dict[str, Array], pack: Pack) -> dict[str, object] | None:
-    """Return each column packed, or None if there was no room for one of them."""
+    """Return columns packed for the page, or None if there is no room for one of them.
+
+    The keys are the names of the columns.
+    """
     packed_by_name = {name: pack(np.asarray(column)) for name, column in columns.items()}
     return None if any(column is None for column in packed_by_name.values()) else packed_by_name

@@ -81,7 +81,10 @@ def layer_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 
 def _planes(trace: Trace, wafer: int) -> Iterator[tuple[str, Array]]:
-    """Yield the name and the values ``[row, col]`` of each recorded quantity of a wafer."""
+    """Yield (name, values ``[row, col]``) for each quantity that was recorded for a wafer's PEs.
+
+    Names are such as ``sram.weights``, ``busy`` and ``links.north``.
+    """
     for use, values in sram_bytes(trace, wafer).items():
         if use != "free":
             yield f"sram.{use}", values

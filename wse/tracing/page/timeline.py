@@ -100,7 +100,7 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 
 def _records(columns: Mapping[str, Array | list[str]], rows: int) -> list[Report]:
-    """Return the first rows of a table of columns as dictionaries of plain values."""
+    """Return the first rows of a table as dicts of plain values, with the column names as keys."""
     lists = [column if isinstance(column, list) else column.tolist() for column in columns.values()]
     return [
         dict(zip(columns, values, strict=True)) for values in zip(*(values[:rows] for values in lists), strict=True)
@@ -110,14 +110,14 @@ def _records(columns: Mapping[str, Array | list[str]], rows: int) -> list[Report
 def _shown_schedules(
     schedules: Columns, schedule_indices: list[int], first: list[int], rows: list[int], by_kind: Array
 ) -> list[Report]:
-    """Return the schedules on the page.
+    """Return a record for each schedule on the page, including the cycles of each kind of op.
 
     Args:
         schedules: Columns of all schedules of the trace.
         schedule_indices: Indices of the schedules on the page.
         first: For each of them, the index of its first step among the steps on the page.
         rows: For each of them, the number of its steps on the page.
-        by_kind: int ``[schedule, kind]``: cycles by kind of op, for all schedules.
+        by_kind: int ``[schedule, kind]``: cycles of each kind of op, for all schedules.
     """
     shown_columns = {name: schedules[name][schedule_indices] for name in ("phase", "kv_slots", "cycles")}
     columns = {
@@ -132,7 +132,7 @@ def _shown_schedules(
 def _chosen_sequences(
     token_schedules: Array, cycles: Array, counts: Array, notes: list[str]
 ) -> tuple[list[int], list[int]]:
-    """Choose the schedules that fit on the page. Return their indices and numbers of steps.
+    """Choose the schedules (sequences of steps) that fit on the page.
 
     The schedule of the slowest decoded token comes first and is cut if it is too long. The others
     follow in the order of the tokens, if they fit whole.
@@ -142,6 +142,9 @@ def _chosen_sequences(
         cycles: int ``[token]``: cycles of that pass for decoded tokens, else -1.
         counts: int ``[schedule]``: number of steps.
         notes: Receives notes for the reader about steps that are left out.
+
+    Returns:
+        Indices of the chosen schedules, and the number of steps to show of each.
     """
     used_schedules = token_schedules[token_schedules >= 0]
     slowest_schedule = token_schedules[np.argsort(-cycles, kind="stable")[:1]]
@@ -167,7 +170,7 @@ def _chosen_sequences(
 
 
 def _steps(trace: Trace, begins: Array, rows: list[int]) -> Columns:
-    """Return the columns of the steps on the page: of each schedule, its first steps.
+    """Return the columns of the steps on the page, which are the first steps of some schedules.
 
     Args:
         trace: An open trace.
@@ -184,7 +187,7 @@ def _steps(trace: Trace, begins: Array, rows: list[int]) -> Columns:
 
 
 def _shifts(trace: Trace, schedule_of: Array, shown_ranges: dict[int, tuple[int, int]]) -> tuple[Columns, Array]:
-    """Return the cache shifts whose steps are on the page, and the range of rows of each pass.
+    """Return the cache shifts whose steps are on the page, and which of them each pass has.
 
     Args:
         trace: An open trace.
@@ -193,7 +196,7 @@ def _shifts(trace: Trace, schedule_of: Array, shown_ranges: dict[int, tuple[int,
             number of steps.
 
     Returns:
-        The columns ``step``, ``words`` and ``hops``, and int ``[pass + 1]``: pass i has the rows
+        The columns ``step``, ``words`` and ``hops``; and int ``[pass + 1]``: pass i has the rows
         from item i up to, but excluding, item i + 1.
     """
     shifts = cache_shifts(trace)

@@ -58,7 +58,7 @@ def work_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 
 def op_kinds(trace: Trace) -> tuple[list[str], Array]:
-    """Return the names of the kinds of op, and the index of the kind of each op.
+    """Return the names of the kinds of op, and for each op the index of its kind.
 
     Kinds are in the order of their first op. The index array has a final -1, for steps without an
     op.
@@ -85,9 +85,10 @@ def _phases(sums: StepSums) -> Report:
 
 
 def _work(sums: StepSums, kinds: list[str]) -> list[Report]:
-    """Return a row for each group of ops with equal cycles, by phase and kind of op.
+    """Return a record for each set of ops with equal cycles, for each phase and kind of op.
 
-    ``kind`` is -1 for steps without an op.
+    Keys of a record include ``cycles`` (by cause), ``layers`` and ``steps``. ``kind`` is -1 for
+    steps without an op.
     """
     return [
         {

@@ -33,11 +33,11 @@ def changes_table(
     title: str = "",
     note: str = "",
 ) -> Table:
-    """Return a table of the largest changes of each kind, below a row with the name of the kind.
+    """Return a table of the largest changes between two runs, in a section for each kind of change.
 
     Args:
         changes: Changes of all kinds, the largest of each kind first.
-        kinds: Kinds to show, with their headings. An empty heading is not printed.
+        kinds: Headings of the kinds to show; the key is the kind. An empty heading is not printed.
         max_changes: Maximum number of changes of each kind.
         title: Title of the table.
         note: Remark after the title.

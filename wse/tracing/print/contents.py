@@ -66,9 +66,9 @@ def _range(content: Content) -> list[tuple[str, str]]:
 
 
 def _number_lines(content: Content, element_count: int, width: int) -> Iterator[str]:
-    """Yield lines of elements, each after the index of its first element.
+    """Yield lines of numbers. Each line begins with the index of its first number.
 
-    A line has the largest power of two of elements that fits in ``width`` characters.
+    The number of elements per line is the largest power of two that fits in ``width`` characters.
     """
     texts = [f"{value:.6g}" for value in content.numbers()[:element_count].tolist()]
     cell_width = max(map(len, texts), default=1)

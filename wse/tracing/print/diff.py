@@ -75,12 +75,12 @@ def _settings_table(settings: Sequence[Setting]) -> Table:
 
 
 def _print_changes(console: Console, changes: Sequence[Change], kinds: Mapping[str, str]) -> None:
-    """Print a table of the largest changes of each kind, and how many more there are.
+    """Print the largest changes of each kind, and how many more there are.
 
     Args:
         console: Console to print on.
         changes: Changes of all kinds, the largest of each kind first.
-        kinds: Kinds to show, with their headings.
+        kinds: Headings of the kinds to show; the key is the kind.
     """
     print_table(console, changes_table(changes, kinds, MAX_CHANGES))
     further_count = sum(max(0, sum(change.kind == kind for change in changes) - MAX_CHANGES) for kind in kinds)

@@ -12,7 +12,7 @@ MAX_STRETCHES: Final = 6
 
 
 def op_text(op: str, layers: Ranges, ops: int) -> str:
-    """Return the name of an op, with the number of equal ops and their layers.
+    """Return the name of an op, how many equal ops it stands for, and their layers.
 
     Args:
         op: Name of the op within its layer. Empty means no op.

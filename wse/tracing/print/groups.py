@@ -19,7 +19,7 @@ MAX_GROUPS: Final = 20
 
 
 def print_groups(console: Console, view: GroupsView, top: int | None) -> None:
-    """Print a table of cycles by group for each phase of a run.
+    """Print a table for each phase of a run, with the cycles of each group of steps.
 
     Cycles of the prompt are totals over all its chunks. Cycles of generation are means per token,
     except if the groups are tokens.
@@ -110,7 +110,10 @@ def _folded_name(by: str, group: Group) -> str:
 
 
 def _token_name(group: Group) -> str:
-    """Return the range of tokens of a pass, or the index and text of a single token."""
+    """Return the label of a group that is a pass: the range of its tokens, or its only token.
+
+    A single token is shown with its index and text.
+    """
     if group.token is None or group.tokens is None or group.token < 0:
         return "no token"
     if group.tokens > 1:

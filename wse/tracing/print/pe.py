@@ -58,7 +58,7 @@ def print_pe(console: Console, view: PeView) -> None:
 
 
 def _stage(pe: Pe) -> str:
-    """Return the stage that a PE belongs to: its layers, and its rows and columns of PEs."""
+    """Return a text on the stage that a PE belongs to: index, layers, and rectangle of PEs."""
     if pe.stage is None:
         return "none: no region contains it"
     stage = pe.stage
@@ -86,7 +86,7 @@ def _missing_links(pe: Pe) -> list[tuple[str, str]]:
 
 
 def _link_table(links: Mapping[str, LinkWords]) -> Table:
-    """Return a table of the words that a PE sends and receives on each of its links."""
+    """Return a table with a row for each link of a PE: the words sent and received over it."""
     columns = (
         Column(key="direction", cell=lambda side: side[0]),
         Column(key="out", title="out", cell=lambda side: count(side[1].out_words), numeric=True),
@@ -96,10 +96,10 @@ def _link_table(links: Mapping[str, LinkWords]) -> Table:
 
 
 def _map_table(buffers: Sequence[Buffer], size: int, note: str) -> Table:
-    """Return a table of the buffers of a PE by address, with the free ranges between them.
+    """Return a table of the SRAM of a PE: its buffers and the free ranges between them.
 
     Args:
-        buffers: Buffers in order of their address.
+        buffers: Buffers sorted by address.
         size: Bytes of SRAM of the PE.
         note: Remark after the title.
     """

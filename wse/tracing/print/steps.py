@@ -33,12 +33,12 @@ def print_steps(console: Console, view: StepsView) -> None:
 
 
 def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note: str) -> Table:
-    """Return a table with a row for each step, or group of equal steps.
+    """Return a table with a row for each step, or for each group of equal steps.
 
     Args:
         steps: Steps in the order in which they are shown.
-        order: What the steps are ordered by: a column, a cause, or a cause followed by ``-cycles``.
-            The number that they are ordered by is always shown, even on a narrow terminal.
+        order: What the steps are sorted by: a column, a cause, or a cause followed by ``-cycles``.
+            The number that they are sorted by is always shown, even on a narrow terminal.
         title: Title of the table.
         note: Remark after the title.
     """
@@ -59,7 +59,7 @@ def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note
 
 
 def _op(step: Step) -> str:
-    """Return the op of a step without its layer, and the layers of all equal steps."""
+    """Return the op of a step without its layer, and the layers of all steps equal to it."""
     return op_text(op_in_layer(step.op, step.layer), step.layers, step.count)
 
 

@@ -82,7 +82,7 @@ def _attention(stages: Sequence[Stage]) -> list[tuple[str, str]]:
 
 
 def _texts(users: Sequence[TracedUser]) -> list[tuple[str, str]]:
-    """Return the beginning of the texts of the first users."""
+    """Return (label, start of the text) for the first users of a run."""
     rows = []
     for number, user in enumerate(users[:MAX_USERS], start=1):
         text = printable(user.text[:MAX_TEXT]).replace("\\n", " ⏎ ")

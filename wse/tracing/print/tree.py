@@ -62,7 +62,7 @@ def _colour(line: _Line) -> str:
 
 
 def _lines(tree: Sequence[LayerOps], phase: str, *, each_layer: bool) -> Iterator[_Line]:
-    """Yield the rows of the tree: each layer, or group of layers, followed by its ops.
+    """Yield the rows of the tree: each layer, or group of equal layers, followed by its ops.
 
     Args:
         tree: Layers with their ops.

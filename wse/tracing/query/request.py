@@ -145,7 +145,7 @@ def pe_of(trace: Trace, request: InspectRequest) -> tuple[int, int, int]:
 
 
 def _pe(trace: Trace, request: InspectRequest) -> View:
-    """Return the view of a PE, or of the contents of one of its buffers."""
+    """Return the view of a PE or, if a buffer is requested, of the contents of this buffer."""
     place = pe_of(trace, request)
     if request.dump is not None:
         content = read_content(trace, place, request.dump, request.pass_index)

@@ -28,7 +28,7 @@ class CrossingBytes(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryView(TracedRun, View):
-    """Summary of a run: cycles by cause, fullest PE, busiest links and costliest steps.
+    """Summary of a run: cycles of each cause, fullest PE, busiest links and costliest steps.
 
     This is what ``wse inspect TRACE`` shows if no other view is requested.
     """
@@ -37,7 +37,7 @@ class SummaryView(TracedRun, View):
     links: Annotated[tuple[Link, ...], Doc("busiest links")]
     wavelets: Annotated[Wavelets | None, Doc("log of wavelets, if the run used `--wavelets`")] = None
     experts: Annotated[ExpertLoadResult | None, Doc("load of experts, if the model has any")] = None
-    tree: Annotated[tuple[LayerOps, ...], Doc("ops by layer")]
+    tree: Annotated[tuple[LayerOps, ...], Doc("layers with their ops")]
     steps: Annotated[tuple[Step, ...], Doc("costliest steps")]
     report: Annotated[Mapping[str, Any], Doc("report of the run")]
 

@@ -65,13 +65,16 @@ class TracedEmulation(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedSram(Result):
-    """SRAM in use on the fullest PE of each stage, in bytes by use such as "weights"."""
+    """SRAM in use on the fullest PE of each stage, in bytes for each use such as "weights"."""
 
-    stages: Annotated[tuple[Mapping[str, int], ...], Doc("bytes by use on the fullest PE of each stage", "B")]
+    stages: Annotated[tuple[Mapping[str, int], ...], Doc("for each stage, bytes of each use on its fullest PE", "B")]
 
     @property
     def fullest_pe_bytes(self) -> Mapping[str, int]:
-        """Bytes by use on the fullest PE of all stages; empty if they were not recorded."""
+        """Bytes of each use on the fullest PE of all stages; empty if they were not recorded.
+
+        The key is the name of the use, including ``free``.
+        """
         return min(self.stages, key=lambda stage: stage["free"], default={})
 
 
@@ -142,7 +145,7 @@ def read_run(trace: Trace, phases: Mapping[str, PassTotals]) -> TracedRun:
 
 
 def _users(trace: Trace) -> tuple[TracedUser, ...]:
-    """Return the token counts and the text of each sequence of the batch."""
+    """Return the token counts and the text of each user of the batch."""
     is_prompt = trace.column("tokens/is_prompt") != 0
     sequences, user = np.unique(trace.column("tokens/sequence"), return_inverse=True)
     texts: list[list[bytes]] = [[] for _ in sequences]

@@ -41,7 +41,10 @@ class View(Result):
 
 
 def source_of(trace: Trace, view: str) -> dict[str, Any]:
-    """Return the fields of a view that name the view and the trace."""
+    """Return the fields that all views have: name of the view, path and completeness of the trace.
+
+    The keys are ``view``, ``trace``, ``complete`` and ``ending``.
+    """
     return {"view": view, "trace": str(trace.path), "complete": trace.complete, "ending": trace.ending or None}
 
 

@@ -64,7 +64,7 @@ def write_estimate(
 
 
 class _Passes:
-    """Writer of the passes of an estimate in order, with the tokens that they read and generate.
+    """Writer that adds the passes of an estimate to a trace, with the tokens of each pass.
 
     Attributes:
         load: Tokens routed to each expert in the passes written so far.

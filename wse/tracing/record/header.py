@@ -13,7 +13,7 @@ from wse_traces.header import RunHeader
 
 
 def trace_header(placeable: Placeable, program: Program, digest: str, seed: int, options: dict[str, Any]) -> RunHeader:
-    """Return the header of the trace of a compiled request.
+    """Return the header of a trace, which identifies the model, the wafer and the options.
 
     Args:
         placeable: The request that was compiled.
@@ -53,7 +53,7 @@ def encode_names(value: Any) -> Any:
 
 
 def _options(placeable: Placeable) -> dict[str, Any]:
-    """Return the options of a request that the header records."""
+    """Return the options that the header records, with their names in the trace as keys."""
     o = placeable.options
     return {
         "dtype": o.dtype,
@@ -69,7 +69,7 @@ def _options(placeable: Placeable) -> dict[str, Any]:
 
 
 def _defects(placeable: Placeable, program: Program) -> dict[str, Any]:
-    """Return the defects and the size of the logical mesh, or nothing if all PEs are live."""
+    """Return the header entries about dead PEs and the remaining mesh; empty for a whole mesh."""
     if placeable.defects is None or not placeable.meshes:
         return {}
     mesh = [program.wafer_rows, program.wafer_cols]

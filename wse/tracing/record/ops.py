@@ -47,7 +47,7 @@ def _matching_ops(pattern: str, readable: list[str], kinds: dict[str, str]) -> l
     Args:
         pattern: Name or pattern.
         readable: Names of the ops whose output can be read.
-        kinds: Kind of each op, by name.
+        kinds: Kind of each op; the key is the name of the op.
 
     Raises:
         BadInput: The pattern selects no op whose output can be read.

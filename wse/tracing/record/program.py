@@ -44,14 +44,15 @@ def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
 
 
 def _rectangles(stages: Sequence[Stage]) -> dict[str, list[int]]:
-    """Return the rectangles of some stages as columns of a table."""
+    """Return the rectangles of stages as table columns: ``row``, ``col``, ``rows``, ``cols``."""
     return {name: [getattr(stage.rect, name) for stage in stages] for name in ("row", "col", "rows", "cols")}
 
 
 def _attention_columns(stages: Sequence[Stage]) -> dict[str, list[int]]:
-    """Return the table of the columns of PEs that attention uses in each stage.
+    """Return a table of the columns of PEs that compute attention, with a row for each stage.
 
-    For a stage that spans several wafers, these are all columns of its rectangle.
+    The keys are ``stage``, ``col`` (first column) and ``cols``. Stages without attention are left
+    out. For a stage that spans several wafers, all columns of its rectangle count.
     """
     rows = [
         (index, stage.rect.col, stage.rect.cols)

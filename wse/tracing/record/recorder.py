@@ -142,6 +142,8 @@ class Recorder:
     def write_shifts(self, phase_index: int, first_pass: int, words: I64, hops: I64) -> None:
         """Write the traffic of cache shifts, which differs between passes with the same schedule.
 
+        A cache shift moves cache entries between rows of PEs, so that rows stay equally full.
+
         Args:
             phase_index: Phase that ran, an index into ``Program.phases``.
             first_pass: Index of the first of the passes.
@@ -157,7 +159,7 @@ class Recorder:
             self.writer.append("shift", {"pass": (first_pass + passes).astype(np.int32), "step": step, **traffic})
 
     def finish(self, clock: RunTotals, load: ExpertLoad, summary: dict[str, Any]) -> None:
-        """Write the totals by link, by layer, by PE and by expert, and the report.
+        """Write the totals of all links, layers, PEs and experts, and the report.
 
         Args:
             clock: Totals of the run.

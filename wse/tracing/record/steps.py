@@ -115,7 +115,7 @@ def _place_columns(program: Program, steps: Steps) -> Columns:
 
 
 def step_names(program: Program, steps: Steps) -> list[str]:
-    """Return the name of each step: that of its kernel or pattern, or of its kind of transfer."""
+    """Return the name of each step: its kernel or pattern, or its kind of transfer without one."""
     names = []
     for kind, code, pattern in zip(steps.kind.tolist(), steps.code.tolist(), steps.pattern.tolist(), strict=True):
         if kind == StepKind.COMPUTE:

@@ -55,7 +55,7 @@ class ContinuousMachine:
         room: Room for KV caches.
         answers: Passes and contexts of all answers.
         users: Users in flight.
-        waiting: Requests that wait for admission, by tier.
+        waiting: Requests that wait for admission, in one queue per tier.
         reader: Prompts that are being read.
         ready: Heap of (time of the first token, request) for users that have not joined yet.
         free_slots: Number of free batch slots.
@@ -118,7 +118,7 @@ class ContinuousMachine:
 
     @property
     def in_flight(self) -> int:
-        """Number of requests of the machine that had not left at the end of its last round."""
+        """Number of received requests that had not left at the end of the machine's last round."""
         return len(self.record.order) - self.record.left
 
     def offer(self, request: int) -> None:
@@ -208,7 +208,7 @@ class ContinuousMachine:
         heappush(self.ready, (self.link_free_s + self.prefill.transfer_s, request))
 
     def _begin_to_read(self, request: int, tier: int, context: int) -> None:
-        """Start to read the prompt of an admitted request.
+        """Start to read the prompt of a request that was just admitted.
 
         Reading starts with the next pass. If prompts fill gaps, it starts in the gaps of the round
         that is just ending, from the arrival of the request on.

@@ -51,13 +51,13 @@ class PromptReader:
         self._queues[tier].append(request)
 
     def next_parts(self, budget: int) -> tuple[list[PromptPart], list[tuple[int, PromptPart]]]:
-        """Remove and return the parts of prompts that the next round reads.
+        """Choose the tokens of prompts that the next round reads, and remove them from the queues.
 
         Args:
             budget: Maximum number of tokens. At least one chunk is read, whatever the budget.
 
         Returns:
-            All parts; and the parts that complete a prompt, each after its request.
+            All parts of prompts; and (request, part) for each part that completes its prompt.
         """
         parts: list[PromptPart] = []
         completed: list[tuple[int, PromptPart]] = []
@@ -85,10 +85,10 @@ class PromptReader:
         return self._seconds(next(queue[0] for queue in self._queues if queue))
 
     def read_in_gaps(self, gap_s: float, end_s: float, round_per_gap: float) -> tuple[float, list[tuple[float, int]]]:
-        """Read prompts in the gaps of some rounds.
+        """Read prompts in the times of rounds that decoded tokens leave (gaps).
 
         Args:
-            gap_s: Total seconds of the gaps.
+            gap_s: Total seconds of the gaps of some rounds.
             end_s: Time at which the last gap ends.
             round_per_gap: Ratio of the time of a round to the time of its gap, at the end.
 

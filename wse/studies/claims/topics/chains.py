@@ -26,7 +26,10 @@ is lost."""
 
 
 def longer_pipeline(lab: Laboratory) -> Finding:
-    """Decide claim 2: one user's speed by the number of wafers, for three link latencies."""
+    """Decide claim 2: how one user's speed changes with the number of wafers.
+
+    It is computed for three latencies of the links between wafers.
+    """
     lines, exponents = {}, {}
     for hop in HOPS_US:
         link = wafer_link(own_link().bytes_per_s, hop * MICRO)

@@ -85,7 +85,7 @@ def dense_400b(lab: Laboratory) -> Finding:
 
 
 def short_context(lab: Laboratory) -> Finding:
-    """Decide claim 16: one user's speed, and the number of wafers, by the length of the context.
+    """Decide claim 16: how context length changes one user's speed and the number of wafers.
 
     The speed is compared with that of a single user on GPUs.
     """

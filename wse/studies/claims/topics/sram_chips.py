@@ -24,11 +24,16 @@ TRILLION: Final = "kimi-k2.6"
 
 
 def many_small_chips(_: Laboratory) -> Finding:
-    """Decide claim 7: speed and number of chips of a model of a trillion parameters.
+    """Decide claim 7: how fast a model of a trillion parameters is on small chips, and on how many.
 
-    They are extrapolated from the time of a layer on 576 chips. The ops of a layer are split over
-    several chips. The time of a layer is that of its synchronisations, whatever its size, and more
-    parameters need more chips. The bandwidth of SRAM would allow a far higher speed.
+    Both numbers are extrapolated from the measured time per layer of a smaller model on 576 chips,
+    where each op of a layer is split over several chips. Two assumptions are made:
+
+    1. Synchronisation of the chips dominates this time, so it is the same for layers of any size.
+    2. The number of chips is the number of parameters divided by the parameters that one chip
+       stores.
+
+    For comparison, the much higher speed that the bandwidth of SRAM would allow is computed too.
     """
     spec = read_config(CONFIGURATIONS[TRILLION])
     parameters = parameter_count(spec)

@@ -56,9 +56,9 @@ def cheapest_token(machines: Sequence[Machine], tokens_per_s: float, end: End = 
 def cheaper_speeds(
     machines: Sequence[Machine], other_machines: Sequence[Machine], ends: tuple[End, End] = ("value", "value")
 ) -> tuple[Interval, ...]:
-    """Return the speeds at which the first group of machines has the cheaper token.
+    """Return the intervals of speed in which the first group of machines has the cheaper token.
 
-    1. Determine at each speed of a grid which group is cheaper.
+    1. At each of `SPEEDS` speeds with equal ratios, determine which group is cheaper.
     2. Find each change between neighbouring speeds by bisection, and collect the intervals.
 
     Args:
@@ -67,7 +67,7 @@ def cheaper_speeds(
         ends: Ends of the range of prices to use for the first and for the second group.
 
     Returns:
-        Intervals of speeds, slowest first. The last one may be unbounded.
+        Intervals of tokens/s per user, slowest first. The last one may be unbounded.
     """
 
     def is_cheaper(speed: float) -> bool:

@@ -10,9 +10,9 @@ from wse.studies.compare.machine import WAFER
 
 
 def with_best(rows: Sequence[CurveRow]) -> tuple[CurveRow, ...]:
-    """Return the rows with ``best`` set for the rows on the frontier of their group.
+    """Return the rows, with ``best`` set where no other row is both faster and cheaper.
 
-    A group consists of all wafers together, or of one machine of GPUs.
+    Rows are compared within groups: all wafers together, and each machine of GPUs by itself.
     """
     groups: dict[str, list[CurveRow]] = {}
     for row in rows:
@@ -22,7 +22,7 @@ def with_best(rows: Sequence[CurveRow]) -> tuple[CurveRow, ...]:
 
 
 def group_of(row: CurveRow) -> str:
-    """Return the group in which a row is compared.
+    """Return the name of the group within which a row is compared.
 
     All wafers form one group, because they are alternatives to each other. Each machine of GPUs is
     a group of its own.

@@ -46,7 +46,17 @@ def curve_as_html(result: CurveResult) -> bytes:
 
 
 def _chart(result: CurveResult, key: str, label: str) -> dict[str, Any]:
-    """Return the data of a chart for the script."""
+    """Return the data that ``compare.js`` needs to draw one chart.
+
+    Args:
+        result: Operating points and published speeds.
+        key: Field of a row that is drawn on the vertical axis.
+        label: Title of the chart.
+
+    Returns:
+        A dict with ``title``, ``across`` (label of the horizontal axis), ``lines`` (one for each
+        machine) and ``public`` (published points).
+    """
     machines = dict.fromkeys(row.machine for row in result.rows)
     lines = [_line(result.rows, machine, key) for machine in machines]
     public = [_public(point, key) for point in result.public]
@@ -54,13 +64,31 @@ def _chart(result: CurveResult, key: str, label: str) -> dict[str, Any]:
 
 
 def _line(rows: Sequence[CurveRow], machine: str, key: str) -> dict[str, Any]:
-    """Return the data of a machine's line for the script."""
+    """Return the line of one machine in a chart.
+
+    Args:
+        rows: Operating points of all machines.
+        machine: Description of the machine.
+        key: Field of a row that is drawn on the vertical axis.
+
+    Returns:
+        A dict with ``series`` (name of the machine), ``kind`` and ``points`` (one for each row).
+    """
     machine_rows = [row for row in rows if row.machine == machine]
     return {"series": machine, "kind": machine_rows[0].kind, "points": [_point(row, key) for row in machine_rows]}
 
 
 def _point(row: CurveRow, key: str) -> dict[str, Any]:
-    """Return the data of a row's point for the script."""
+    """Return the point of one operating point in a chart.
+
+    Args:
+        row: The operating point.
+        key: Field of the row that is drawn on the vertical axis.
+
+    Returns:
+        A dict with ``x`` (tokens/s per user), ``y``, ``tier`` (None if it is no tier) and ``lines``
+        (the text that is shown when the mouse is over the point).
+    """
     numbers = [f"{column.title}: {column.text(row)}" for column in LINE if column.numeric]
     lines = [row.machine, *([f"{row.tier} tier"] if row.tier else []), *numbers]
     return {"x": row.tokens_per_s_per_user, "y": getattr(row, key), "tier": " ".join(row.tiers) or None, "lines": lines}
@@ -82,7 +110,7 @@ def _public(point: PublicPoint, key: str) -> dict[str, Any]:
 
 
 def _sources(public: Sequence[PublicPoint]) -> list[tuple[str, str]]:
-    """Return the service and the web addresses of each published speed."""
+    """Return (service and speed, web addresses) as texts for each published speed."""
     return [
         (
             f"{printable(point.system)}, {point.tokens_per_s_per_user:,g} tokens/s",

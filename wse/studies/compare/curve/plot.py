@@ -67,7 +67,7 @@ def best_machines(rows: Sequence[CurveRow]) -> list[str]:
 
 
 def _points(rows: Sequence[CurveRow], key: str) -> tuple[list[float], list[float]]:
-    """Return the coordinates of rows: their speeds, and the values of a field."""
+    """Return the horizontal coordinates (speeds) and vertical ones (values of a field) of rows."""
     return [row.tokens_per_s_per_user for row in rows], [getattr(row, key) for row in rows]
 
 

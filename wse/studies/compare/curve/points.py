@@ -10,10 +10,10 @@ from wse.studies.results.operating_points import user_counts
 
 
 def curve_rows(machine: Machine, plain_tokens_per_s: float) -> tuple[CurveRow, ...]:
-    """Return the operating points of a machine, fewest users first.
+    """Return the operating points of a machine, one for each number of users, fewest first.
 
-    Numbers of users are those of the tiers, and powers of two up to the number that saturates the
-    machine or fits.
+    The numbers of users are powers of two up to the maximum that is useful: the number that
+    saturates the machine, or all that fit. The numbers of users of the service tiers are added.
 
     Args:
         machine: The machine, with room for at least one user.
@@ -30,12 +30,12 @@ def curve_rows(machine: Machine, plain_tokens_per_s: float) -> tuple[CurveRow, .
 
 
 def curve_row(machine: Machine, users: int, tier: str | None = None) -> CurveRow:
-    """Return the operating point of a number of users on a machine as a row.
+    """Return the operating point of a machine that serves a number of users, as a row.
 
     Args:
         machine: The machine, whose price and power are known.
         users: Number of concurrent users.
-        tier: Names of the tiers of this number of users, or None.
+        tier: Names of the service tiers with this number of users, or None.
     """
     point = machine.point(users)
     cost, energy = point.usd_per_million_tokens, point.joules_per_token

@@ -31,7 +31,7 @@ class CurveResult(Result):
     ] = None
     model: Annotated[ModelResult, Doc("the model, its element types and its bytes")]
     wafer: Annotated[Mapping[str, Any], Doc("name, rows and cols of a wafer")]
-    economics: Annotated[Mapping[str, AssumptionResult], Doc("assumptions on which power and cost depend, by machine")]
+    economics: Annotated[Mapping[str, AssumptionResult], Doc("assumptions on power and cost of each machine")]
     rows: Annotated[tuple[CurveRow, ...], Doc("wafers, then GPUs; for each machine, fewest users first")]
     public: Annotated[tuple[PublicPoint, ...], Doc("published speeds of services of the model, the fastest first")]
     published: Annotated[

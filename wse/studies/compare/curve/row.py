@@ -52,7 +52,7 @@ class CurveRow(Result):
 
     @property
     def tiers(self) -> tuple[str, ...]:
-        """Service tiers of the row."""
+        """Names of the service tiers (plain, fast) with this number of users; usually none."""
         return () if self.tier is None else tuple(self.tier.split(TIER_SEPARATOR))
 
 

@@ -34,7 +34,7 @@ def curve(
     jobs: int | None = None,
     engine: EngineChoice = THIS_MACHINE,
 ) -> CurveResult:
-    """Compare wafers and GPUs over numbers of users.
+    """Compare the speed and cost of wafers and GPUs for several numbers of users.
 
     1. Prepare the GPUs in the smallest number that serves a user.
     2. Compile the model on all combinations of wafers, mappings and links. By default, the only
@@ -98,7 +98,7 @@ def _does_not_fit(reasons_by_machine: Mapping[str, str]) -> DoesNotFit:
     Its text is the first of the reasons.
 
     Args:
-        reasons_by_machine: Reasons by machine.
+        reasons_by_machine: Reasons; the key is the description of the machine.
     """
     name, reason = next(iter(reasons_by_machine.items()))
     return DoesNotFit(f"{name}: {reason}")
@@ -143,7 +143,10 @@ def wafer_machines(results: Iterable[CombinationRows]) -> Iterator[Machine]:
 
 
 def _impossible_combinations(results: Iterable[CombinationRows]) -> Iterator[tuple[str, str]]:
-    """Yield the combinations that are impossible or cannot serve a user, with reasons."""
+    """Yield (combination, reason) for combinations that are impossible or cannot serve a user.
+
+    A combination is described by its mapping and number of wafers.
+    """
     for result in results:
         reasons = [m for m in result.machines if isinstance(m, str)]
         for row in result.rows:

@@ -68,7 +68,9 @@ def curve_tables(
     detail: bool,
     footer: Sequence[tuple[str, str]],
 ) -> tuple[Table, ...]:
-    """Return the tables of service tiers, of operating points, and of published speeds.
+    """Return up to three tables: service tiers, operating points, and published speeds.
+
+    The table of published speeds is left out if there are none.
 
     Args:
         rows: Operating points of all machines.
@@ -89,9 +91,11 @@ def curve_tables(
 
 
 def _tier_table(rows: Sequence[CurveRow], plain_speed: float) -> Table:
-    """Return the table of service tiers, with a row for each operating point that is a tier of a machine.
+    """Return the table of service tiers.
 
-    A row of the fast tier alone has its speed and price relative to those of the plain tier.
+    A row is the operating point of one machine at the speed of the plain tier, of the fast tier, or
+    of both. A row of the fast tier alone also has its speed and its cost, each divided by that of
+    the machine's plain tier.
     """
     plain = {row.machine: row for row in rows if PLAIN in row.tiers}
 

@@ -31,7 +31,13 @@ from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 
 class Combination(NamedTuple):
-    """A combination of mapping, number of wafers and objective that is compiled."""
+    """One case that a comparison compiles.
+
+    Attributes:
+        mapping: Name of the mapping.
+        wafers: Number of wafers.
+        objective: Objective for which the layout is chosen.
+    """
 
     mapping: str
     wafers: int
@@ -110,10 +116,14 @@ def _combination_rows(request: CompareRequest, base: EstimateRequest) -> Combina
 
 
 def _layouts_by_users(request: CompareRequest, prepared_estimate: PreparedEstimate) -> dict[int | None, ChosenLayout]:
-    """Return the layouts of a combination by number of users.
+    """Return the layouts that are compared for one combination of machine and mapping.
 
-    The key None has the layout for the objective. A comparison with GPUs varies the number of
-    users. For throughput, it therefore also has the fastest layouts for 2, 4, 8 ... users.
+    Returns:
+        Layouts; the key is the number of users for which a layout is the fastest. The layout that
+        is best for the objective has the key None. It is the only layout, except if the objective
+        is
+        throughput and GPUs are compared: such a comparison varies the number of users, so the
+        fastest layouts for 2, 4, 8 ... users are added.
     """
     if request.gpu and prepared_estimate.goal.objective == THROUGHPUT:
         return layouts_by_users(prepared_estimate, compile_fastest)

@@ -98,9 +98,10 @@ def _pipeline_or_tensor(request: CompareRequest, on_progress: OnProgress, study:
 
 
 def _rank(praise: str, groups: Sequence[Sequence[ComparisonRow]], key: Callable[[ComparisonRow], float]) -> str:
-    """Return a sentence with the mappings that are best by a key.
+    """Return a sentence about the mappings with the highest value of a number.
 
-    It states on which machines each mapping is the best, and by which factors it beats the others.
+    The sentence states on which machines each mapping is the best, and by which factors it beats
+    the other mappings.
 
     Args:
         praise: Start of the sentence.
@@ -159,11 +160,12 @@ def _crossings(rows: Sequence[ComparisonRow]) -> str:
 
 
 def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, study: Study) -> CompareResult:
-    """Compare weights in SRAM on the fewest wafers with weights that are streamed for every pass.
+    """Compare weights that stay in SRAM with weights that are streamed to the wafers in every pass.
 
-    1. Compile the model with its weights in SRAM.
-    2. For each rate of streaming, to one wafer and to the same number of wafers, compute bounds for
-       several batch sizes, and the batch size at which streaming breaks even.
+    1. Compile the model with its weights in SRAM on the fewest wafers.
+    2. Compute upper bounds of the speed with streamed weights, for one wafer and for the same
+       number of wafers, for each rate of streaming and several batch sizes. Also compute the batch
+       size at which streaming is as fast as SRAM.
     3. Derive the verdict.
     """
     # 1. Weights in SRAM.
@@ -238,7 +240,10 @@ def _break_even(best_for_all: ComparisonRow, rates: Sequence[StreamedRate]) -> s
 
 
 def _rates(request: CompareRequest, host_bytes_per_s: float) -> tuple[float, ...]:
-    """Return the bytes/s to each wafer: those of ``--link-bandwidth``, or those of its host."""
+    """Return the rates at which weights are streamed to each wafer, in bytes/s.
+
+    They are those of ``--link-bandwidth``, or else the single rate of the wafer's host.
+    """
     return (host_bytes_per_s,) if request.link_gb_per_s is None else tuple(rate * 1e9 for rate in request.link_gb_per_s)
 
 

@@ -79,10 +79,14 @@ def row_of(
 
 
 def _user_numbers(deployment: WaferDeployment) -> dict[str, Any]:
-    """Return the numbers of a row that depend on the number of users.
+    """Return the fields of a comparison row that depend on the number of users.
 
-    They are those of a single user, and those of the number that saturates the machine or fits. If
-    no user fits, the row only has 0 users.
+    Fields are computed for one user and for the maximum useful number of users, which saturates the
+    machine or is all that fit. The names of some fields of the latter end in ``_of_all``.
+
+    Returns:
+        Values, with the names of `ComparisonRow` fields as keys. If no user fits, only ``users``,
+        which is 0.
     """
     if not deployment.max_concurrency:
         return {"users": 0}
@@ -166,7 +170,7 @@ def assumptions_of(economics: Economics | None, machine: str = "") -> dict[str, 
         machine: Name to append to the keys after a dot, for results with several machines.
 
     Returns:
-        The assumptions, by their keys in a file for ``--economics``.
+        The assumptions, with keys as in a file for ``--economics``, such as ``wafer_usd_per_hour``.
     """
     if economics is None:
         return {}

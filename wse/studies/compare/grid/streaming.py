@@ -22,10 +22,10 @@ _BY_ROW: Final = ("embedding", "positions")
 
 
 def weights_of(spec: ModelSpec, dtype: str, activation_type: str) -> Weights:
-    """Return the bytes of a model's weights: those that all tokens use, and those of experts.
+    """Return the bytes of a model's weights, split into weights for all tokens and expert weights.
 
-    A table of which a token reads a single row is not counted, unless the output head uses the same
-    table.
+    A pass reads only one row per token of an embedding table. Such a table is not counted, unless
+    the output head uses it too.
 
     Args:
         spec: The model.
@@ -86,15 +86,16 @@ class StreamedRate:
 def streamed_row(
     prepared_estimate: PreparedEstimate, streaming: StreamingBound, wafers: int, batch: int
 ) -> ComparisonRow:
-    """Return the row of a batch with streamed weights, which has upper bounds of speeds.
+    """Return a comparison row for weights that are streamed to the wafers in every pass.
 
-    The weights are sent to all wafers at once, a part of them to each wafer.
+    Its speeds are upper bounds. The weights are divided over the wafers, which receive their parts
+    at the same time.
 
     Args:
         prepared_estimate: The request.
-        streaming: The rates of streaming and of the pass.
+        streaming: The rate of streaming, and the minimum time of a pass.
         wafers: Number of wafers.
-        batch: Number of users of a pass.
+        batch: Number of users whose tokens are decoded in one pass.
     """
     total_tokens_per_s = streaming.tokens_per_s(batch)
     room = users_with_room(prepared_estimate, wafers)

@@ -79,7 +79,7 @@ class Grid:
         first: The request on the fewest wafers.
         names: The mappings.
         counts: The numbers of wafers.
-        results: The rows of each combination, by mapping.
+        results: The rows of each combination, sorted by mapping.
     """
 
     first: PreparedEstimate
@@ -115,7 +115,9 @@ def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Gri
 
 
 def combinations_of(request: CompareRequest, first: PreparedEstimate, counts: Iterable[int]) -> list[Combination]:
-    """Return the combinations of mappings, objectives and numbers of wafers, by mapping.
+    """Return the combinations of mapping, objective and number of wafers that are compared.
+
+    They are sorted by mapping, then by objective, then by number of wafers.
 
     Args:
         request: The comparison.
@@ -185,7 +187,7 @@ def _refusal(request: CompareRequest, results: Sequence[CombinationRows]) -> str
 
 
 def wafer_size(first: PreparedEstimate) -> dict[str, str | int]:
-    """Return the name, the rows and the columns of a request's wafer."""
+    """Return the wafer of a request as a dict with the keys ``name``, ``rows`` and ``cols``."""
     return {"name": first.wafer.name, "rows": first.wafer.mesh_rows, "cols": first.wafer.mesh_cols}
 
 

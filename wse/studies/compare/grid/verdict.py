@@ -187,7 +187,10 @@ def _fastest_over(rows: Sequence[ComparisonRow], wafers: int, link: object) -> C
 
 
 def _fastest_by_wafers(rows: Sequence[ComparisonRow]) -> dict[int, ComparisonRow]:
-    """Return the row with the fastest single user for each number of wafers."""
+    """Return, for each number of wafers, the row in which a single user is fastest.
+
+    The key is the number of wafers.
+    """
     row_by_wafers: dict[int, ComparisonRow] = {}
     for row in rows:
         if row.wafers not in row_by_wafers or speed(row) > speed(row_by_wafers[row.wafers]):

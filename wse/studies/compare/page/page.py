@@ -60,14 +60,14 @@ def traces_as_html(result: TracesResult) -> bytes:
 
 
 class CurveSection(NamedTuple):
-    """Section of a page with charts of one number over another.
+    """A section of the page with charts of one number over another.
 
     Attributes:
         title: Heading of the section.
         note: Text below the charts.
-        series: Names that have their own colour.
-        charts: Title, name of the horizontal axis, lines and published points of each chart, for
-            ``compare.js``.
+        series: Names of the series that get a colour of their own.
+        charts: Data of each chart for ``compare.js``: title, label of the horizontal axis, lines
+            and published points.
     """
 
     title: str
@@ -91,15 +91,15 @@ def comparison_page(
     curves: CurveSection = NO_CURVES,
     command: str = "wse compare --detail",
 ) -> bytes:
-    """Return the page of a comparison, encoded in UTF-8.
+    """Return the HTML page of a comparison, encoded in UTF-8.
 
     Args:
         title: Heading of the page.
         verdict: Sentences of the verdict.
         tables: Sortable tables. Drawings are placed after the first table.
-        lists: Headings, each with its names and texts.
-        rows: Rows to draw over numbers of wafers.
-        stacks: Labelled rows whose cycles are drawn by cause.
+        lists: (heading, entries) of each list; an entry is a (name, text) pair.
+        rows: Rows that are drawn over their number of wafers.
+        stacks: (label, row) of each stacked bar, which shows the cycles of the row by cause.
         curves: Section with charts of one number over another.
         command: Command that prints the same numbers.
     """
@@ -125,7 +125,11 @@ def comparison_page(
 
 
 def _points(rows: Sequence[ComparisonRow], key: str) -> list[dict[str, Any]]:
-    """Return the points of one drawing over wafers, each with the lines of its tooltip."""
+    """Return the points of one drawing, whose horizontal axis is the number of wafers.
+
+    Each point is a dict with ``wafers``, ``value``, ``series``, ``link`` and ``lines`` (its
+    tooltip).
+    """
     speed, *_ = detail_tables(rows, ())
     points = []
     for row in rows:
@@ -140,5 +144,5 @@ def _points(rows: Sequence[ComparisonRow], key: str) -> list[dict[str, Any]]:
 
 
 def _assumptions(economics: Mapping[str, AssumptionResult]) -> list[tuple[str, str]]:
-    """Return the names and texts of assumptions."""
+    """Return assumptions as (name, text) pairs, with spaces instead of underscores in the names."""
     return [(name.replace("_", " "), assumed.text) for name, assumed in economics.items()]

@@ -69,7 +69,7 @@ COLUMNS: Final = tuple(field.name for field in fields(PlannedRow))
 
 @dataclass(frozen=True, kw_only=True)
 class PlanResult(Result):
-    """Ranked machines and replicas.
+    """Machines and their numbers of replicas, ranked by an objective.
 
     Machines that meet the limits come first, ordered by the objective. The others are ordered by
     how far they exceed the limits.
@@ -78,7 +78,7 @@ class PlanResult(Result):
     inputs: Annotated[Mapping[str, Any], Doc("the options with defaults filled in")]
     targets: Annotated[Mapping[str, float], Doc("the requested limits, `ttft_s` and `tpot_s`", "s")]
     users: Annotated[int | None, Doc("requested number of concurrent users")] = None
-    economics: Annotated[Mapping[str, AssumptionResult], Doc("price and power of a chip, by machine")]
+    economics: Annotated[Mapping[str, AssumptionResult], Doc("price and power of a chip of each machine")]
     tried: Annotated[int, Doc("number of machines that were tried, for all lengths")]
     keeping: Annotated[int, Doc("number of machines that meet the limits")]
     rows: Annotated[tuple[PlannedRow, ...], Doc("the requested machines, best first")]
@@ -100,10 +100,10 @@ class PlanResult(Result):
         return len({row.dtype for row in self.rows}) == 1
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return the tables of the verdict, of the machines, and of impossible machines.
+        """Return tables of the verdict, the ranked machines, and the impossible machines if any.
 
         Args:
-            detail: Whether to add a table of room, rates and energy.
+            detail: Whether to add a table of room for users, rates and energy.
             width: Not used.
         """
         verdict = pair_table([("", sentence) for sentence in self.verdict], self.title)
@@ -113,13 +113,17 @@ class PlanResult(Result):
         return verdict, machines, *(details if detail else ()), *reasons
 
     def _machine_columns(self) -> tuple[Column, ...]:
-        """Return the columns that identify a machine."""
+        """Return the columns that identify a machine.
+
+        If several pairs of lengths are compared, these come first, before the description of the
+        machine.
+        """
         lengths = Column(key="lengths", title="lengths", cell=lambda row: f"{row.prompt_len}/{row.new_tokens}")
         machine = Column(key="machine", title="machine", cell=lambda row: row.machine, wraps=True, min_width=20)
         return (lengths, machine) if len(self.inputs["lengths"]) > 1 else (machine,)
 
     def _detail_columns(self) -> tuple[Column, ...]:
-        """Return the columns of the table of room, rates and energy."""
+        """Return the columns of the detailed table: room for users, rates, and energy per token."""
         return (
             *self._machine_columns(),
             number("max_users", "room", count),
@@ -130,7 +134,7 @@ class PlanResult(Result):
         )
 
     def _columns(self) -> tuple[Column, ...]:
-        """Return the columns of the table of machines."""
+        """Return the columns of the main table, which has one row for each machine."""
         limited = self.targets or self.users is not None
         title = "meets" if self.targets else "room"
         keeps = Column(key="keeps", title=title, formatter=lambda keeps: "yes" if keeps else "no")

@@ -65,9 +65,9 @@ def plan_machines(
     jobs: int | None = None,
     engine: EngineChoice = THIS_MACHINE,
 ) -> PlanResult:
-    """Rank machines and replicas for users and limits, for each of the requested lengths.
+    """Rank machines and their number of replicas by an objective, within limits of latency.
 
-    1. For each pair of lengths, compute the rows of wafers and GPUs.
+    1. For each pair of prompt length and number of new tokens, compute the rows of wafers and GPUs.
     2. Rank all rows, and select those to show.
 
     Args:
@@ -135,15 +135,16 @@ def plan_machines(
 def _wafer_rows(
     request: CompareRequest, on_progress: OnProgress, pool: Pool
 ) -> tuple[PreparedEstimate, list[PlannedRow], dict[str, str], set[int]]:
-    """Return the rows of wafers for a request with one pair of lengths.
+    """Return the rows of wafers for one prompt length and one number of new tokens.
 
     Without ``--wafers``, multiples of the smallest number of wafers are tried first. Then numbers
     between the best one and its neighbours are tried until the gaps around the best are small
     (`counts_near`).
 
     Returns:
-        The request on the fewest wafers; the rows; the reasons for impossible combinations; the
-        numbers of wafers that were tried.
+        Four values: the prepared request on the fewest wafers; the rows; the reasons for impossible
+        combinations, with the description of the combination as the key; the numbers of wafers that
+        were tried.
     """
     price = prices_without_gpus(request.base.costs.price, request.gpu or ())
     priced_request = replace(request, base=replace_options(request.base, price=price))
@@ -267,7 +268,7 @@ def planned_row(
     users_per_pass: int | None = None,
     link: WaferLink | None = None,
 ) -> PlannedRow:
-    """Return the row of a plan, which is an operating point of some replicas of a deployment.
+    """Return the row of a plan: an operating point of one or several replicas of a deployment.
 
     Args:
         deployment: The deployment of one replica.
@@ -276,7 +277,7 @@ def planned_row(
         name: Name of the wafer or GPU.
         software: Mapping or serving stack.
         dtype: Element type of the weights.
-        users_per_pass: Users of a pass on wafers; None on GPUs.
+        users_per_pass: Users whose tokens are decoded in one pass on wafers; None on GPUs.
         link: Requested link between wafers; None for the wafer's own.
     """
     point = found.point
@@ -325,7 +326,11 @@ def _surpasses(row: PlannedRow, other_row: PlannedRow) -> bool:
 
 
 def _rank(row: PlannedRow, goal: Goal) -> tuple[bool, float]:
-    """Return the sort key of a row: misses the limits; then the excess or the objective."""
+    """Return the sort key of a row; the best row has the smallest key.
+
+    Rows that keep the limits come first, sorted by the objective. Other rows are sorted by how far
+    they exceed the limits.
+    """
     if not row.keeps:
         return True, row.excess
     if goal.objective == LATENCY:
@@ -336,7 +341,13 @@ def _rank(row: PlannedRow, goal: Goal) -> tuple[bool, float]:
 
 
 def _inputs(request: CompareRequest, lengths: Sequence[tuple[int, int]], wafers: Sequence[int]) -> dict[str, object]:
-    """Return the options of a request by name, with the numbers of wafers that were tried."""
+    """Return the options of a request, with the option names (without dashes) as keys.
+
+    Args:
+        request: The request.
+        lengths: Pairs of prompt tokens and new tokens.
+        wafers: Numbers of wafers that were tried.
+    """
     base = request.base
     values = {
         "model": str(base.model),

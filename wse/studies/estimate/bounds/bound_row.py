@@ -19,7 +19,7 @@ They are computed by `wse.backends.fabric.bounds`.
 
 @dataclass(frozen=True, kw_only=True)
 class BoundRow(Result):
-    """Cycles of some steps of the mean decoded token, with their lower bounds.
+    """Cycles of some steps of a decoded token with their lower bounds, averaged over all tokens.
 
     Ops that neither multiply nor send have no bound. Their row has no ``limit``, ``ratio``,
     ``bound_grade`` or ``bound_source``.

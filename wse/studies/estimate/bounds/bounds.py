@@ -35,20 +35,23 @@ Name = TypeVar("Name", str, int)
 
 @dataclass(frozen=True, kw_only=True)
 class BoundsResult(Result):
-    """Cycles and lower bounds of the mean decoded token, also by kind of op, layer and stage.
+    """Cycles of decoding one token and their lower bounds, averaged over all decoded tokens.
 
-    Rows are in the order in which the ops run.
+    ``token`` is the whole token. The other fields have one row for each kind of op, each kind of
+    layer, or each stage, in the order in which they run.
     """
 
     token: Annotated[BoundRow, Doc("the whole token")]
-    ops: Annotated[tuple[BoundRow, ...], Doc("by kind of op")]
-    layers: Annotated[tuple[BoundRow, ...], Doc("by kind of layer")]
-    stages: Annotated[tuple[BoundRow, ...], Doc("by stage")]
-    gap: Annotated[tuple[GapRow, ...], Doc("cycles of the token above its bound by cause, largest first")]
+    ops: Annotated[tuple[BoundRow, ...], Doc("one row for each kind of op")]
+    layers: Annotated[tuple[BoundRow, ...], Doc("one row for each kind of layer")]
+    stages: Annotated[tuple[BoundRow, ...], Doc("one row for each stage")]
+    gap: Annotated[
+        tuple[GapRow, ...], Doc("cycles of the token above its bound, one row for each cause, largest first")
+    ]
 
 
 def bounds_result(fabric: Fabric, spec: ModelSpec, token_classes: Sequence[TokenClass], grades: Grades) -> BoundsResult:
-    """Compute the lower bounds of decoded tokens.
+    """Compute the cycles of decoded tokens and their lower bounds.
 
     1. Sum cycles and bounds of each step over all tokens, one token class at a time.
     2. Group the steps by kind of op, by kind of layer and by stage.
@@ -127,7 +130,7 @@ def _kind(layer: Layer) -> str:
 
 
 def token_table(bounds: BoundsResult, width: int) -> Table:
-    """Return the table of cycles and bounds by kind of op, and of the whole token.
+    """Return the table of cycles and bounds: one row for each kind of op, then the whole token.
 
     Args:
         bounds: Bounds to show.
@@ -144,7 +147,7 @@ def token_table(bounds: BoundsResult, width: int) -> Table:
 
 
 def layer_and_stage_tables(bounds: BoundsResult, width: int) -> list[Table]:
-    """Return two tables of cycles and bounds: by kind of layer, and by stage.
+    """Return two tables of cycles and bounds: a row per kind of layer, and a row per stage.
 
     Args:
         bounds: Bounds to show. At most ``MOST_ROWS`` stages are shown.
@@ -183,7 +186,7 @@ def _times(count: int | None) -> str:
 
 
 def _op(row: BoundRow) -> str:
-    """Return the name of a row in the table by kind of op."""
+    """Return the label of a row: the kind of op and how often it runs, or "whole token"."""
     return "whole token" if row.op is None else f"{row.op.replace('_', ' ')}{_times(row.count)}"
 
 

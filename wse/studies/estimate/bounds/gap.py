@@ -52,7 +52,7 @@ class GapRow(Result):
 
 
 def gap_rows(token: BoundRow, ops: Sequence[BoundRow]) -> tuple[GapRow, ...]:
-    """Return the gap between a token's cycles and its largest bound, by cause.
+    """Return, for each cause, the cycles that a decoded token spends above its largest bound.
 
     The bound limits the cycles of a single cause (`BOUNDED`). Of this cause, the cycles above the
     bound count. Of all other causes, all cycles count. The rows therefore add up to
@@ -60,7 +60,7 @@ def gap_rows(token: BoundRow, ops: Sequence[BoundRow]) -> tuple[GapRow, ...]:
 
     Args:
         token: Row of the whole token.
-        ops: Rows by kind of op.
+        ops: One row for each kind of op.
 
     Returns:
         The rows, largest first; empty if the token has no bound.
@@ -88,11 +88,11 @@ def gap_rows(token: BoundRow, ops: Sequence[BoundRow]) -> tuple[GapRow, ...]:
 
 
 def _largest_ops(token: BoundRow, ops: Sequence[BoundRow], cause: Cause) -> dict[str, float]:
-    """Return the kinds of op with the most cycles of a cause above the bound.
+    """Return the kinds of op that contribute most to the cycles above the bound, for one cause.
 
     Returns:
-        The fraction of all such cycles, by kind of op. At most `OPS` kinds with a fraction of at
-        least `LEAST`.
+        The fraction of all such cycles, with the kind of op as the key. There are at most `OPS`
+        kinds, largest first, each with a fraction of at least `LEAST`.
     """
     excess_cycles = {row.op or "": _excess_cycles(token, row, cause) for row in ops}
     total_cycles = sum(excess_cycles.values())
@@ -105,14 +105,17 @@ def _largest_ops(token: BoundRow, ops: Sequence[BoundRow], cause: Cause) -> dict
 
 
 def _excess_cycles(token: BoundRow, row: BoundRow, cause: Cause) -> float:
-    """Return the cycles of a cause by which a kind of op exceeds its part of the token's bound."""
+    """Return the cycles that a kind of op spends on a cause, minus those that the bound explains.
+
+    Only the bound that limits the token is subtracted, and only from the cause that it limits.
+    """
     assert token.limit is not None
     bound = row.bounds[token.limit] if cause == BOUNDED[token.limit] else 0
     return max(row.cycles_by[cause] - bound, 0)
 
 
 def gap_table(token: BoundRow, gap: Sequence[GapRow]) -> Table:
-    """Return the table of the gap between a token and its bound, by cause."""
+    """Return the table of the cycles above the bound, with one row for each cause."""
     columns = (
         Column(key="cause", title="cause"),
         number("cycles", "cycles", short_number),

@@ -73,7 +73,7 @@ class UsersOfDrafts:
         """Find the number of sequential draft tokens with the highest speed-up.
 
         Args:
-            curve: Tokens per pass by number of draft tokens.
+            curve: Tokens per pass, for each number of draft tokens.
 
         Returns:
             The number of draft tokens and the speed-up; (0, 1.0) if no number is faster than none.

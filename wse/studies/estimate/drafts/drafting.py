@@ -51,7 +51,7 @@ OUTSIDE: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyPass:
-    """Times in seconds of a verification pass over several new tokens of one user.
+    """Times of a verification pass over several new tokens of one user, in seconds.
 
     Attributes:
         model_s: Time through all stages, without the layer of a draft head.
@@ -67,7 +67,7 @@ class VerifyPass:
     last_stage_s: float
 
     def busy_with(self, drafts_s: float, *, on_last_stage: bool) -> float:
-        """Return the work of the slowest stage, link or draft in seconds.
+        """Return the work of the stage, link or draft with the most work, in seconds.
 
         Args:
             drafts_s: Time of all passes of the draft, in seconds.
@@ -77,7 +77,7 @@ class VerifyPass:
 
 
 class VerifyPasses:
-    """Verification passes of a compiled model, cached by context and number of tokens.
+    """Verification passes of a compiled model, cached for each context and number of new tokens.
 
     Each number of new tokens is compiled once, for the regions that the model already has.
     """
@@ -128,7 +128,7 @@ class VerifyPasses:
         )
 
     def _compiled(self, tokens: int) -> tuple[Fabric, RouteReader]:
-        """Return the fabric model and the route reader of the passes over ``tokens`` new tokens."""
+        """Return the fabric model of passes over ``tokens`` new tokens, and their route reader."""
         if tokens not in self._readers:
             fabric = pass_fabric(self._prepared, self._compilation, tokens)
             self._readers[tokens] = fabric, RouteReader(fabric)
@@ -138,7 +138,7 @@ class VerifyPasses:
 def machine_of(
     prepared_placement: PreparedPlacement, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses
 ) -> DraftMachine:
-    """Return the times of passes of a request's model and of its draft, for one user.
+    """Return the times of the passes of a model and its draft, with which drafts are planned.
 
     Args:
         prepared_placement: The request.
@@ -154,7 +154,7 @@ def machine_of(
 def head_machine(
     prepared_placement: PreparedPlacement, compilation: Compilation, head: PlacedDraft, passes: VerifyPasses
 ) -> DraftMachine:
-    """Return the times of passes of a model and of its draft head, for one user.
+    """Return the times of the passes of a model and its draft head, for one user.
 
     A token without drafts is timed on the model compiled alone. Passes over several tokens are
     timed on the model compiled with its head, and are never faster than a token without drafts.
@@ -177,9 +177,9 @@ def head_machine(
 def _model_machine(
     prepared_placement: PreparedPlacement, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses
 ) -> DraftMachine:
-    """Return the times of passes of a model and of a draft model, for one user.
+    """Return the times of the passes of a model and a separate draft model, for one user.
 
-    The times include that of token ids in transit between the two models. On the host, any pass of
+    They include the time in which token ids travel between the two models. On the host, any pass of
     the draft model takes the time to read its weights from memory, and each pass of the model adds
     a round trip for the ids.
     """
@@ -217,10 +217,10 @@ def _model_machine(
 def _verify_s(
     prepared_placement: PreparedPlacement, compilation: Compilation, passes: VerifyPasses
 ) -> Callable[[int], float]:
-    """Return a function from a number of new tokens of one user to the seconds of a pass over them.
+    """Return a function that gives the seconds of a verification pass for a number of new tokens.
 
     A pass over one token is a normal decode pass of all batch slots. With a batch of 1, a pass over
-    several tokens is never faster than that.
+    several tokens is never faster than a pass over one token.
     """
     plain_s = decode_s(prepared_placement, compilation)
     least_s = plain_s if compilation.options.batch == 1 else 0.0
@@ -228,10 +228,10 @@ def _verify_s(
 
 
 def verify_passes(prepared_placement: PreparedPlacement, compilation: Compilation, draft: PlacedDraft) -> VerifyPasses:
-    """Return the passes that verify drafts.
+    """Return the verification passes of a request with drafts.
 
-    They are passes of the model compiled with its draft head if it has one, and otherwise of the
-    model alone.
+    They run on the model compiled with its draft head if it has one, and otherwise on the model
+    alone.
 
     Args:
         prepared_placement: The request.
@@ -252,7 +252,15 @@ def decode_s(prepared_placement: PreparedPlacement, compilation: Compilation) ->
 
 
 def head_token_parts(head: PlacedDraft) -> tuple[float, float]:
-    """Return the seconds of model and draft head in a pass over one token, compiled together."""
+    """Return the seconds of a pass over one token, divided into those of the model and of the head.
+
+    The model is compiled with the head. Steps outside of all layers, such as the output, run for
+    both and count in both.
+
+    Returns:
+        Seconds of the model without the layer of the head; seconds of that layer and of the steps
+        outside of all layers.
+    """
     assert head.compilation is not None  # a head has PEs
     prepared_estimate, program = head.prepared, head.compilation.program
     fabric = Fabric(program, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.meshes)
@@ -266,7 +274,7 @@ def head_token_parts(head: PlacedDraft) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaferDrafter:
-    """Wafers of a request with drafts, as a `wse.studies.estimate.drafts.best_drafts.Drafter`.
+    """The wafers of a request with drafts: a `wse.studies.estimate.drafts.best_drafts.Drafter`.
 
     Attributes:
         plain: Deployment without drafts.
@@ -275,8 +283,8 @@ class WaferDrafter:
         draft_wafers: Number of wafers that only the draft model uses.
         passes: The passes that verify drafts.
         times: Times of passes for one user.
-        mean_ratio: Mean time of a token over the whole generation, divided by the time of the token
-            in the middle of it, where passes are timed.
+        mean_ratio: Ratio of the mean time of a token to the time of the middle token of the
+            generation. Passes are timed at the middle token, so their times are multiplied by it.
     """
 
     plain: WaferDeployment
@@ -292,9 +300,9 @@ class WaferDrafter:
         return self.base.max_concurrency
 
     def machine(self, users: float) -> DraftMachine:
-        """Return the times of passes, each of which verifies the drafts of one user.
+        """Return the times of the passes of model and draft, the same for any number of users.
 
-        They do not depend on the number of users.
+        Each verification pass is for the drafts of a single user.
         """
         return self.times
 
@@ -313,11 +321,11 @@ class WaferDrafter:
 def wafer_drafter(
     prepared_estimate: PreparedEstimate, compilation: Compilation, draft: PlacedDraft, plain: WaferDeployment
 ) -> WaferDrafter:
-    """Return the wafers of a request with its draft.
+    """Return the wafers of a request together with its draft.
 
-    With a draft head, prompts pass through the layer of the head too, and its KV cache leaves less
-    room for users. With a draft model, the number of users is also limited by the caches of the
-    draft model.
+    With a draft head, prompts pass through the layer of the head too, and the KV cache of the head
+    leaves less room for users. With a draft model, the number of users is also limited by the
+    caches of the draft model.
 
     Args:
         prepared_estimate: The request.
@@ -343,12 +351,12 @@ def wafer_drafter(
 
 
 def layer_cycles(program: Program, phase: Phase, cost: PhaseCost, layer: int) -> float:
-    """Return the cycles that the steps of a layer add to a phase.
+    """Return the cycles that the steps of one layer take in a phase.
 
     Args:
         program: Compiled Program.
         phase: Phase of the Program.
-        cost: Cycles of the phase by step.
+        cost: Cycles of each step of the phase.
         layer: Index of the layer, or `OUTSIDE` for the steps outside all layers.
     """
     layer_of_step = np.array(program.op_layers)[phase.steps.op]
@@ -356,12 +364,16 @@ def layer_cycles(program: Program, phase: Phase, cost: PhaseCost, layer: int) ->
 
 
 def _last_stage_cycles(reader: RouteReader, route: PassRoute) -> float:
-    """Return the cycles of work of the last region on the route of a pass."""
+    """Return the cycles that the last region on the route of a pass works for this pass."""
     last = next(visit.server for visit in reversed(route) if reader.servers[visit.server].kind == REGION)
     return busy_cycles([route])[last]
 
 
 def _embedding_region(program: Program) -> tuple[int, Region]:
-    """Return the wafer and the size of the region with the embedding, where token ids arrive."""
+    """Return the region that stores the embedding, where token ids arrive.
+
+    Returns:
+        The index of its wafer, and its size.
+    """
     stage = next(stage for stage in program.stages if stage.has_embedding)
     return stage.wafer, Region(rows=stage.rect.rows, cols=stage.cols)

@@ -35,7 +35,12 @@ MOST_COMPILED: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeRegion:
-    """Rectangle of free PEs on a wafer of the model, in rows and columns of the whole wafer."""
+    """A rectangle of free PEs on a wafer of the model.
+
+    Attributes:
+        wafer: Index of the wafer.
+        rect: The rectangle, in rows and columns of the whole wafer.
+    """
 
     wafer: int
     rect: Rect
@@ -95,7 +100,7 @@ def place_draft(prepared_estimate: PreparedEstimate, compilation: Compilation) -
 
 
 def place_head(prepared_estimate: PreparedEstimate, capacity: str | None = None) -> PlacedDraft:
-    """Compile the model of a request with a draft head: one more layer, like its last layer.
+    """Compile the model of a request with a draft head: a copy of its last layer, added at the end.
 
     As for the model alone, the layout is chosen for the users and the objective of the request.
 
@@ -151,11 +156,12 @@ def _place_beside(prepared_estimate: PreparedEstimate, compilation: Compilation,
 
 
 def free_regions(prepared_estimate: PreparedEstimate, program: Program) -> list[FreeRegion]:
-    """Return the rectangles of PEs that a model leaves free on its wafers, largest first.
+    """Return the rectangles of PEs that a model leaves free on its wafers, in the order of trial.
 
     1. List all free rectangles, including PEs outside a mesh that was requested with ``--mesh``.
-    2. Put the corners that are at most as large as the model's mesh first, because ``wse run``
-       gives a draft the same number of PEs as the model.
+    2. Put the corners of these rectangles that are at most as large as the model's mesh first,
+       because ``wse run`` gives a draft the same number of PEs as the model. The whole rectangles
+       follow, largest first.
     3. Of several rectangles of the same shape, keep the one nearest to the embedding of the model.
 
     Args:
@@ -193,7 +199,9 @@ def _clip_to_mesh(regions: list[FreeRegion], prepared_estimate: PreparedEstimate
 def _draft_request(
     target: PreparedEstimate, name: str, *, mesh: Rect | None = None, wafers: int | None = None
 ) -> PreparedEstimate:
-    """Prepare an estimate of a draft model for the lengths and users of its target model.
+    """Prepare an estimate of a draft model, with the lengths and users of its target model.
+
+    The target model is the one that verifies the drafts.
 
     Args:
         target: Request of the target model.
@@ -224,7 +232,7 @@ def _draft_request(
 
 
 def weight_bytes(draft: PreparedEstimate) -> int:
-    """Return the bytes of all weights of a draft model in its element types."""
+    """Return the bytes of all weights of a draft model, as stored in its element types."""
     options = draft.options
     return stored_bytes(draft.spec, options.dtype, ELEMENT_BYTES[options.activation_type])
 
@@ -235,7 +243,7 @@ def _free_bytes(draft: PreparedEstimate) -> int:
 
 
 def _refusal(prepared_estimate: PreparedEstimate, name: str, regions: list[FreeRegion], fault: str) -> str:
-    """Return the message for a draft model that fits on no free rectangle of the model's wafers.
+    """Return the error message for a draft model that does not fit next to the model.
 
     Args:
         prepared_estimate: Request of the target model.
@@ -258,9 +266,9 @@ def _refusal(prepared_estimate: PreparedEstimate, name: str, regions: list[FreeR
 
 
 def _wafers_remedy(draft: PreparedEstimate) -> str:
-    """Return the remedy for a draft model that does not fit on free PEs of the model's wafers.
+    """Return what the user can do if a draft model does not fit next to the model.
 
-    The number of additional wafers that it names was compiled.
+    The number of additional wafers that it names was found by compiling.
     """
     try:
         wafers = compile_fastest(draft).program.wafers

@@ -76,7 +76,7 @@ def _check_room(drafter: WaferDrafter, serving: ServingResult) -> None:
 
 
 def place_result(draft: PlacedDraft) -> DraftPlaceResult:
-    """Return the result record of a draft on wafers and of its place."""
+    """Return the result record that says which draft is used and where it runs."""
     region, memory = draft.region, host_memory_rate()
     return DraftPlaceResult(
         draft=draft.name,

@@ -40,7 +40,7 @@ class DraftTreeResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptanceResult(Result):
-    """Acceptance of draft tokens, and the source of its measurement."""
+    """How often draft tokens are accepted, and where this was measured."""
 
     acceptance: Annotated[str, Doc("name of the acceptance: a measured model, `typical`, or what the user gave")]
     acceptance_by_position: Annotated[
@@ -60,7 +60,7 @@ class AcceptanceResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class DraftRegionResult(Result):
-    """PEs of a draft model on a wafer of the model, which the model leaves free."""
+    """The PEs on which a draft model runs, on a wafer of the model that verifies the drafts."""
 
     wafer: Annotated[int, Doc("index of the wafer")]
     row: Annotated[int, Doc("first row")]
@@ -190,11 +190,7 @@ def place_text(place: DraftPlaceResult) -> str:
 
 
 def acceptance_rows(accepted: AcceptanceResult) -> tuple[tuple[str, str], ...]:
-    """Return rows with the acceptance by position, the draft that was measured, and the source.
-
-    Returns:
-        (label, text) pairs.
-    """
+    """Return (label, text) pairs on the acceptance at each position, the draft, and the source."""
     shares = " ".join(f"{share:.0%}" for share in accepted.acceptance_by_position)
     measurement = accepted.acceptance_note or f"measured with {accepted.acceptance_measured_with}"
     if accepted.acceptance_kind == ANY_KIND:

@@ -24,10 +24,10 @@ from wse.studies.options.drafts.draft import HEAD, SAME
 
 @dataclass(frozen=True, kw_only=True)
 class DraftedGpus(GpuDeployment):
-    """GPUs that decode with verification passes over drafts.
+    """A deployment on GPUs whose passes verify draft tokens.
 
-    A decode round is the time of a token: the time of a pass with its drafts, divided by the tokens
-    that the pass yields.
+    The duration of a decode round is the time per token: the time of a verification pass with its
+    draft passes, divided by the tokens that the pass yields.
 
     Attributes:
         steps_of: Function that returns the times of a pass with its drafts, given the number of
@@ -37,13 +37,14 @@ class DraftedGpus(GpuDeployment):
     steps_of: Callable[[float], DraftSteps]
 
     def wait_s(self, other_requests: float) -> float:
-        """Return the mean time from the arrival of a request to the end of the running pass.
+        """Return the mean time in seconds from a request's arrival to the end of the running pass.
 
-        This is half of a pass of the other users with its drafts, in seconds.
+        While other requests are running, this is half the duration of a verification pass with its
+        draft passes.
 
         Args:
-            other_requests: Mean number of other requests. Below 1, it is the probability that a pass is
-                running.
+            other_requests: Mean number of other requests. Below 1, it is the probability that a
+                pass is running.
         """
         steps = self.steps_of(max(1.0, other_requests))
         return min(1.0, other_requests) * steps.busy_s / 2
@@ -53,7 +54,7 @@ class DraftedGpus(GpuDeployment):
         return self.steps_of(decoding).token_s
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
-        """Return the passes that read prompts while other requests decode.
+        """Return the rounds in which prompts are read while other requests decode.
 
         A prompt makes a pass longer by as many seconds as without drafts. A pass yields several
         tokens, and a round is the time of one token, so a pass counts as several rounds.

@@ -105,14 +105,15 @@ class PreparedGpuEstimate:
 
 
 def check_machine(request: EstimateRequest, explicit_fields: Collection[str] = ()) -> None:
-    """Check that options of wafers are not given with ``--gpu``, nor options of GPUs without it.
+    """Check that a request has either options of GPUs or options of wafers, not both.
 
     Args:
         request: The request.
         explicit_fields: Fields that were given even though they have their default value.
 
     Raises:
-        BadInput: There are such options. The message names them.
+        BadInput: An option of wafers is given with ``--gpu``, or an option of GPUs without it. The
+            message names these options.
     """
     default = EstimateRequest()
     given_names = {
@@ -271,7 +272,7 @@ def _draft(
 
 
 def _users(request: EstimateRequest, deployment: GpuDeployment) -> int:
-    """Return the number of users: the requested number, or the one that serves the objective best.
+    """Return the number of users to report: as requested, or the best number for the objective.
 
     Args:
         request: The request. Its batch is the number of all users, because GPUs decode for all of

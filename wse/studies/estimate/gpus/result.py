@@ -125,7 +125,7 @@ class GpuEnergyResult(Result):
     """Energy of a generated token, from the power of GPUs while they serve."""
 
     joules_per_token: Annotated[float, Doc("energy of a generated token", "J")]
-    range: Annotated[Range | None, Doc("lowest and highest, by the ranges of the assumptions", "J")] = None
+    range: Annotated[Range | None, Doc("lowest and highest, from the ranges of the assumptions", "J")] = None
     grade: Annotated[Grade, Doc("grade of the weakest assumption")]
     assumptions: Annotated[str, Doc("the assumptions and their sources")]
     gpu_power_w: Annotated[float, Doc("power of a GPU", "W")]
@@ -142,7 +142,7 @@ class GpuCostResult(Result):
     usd_per_million_tokens_high: Annotated[
         float, Doc("price of a million output tokens at the high end of the price range", "USD")
     ]
-    range: Annotated[Range | None, Doc("lowest and highest, by the ranges of the assumptions", "USD")] = None
+    range: Annotated[Range | None, Doc("lowest and highest, from the ranges of the assumptions", "USD")] = None
     grade: Annotated[Grade, Doc("grade of the weakest assumption")]
     assumptions: Annotated[str, Doc("the assumptions and their sources")]
     gpu_usd_per_hour: Annotated[float, Doc("price of a GPU's hour", "USD")]
@@ -157,7 +157,7 @@ class GpuCostResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuDraftGain(Result):
-    """The best number of draft tokens for a number of users, and its speed-up."""
+    """The best number of draft tokens if a certain number of users are served, and the speed-up."""
 
     users: Annotated[int, Doc("concurrent users")]
     draft_tokens: Annotated[int, Doc("the best number of draft tokens; 0 if drafts are not faster")]
@@ -189,9 +189,11 @@ class GpuEstimateResult(Result):
     ] = None
     energy: Annotated[GpuEnergyResult | None, Doc("energy of a token; absent for a GPU whose power is unknown")] = None
     cost: Annotated[GpuCostResult | None, Doc("cost of a million tokens; absent if no price is known")] = None
-    grades: Annotated[Mapping[str, GradeResult], Doc("evidence grades of numbers, by their keys")]
+    grades: Annotated[Mapping[str, GradeResult], Doc("evidence grades; keys are paths of numbers in this result")]
     serving: Annotated[ServingResult, Doc("speeds for users, and the cost of a token")]
-    batches: Annotated[tuple[GpuDraftGain, ...] | None, Doc("drafts by number of users; with `--draft`")] = None
+    batches: Annotated[
+        tuple[GpuDraftGain, ...] | None, Doc("best drafts, one row per number of users; with `--draft`")
+    ] = None
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Return the tables of the estimate.
@@ -241,7 +243,7 @@ def _terms_table(latency: GpuLatencyResult) -> Table:
 
 
 def _gains_table(gains: Sequence[GpuDraftGain]) -> Table:
-    """Return the table of the best number of draft tokens for each number of users."""
+    """Return a table of the best drafts, with a row for each number of users."""
     columns = (
         number("users", "users"),
         number("draft_tokens", "drafted"),

@@ -42,7 +42,7 @@ ARRIVALS_GRADE: Final[Grade] = "I"
 
 
 def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
-    """Estimate speed and cost of a model on the GPUs of a request, also for other numbers of users.
+    """Estimate speed and cost of a model on GPUs, for the requested and for other numbers of users.
 
     Raises:
         BadInput: A name is unknown, a file is missing or cannot be used, or the KV caches of the
@@ -114,12 +114,15 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
 def _grades(
     prepared_estimate: PreparedGpuEstimate, energy: SourcedNumber | None, cost: SourcedNumber | None
 ) -> dict[str, GradeResult]:
-    """Return the evidence grades of the numbers of an estimate, by their JSON keys.
+    """Return the evidence grades of the numbers of an estimate.
 
     Args:
         prepared_estimate: The request.
         energy: Energy of a token; None if no power is known.
         cost: Cost of a million tokens; None if no price is known.
+
+    Returns:
+        Grades. The key is the path of the number in the JSON output, such as ``latency.tpot_s``.
     """
     decode_grade = gpu_grade(prepared_estimate)
     first_token_grade = _first_token_grade(prepared_estimate, decode_grade)
@@ -166,7 +169,16 @@ def _drafts(prepared_estimate: PreparedGpuEstimate) -> DraftPlanResult | None:
 def _published(
     prepared_estimate: PreparedGpuEstimate, tokens_per_s_per_user: float, drafts: DraftPlanResult | None
 ) -> tuple[PublishedSpeed, ...] | None:
-    """Return the published speeds of the model on the same GPUs with the same number of users."""
+    """Return published speeds of the model on the same number of the same GPUs.
+
+    Args:
+        prepared_estimate: The request, whose number of users per replica is compared.
+        tokens_per_s_per_user: Estimated speed without drafts, to compare with.
+        drafts: Estimated speed with drafts; None without drafts.
+
+    Returns:
+        The published speeds, or None if there are none.
+    """
     server = prepared_estimate.server
     estimated = EstimatedSpeed(
         machine=server.gpu.name,
@@ -198,9 +210,9 @@ def _verify(prepared_estimate: PreparedGpuEstimate) -> GpuVerifyResult | None:
 
 
 def gpu_grade(prepared_estimate: PreparedGpuEstimate) -> GradeResult:
-    """Return the grade of the weakest constant of the GPU and the serving stack.
+    """Return the weakest evidence grade of the constants that an estimate on GPUs depends on.
 
-    Constants that do not affect this model on these GPUs are ignored.
+    Constants of the GPU and the serving stack that do not affect this model are ignored.
     """
     generation = prepared_estimate.server.gpu.generation
     stack = {
@@ -239,12 +251,12 @@ def _irrelevant_constants(server: GpuServer) -> frozenset[str]:
 
 
 def _combined_grade(decode_grade: GradeResult, number: SourcedNumber, name: str) -> GradeResult:
-    """Return the weaker grade of the rate of tokens and of an energy or cost.
+    """Return the grade of an energy or cost per token, which is also limited by that of the speed.
 
     Args:
-        decode_grade: Grade of the rate of tokens.
+        decode_grade: Grade of the rate of decoded tokens.
         number: The energy or cost of a token.
-        name: Name of its weakest constant.
+        name: Name of the constant that gives the number its grade.
     """
     grade = weakest((decode_grade.grade, number.grade))
     return (
@@ -279,7 +291,7 @@ def _cost(cost: SourcedNumber, economics: Economics) -> GpuCostResult:
 
 
 def _inputs(prepared_estimate: PreparedGpuEstimate) -> dict[str, str | int]:
-    """Return the options of the request with defaults filled in."""
+    """Return the options of the request with defaults filled in; the key is the option's name."""
     inputs: dict[str, str | int | None] = {
         "model": prepared_estimate.model,
         "gpu": prepared_estimate.gpu,

@@ -81,7 +81,7 @@ def choose_layout(
 
 
 def layouts_by_users(prepared_estimate: PreparedEstimate, search: Search) -> dict[int | None, ChosenLayout]:
-    """Return the fastest layouts for 2, 4, 8 ... users, and the layout with the highest throughput.
+    """Return the fastest layouts for 2, 4, 8 ... users, and the one with the highest throughput.
 
     The numbers of users are powers of two below the number that saturates the layout with the
     highest throughput.
@@ -91,9 +91,9 @@ def layouts_by_users(prepared_estimate: PreparedEstimate, search: Search) -> dic
         search: Search function, as for `choose_layout`.
 
     Returns:
-        Layouts by number of users, ascending. The last key, None, has the layout with the highest
-        throughput. A layout that is the fastest for several numbers is listed once, with the
-        smallest of them.
+        Layouts; the key is a number of users, ascending. The last key, None, has the layout with
+        the highest throughput. A layout that is the fastest for several numbers is listed once,
+        with the smallest of them.
 
     Raises:
         DoesNotFit: The model does not fit.
@@ -143,7 +143,7 @@ def fastest_layout(prepared_estimate: PreparedEstimate, compilation: Compilation
 def _to_chosen_layout(
     prepared_estimate: PreparedEstimate, best: CompiledLayout, layouts: Sequence[CompiledLayout]
 ) -> ChosenLayout:
-    """Return the best of several layouts, with the trials of all searches that found them."""
+    """Return the best layout, with a record of all layouts that any of the searches tried."""
     compilation = _compilation(best.prepared, best.candidate, best.finalist, best.search_result)
     searches = dict.fromkeys((best.search_result, *(layout.search_result for layout in layouts)))
     return ChosenLayout(prepared=best.prepared, compilation=with_trials(prepared_estimate, compilation, searches))
@@ -203,7 +203,9 @@ def _no_room(
 def _compilation(
     prepared_estimate: PreparedEstimate, candidate: Candidate, finalist: int, search_result: Compilation
 ) -> Compilation:
-    """Return the compilation of a candidate, with its layout first in the results of its search.
+    """Return the result of a search with one of its layouts as the chosen layout.
+
+    The layout is moved to the front of the compiled layouts.
 
     Args:
         prepared_estimate: The request.

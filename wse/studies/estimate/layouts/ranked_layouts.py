@@ -44,7 +44,12 @@ Rank = tuple[bool, float, float]
 
 
 class Variant(NamedTuple):
-    """A layout compiled with another choice of the compiler, and the name of that choice."""
+    """A layout compiled with one changed choice of the compiler.
+
+    Attributes:
+        name: Name of the changed choice.
+        candidate: The compiled layout.
+    """
 
     name: str
     candidate: Candidate
@@ -140,7 +145,7 @@ class LayoutRanking:
         return sorted([*layout_by_key.values(), *wider_layouts], key=rank)
 
     def _with_variants(self, candidate: Candidate, search_result: Compilation, finalist: int) -> list[CompiledLayout]:
-        """Return a layout, followed by its variants that fit."""
+        """Return a layout, followed by variants of it (other compiler choices) that fit."""
         key = candidate.options, candidate.choice
         layout = self._layouts.get(key) or _with_deployment(self._prepared, candidate, search_result, finalist)
         self._layouts[key] = layout
@@ -149,7 +154,7 @@ class LayoutRanking:
         return [layout, *(variant for variant in variants if variant is not None)]
 
     def _with_smaller_chunks(self, layout: CompiledLayout) -> CompiledLayout | None:
-        """Return a layout with prompt chunks of about half the length.
+        """Return a layout whose prompt chunks have about half as many tokens.
 
         The number of tokens of a chunk must be a multiple of the rows of a region, except with the
         product THIN_GEMM.
@@ -250,10 +255,10 @@ def variants_of(prepared_estimate: PreparedEstimate, candidate: Candidate) -> tu
 
 
 def variant_choices(choice: Choice) -> dict[str, Choice]:
-    """Return variants of a choice that leave more room for caches, by name.
+    """Return variants of the compiler's choices that leave more room for KV caches.
 
-    The variants have attention on all columns, the fewest codes unpacked at once, or both. Variants
-    that make no difference are left out.
+    The key is a name of the variant. The variants have attention on all columns, the fewest codes
+    unpacked at once, or both. Variants that make no difference are left out.
     """
     all_columns = replace(choice, attention_cols=0)
     choices = {ALL_COLUMNS: all_columns} if choice.attention_cols else {}

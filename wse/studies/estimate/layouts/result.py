@@ -18,7 +18,7 @@ MOST_ROWS: Final = 8
 
 @dataclass(frozen=True, kw_only=True)
 class LayoutResult(Result):
-    """A layout, that is an assignment of layers to regions of PEs, that a search tried."""
+    """A layout that a search tried: an assignment of layers to regions of PEs."""
 
     mapping: Annotated[str, Doc("mapping")]
     bands: Annotated[int, Doc("bands of rows into which each wafer is divided")]
@@ -66,7 +66,7 @@ def search_result(choice: Compilation) -> SearchResult | None:
     costs, chosen_trial = dict(choice.compiled_trials), choice.compiled_trials[0][0]
 
     def rank(trial: Trial) -> tuple[bool, float, float]:
-        """Return the sort key of a trial: the chosen one first, then by cycles."""
+        """Return the sort key of a trial. The chosen trial comes first, then fast ones."""
         return trial != chosen_trial, costs.get(trial) or math.inf, trial.token_cycles or math.inf
 
     order = sorted(choice.trials, key=rank)

@@ -56,10 +56,10 @@ def searches_for(prepared_estimate: PreparedEstimate, search: Search, goal: Goal
 def with_trials(
     prepared_estimate: PreparedEstimate, compilation: Compilation, searches: Iterable[Compilation]
 ) -> Compilation:
-    """Return a compilation with the trials of all searches of a request.
+    """Return a compilation that lists the layouts tried by all searches of a request.
 
-    Its chosen layout comes first among the compiled ones. A layout that several searches tried has
-    the trial of the first of them.
+    The chosen layout comes first among the compiled layouts. A layout that several searches tried
+    is listed once, as in the first of them.
 
     Args:
         prepared_estimate: The request.

@@ -27,7 +27,7 @@ CLOSED_FORM, EVENTS, BOUND = "closed form", "discrete-event run", "lower bound"
 
 @dataclass(frozen=True, kw_only=True)
 class ChunksResult(Result):
-    """Times of the prompts of a stream, which are read in chunks of tokens.
+    """Times of reading the prompts of one stream. Each prompt is read in chunks of tokens.
 
     A stream is a batch of users whose tokens go through the pipeline stages together.
     """
@@ -76,7 +76,7 @@ class PromptRoutes:
 
 
 def prompts_result(fabric: Fabric, costs: Sequence[PhaseCost]) -> ChunksResult:
-    """Return the times of the chunks of all prompts.
+    """Return the times of reading all prompts, chunk by chunk.
 
     Args:
         fabric: Fabric model that gave the cycles.

@@ -41,11 +41,11 @@ class LatencyResult(Result):
     """Times that a user sees. Times of later tokens are absent if nothing is decoded."""
 
     ttft_s: Annotated[float, Doc("time to first token (TTFT) of the last user of the batch, from host to host", "s")]
-    ttft_by: Annotated[TtftParts, Doc("`ttft_s` by part")]
+    ttft_by: Annotated[TtftParts, Doc("the parts of `ttft_s`")]
     prompt_in_bytes: Annotated[int, Doc("bytes of the prompts that come from the host", "B")]
     ttft_first_user_s: Annotated[float | None, Doc("time to first token of the first user of several", "s")] = None
     tpot_s: Annotated[float | None, Doc("time per output token (TPOT) after the first", "s")] = None
-    tpot_by: Annotated[TpotParts | None, Doc("`tpot_s` by part")] = None
+    tpot_by: Annotated[TpotParts | None, Doc("the parts of `tpot_s`")] = None
     request_s: Annotated[float | None, Doc("latency of a request, to its last token", "s")] = None
     request_tokens_per_s: Annotated[float | None, Doc("generated tokens, divided by `request_s`", "tokens/s")] = None
     user: Annotated[UserLatencyResult, Doc("times for a remote user, with network and service")]
@@ -57,14 +57,14 @@ def latency_result(
     """Return time to first token (TTFT), time per output token (TPOT) and latency of a request.
 
     The prompts of a batch are read one after another, so the last user waits longest. ``ttft_s`` is
-    that user's time. It starts when the first prompt leaves the host and ends when the first token
-    has arrived at the host.
+    the TTFT of this last user. It lasts from the moment at which the first prompt leaves the host
+    until the user's first token has arrived at the host.
 
     Half of the wafer's round trip to the host is the handshake of the prompt. The other half is the
     first token in transit to the host, for which the wafer does not wait.
 
-    If ``prompts`` has an exact time of pipelined chunks, the waits for host and crossings are those
-    of a single chunk, because the stages work on other chunks meanwhile.
+    If ``prompts`` has an exact time of pipelined chunks, only one chunk waits for the host and for
+    crossings, because the stages work on other chunks meanwhile.
 
     Args:
         clock: Cycles of prompts and decoded tokens.

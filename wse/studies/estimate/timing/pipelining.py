@@ -50,14 +50,14 @@ class StreamsResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class EventsResult(Result):
-    """Steady state with some streams in flight, simulated event by event.
+    """Speed with some streams in flight, simulated event by event in the steady state.
 
     It is compared with the closed form that gives all other rates.
     """
 
     streams: Annotated[int, Doc("streams in flight")]
-    tokens_per_s: Annotated[float, Doc("tokens of all users, by the simulation", "tokens/s")]
-    closed_form_tokens_per_s: Annotated[float, Doc("tokens of all users, by the closed form", "tokens/s")]
+    tokens_per_s: Annotated[float, Doc("tokens of all users, as simulated", "tokens/s")]
+    closed_form_tokens_per_s: Annotated[float, Doc("tokens of all users, from the closed form", "tokens/s")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,11 +78,11 @@ class ServerResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PipeliningResult(Result):
-    """Rates of streams and of prompts through the pipeline of stages.
+    """Speed of a pipeline of stages with one or several streams in flight.
 
-    Numbers of streams are one, the number that saturates the slowest server, and the number whose
-    KV caches fit. A stream is the Program's batch: the tokens of its users go through the stages
-    together.
+    A stream is one batch of the Program: the tokens of its users go through the stages together.
+    Speeds are given for one stream, for the number of streams that keep the slowest server busy,
+    and for the number of streams whose KV caches fit.
     """
 
     stages: Annotated[int, Doc("stages that work at the same time")]
@@ -95,7 +95,7 @@ class PipeliningResult(Result):
     tokens_per_s_at_saturation: Annotated[float, Doc("tokens of all users with that number of streams", "tokens/s")]
     kv_limited_streams: Annotated[int, Doc("streams whose KV caches fit")]
     limited_by: Annotated[str, Doc("`KV cache`, or the slowest server")]
-    rows: Annotated[tuple[StreamsResult, ...], Doc("rates by number of streams, up to the number whose caches fit")]
+    rows: Annotated[tuple[StreamsResult, ...], Doc("one row per number of streams, up to the number whose caches fit")]
     tokens_per_s_at_kv_limit: Annotated[float | None, Doc("tokens of all streams whose caches fit", "tokens/s")] = None
     bubble_fraction: Annotated[
         float | None, Doc("fraction of time for which stages are idle with that number of streams")
@@ -110,7 +110,7 @@ class PipeliningResult(Result):
 def pipelining_result(
     fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost, *, with_rows: bool = True
 ) -> PipeliningResult:
-    """Return the rates of several streams in flight through the stages.
+    """Return the speed of the pipeline of stages with one or several streams in flight.
 
     All streams are assumed to have the same number of tokens in their caches, as in ``decode``.
 
@@ -118,8 +118,8 @@ def pipelining_result(
         fabric: Fabric model that gave the cycles.
         prefill: Cycles of each chunk of the prompts.
         decode: Cycles of one token of each user.
-        with_rows: Whether to compute the rates by number of streams and simulate them, which takes
-            time.
+        with_rows: Whether to also compute and simulate the speed for each of several numbers of
+            streams, which takes time.
     """
     return _Pipelining(fabric, prefill, decode).result(with_rows=with_rows)
 
@@ -137,7 +137,11 @@ class _Pipelining:
         self._in_cache = streams_in_cache(fabric.program)
 
     def result(self, *, with_rows: bool) -> PipeliningResult:
-        """Return the limits of the pipeline, and rates by number of streams if ``with_rows``."""
+        """Return the limits of the pipeline.
+
+        Args:
+            with_rows: Whether to add a row with the speed for each of several numbers of streams.
+        """
         server, work = busiest_server(self._route)
         kv_binds = self._in_cache < self._enough
         rows = tuple(self._row(streams) for streams in self._counts()) if with_rows else ()
@@ -174,7 +178,7 @@ class _Pipelining:
         return self._users * self._wafer.clock_hz / cycles_between_passes
 
     def _slowest_s(self, *kinds: str) -> float | None:
-        """Return the seconds that the slowest server of some kinds works for one pass.
+        """Return the most seconds that a server of the given kinds works for one pass.
 
         The result is None if none of these servers has work.
         """
@@ -194,7 +198,7 @@ class _Pipelining:
         return sorted(streams for streams in {*powers, self._enough, self._in_cache} if 1 <= streams <= self._in_cache)
 
     def _row(self, streams: int) -> StreamsResult:
-        """Return the steady state of a number of streams."""
+        """Return the speed in the steady state with ``streams`` streams in flight."""
         pass_interval = cycles_between_passes(self._route, streams)
         server, work = busiest_server(self._route)
         fill_and_drain_cycles = run_cycles(self._route, streams, 1).cycles
@@ -228,7 +232,7 @@ class _Pipelining:
         )
 
     def _servers(self) -> tuple[ServerResult, ...]:
-        """Return the time that each server works for a token and for all prompts of a stream."""
+        """Return the seconds that each region or link works for one token and for the prompts."""
         decode, prefill = busy_cycles([self._times.decode]), busy_cycles(self._times.prefill)
         latency = dict.fromkeys(range(len(self._times.servers)), 0.0)
         for visit in self._times.decode:
@@ -248,12 +252,15 @@ class _Pipelining:
 
 
 def pipelining_tables(pipelining: PipeliningResult) -> list[Table]:
-    """Return the tables of the pipeline: limits and prompt, and rates by number of streams."""
+    """Return a table of the pipeline's limits, and one with a row for each number of streams.
+
+    The second table is left out if these speeds were not computed.
+    """
     return [_pipelining_table(pipelining), *([_streams_table(pipelining)] if pipelining.rows else [])]
 
 
 def _pipelining_table(pipelining: PipeliningResult) -> Table:
-    """Return the table of a single stream, of the limits of several streams, and of the prompt."""
+    """Return the table of the pipeline: one stream alone, the limits of several, and the prompt."""
     users = pipelining.users_per_stream
     stream = "each a user" if users == 1 else f"each of {plural(users, 'user')}"
     slowest_text = f"{seconds(pipelining.slowest_stage_s)} a token"
@@ -281,7 +288,7 @@ def _pipelining_table(pipelining: PipeliningResult) -> Table:
 
 
 def _streams_table(pipelining: PipeliningResult) -> Table:
-    """Return the table of rates by number of streams."""
+    """Return the table of speeds, with one row for each number of streams."""
     columns = [
         number("streams", "streams"),
         number("tokens_per_s", "tokens/s", cell=lambda row: _at_most(row) + count(row.tokens_per_s)),

@@ -45,12 +45,12 @@ KINDS: Final = (REGION, LINK, WAFER_LINK, HOST_LINK)
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A region of PEs, a link or a host connection, which works for one token at a time.
+    """A region of PEs, a link or a host connection. It works for one token at a time.
 
     Attributes:
         kind: One of ``KINDS``.
         wafer: Wafer of a region or link. For a link to other wafers or to the host, the wafer whose
-            streams it carries.
+            data it carries.
         stages: Stages of a region, or the two stages that a link connects.
     """
 
@@ -75,10 +75,10 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTimes:
-    """Servers, and the routes of prompts and tokens through them, in cycles.
+    """The servers of a Program, and the routes of prompts and tokens through them, in cycles.
 
     Attributes:
-        servers: The servers. Visits refer to their positions here.
+        servers: The servers. A visit in a route refers to a server by its index in this tuple.
         prefill: Route of each chunk of the prompts, in order.
         decode: Route of one decoded token of each user.
     """
@@ -88,7 +88,11 @@ class StageTimes:
     decode: PassRoute
 
     def servers_of_kind(self, kind: str) -> tuple[int, ...]:
-        """Return the indices of the servers of a kind."""
+        """Return the indices of all servers that are of a certain kind.
+
+        Args:
+            kind: One of ``KINDS``.
+        """
         return tuple(number for number, server in enumerate(self.servers) if server.kind == kind)
 
 
@@ -110,7 +114,7 @@ class _Stream(NamedTuple):
 
 
 def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost) -> StageTimes:
-    """Return the servers of a Program and the routes of its phases.
+    """Return the servers of a Program, and the routes of its prompt chunks and decode pass.
 
     Args:
         fabric: Fabric model that gave the cycles.
@@ -137,7 +141,10 @@ def streams_in_cache(program: Program) -> int:
 
 
 class RouteReader:
-    """Converts phases of a Program to routes, and indexes servers as they occur, regions first."""
+    """Converter from phases of a Program to routes through its servers.
+
+    Servers get their index when they first occur; regions come first.
+    """
 
     def __init__(self, fabric: Fabric) -> None:
         """Create a reader, and index the regions. Stages that share PEs form one region."""
@@ -160,7 +167,7 @@ class RouteReader:
         self._server_of_stage = server_of_stage
 
     def route(self, phase: Phase, cost: PhaseCost) -> PassRoute:
-        """Return the route of one run of a phase: its visits to servers, in order.
+        """Return the servers that a run of a phase visits, in order, with the cycles of each visit.
 
         Consecutive visits to the same server without latency between them are merged. If a stage
         works right before it receives words from another server, this work counts as done after
@@ -168,7 +175,7 @@ class RouteReader:
 
         Args:
             phase: Phase of the Program.
-            cost: Cycles of the phase by step.
+            cost: Cycles of each step of the phase.
         """
         if cost not in self._routes:  # chunks of one class share their cost
             self._routes[cost] = self._route(phase, cost)
@@ -211,10 +218,11 @@ class RouteReader:
         return tuple(visits)
 
     def _streams_of(self, phase: Phase) -> dict[int, _Stream]:
-        """Return the streams of a phase between servers, by step.
+        """Return the streams of a phase: steps whose words go from one server to another.
 
-        Two transfers to the host are not streams. Sending logits keeps the stage waiting, because
-        the next logits need the same buffer. Sending the token id takes no time.
+        The key is the index of the step. Two transfers to the host are not streams. Sending logits
+        keeps the stage waiting, because the next logits need the same buffer. Sending the token id
+        takes no time.
         """
         places = np.flatnonzero(transfer_steps(phase.steps, lambda kind: kind.by_place)).tolist()
         streams = ((step, self._stream(phase, step)) for step in places)
@@ -254,9 +262,10 @@ class RouteReader:
 
 
 def pass_time(reader: RouteReader, wafer: WaferSpec, route: PassRoute) -> PassTime:
-    """Return the latency of a pass without the host's round trip, and its busiest server's work.
+    """Return the duration of a pass, and the work of the busiest server for it.
 
-    The round trip is left out because it does not delay other requests.
+    The round trip to the host is left out of the duration, because it does not delay other
+    requests.
 
     Args:
         reader: Reader that returned the route.

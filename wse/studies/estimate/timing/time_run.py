@@ -21,7 +21,7 @@ class Routing:
 
 
 def time_run(prepared_estimate: PreparedEstimate, program: Program, routing: Routing | None) -> TimedRun:
-    """Count the cycles of the prompts and of all decoded tokens of a request.
+    """Count the cycles of reading the prompts and of decoding all new tokens of a request.
 
     The first new token of each user is not decoded, because it follows from the prompt.
 

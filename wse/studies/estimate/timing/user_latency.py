@@ -29,7 +29,7 @@ class UserLatencyResult(Result):
     ttft_s: Annotated[float, Doc("from a user's request, on a new connection, to the first token", "s")]
     ttft_range_s: Annotated[tuple[float, float], Doc("`ttft_s` at the low and the high ends of the assumptions", "s")]
     ttft_open_s: Annotated[float, Doc("`ttft_s` on a connection that is already open", "s")]
-    ttft_by: Annotated[UserTtftParts, Doc("`ttft_s` by part")]
+    ttft_by: Annotated[UserTtftParts, Doc("the parts of `ttft_s`")]
     request_s: Annotated[float | None, Doc("latency of a request, to its last token, on a new connection", "s")] = None
     outside_share: Annotated[
         float | None, Doc("fraction of `request_s` for network, connection and the service's computers")
@@ -39,10 +39,10 @@ class UserLatencyResult(Result):
 
 
 def user_latency_result(network: Network, ttft_s: float, request_s: float | None) -> UserLatencyResult:
-    """Return the times for a remote user.
+    """Return the latencies that a remote user observes, including network and service.
 
-    After the first token, tokens are streamed. The network delays each of them by the same time as
-    the first one, so it adds to the latency of a request only once.
+    After the first token, tokens are streamed. The network delays each token by the same time as
+    the first one, so the delay is added to the latency of a request only once.
 
     Args:
         network: Network and service between user and machine.

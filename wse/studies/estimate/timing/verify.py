@@ -52,7 +52,10 @@ def verify_result(placeable: Placeable, fabric: Fabric) -> VerifyResult | None:
 
 
 def verify_rewrites(placeable: Placeable, compilation: Compilation) -> tuple[RewriteResult, ...] | None:
-    """Return the rewrites of the verification pass; None if they were not chosen for it."""
+    """Return the rewrites of the layers' steps that were chosen for the verification pass.
+
+    The result is None if none were chosen for it; the pass then uses the rewrites of decode.
+    """
     if compilation.verify_rewrites is None:
         return None
     return rewrites_result(placeable.spec, placeable.options, compilation.verify_rewrites)

@@ -32,12 +32,13 @@ REMEDY: Final = "give shares from 0 to 1 by position, such as 0.8,0.7,0.6"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftAcceptance:
-    """Acceptance of the tokens that a draft proposes.
+    """How likely the draft tokens of a model are accepted.
 
     Attributes:
-        curve: Tokens per verification pass by number of draft tokens, with one candidate at each
-            position.
-        shares: Probability of acceptance by position and candidate, for trees of draft tokens.
+        curve: Mean tokens that a verification pass yields, for each number of draft tokens. The
+            draft has one candidate at each position.
+        shares: Probability of acceptance for each position and each candidate at this position, for
+            trees of draft tokens.
     """
 
     curve: Acceptance
@@ -45,10 +46,10 @@ class DraftAcceptance:
 
     @property
     def by_position(self) -> tuple[float, ...]:
-        """Acceptance probability of a draft token by position, given that all before it were.
+        """Acceptance probability of the draft token at each position, given those before it.
 
-        The tuple ends before the first number of draft tokens that was not measured. From there on,
-        the curve is interpolated.
+        It applies if all draft tokens before it were accepted. The tuple ends before the first
+        number of draft tokens that was not measured. From there on, the curve is interpolated.
         """
         lengths = self.curve.draft_tokens
         positions = next((n for n in range(1, len(lengths) + 1) if lengths[n - 1] != n), len(lengths) + 1) - 1
@@ -56,7 +57,11 @@ class DraftAcceptance:
 
 
 def known_acceptances() -> tuple[str, ...]:
-    """Return the names of measured acceptances."""
+    """Return the names of the bundled measurements of how often draft tokens are accepted.
+
+    They are the values of ``--draft`` of ``wse estimate``: ``typical``, and the model of each
+    measurement.
+    """
     return (TYPICAL, *(curve.model for curve in measured_curves()))
 
 
@@ -108,10 +113,10 @@ def _from_file(path: Path) -> DraftAcceptance:
 
 
 def _user_acceptance(shares: list[tuple[float, ...]], place: str, name: str) -> DraftAcceptance:
-    """Return the acceptance that consists of probabilities that the user gives.
+    """Return the acceptance of draft tokens from probabilities that the user gave.
 
     Args:
-        shares: Probability of acceptance by position and candidate.
+        shares: Probability of acceptance for each position and each candidate at this position.
         place: Option with its value, for messages.
         name: Name of the resulting acceptance.
     """

@@ -22,7 +22,7 @@ DRAFT_TOKENS: Final = 4
 
 
 def check_draft(request: RunRequest) -> None:
-    """Check that the draft options of a request are consistent.
+    """Check that the draft options of a request are consistent with each other.
 
     Raises:
         BadInput: Draft options are given without a draft. Or the number of tokens of a pass is
@@ -83,7 +83,7 @@ def draft_place(request: RunRequest) -> str:
 
 
 def pass_tokens(request: RunRequest, context: int, prompt_tokens: int) -> int:
-    """Return the number of tokens of a verification pass: the next token and the draft tokens.
+    """Return how many tokens a verification pass has: the next token and the draft tokens.
 
     Args:
         request: Request with its draft options.

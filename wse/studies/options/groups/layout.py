@@ -26,7 +26,7 @@ ExpertPlacement = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutOptions:
-    """Options of the layout: size of a region, placement of experts, schedule, and all-reduces."""
+    """Options of the layout: region size, placement of experts, schedule, and all-reduces."""
 
     region: Annotated[
         str | None,

@@ -69,7 +69,7 @@ class WorkloadOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingOptions:
-    """Options of a service: users of a pass, concurrent users, and the objective of the layout."""
+    """Options of a service: users per pass, concurrent users, and what the layout is chosen for."""
 
     batch: Annotated[
         int | None,

@@ -35,13 +35,14 @@ DIGESTS: Final = ("program", "request")  # must be equal to resume a run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassRecord:
-    """The results of one pass, which is one execution of a phase of the Program.
+    """The results of one pass, that is one run of a phase of the Program.
 
     Attributes:
         phase: Index of the phase in the Program.
         ids: Resulting token ids: one per user, or one per token of a verification pass.
         kept_tokens: Number of tokens that a verification pass kept; 0 for other passes.
-        pairs: Number of tokens that chose each expert, int64 ``[experts]``, keyed by layer.
+        pairs: For each layer with experts, the number of tokens that chose each expert, int64
+            ``[experts]``. The key is the index of the layer.
         slots: Occupied KV-cache slots of each user after the pass.
     """
 
@@ -226,7 +227,7 @@ class CheckpointFile:
         return next_phases[0].user if next_phases else self._program.batch
 
     def _arrays(self, checkpoint: Checkpoint) -> Arrays:
-        """Return the arrays to store in the file, keyed by name, including their digest."""
+        """Return the arrays to store in the file, including the digest; the key is the name."""
         shapes = self._shapes(len(checkpoint.passes))
         arrays: Arrays = {name: np.full(shape, -1, np.int64) for name, shape in shapes.items()}
         for number, record in enumerate(checkpoint.passes):
@@ -242,7 +243,10 @@ class CheckpointFile:
         return {**arrays, CONTENT: np.frombuffer(content_digest(arrays), np.uint8)}
 
     def _shapes(self, passes: int) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the arrays with the results of ``passes`` passes."""
+        """Return the shapes of the arrays that store the results of ``passes`` passes.
+
+        The key is the name of the array in the file.
+        """
         program, experts = self._program, self._spec.experts
         return {
             "phase": (passes,),
@@ -252,9 +256,10 @@ class CheckpointFile:
         }
 
     def _bounds(self) -> dict[str, tuple[int, int]]:
-        """Return the minimum and maximum value of each array with results of passes.
+        """Return (minimum, maximum) of the valid values in each array with results of passes.
 
-        An id of -1 fills the places after the last id of a pass.
+        The key is the name of the array in the file. An id of -1 fills the places after the last id
+        of a pass.
         """
         program = self._program
         return {

@@ -24,10 +24,10 @@ from wse.studies.run.checkpoint.checkpoint_file import Checkpoint, CheckpointFil
 
 
 class CheckpointedEngine:
-    """A backend that wraps an engine, writes checkpoints, and resumes from a checkpoint.
+    """A backend that adds checkpoints to another one: it writes them and resumes from one.
 
     The checkpoint is written by `close`, and before a pass if ``every_s`` seconds have passed since
-    the last one.
+    it was last written.
 
     Args:
         engine: Backend that executes the passes.
@@ -85,17 +85,17 @@ class CheckpointedEngine:
 
     @property
     def verified_logits(self) -> npt.NDArray[np.float32]:
-        """Logits of the last executed pass over several tokens."""
+        """Logits after each token of the last executed verification pass."""
         return self._engine.verified_logits
 
     @property
     def step_times(self) -> StepTimes | None:
-        """Times of the steps of the passes that were executed."""
+        """Times of the steps that this process executed; None if steps are not timed."""
         return self._engine.step_times
 
     @property
     def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
-        """Number of tokens of the last pass that chose each expert, by layer."""
+        """Number of tokens of the last pass that chose each expert; the key is the layer."""
         return self._last.pairs
 
     def cache_slots(self, user: int) -> Slots:
@@ -116,7 +116,8 @@ class CheckpointedEngine:
             prompts: Token ids of each user's prompt.
 
         Yields:
-            The index of each chunk when it is finished, including those of the checkpoint.
+            The index of each chunk when it is finished. The chunks in the checkpoint come first, at
+            once.
         """
         chunks = len(self._engine.program.prefill)
         while self._done < min(chunks, self.passes_again):
@@ -153,7 +154,15 @@ class CheckpointedEngine:
             self._engine.announce(tokens, user)
 
     def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
-        """Run a pass over new tokens of one user and return the id that follows each of them."""
+        """Run a verification pass over tokens of one user, or take it from the checkpoint.
+
+        Args:
+            tokens: The user's next token and the draft tokens.
+            user: Index of the user.
+
+        Returns:
+            For each token, the id of the token that follows it.
+        """
         if self._done == len(self._passes):
             self._begin_pass()
             self._announced.discard(user)
@@ -175,7 +184,7 @@ class CheckpointedEngine:
             self._passes[-1] = replace(self._last, kept_tokens=tokens)
 
     def link_words(self) -> npt.NDArray[np.int64]:
-        """Return the words on each link so far, including those of passes in the checkpoint."""
+        """Return the words that have crossed each link, including passes in the checkpoint."""
         self._go_on()
         return self._engine.link_words()
 

@@ -67,9 +67,9 @@ class Drafter(Protocol):
 
 
 class LookUp:
-    """Drafts by prompt lookup: the tokens that followed an earlier occurrence of the last tokens.
+    """Source of drafts that looks for the last tokens of the text earlier in the text.
 
-    No draft model is needed.
+    It proposes the tokens that followed there (prompt lookup). No draft model is needed.
     """
 
     name = NGRAM
@@ -93,10 +93,10 @@ class LookUp:
 
 
 class DraftModel:
-    """Drafts by a smaller model, which decodes one token per pass on its own PEs or on the host.
+    """Source of drafts that is a smaller model, on PEs of its own or on the host.
 
-    The draft model chooses tokens by the same rule as the model: the most likely token, or a random
-    draw on the host.
+    The draft model decodes one token per pass. It chooses tokens by the same rule as the model: the
+    most likely token, or a random draw on the host.
 
     Args:
         prepared_draft: The draft model and the place where it runs.
@@ -133,7 +133,7 @@ class DraftModel:
         return self._token_cycles if self.place == HOST else self._clock.prefill.cycles
 
     def propose(self, text_ids: Sequence[int], tokens: int) -> Draft:
-        """Run the draft model on the new part of the text, then draft tokens one by one.
+        """Run the draft model on the new tokens of the text, then draft tokens one by one.
 
         1. Tokens in the KV cache that are not in the text, since they were rejected, are removed.
         2. The new tokens of the text run. The last one gives the first draft token.
@@ -173,11 +173,13 @@ class DraftModel:
         )
 
     def _cycles_since(self, passes: int, cycles: float) -> float:
-        """Return the cycles of the draft model since an earlier moment.
+        """Return the cycles that the draft model has worked since an earlier moment.
+
+        On the host, they are the number of passes times the cycles of a token.
 
         Args:
-            passes: Number of passes of the draft model at that moment.
-            cycles: Cycles of its PEs at that moment. Used unless the draft model runs on the host.
+            passes: Number of passes of the draft model at that moment. Used only on the host.
+            cycles: Cycles of the draft model's PEs at that moment. Not used on the host.
         """
         if self.place == HOST:
             return (self.passes - passes) * self._token_cycles

@@ -20,7 +20,9 @@ MAX_ROWS: Final = 10
 
 
 class TimedStep(NamedTuple):
-    """A step of a phase, with its time on this computer and its bytes, summed over all passes.
+    """A step of the Program, with its time on this computer and the bytes of its operands.
+
+    Both are summed over all passes.
 
     Attributes:
         phase: ``prefill``, ``decode`` or ``verify``.
@@ -81,7 +83,7 @@ def timed_steps(program: Program, times: StepTimes) -> list[TimedStep]:
 
 
 def profile_result(steps: Sequence[TimedStep], times: StepTimes, output: Path) -> ProfileResult:
-    """Sum up the steps of a run by type of step, by kind of op and by kernel.
+    """Summarise the measured times of a run in three lists: types of step, ops, and kernels.
 
     The memory bandwidth of this computer is measured for comparison.
 
@@ -93,7 +95,7 @@ def profile_result(steps: Sequence[TimedStep], times: StepTimes, output: Path) -
     passes_s, read_bytes_per_s = times.passes_s, times.read_bytes_per_s()
 
     def rows(name_of: Callable[[TimedStep], str]) -> tuple[ProfileRow, ...]:
-        """Return one row per name that ``name_of`` gives to steps, the longest time first."""
+        """Return a row for each name that ``name_of`` gives to steps, longest total time first."""
         sums: dict[str, tuple[float, int]] = {}
         for step in steps:
             s, size = sums.get(name_of(step), (0.0, 0))
@@ -120,7 +122,10 @@ def profile_result(steps: Sequence[TimedStep], times: StepTimes, output: Path) -
 
 
 def profile_tables(profile: ProfileResult, *, width: int = WIDEST) -> tuple[Table, ...]:
-    """Return three tables of time, by type of step, by op and by kernel, the longest time first."""
+    """Return three tables of times: by type of step, by op, and by kernel.
+
+    In each, rows are sorted by time, longest first.
+    """
     by_name = {"kind of step": profile.by_kind, "op": profile.by_op, "kernel or pattern": profile.by_kernel}
     tables = [_rows_table(name, rows, width) for name, rows in by_name.items()]
     total = f"{seconds(profile.passes_s)} of passes"

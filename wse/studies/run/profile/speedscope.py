@@ -16,7 +16,9 @@ SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 def speedscope(name: str, steps: Sequence[TimedStep]) -> bytes:
-    """Return the content of a speedscope file, with one stack per step, weighted by its seconds.
+    """Return the content of a speedscope file, which shows the times of steps as a flame graph.
+
+    Each step has one stack: phase, op and kernel. The weight is its time in seconds.
 
     Args:
         name: Title of the profile.

@@ -47,12 +47,15 @@ PASSES_PER_WAFER: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pass:
-    """A pass, which is one execution of a phase, that was submitted to the cluster.
+    """A pass (one run of a phase of the Program) that was submitted to the cluster.
+
+    A pass is divided into segments, which are consecutive steps on one wafer. Each segment is a
+    remote call, which returns a report.
 
     Attributes:
         index: Index of the phase.
         ids: Input token ids.
-        calls: Calls of its segments whose reports have not arrived yet.
+        calls: Calls whose reports have not arrived yet.
         reports: Reports that have arrived.
     """
 
@@ -63,7 +66,7 @@ class _Pass:
 
 
 class RayEngine:
-    """A backend that executes a Program on the actors of a Ray cluster, one per wafer.
+    """A backend that executes a Program on a Ray cluster, with one actor (process) per wafer.
 
     Arguments and attributes are those of `wse.backends.execute.engine.Engine`, except for these.
 
@@ -194,13 +197,17 @@ class RayEngine:
             self._announced[user] = self._submit(self._verify_index(user), tokens)
 
     def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
-        """Run a pass over new tokens of one user and return the id that follows each of them.
+        """Run a verification pass over tokens of one user.
 
-        A pass that was announced is only awaited.
+        If the pass was announced, it is already under way and is only awaited.
 
         Args:
-            tokens: Input token ids, equal to the announced ones if the pass was announced.
+            tokens: The user's next token and the draft tokens; the announced ones if the pass was
+                announced.
             user: Index of the user.
+
+        Returns:
+            For each token, the id of the token that follows it.
         """
         submitted = self._announced.pop(user, None)
         if submitted is None:
@@ -236,7 +243,10 @@ class RayEngine:
         return np.concatenate(self._actors.values("link_words"))
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the combined state of all actors. No pass may be in flight."""
+        """Return the state of the run, combined from all actors. No pass may be in flight.
+
+        The key is the name of the array, as in `wse.backends.execute.engine.Engine.state`.
+        """
         return merge_states(state_of(self), self._actors.values("state"))
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:

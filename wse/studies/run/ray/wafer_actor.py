@@ -78,7 +78,7 @@ class WaferActor:
         )
 
     def run(self, *arguments: Any) -> Any:
-        """Run a segment, which is a run of consecutive steps on one wafer.
+        """Run one segment of a phase: consecutive steps on this wafer.
 
         Args:
             arguments: The arguments of `EnginePart.run`.
@@ -91,5 +91,5 @@ class WaferActor:
         return (report, *sent_tiles) if sent_tiles else report
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Call another method of the `EnginePart` by its name."""
+        """Call a method of the `EnginePart`, given by its name, and return the result."""
         return getattr(self._part, method)(*arguments)

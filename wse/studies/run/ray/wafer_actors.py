@@ -30,11 +30,11 @@ class WaferActors:
     """The actors of a Program, one per wafer.
 
     Args:
-        actors: Ray actors of the class `WaferActor`, by wafer.
+        actors: Ray actors of the class `WaferActor`, one per wafer, in order.
         checkpoint: Path of the checkpoint file, which error messages name. None without one.
 
     Attributes:
-        by_wafer: The actors, by wafer.
+        by_wafer: The actors, one per wafer, in order.
     """
 
     def __init__(self, actors: Sequence[Any], checkpoint: object) -> None:
@@ -68,15 +68,15 @@ class WaferActors:
             on_stored(sum(sizes) - sum(sizes[wafers[load]] for load in loads), sum(sizes), "")
 
     def run(self, segment: StepSegment, *arguments: Any) -> tuple[ActorCall, Sequence[Any]]:
-        """Submit a segment of a pass, which is a run of consecutive steps on one wafer.
+        """Submit one segment of a pass: consecutive steps that run on one wafer.
 
         Args:
             segment: The segment.
             arguments: The arguments of `EnginePart.run`.
 
         Returns:
-            The call, whose value is the report of the segment, and references to the tiles of each
-            crossing to another wafer.
+            The call, whose value is the report of the segment; and for each crossing to another
+            wafer, a reference to the tiles that are sent.
         """
         task = self.by_wafer[segment.wafer].run.options(num_returns=1 + len(segment.sends))
         outputs = task.remote(*arguments)
@@ -88,7 +88,7 @@ class WaferActors:
         return ActorCall(wafer, self.by_wafer[wafer].call.remote(method, *arguments))
 
     def values(self, method: str, wafers: Iterable[int] | None = None) -> list[Any]:
-        """Call a method on several wafers in parallel and return the results by wafer.
+        """Call a method on several wafers in parallel, and return one result per wafer, in order.
 
         Args:
             method: Name of a method of `EnginePart` without arguments.
@@ -98,7 +98,7 @@ class WaferActors:
         return [self.value(call) for call in [self.call(wafer, method) for wafer in wafer_indices]]
 
     def value(self, call: ActorCall) -> Any:
-        """Wait for a call and return its value.
+        """Wait until a call has finished and return its value.
 
         Raises:
             WorkerLost: The process of the actor has ended, or that of a wafer that it waits for.

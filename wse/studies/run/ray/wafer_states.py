@@ -15,11 +15,14 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 def merge_states(host: Arrays, parts: Sequence[Arrays]) -> dict[str, npt.NDArray[Any]]:
-    """Combine the states of wafers into the state of one engine.
+    """Combine the states of all wafers and of the host into the state of one engine.
 
     Args:
-        host: State of the host: ids, logits and cache counters. Its SRAM and words are not used.
+        host: State of the host. Its ids, logits and cache counters are used.
         parts: State of each wafer, of which SRAM and counted words are used.
+
+    Returns:
+        The arrays of the state; the key is the name of the array.
     """
     merged_state = dict(host)
     for part in parts:
@@ -36,7 +39,7 @@ def state_of_wafer(program: Program, arrays: Arrays, wafer: int) -> dict[str, np
 
     Args:
         program: The compiled Program.
-        arrays: State of the whole engine, by name.
+        arrays: State of the whole engine; the key is the name of the array.
         wafer: Index of the wafer.
 
     Raises:

@@ -30,11 +30,11 @@ class DraftsResult(AcceptanceResult, DraftPlaceResult):
 def drafts_result(
     acceptance: DraftAcceptance, users: UsersOfDrafts, draft_tokens: int | None, place: DraftPlaceResult, model: str
 ) -> DraftsResult:
-    """Return the drafts with a given number of tokens, or with the number that is fastest.
+    """Return the drafts of a service: their length, the tokens that they yield, and their times.
 
     Args:
-        acceptance: Probability that draft tokens are accepted, by position.
-        users: The users and the machine, which determine the fastest number.
+        acceptance: Probability that draft tokens are accepted, for each position.
+        users: The users and the machine, which determine the fastest number of draft tokens.
         draft_tokens: Number of tokens per draft. None for the fastest.
         place: The draft model and where it runs.
         model: Name of the model that verifies the drafts.
@@ -53,12 +53,12 @@ def drafts_result(
 
 
 def drawn_drafts(acceptance: DraftAcceptance, draft_tokens: int, seed: int) -> Drafts:
-    """Return the random acceptance of drafts for a simulation.
+    """Return drafts whose tokens are accepted at random in a simulation.
 
     Draft tokens after the last measured position are never accepted.
 
     Args:
-        acceptance: Probability that draft tokens are accepted, by position.
+        acceptance: Probability that draft tokens are accepted, for each position.
         draft_tokens: Number of tokens per draft.
         seed: Seed of the random numbers.
     """

@@ -24,7 +24,7 @@ class KvTransferResult(Result):
 
 
 def kv_transfer(prepared_serve: PreparedServe, decode: ServingMachine, prefill: ServingMachine) -> KvTransferResult:
-    """Return the link that moves KV caches from the prefill machine to the decoding one.
+    """Return the link over which KV caches are sent to the machine that decodes.
 
     The link is chosen as follows. ``--kv-bandwidth`` and ``--kv-latency`` replace its numbers.
 

@@ -57,7 +57,7 @@ class ServingMachine:
         drafts: The drafts, or None.
         model: The model with its element types.
         result: Description of the machine for the result.
-        inputs: Options from which the machine follows, by name.
+        inputs: Options from which the machine follows; the key is the name of the option.
         kv_bytes_per_token: Bytes of a token in the KV cache, with all copies.
         kv_copy_bytes_per_token: Bytes of one copy of a token in the KV cache.
         link_bytes_per_s: Bandwidth of the link to another machine.

@@ -63,7 +63,7 @@ def wafer_costs(placeable: Placeable, compilation: Compilation) -> StagedCosts:
 
 
 def _choice(compilation: Compilation) -> Choice:
-    """Return the choices of a compilation with a chunk size that suits prompts of any length.
+    """Return the compiler's choices, with a chunk size that suits prompts of any length.
 
     A matrix product on the mesh gives each row of a region the same number of tokens of a full
     chunk. The chunk is therefore made a multiple of the rows. A prompt that is a single chunk needs
@@ -91,7 +91,7 @@ def _chunk_grid(placeable: Placeable, compilation: Compilation) -> ChunkGrid:
     lengths += [chunk] * (chunk > 1)
 
     def times(prompt: int) -> tuple[PassTime, ...]:
-        """Return the time of each chunk of a prompt. Other batch slots have one-token prompts."""
+        """Return the time of each chunk of one prompt. Other batch slots have one-token prompts."""
         fabric = _fabric(placeable, compilation, (prompt, *(1,) * (slots - 1)))
         phases = fabric.program.prefill[: -(-prompt // chunk)]
         reader = RouteReader(fabric)

@@ -24,7 +24,7 @@ from wse.studies.serve.machines.wafer_costs import wafer_costs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftedCosts:
-    """Times of passes that verify drafts, and the compiled model.
+    """A compiled model and the times of its passes, which verify drafts if there are any.
 
     Attributes:
         compilation: The compiled model. With a draft head, the model includes the head.
@@ -85,7 +85,7 @@ def _with_draft_caches(costs: StagedCosts, draft: PlacedDraft) -> StagedCosts:
 
 
 def _verify_passes(drafter: WaferDrafter, contexts: tuple[int, ...], result: DraftsResult) -> tuple[PassTime, ...]:
-    """Return the time of a verification pass for each context, with its draft.
+    """Return the time of a verification pass and its draft, for each of several context lengths.
 
     Args:
         drafter: Times of drafts and of verification passes.

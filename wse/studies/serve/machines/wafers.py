@@ -20,10 +20,10 @@ NO_INPUTS: Final = ("capacity", "verify_tokens")
 
 
 def wafer_machine(prepared_estimate: PreparedEstimate, mean_tokens: int, draft_tokens: int | None) -> ServingMachine:
-    """Return wafers as a machine that serves requests, with all passes compiled.
+    """Compile the passes of a model on wafers, and return them as a machine that serves requests.
 
-    Over the edge between two parts of a wafer, one stream per PE of the shorter side moves at a
-    time.
+    The edge between two parts of a wafer sends one stream at a time for each PE of the shorter
+    side.
 
     Args:
         prepared_estimate: The checked request on wafers.

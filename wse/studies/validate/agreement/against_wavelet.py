@@ -46,9 +46,9 @@ JUDGED_CYCLES: Final = 200  # relative errors of shorter runs are not meaningful
 
 @cache
 def samples() -> Mapping[str, Callable[[Sizes], Case]]:
-    """Return the functions that draw random cases of patterns, by name of the case.
+    """Return the functions that draw random cases with which both timing models are compared.
 
-    Patterns of other installed packages come last.
+    The key is the name of the case. Patterns of other installed packages come last.
 
     Raises:
         BadInput: Another package provides a pattern that cannot be used.
@@ -89,7 +89,10 @@ def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreemen
 
 
 def _fast(case: Case, costs: LineCosts) -> list[LineTime]:
-    """Return the time of each group of a case by the fabric model, in the order of execution."""
+    """Return the time of each group of patterns in a case, as the fabric model computes it.
+
+    The patterns of a group run at the same time. Groups are in the order of execution.
+    """
     times = PatternTimes(costs)
     return [times.time([_slowest_line(placed_pattern, times) for placed_pattern in group]) for group in case.groups]
 
@@ -180,7 +183,7 @@ def agreement(case_count: int, seed: int, on_progress: OnProgress = ignore) -> A
             pattern.
 
     Returns:
-        Every configuration with the cycles of both models, and a summary of the errors.
+        The cycles of both models for each configuration, and a summary of the errors.
     """
     wafers = {name: load_wafer(name) for name in GENERATIONS}
     rows: list[AgreementRow] = []
@@ -239,7 +242,7 @@ def summarise(rows: Sequence[AgreementRow]) -> AgreementSummary:
 
 
 def _errors(rows: Sequence[AgreementRow]) -> dict[str, Any]:
-    """Return the fields of `AgreementErrors` by name, computed over ``rows``."""
+    """Return the errors of some rows, with the names of `AgreementErrors` fields as keys."""
     errors = [abs(row.error_pct) for row in rows if row.wavelet_cycles > JUDGED_CYCLES]
     return {
         "rows": len(rows),

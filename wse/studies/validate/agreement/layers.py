@@ -48,7 +48,7 @@ ON_MESH: Final = ("hops", "relays", "compute", "launch")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerCase:
-    """A small model on a small mesh, and the phase of it to be timed.
+    """A small model on a small mesh, with the phase that is to be timed.
 
     Attributes:
         spec: The model.
@@ -151,10 +151,13 @@ def layers(count: int, seed: int) -> Iterator[LayerCase]:
 
 
 def prefill_layers(count: int, seed: int) -> Iterator[LayerCase]:
-    """Yield ``count`` random prefills of a single layer on a small square of PEs.
+    """Yield random cases in which the prefill of one layer is timed on a small square of PEs.
 
-    The same seed gives the same cases. MeshGEMM alternates between a weight layout of its own and
-    the layout that decode uses.
+    MeshGEMM alternates between a weight layout of its own and the layout that decode uses.
+
+    Args:
+        count: Number of cases.
+        seed: Random seed. The same seed gives the same cases.
     """
     rng = np.random.default_rng([seed, *b"prefill"])
     for i, drawn_layers in enumerate(layers(2 * count, seed)):
@@ -224,7 +227,7 @@ def compile_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfil
 
 
 def time_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfile) -> tuple[PhaseCost, PhaseRun]:
-    """Compile a case and time its phase with the fabric model and with the wavelet reference.
+    """Compile a case, and time its phase with both timing models.
 
     The phase is a decoded token, a prefill in one chunk, or a verification pass.
 
@@ -234,7 +237,7 @@ def time_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfile) 
         software: Costs of launches, relays and gaps.
 
     Returns:
-        The cost by the fabric model and the run of the reference.
+        The cost by the fabric model, and the run of the wavelet reference.
     """
     program, machine = compile_layers(layers, wafer, software)
     if layers.prefill:

@@ -28,8 +28,8 @@ class AgreementRow(Result):
     cols: Annotated[int, Doc("Columns of PEs.")]
     words: Annotated[int, Doc("Words of a message; 0 for whole layers.", "words")]
     detail: Annotated[str, Doc("Further settings of the configuration, such as a group size or a root.")]
-    fast_cycles: Annotated[float, Doc("Cycles by the fast model.", "cycles")]
-    wavelet_cycles: Annotated[int, Doc("Cycles by the reference.", "cycles")]
+    fast_cycles: Annotated[float, Doc("Cycles that the fast model gives.", "cycles")]
+    wavelet_cycles: Annotated[int, Doc("Cycles that the reference gives.", "cycles")]
     contention_cycles: Annotated[
         float, Doc("Cycles by the fast model in which words wait for other messages' on a link or ramp.", "cycles")
     ]
@@ -67,9 +67,9 @@ class PatternErrors(AgreementErrors, ComparedPattern):
 
 @dataclass(frozen=True, kw_only=True)
 class AgreementSummary(AgreementErrors):
-    """Errors over all configurations, and by pattern."""
+    """Errors of the fabric model over all configurations, and separately for each pattern."""
 
-    by_pattern: Annotated[tuple[PatternErrors, ...], Doc("Errors by pattern.")]
+    by_pattern: Annotated[tuple[PatternErrors, ...], Doc("Errors of each pattern.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ class Agreement(Result):
     summary: Annotated[AgreementSummary, Doc("Summary of the errors.")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return tables of errors by pattern and of the configurations with the largest errors."""
+        """Return a table of the errors of each pattern, and one of the largest errors."""
         judged_rows = [row for row in self.rows if row.wavelet_cycles > self.judged_above_cycles]
         judged_rows.sort(key=lambda row: -abs(row.error_pct))
         min_cycles = count(self.judged_above_cycles)

@@ -36,7 +36,7 @@ _GROUP_COUNT: Final = re.compile(r"\b(?:g|groups?|group_num)\s*=\s*([0-9]{1,5})\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collective:
-    """Collective operation that a measurement timed.
+    """The collective operation whose time was measured.
 
     Attributes:
         kind: ``reduce``, ``broadcast`` or ``all_reduce``.

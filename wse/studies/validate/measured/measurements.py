@@ -70,11 +70,11 @@ class Measurement:
         file: Name of the file, as the user gave it.
         line: Line on which the row begins, counted from 1.
         table: Name of the table in `TABLES` whose columns the file has.
-        input: Text of every column of the row.
+        input: Texts of the row. The key is the name of the column.
         measured: The published value. None if the row gives a range or a formula instead of one
             number.
         sizes: Numbers in those columns of `LARGEST` that are not empty, including M, N and K of
-            ``M,N,K``.
+            ``M,N,K``. The key is the name.
     """
 
     file: str
@@ -267,7 +267,7 @@ def _measurement(file: str, line: int, table: str, header: list[str], cells: lis
 
 
 def _product_sizes(cell: str, place: str) -> dict[str, int]:
-    """Return the sizes in a cell of the column ``M,N,K``, by the names M, N and K.
+    """Return the sizes in a cell of the column ``M,N,K``; the keys are M, N and K.
 
     In ``768,64,768`` some of the three sizes may be empty. A text with letters, such as ``4096
     tokens``, has no sizes.

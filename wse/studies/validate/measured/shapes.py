@@ -53,7 +53,10 @@ def configuration_of(text: str) -> str | None:
 
 @cache
 def _published_names() -> tuple[tuple[str, str], ...]:
-    """Return pairs of a published model name (lower-case letters and digits) and its configuration."""
+    """Return (published name, name of the configuration) for each published model.
+
+    Published names are reduced to lower-case letters and digits.
+    """
     return tuple(
         (_plain(published), name) for name, origin in origins().items() for published in (name, *origin.same_shape)
     )

@@ -32,11 +32,11 @@ _COMMITS: Final = {"SpMM_Cerebras@2892da6": FIRST_VERSION, "SpMM_Cerebras@05f8fd
 
 
 def collective_software(m: Measurement, wafer: WaferSpec, *, same_descriptors: bool) -> SoftwareProfile:
-    """Return the software costs of a hand-written collective.
+    """Return the software costs with which a hand-written collective is predicted.
 
-    These are the costs of the profile `tuned`. The gap between vector operations is that of the
-    version of the code that the text of the measurement or its commit names. The default is the
-    second version.
+    These are the costs of the profile `tuned`, except for the gap between vector operations. It
+    depends on the version of the code. The text of the measurement or its commit names the version;
+    the default is the second version.
 
     Args:
         m: The measurement.

@@ -32,7 +32,7 @@ def clock_starts_apart(m: Measurement) -> bool:
 
 
 def program_window(m: Measurement) -> int:
-    """Return the cycles in the published time of a collective that are not part of it.
+    """Return the cycles outside of a collective that its published time includes.
 
     They depend on what was timed: the collective between two time stamps, or a whole simulation.
     """

@@ -169,7 +169,7 @@ class _Run:
         return reduces.get(collective.algorithm)
 
     def _k_tree(self, length: int, lines: int, arrival: Arrival) -> LineSchedule:
-        """Return the K-tree with the number of groups or of levels that the measurement names.
+        """Return the K-tree that a measurement describes by its number of groups or levels.
 
         Groups of successive levels have the same size: the length of the line to the power of 1 /
         levels.

@@ -14,7 +14,7 @@ from wse_mappings.schedule import LineSchedule
 
 
 def line_costs(m: Measurement, wafer: WaferSpec, software: SoftwareProfile) -> LineCosts:
-    """Return the cost constants of a line of PEs on the platform of a measurement.
+    """Return the costs of words on a line of PEs, for the platform of a measurement.
 
     Args:
         m: The measurement. Its platform, simulator or silicon, sets the words per cycle.

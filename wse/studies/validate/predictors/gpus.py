@@ -160,8 +160,8 @@ def value_of(row: ServingRow, metric: str, stack: StackSpec) -> float:
 def bound_ms(row: ServingRow) -> float:
     """Return a lower bound of the mean time between two tokens of a user, in milliseconds.
 
-    A pass takes the time of its reads or of its products at the rates that the GPU's vendor states,
-    whichever is longer, with no cost of software.
+    A pass takes the longer of two times: that of its memory reads and that of its products. Both
+    are at the rates that the GPU's vendor states, with no cost of software.
     """
     load = _load(row, load_stack(row.stack, load_gpu(row.gpu).generation).memory_ratio)
     return MS_PER_S * (load.decoding.bound_s + load.mixed_share * (load.mixed.bound_s - load.decoding.bound_s))
@@ -177,7 +177,7 @@ def fits(row: ServingRow) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Load:
-    """Rooflines (reads and products) of the passes of a serving benchmark.
+    """Minimum times (rooflines) of the passes of a serving benchmark.
 
     They depend on the fraction of memory that the stack uses and on none of its other constants. A
     fit, which evaluates many values of these constants, therefore computes them only once.

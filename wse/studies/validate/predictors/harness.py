@@ -113,7 +113,7 @@ def gemv_cycles(grid: Grid, K: int, N: int, groups: int, dtype: str, costs: Soft
 
 @cache
 def gemm_cycles(grid: Grid, M: int, K: int, N: int, repeats: int, dtype: str, costs: SoftwareProfile) -> float:
-    """Return the cycles of MeshGEMM: an M x K matrix times a K x N matrix.
+    """Return the cycles of MeshGEMM, the product of an M x K matrix and a K x N matrix.
 
     Args:
         grid: The PEs.

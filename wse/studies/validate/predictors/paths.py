@@ -72,7 +72,7 @@ class _Path:
 
     @property
     def send_cycles(self) -> int:
-        """Cycles from the dispatch of a send to the arrival of its first word at the router."""
+        """Cycles from the dispatch of a send until its first word is in the router."""
         return self.software.vector_issue_cycles + self.wafer.ramp_cycles + 1
 
     def message(self) -> float | None:
@@ -87,12 +87,12 @@ class _Path:
         return self.software.vector_issue_cycles + sequence_cycles(costs, self.row.words, schedule)
 
     def message_with_counter_reads(self) -> float | None:
-        """Return the cycles of a message and of two reads of the cycle counter around it."""
+        """Return the cycles of a message and of reading the cycle counter before and after it."""
         time = self.message()
         return None if time is None else time + COUNTER_READ_CYCLES
 
     def silicon_message(self) -> float | None:
-        """Return the cycles of a message on silicon, as timed by the counters of its two PEs.
+        """Return the cycles of a message on silicon, as the counters of its two PEs measure them.
 
         Return None if the measurement states no path.
         """

@@ -65,7 +65,7 @@ class Operation:
 
 
 def copy(wafer: WaferSpec, element_bytes: int) -> Operation:
-    """Return the copy of a vector. Copies of 16-bit elements have the width of 16-bit additions."""
+    """Return the operation that copies a vector. 16-bit copies are as wide as 16-bit additions."""
     width = wafer.add_fp16_per_cycle if element_bytes == 2 else wafer.move_32bit_per_cycle
     return Operation(width=width, element_bytes=element_bytes, sources=1)
 

@@ -76,7 +76,7 @@ METRICS: Final = RATES | TIMES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceRequest:
-    """Request of the estimate that predicts a measurement.
+    """The estimate from which a measurement of a service is predicted.
 
     Attributes:
         request: Options of `wse estimate`.
@@ -137,7 +137,7 @@ def service_request(m: Measurement) -> ServiceRequest | Prediction | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceEstimate:
-    """Numbers of an estimate from which measurements of a service are predicted.
+    """Numbers of an estimate, with which measurements of a service are predicted.
 
     Attributes:
         values: Values of the metrics in the order of `METRICS`, without drafts.

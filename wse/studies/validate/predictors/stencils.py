@@ -81,13 +81,13 @@ def single_cell_cycles(wafer: WaferSpec, *, waits_for_neighbours: bool) -> float
 
 
 def tile_cycles(wafer: WaferSpec, rows: int, cols: int, radius: int) -> float:
-    """Return the cycles of one iteration of a star stencil with a tile of cells per PE.
+    """Return the cycles of one iteration of a star stencil, for a tile of cells on each PE.
 
     The star has 4 * radius + 1 points. With radius 1 there are six vector operations: three
     additions for the sum of the four neighbours, a multiplication of this sum, one of the cell, and
-    an addition of both. With a larger radius there is one multiply-add per point. In a quarter of
-    these the operands are in the same memory banks. The words of the halo are sent and received,
-    one word per cycle each.
+    an addition of both. With a larger radius there is one multiply-add per point. For a quarter of
+    the multiply-adds, the operands are in the same memory banks. The words of the halo are sent and
+    received, one word per cycle each.
 
     Args:
         wafer: The wafer generation.

@@ -91,9 +91,9 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
 
 
 def best_rate(m: Measurement) -> Prediction | None:
-    """Predict the rate of WaferLLM that a table of services quotes; None for other measurements.
+    """Predict the tokens/s of WaferLLM in a table of services; None for other measurements.
 
-    The rate is that of decode on the best of the swept squares.
+    The rate is that of decode on the best of several square meshes.
     """
     if m.table != "public" or not m.text("system").lower().endswith("(waferllm)"):
         return None

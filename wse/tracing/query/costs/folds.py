@@ -58,15 +58,15 @@ def op_in_layer(name: str, layer: int) -> str:
 
 
 class OpNumbers:
-    """Numbers of the ops of a trace: corresponding ops of different layers have the same number.
+    """Numbers that identify corresponding ops of different layers: these have the same number.
 
     All arrays have an extra entry at the end, for steps that belong to no op.
 
     Attributes:
         number: int64 ``[op + 1]``: number of each op. Ops with the same name within their layers,
             and of the same kind, have the same number.
-        names: Name within its layer of each number; "" for no op.
-        kinds: Kind of op of each number; "" for no op.
+        names: For each number, the name of the op within its layer; "" for no op.
+        kinds: For each number, the kind of op; "" for no op.
         layer: int64 ``[op + 1]``: layer of each op; -1 outside of the layers.
     """
 

@@ -26,7 +26,7 @@ _ROW_BYTES: Final = 1 << 10  # approximate size of a group in memory
 class Group(Result):
     """Cycles and traffic of a group of steps in one phase.
 
-    The fields that name the group depend on the key by which steps are grouped.
+    Which fields name the group depends on the key by which steps are grouped, such as op or layer.
     """
 
     phase: Annotated[str, Doc("`prefill`, `decode` or `verify`")]
@@ -48,7 +48,9 @@ class Group(Result):
     text: Annotated[str | None, Doc("by token: text of the first token")] = None
     pass_: Annotated[int | None, Doc("by token: index of the pass")] = None
     start_cycle: Annotated[int | None, Doc("by token: start of the pass, from the start of the run", "cycles")] = None
-    cycles: Annotated[int, Doc("sum over the run; by token, from the start of the pass to its end", "cycles")]
+    cycles: Annotated[
+        int, Doc("sum over the run; if groups are tokens, from the start of the pass to its end", "cycles")
+    ]
     words: Annotated[int | None, Doc("words sent; not by cause", "words")] = None
     hops: Annotated[
         int | None, Doc("links that these words cross, summed over words; not by cause", "wavelet-hops")
@@ -58,13 +60,13 @@ class Group(Result):
         str | None, Doc("by cause: op with the most cycles, over all layers, or in one layer with `--each-layer`")
     ] = None
     most_fraction: Annotated[float | None, Doc("by cause: fraction of the cycles that `most_in` accounts for")] = None
-    cycles_per_pass: Annotated[float | None, Doc("cycles in a mean pass; not by token", "cycles")] = None
+    cycles_per_pass: Annotated[float | None, Doc("mean cycles per pass; missing if groups are tokens", "cycles")] = None
     fraction: Annotated[float, Doc("fraction of the cycles of the phase")] = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupsView(View):
-    """View of the cycles of each phase, grouped by op, layer, cause or another key.
+    """View of the cycles of each phase, divided into groups such as ops, layers or causes.
 
     ``groups`` has the groups of all phases, the largest of each phase first.
     """
@@ -96,11 +98,11 @@ def check_group(by: str, *, each_layer: bool) -> None:
 
 
 def read_groups(sums: StepSums, by: str, top: int | None, *, each_layer: bool = False) -> list[Group]:
-    """Return the groups of each phase, the largest first.
+    """Return the cycles of each phase, divided into groups, the largest group first.
 
     Args:
         sums: Steps of a trace.
-        by: Key by which steps are grouped.
+        by: What a group is, such as ``op``, ``layer`` or ``cause``.
         top: Maximum number of groups of each phase, or None for all.
         each_layer: Whether to list equal layers and their ops one by one. Otherwise they are
             combined (``wse.tracing.query.costs.folds``).
@@ -126,7 +128,7 @@ def _kinds(sums: StepSums) -> Iterator[Group]:
 
 
 def _equal_ops(sums: StepSums) -> Iterator[Group]:
-    """Yield a group of steps for each set of equal ops of different layers, in each phase."""
+    """Yield, for each phase, a group for each set of equal ops of different layers."""
     for phase, kinds in read_kinds(sums).items():
         for kind in kinds:
             for ops in kind.ops:
@@ -134,7 +136,7 @@ def _equal_ops(sums: StepSums) -> Iterator[Group]:
 
 
 def _part(phase: str, part: OpKind | EqualOps) -> dict[str, Any]:
-    """Return the fields of a group that come from a kind of op or a set of equal ops."""
+    """Return the totals of some ops, with the names of `Group` fields as keys."""
     names = ("layers", "count", "cycles", "words", "hops", "mostly")
     return {"phase": phase, **{name: getattr(part, name) for name in names}}
 
@@ -154,7 +156,7 @@ def _layers(sums: StepSums) -> Iterator[Group]:
 
 
 def _equal_layers(sums: StepSums) -> Iterator[Group]:
-    """Yield a group of steps for each set of layers with equal cycles for each cause.
+    """Yield a group of steps for each set of layers whose cycles are equal for every cause.
 
     All ops outside of the layers form a group of their own.
     """
@@ -175,12 +177,12 @@ def _wafers(sums: StepSums) -> Iterator[Group]:
 
 
 def _step_groups(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) -> Iterator[Group]:
-    """Yield a group for each phase and set of steps, except for those without any cycles or words.
+    """Yield a group for each set of steps in each phase. Sets without cycles and words are omitted.
 
     Args:
         sums: Steps of a trace.
         group: int ``[step]``: index of the set that each step belongs to, or -1.
-        heads: For each set, the fields that name the group.
+        heads: For each set, the `Group` fields that name the group.
     """
     totals = sums.by_group(group, len(heads))
     for code, phase in enumerate(PHASES):
@@ -197,7 +199,7 @@ def _step_groups(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) 
 
 
 def _causes(sums: StepSums) -> Iterator[Group]:
-    """Return a group for each cause, with the op that accounts for most of its cycles.
+    """Yield a group for each cause, with the op that accounts for most of its cycles.
 
     Cycles of an op are summed over equal ops of all layers. The groups have no words and hops,
     because these belong to steps and not to causes.

@@ -23,7 +23,7 @@ from wse_traces.schema import CAUSES, KINDS, PHASES
 
 @dataclass(frozen=True, kw_only=True)
 class PartCycles(Result):
-    """Cycles and traffic of a set of steps of one phase, summed over the run.
+    """Cycles and traffic of some steps of one phase, summed over the run.
 
     This is the base class for sets of steps that share a kernel, an op or a kind of op.
     """
@@ -60,7 +60,9 @@ class EqualOps(PartCycles):
     op: Annotated[str, Doc("name of the op within its layer; empty for steps without an op")]
     layers: Annotated[Ranges, Doc("first and last layer of each range of layers; empty outside of the layers")]
     count: Annotated[int, Doc("number of these ops")]
-    steps: Annotated[tuple[KernelCycles, ...], Doc("steps of the ops by kernel or pattern, the costliest first")]
+    steps: Annotated[
+        tuple[KernelCycles, ...], Doc("steps of the ops, one row for each kernel or pattern, most cycles first")
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,10 +79,10 @@ class OpKind(PartCycles):
 
 
 def read_kinds(sums: StepSums) -> dict[str, tuple[OpKind, ...]]:
-    """Return the kinds of op of each phase that ran, the most expensive first.
+    """Return the kinds of op of each phase that ran, the one with the most cycles first.
 
-    Kinds without any cycles and words are omitted. Equal ops are combined
-    (``wse.tracing.query.costs.folds``).
+    The key is the name of the phase. Kinds without any cycles and words are omitted. Equal ops are
+    combined (``wse.tracing.query.costs.folds``).
     """
     ops = OpNumbers(sums.trace)
     op = ops.rows(sums.steps["op"])
@@ -89,10 +91,10 @@ def read_kinds(sums: StepSums) -> dict[str, tuple[OpKind, ...]]:
 
 
 def _kinds_of(sums: StepSums, ops: OpNumbers, op: Array, totals: Sums, phase: int) -> tuple[OpKind, ...]:
-    """Return the kinds of op of one phase, the most expensive first.
+    """Return the kinds of op of one phase, the one with the most cycles first.
 
     1. Group the equal ops among those that have any cycles or words.
-    2. Sum cycles and traffic over each group, and over its steps by kernel or pattern.
+    2. Sum cycles and traffic over each group, and over its steps for each kernel or pattern.
     3. Combine the groups of the same kind.
 
     Args:
@@ -123,7 +125,7 @@ def _kinds_of(sums: StepSums, ops: OpNumbers, op: Array, totals: Sums, phase: in
 
 
 def _kind(kind: str, folds: list[tuple[EqualOps, Array]], ops: OpNumbers) -> OpKind:
-    """Return a kind of op with the totals of its ops.
+    """Return one kind of op, with the sums over all its ops.
 
     Args:
         kind: Name of the kind.
@@ -145,7 +147,7 @@ def _kind(kind: str, folds: list[tuple[EqualOps, Array]], ops: OpNumbers) -> OpK
 
 
 def _kernels(sums: StepSums, fold: Array, folds: int, phase: int) -> list[tuple[KernelCycles, ...]]:
-    """Return the steps of each set of equal ops by kernel or pattern, the costliest first.
+    """Return, for each set of equal ops, the cycles of each kernel or pattern, most cycles first.
 
     Args:
         sums: Steps of a trace.

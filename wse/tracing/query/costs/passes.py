@@ -36,7 +36,8 @@ def crossing_bytes(trace: Trace) -> dict[tuple[str, bool], float]:
     Bytes that are sent while the model is loaded belong to no phase and are not counted.
 
     Returns:
-        Bytes by phase and by whether the host sends or receives them.
+        Mean bytes per pass. The key is a pair: the name of the phase, and whether the host sends or
+        receives the bytes.
     """
     crossings, phases = trace.table("crossing"), pass_phases(trace)
     is_in_run = (crossings["pass"] >= 0) & (crossings["pass"] < len(phases))

@@ -15,14 +15,14 @@ from wse_traces.schema import CAUSES, PHASES
 
 
 def cycle_fraction(cycles: float, phase_cycles: float) -> float:
-    """Return cycles as a fraction of the cycles of their phase, or 0 if the phase has no cycles.
+    """Return cycles as a fraction of all cycles of their phase, or 0 for a phase without cycles.
 
     All fractions of cycles in ``wse inspect`` and on the page of a trace follow this definition.
 
     Args:
-        cycles: Cycles of some steps of the phase, over the run or in a mean pass.
+        cycles: Cycles of some steps of the phase, over the run or on average per pass.
         phase_cycles: Cycles of all steps of the phase, including steps without an op, over the run
-            or in a mean pass.
+            or on average per pass.
     """
     return cycles / phase_cycles if phase_cycles else 0.0
 
@@ -31,8 +31,8 @@ def cycle_fraction(cycles: float, phase_cycles: float) -> float:
 class PassTotals(Result):
     """Totals of a phase ("prefill", "decode" or "verify") over the run, and means per pass.
 
-    A pass is one execution of the phase, such as the generation of one token. ``cycles_by`` divides
-    the cycles of a mean pass by cause.
+    A pass is one run of the phase, such as the generation of one token. ``cycles_by`` has the mean
+    cycles per pass that each cause takes.
     """
 
     passes: Annotated[int, Doc("passes of the phase")]
@@ -48,13 +48,13 @@ class PassTotals(Result):
 
 @dataclass(frozen=True)
 class Sums:
-    """Totals of groups of steps over the run, by phase.
+    """Totals of groups of steps over the run, separately for each phase.
 
     Attributes:
         cycles: int64 ``[phase, group]``.
         words: int64 ``[phase, group]``: 32-bit words sent.
         hops: int64 ``[phase, group]``: links that these words cross.
-        cycles_by: int64 ``[phase, group, cause]``: cycles by cause.
+        cycles_by: int64 ``[phase, group, cause]``: cycles of each cause.
     """
 
     cycles: Array
@@ -64,12 +64,12 @@ class Sums:
 
 
 class StepSums:
-    """Steps of a trace, with the executions of each step in a phase summed into one row.
+    """The steps of a trace, each with its sum over all times that it ran in a phase.
 
     Attributes:
         trace: The open trace.
         steps: All rows of ``Trace.top_steps``, those with the most cycles first.
-        passes: Number of passes of each phase, by its name.
+        passes: Number of passes of each phase. The key is the name of the phase.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -85,7 +85,7 @@ class StepSums:
         self.passes: dict[str, int] = dict(zip(PHASES, executed, strict=False))
 
     def by_group(self, group: Array, groups: int) -> Sums:
-        """Return the totals of groups of steps by phase.
+        """Return the totals of groups of steps, separately for each phase.
 
         Args:
             group: int ``[step]``: group of each step. Steps with a negative or too large index are
@@ -111,11 +111,14 @@ class StepSums:
         return self.by_group(self.steps["op"], self.trace.rows("op"))
 
     def by_phase(self) -> Sums:
-        """Return the totals of each phase, as those of a single group that contains all steps."""
+        """Return the totals of each phase, with all steps in a single group."""
         return self.by_group(np.zeros(len(self.steps["phase"]), np.int64), 1)
 
     def phases(self) -> dict[str, PassTotals]:
-        """Return the totals and means of each phase that ran, by name."""
+        """Return the totals and the means per pass of each phase that ran.
+
+        The key is the name of the phase: "prefill", "decode" or "verify".
+        """
         sums = self.by_phase()
         return {
             phase: _phase_totals(sums, code, self.passes[phase])

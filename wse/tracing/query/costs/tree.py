@@ -18,7 +18,7 @@ from wse_traces.schema import PHASES
 
 @dataclass(frozen=True, kw_only=True)
 class OpCycles(Result):
-    """Cycles of an op in a mean pass of each phase.
+    """Cycles of one op in each phase, averaged over the passes of the phase.
 
     For prefill, a pass reads one chunk of a prompt. For decode, it generates one token of each
     user.
@@ -35,7 +35,7 @@ class OpCycles(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerOps(Result):
-    """Consecutive ops of one layer, and their total cycles in a mean pass of each phase.
+    """Consecutive ops of one layer, and the sum of their mean cycles per pass of each phase.
 
     Ops outside of the layers, such as the embedding, form groups with layer -1.
     """
@@ -51,7 +51,7 @@ class LayerOps(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TreeView(View):
-    """View of the ops of each layer, with their cycles in a mean pass of each phase.
+    """View of the layers and their ops, with the mean cycles per pass of each phase.
 
     ``tree`` is in the order of the op graph.
     """
@@ -65,7 +65,7 @@ class TreeView(View):
 
 
 class KindTotal(NamedTuple):
-    """Total cycles of a kind of op in a mean pass of a phase.
+    """Cycles of all ops of one kind in one phase, averaged over the passes of the phase.
 
     Attributes:
         kind: Name of the kind.
@@ -101,7 +101,7 @@ def read_tree(sums: StepSums) -> list[LayerOps]:
 
 
 def kind_totals(tree: Sequence[LayerOps], phase: str) -> list[KindTotal]:
-    """Return the total cycles of each kind of op in a mean pass, the most expensive first.
+    """Return the mean cycles per pass of each kind of op, the kind with the most cycles first.
 
     Args:
         tree: Layers with their ops.

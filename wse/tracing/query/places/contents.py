@@ -55,7 +55,7 @@ class Content(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class DumpView(View):
-    """View of the contents of a buffer of a PE, for ``wse inspect --pe ROW,COL --dump BUFFER``."""
+    """View of what a buffer of a PE contains, for ``wse inspect --pe ROW,COL --dump BUFFER``."""
 
     content: Annotated[Content, Doc("the buffer and its contents")]
 

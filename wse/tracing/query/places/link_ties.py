@@ -51,12 +51,12 @@ class _Key(NamedTuple):
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """Sort key: most words first, then by wafer and direction."""
+        """Sort key: most words first, then ascending wafer and direction."""
         return -self.words, self.wafer, self.direction
 
 
 class _Chunk(NamedTuple):
-    """Chunk of the map of words on links that contains one of the largest numbers of words.
+    """A rectangle in the map of words on links that contains one of the largest values.
 
     Attributes:
         wafer: Wafer of the map.
@@ -76,10 +76,11 @@ class _Chunk(NamedTuple):
 
 
 def busiest_ties(trace: Trace, top: int) -> list[LinkTie]:
-    """Return the ``top`` ties with the most words. Links without words are ignored.
+    """Return the ``top`` sets of links with the most words.
 
-    Ties with equal words are ordered by wafer and direction. The maps of words are too large to be
-    read at once, so the search has two phases:
+    The links of a set (a tie) have the same wafer, direction and number of words. Links without
+    words are ignored. Sets with equal words are sorted by wafer and direction. The maps of words
+    are too large to be read at once, so the search has two phases:
 
     1. Read the maps chunk by chunk. Keep the largest numbers of words, and remember which chunks
        have any of them.
@@ -114,7 +115,7 @@ def busiest_ties(trace: Trace, top: int) -> list[LinkTie]:
 
 
 def _tie(key: _Key, places: list[tuple[Array, Array]]) -> LinkTie:
-    """Return a tie with its links ordered by row and column.
+    """Return a tie (links with the same number of words), with its links sorted by row and column.
 
     Args:
         key: Words, wafer and direction of the tie.
@@ -168,10 +169,16 @@ class PlacedLayers:
         return found
 
     def _pattern_words(self, pattern: int, direction: int, rows: Array, cols: Array) -> Array:
-        """Return the words of a pattern at the given rows and columns of it.
+        """Return the words that a pattern sends over links at some positions.
 
         The part of the pattern that was read last is cached, because the layers of a region share
         patterns.
+
+        Args:
+            pattern: Index of the pattern.
+            direction: Direction of the links.
+            rows: Rows of the positions within the pattern.
+            cols: Columns of the positions within the pattern.
         """
         box = (pattern, direction, int(rows.min()), int(rows.max()), int(cols.min()), int(cols.max()))
         if box not in self._boxes:

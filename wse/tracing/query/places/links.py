@@ -125,7 +125,7 @@ def _links_of(tie: LinkTie, layers: PlacedLayers, *, each_link: bool) -> list[Li
 
 
 def _link(tie: LinkTie, members: Array, words: list[tuple[int, Array]]) -> Link:
-    """Return the description of some equal links of a tie.
+    """Return the description of some links that carry the same words of every layer.
 
     Args:
         tie: Links with the same number of words.

@@ -57,15 +57,15 @@ class Buffer(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PeSram(Result):
-    """SRAM of a PE by use, and the buffers of the fullest PE of its stage.
+    """How a PE uses its SRAM, and the buffers of the fullest PE in the same stage.
 
     A trace has a memory map only for the fullest PE of each stage. ``is_fullest`` says whether the
     map applies to this PE as well.
     """
 
-    bytes: Annotated[Mapping[str, int], Doc("bytes of this PE by use", "B")]
+    bytes: Annotated[Mapping[str, int], Doc("bytes that each use takes on this PE", "B")]
     is_fullest: Annotated[bool, Doc("whether this PE is as full as the fullest, so that the map applies to it")]
-    buffers: Annotated[tuple[Buffer, ...], Doc("buffers of the fullest PE of the stage, by address")]
+    buffers: Annotated[tuple[Buffer, ...], Doc("buffers of the fullest PE of the stage, sorted by address")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +106,9 @@ class Pe(Result):
     busy_cycles: Annotated[int | None, Doc("cycles in which the PE computes", "cycles")] = None
     run_cycles: Annotated[int | None, Doc("cycles of the run", "cycles")] = None
     busy_fraction: Annotated[float | None, Doc("`busy_cycles` as a fraction of `run_cycles`")] = None
-    links: Annotated[Mapping[str, LinkWords] | None, Doc("words by side; missing if the wafer has dead PEs")] = None
+    links: Annotated[Mapping[str, LinkWords] | None, Doc("words on each side; missing if the wafer has dead PEs")] = (
+        None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,9 +224,11 @@ def mesh_of(trace: Trace) -> tuple[int, int]:
 
 
 def sram_bytes(trace: Trace, wafer: int) -> dict[str, Array]:
-    """Return the bytes of SRAM of each PE, ``[row, col]``, by use including ``free``.
+    """Return how many bytes of SRAM each PE of a wafer needs for each use.
 
-    The result is empty if they were not recorded.
+    Returns:
+        An array ``[row, col]`` for each use, with the name of the use as the key. The use ``free``
+        is included. Empty if the bytes were not recorded.
     """
     return _planes(trace, "sram/bytes_per_pe", wafer, USES)
 
@@ -239,15 +243,17 @@ def busy_cycles(trace: Trace, wafer: int) -> Array | None:
 
 
 def link_words(trace: Trace, wafer: int) -> dict[str, Array]:
-    """Return the words that leave each PE over the run, ``[row, col]``, by direction.
+    """Return the words that leave each PE of a wafer over the run.
 
-    The result is empty if they were not recorded.
+    Returns:
+        An array ``[row, col]`` for each direction, with the name of the direction as the key. Empty
+        if words were not recorded.
     """
     return _planes(trace, "links/words", wafer, DIRECTIONS)
 
 
 def _planes(trace: Trace, path: str, wafer: int, names: tuple[str, ...]) -> dict[str, Array]:
-    """Return the maps of one wafer, such as its words on links by direction.
+    """Return the maps of one wafer in a dataset, such as its words on links in each direction.
 
     Args:
         trace: An open trace.
@@ -256,7 +262,8 @@ def _planes(trace: Trace, path: str, wafer: int, names: tuple[str, ...]) -> dict
         names: Names of the maps in the dataset.
 
     Returns:
-        Arrays ``[row, col]`` by name; empty if the wafer was not recorded.
+        Arrays ``[row, col]``, with the names of the maps as keys; empty if the wafer was not
+        recorded.
     """
     if wafer >= trace.rows(path):
         return {}
@@ -270,7 +277,7 @@ def _stage(stages: Columns, index: int) -> PeStage:
 
 
 def _sram(trace: Trace, stages: Columns, holding: Array, wafer: int, row: int, col: int) -> PeSram | None:
-    """Return the SRAM of a PE, or None if it was not recorded.
+    """Return how the SRAM of a PE is used, or None if it was not recorded.
 
     Args:
         trace: An open trace.
@@ -297,10 +304,10 @@ def _sram(trace: Trace, stages: Columns, holding: Array, wafer: int, row: int, c
 
 
 def _mapped_stages(buffer_stage: Array, stages: Columns, holding: Array) -> Array:
-    """Return the stages whose buffers are recorded and apply to a PE.
+    """Return the stages whose recorded buffers describe a PE.
 
     Buffers of a stage that spans several wafers are recorded only for its first wafer. On other
-    wafers they are found by the equal layers and rectangle.
+    wafers, the recorded stage is found as the one with the same layers and the same rectangle.
 
     Args:
         buffer_stage: Stage of each recorded buffer.
@@ -329,7 +336,7 @@ def _routes(trace: Trace, wafer: int, row: int, col: int) -> list[PeRoute]:
 
 
 def _busy(trace: Trace, wafer: int, row: int, col: int) -> dict[str, Any]:
-    """Return the fields of ``Pe`` for its busy cycles; empty if they were not recorded."""
+    """Return the fields of ``Pe`` about busy cycles, by field name; empty if not recorded."""
     if not trace.rows("pe/busy_cycles"):
         return {}
     busy, cycles = int(trace["pe/busy_cycles"][wafer, row, col]), run_cycles(trace)
@@ -337,7 +344,10 @@ def _busy(trace: Trace, wafer: int, row: int, col: int) -> dict[str, Any]:
 
 
 def _links(trace: Trace, wafer: int, row: int, col: int) -> dict[str, LinkWords] | None:
-    """Return the words sent and received by a PE on each side; None if unknown."""
+    """Return the words that a PE sends and receives on each side; None if unknown.
+
+    The key is the direction, such as ``north``.
+    """
     if not trace.rows("links/words") or "defects" in trace.header.options:
         return None
     out = trace["links/words"][wafer, :, row, col].tolist()

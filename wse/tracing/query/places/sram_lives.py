@@ -37,7 +37,7 @@ class Band:
 
 @dataclass(frozen=True, kw_only=True)
 class SramLives:
-    """Buffers of a PE while its stage processes a token.
+    """When each buffer of a PE is needed while a token goes through the stage of the PE.
 
     Attributes:
         phase: Phase of the pass.
@@ -45,7 +45,7 @@ class SramLives:
         first_cycle: Start of the first step of the stage, in cycles from the start of the pass.
         last_cycle: End of the last step of the stage that stays on the wafer.
         ops: Name of each op, and the cycle in which its first step starts, in order.
-        bands: The buffers, by address.
+        bands: The buffers, sorted by address.
         sram_bytes: Bytes of SRAM of the PE.
     """
 
@@ -59,7 +59,7 @@ class SramLives:
 
 
 def read_sram_lives(trace: Trace, wafer: int, row: int, col: int) -> SramLives:
-    """Return the buffers of a PE over the steps of a token.
+    """Return when each buffer of a PE is needed during the steps of a token.
 
     Args:
         trace: An open trace.
@@ -101,7 +101,10 @@ def read_sram_lives(trace: Trace, wafer: int, row: int, col: int) -> SramLives:
 
 
 def _last_token(trace: Trace) -> tuple[int, int]:
-    """Return the last decode pass, or the last of all passes if there is none, and its schedule."""
+    """Return the index of the last decode pass, and the index of its schedule.
+
+    Without decode passes, it is the last of all passes.
+    """
     schedule = trace.column("passes/schedule")
     phases = trace.column("schedules/phase")[schedule]
     decoded = np.flatnonzero(phases == PHASES.index("decode"))
@@ -110,7 +113,7 @@ def _last_token(trace: Trace) -> tuple[int, int]:
 
 
 def _ops(trace: Trace, steps: Columns, stage_steps: Array) -> tuple[tuple[str, int], ...]:
-    """Return the ops of some steps, each with the start cycle of the first step.
+    """Return (name, start cycle of the first step) for each op of some steps.
 
     Args:
         trace: An open trace.
@@ -125,7 +128,9 @@ def _ops(trace: Trace, steps: Columns, stage_steps: Array) -> tuple[tuple[str, i
 
 
 def _bands(trace: Trace, stages: Array, phase: int, start: Array, end: Array) -> tuple[Band, ...]:
-    """Return the buffers of some stages that are needed in a phase, by address.
+    """Return the buffers of some stages and when a pass needs each of them.
+
+    Buffers that the phase of the pass does not need are left out. The result is sorted by address.
 
     Args:
         trace: An open trace.

@@ -51,7 +51,7 @@ def used_fraction(uses: Mapping[str, int]) -> float:
     negative.
 
     Args:
-        uses: Bytes by use, including "free".
+        uses: Bytes of each use, including "free".
     """
     size = sum(uses.values())
     return (size - uses["free"]) / size if size else 0.0

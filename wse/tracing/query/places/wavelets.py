@@ -51,7 +51,7 @@ class Move(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Wavelets(Result):
-    """Summary of the wavelet log of the last pass that was simulated wavelet by wavelet.
+    """Summary of the moves of wavelets in the last pass that was simulated word by word.
 
     A wavelet is a 32-bit word in the fabric. ``replayed`` has the moves in the requested cycles.
     """
@@ -75,7 +75,7 @@ class Wavelets(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CyclesView(View):
-    """View of the moves of wavelets in some cycles, with a summary of the whole log."""
+    """View of how wavelets moved in some cycles, with a summary of the whole log."""
 
     wavelets: Annotated[Wavelets, Doc("log of wavelets, with the moves")]
 
@@ -124,11 +124,13 @@ def read_wavelets(trace: Trace, cycles: tuple[int, int] | None) -> Wavelets | No
 
 
 def _busiest_places(words: Array) -> dict[str, Any]:
-    """Return the fields of ``Wavelets`` for the busiest link and PE, and the number of hops.
+    """Return the hops of all wavelets, and the busiest link and PE.
+
+    The keys are the names of ``Wavelets`` fields.
 
     Args:
-        words: int64 ``[wafer, move, row, col]``: moves out of each router by direction. The last
-            direction is into the PE.
+        words: int64 ``[wafer, move, row, col]``: moves out of each router in each direction. The
+            last direction is into the PE.
     """
     links, routers = words[:, : len(DIRECTIONS)], words.sum(axis=1)
     wafer, direction, row, col = (int(i) for i in np.unravel_index(links.argmax(), links.shape))
@@ -142,7 +144,7 @@ def _busiest_places(words: Array) -> dict[str, Any]:
 
 
 def _replay(trace: Trace, pass_index: int, cycles: tuple[int, int], moving: Array, moves: Array) -> tuple[Move, ...]:
-    """Return the moves in the requested cycles, in order of time and place.
+    """Return the moves in the requested cycles, sorted by time and then by place.
 
     Args:
         trace: An open trace.

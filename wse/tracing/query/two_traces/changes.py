@@ -44,9 +44,9 @@ class Totals:
 
     Attributes:
         run: The run as a whole, with the totals of its phases.
-        tree: Ops by layer, with their cycles in a mean pass.
-        crossing_bytes: Bytes of a mean pass, by phase and by whether the host sends or receives
-            them.
+        tree: Ops of each layer, with their mean cycles per pass.
+        crossing_bytes: Mean bytes per pass. The key is a pair: the name of the phase, and whether
+            the host sends or receives the bytes.
     """
 
     run: TracedRun
@@ -106,12 +106,12 @@ def changes_by_phase(first: Totals, second: Totals, groups: Mapping[str, str]) -
 
 
 def changes(sides: Sequence[Sequence[Amount]]) -> list[Change]:
-    """Return the quantities that differ between two sides, ordered by kind and then by size.
+    """Return the quantities that differ between two runs, sorted by kind and then by size.
 
     Amounts of the kind "all" are returned even if they are equal.
 
     Args:
-        sides: Amounts of the first and of the second side.
+        sides: Amounts of the first and of the second run.
     """
     amounts: dict[tuple[str, str, str, int | None], dict[int, float]] = {}
     for number, side in enumerate(sides):
@@ -175,7 +175,7 @@ def _shared_name(change: Change) -> str:
 
 
 def _largest_first(changes: Sequence[Change]) -> list[Change]:
-    """Return changes by kind, and by size within a kind.
+    """Return changes sorted by kind, and by size within a kind.
 
     Kinds are in the order of their first change.
     """
@@ -184,10 +184,10 @@ def _largest_first(changes: Sequence[Change]) -> list[Change]:
 
 
 def _amounts(totals: Totals, phase: str, groups: Mapping[str, str]) -> Iterator[Amount]:
-    """Yield the quantities of a phase: cycles in total, by cause and by groups of ops, and traffic.
+    """Yield the quantities of one phase: total cycles, cycles of each cause and op, and traffic.
 
     For prefill, amounts are totals over all prompts, so they do not depend on the number of chunks.
-    For other phases, they are those of a mean pass.
+    For other phases, they are means per pass.
 
     Args:
         totals: Quantities of the run.

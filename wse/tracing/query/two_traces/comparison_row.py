@@ -21,9 +21,9 @@ class ComparisonRow(Result):
 
     A combination that is impossible has only ``mapping``, ``wafers`` and ``reason``.
 
-    - ``tokens_per_s_per_user`` is the rate of a batch that is alone on the machine.
-    - ``tokens_per_s`` is the rate of all batches that are in flight. Joules and dollars are those
-      of a token at this rate.
+    - ``tokens_per_s_per_user`` is the rate of a user whose batch is alone on the machine.
+    - ``tokens_per_s`` is the rate of all batches that are in flight. Joules and dollars per token
+      are those at this rate.
     - Traffic per token is the traffic of one token of each user of a batch.
     """
 

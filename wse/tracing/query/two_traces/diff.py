@@ -37,14 +37,17 @@ class Setting(Result):
     second: Annotated[Any, Doc("value in the second run; absent if the run lacks the setting")] = NOT_SET
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the setting as plain values. A run that lacks the setting has no entry."""
+        """Return the setting as plain values, with the keys ``name``, ``first`` and ``second``.
+
+        A run that lacks the setting has no entry.
+        """
         sides = {"first": self.first, "second": self.second}
         return {"name": self.name, **{side: plain(value) for side, value in sides.items() if value is not NOT_SET}}
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnsharedOps(Result):
-    """Names of ops that exist in only one of two runs, for example due to different rewrites."""
+    """Names of the ops that only one of two runs has, for example due to different rewrites."""
 
     first: Annotated[tuple[str, ...], Doc("ops that only the first run has")]
     second: Annotated[tuple[str, ...], Doc("ops that only the second run has")]
@@ -65,7 +68,10 @@ class DiffView(View):
     only: Annotated[UnsharedOps, Doc("ops that exist in only one of the runs")]
 
     def table_rows(self) -> list[dict[str, Any]]:
-        """Return a row for each change by phase, change of SRAM, and differing setting."""
+        """Return one dict for each change of a phase or of SRAM, and for each differing setting.
+
+        ``phase`` is "" for SRAM and settings.
+        """
         by_phase = [{"phase": phase, **change.to_dict()} for phase, rows in self.changes.items() for change in rows]
         sram = [{"phase": "", **change.to_dict()} for change in self.sram]
         settings = [{"phase": "", "kind": "setting", **setting.to_dict()} for setting in self.settings]
@@ -108,7 +114,10 @@ def read_diff(first: Trace, second: Trace, *, each_layer: bool = False) -> DiffV
 
 
 def _settings(run: TracedRun, *, complete: bool) -> dict[str, object]:
-    """Return the settings of a run by name: sizes, options, versions, and numbers of passes."""
+    """Return the settings of a run: sizes, options, versions, and numbers of passes.
+
+    The key is the name of the setting as printed, such as ``prompt tokens``.
+    """
     settings: dict[str, object] = {
         "model": run.model.name,
         "wafer": run.wafer.name,

@@ -13,7 +13,7 @@ Cause = TypeVar("Cause", bound=str)
 class StreamLimits(NamedTuple):
     """Limits on the number of streams that are in flight at the same time.
 
-    A stream is the tokens of one user, or of one batch of users, that go through the stages.
+    A stream is a batch of users (or one user) whose tokens go through the stages together.
 
     Attributes:
         limited_by: ``KV cache``, or the server that is always busy.
@@ -33,7 +33,7 @@ class StreamLimits(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Limits of a system: for the speed of one user, for the number of users, and as a sentence.
+    """What limits the speed of one user and the number of users.
 
     Attributes:
         limited_by: Cause with the most cycles of a token.
@@ -59,7 +59,7 @@ def limits_of(
     """Return what limits the speed for one user, and the number of users.
 
     Args:
-        cycles_by: Cycles of a token by cause.
+        cycles_by: Cycles that each cause takes in a token.
         longest_line: Length in PEs of the longest side of any stage.
         layers: Total number of layers of all stages.
         crossing_bytes: Bytes per token between wafers.
