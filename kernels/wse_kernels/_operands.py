@@ -55,8 +55,3 @@ def parameters_of(function: Callable[..., None]) -> Iterator[Parameter]:
             group = classes.get(name)
             fields = getattr(group, "_fields", None)
             yield Parameter(name, group, fields) if fields else Parameter(name, None, (name,))
-
-
-def operands_of(function: Callable[..., None]) -> tuple[str, ...]:
-    """Return the names of all operands of a kernel or an oracle, in the order of its parameters."""
-    return tuple(field for parameter in parameters_of(function) for field in parameter.fields)

@@ -89,7 +89,7 @@ def test_every_function_of_a_kernel_file_is_a_kernel_of_the_library() -> None:
 @pytest.mark.parametrize("name", COMPUTE)
 def test_a_kernel_has_the_operands_and_views_of_its_record_and_an_oracle(name: str) -> None:
     record, taken = kernel_named(name), inspect.signature(COMPUTE[name]).parameters
-    assert _operands.operands_of(COMPUTE[name]) == tuple(record.views)
+    assert tuple(f for p in _operands.parameters_of(COMPUTE[name]) for f in p.fields) == tuple(record.views)
     assert {view for view in VIEWS if view in taken} == set(record.views.values()) - {""}
     assert ("ctl" in taken) == record.counters
     assert [*inspect.signature(ORACLES[name]).parameters][:1] == ["pe"]

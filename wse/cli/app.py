@@ -134,7 +134,7 @@ def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
         similar_options = [] if other_commands else _options(context)
         text = f"{place}{UnknownName('option', option, similar_options, listed_by=listed_by)}"
         if other_commands:
-            text += f"; {' and '.join(f'`wse {command}`' for command in other_commands)} accept it"
+            text += f"; it is an option of {', '.join(f'`wse {command}`' for command in other_commands)}"
     elif _plain(error).startswith("no such command"):
         text = str(UnknownName("command", first, COMMANDS))
     elif kind == "MissingParameter":

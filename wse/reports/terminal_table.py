@@ -88,14 +88,14 @@ def shown_columns(console: Console, table: Table) -> list[Column]:
 
 
 def _hidden_columns(table: Table, columns: Sequence[Column]) -> list[tuple[str, str]]:
-    """Return the footer line that names the columns for which the terminal is too narrow.
+    """Return the footer line that names the columns for which there is no room.
 
     Args:
         table: The table.
         columns: The columns that are shown.
     """
     titles = [column.title for column in table.columns if column.title and column not in columns]
-    return [("not shown", f"{', '.join(titles)}: the terminal is too narrow")] if titles else []
+    return [("not shown", f"{', '.join(titles)}: no room; --json has them")] if titles else []
 
 
 def _is_marked(column: Column, table: Table) -> bool:

@@ -52,7 +52,7 @@ def read_prices(price: Price | None) -> dict[str, float]:
 
 def prices_text(price: Price | None) -> str | None:
     """Return given prices as the text of the option ``--price``; None if none are given."""
-    return ",".join(f"{name}={usd_per_hour:g}" for name, usd_per_hour in read_prices(price).items()) or None
+    return ",".join(f"{name}={usd_per_hour:.15g}" for name, usd_per_hour in read_prices(price).items()) or None
 
 
 def wafer_price(price: Price | None, wafer: str) -> float | None:

@@ -180,9 +180,7 @@ class Finalists:
         return first_compiled
 
 
-def _compile(
-    setup: TrialSetup, trial: Trial, fitted_names: Collection[str], attention_cols: int | None = None
-) -> Finalist:
+def _compile(setup: TrialSetup, trial: Trial, fitted_names: Collection[str], *, all_columns: bool = False) -> Finalist:
     """Compile the layout of a trial fully, without tiles.
 
     1. Fit the number of columns for attention and the sizes of chunks.
@@ -194,7 +192,7 @@ def _compile(
         setup: Inputs of the search.
         trial: The layout, with about its best prompt chunk.
         fitted_names: Names of the rewrites whose settings are fitted to the layout.
-        attention_cols: Maximum number of columns for attention, 0 for all; None to fit it.
+        all_columns: Whether attention uses all columns, instead of a number that is fitted.
 
     Raises:
         DoesNotFit: The layout needs too much SRAM or too many colours.
@@ -202,7 +200,11 @@ def _compile(
     options = setup.options_on(trial.layout)
     # 1. Attention columns and chunks.
     setup = replace(setup, attention_cols=free_columns(setup, trial))
-    choice, saved_by_attention = fit_attention(setup, trial, largest_chunks(setup, trial), attention_cols)
+    choice, saved_by_attention = largest_chunks(setup, trial), 0.0
+    if all_columns:
+        choice = replace(choice, attention_cols=0)
+    else:
+        choice, saved_by_attention = fit_attention(setup, trial, choice)
     setup = replace(setup, attention_cols=choice.attention_cols)
     # 2. Unpacking and trees.
     choice, unpacking = fit_unpacking(setup, trial, choice) if WIDE_UNPACKING in fitted_names else (choice, ())
@@ -227,7 +229,7 @@ def with_cheaper_attention(
         cost: Cost function.
     """
     try:
-        wide_finalist = _compile(setup, narrow_finalist.trial, fitted_names, 0)
+        wide_finalist = _compile(setup, narrow_finalist.trial, fitted_names, all_columns=True)
     except DoesNotFit:
         return narrow_finalist
     return min(narrow_finalist, wide_finalist, key=lambda finalist: cost(finalist.program))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from wse.errors import DoesNotFit
+from wse.errors import BadInput, DoesNotFit
 from wse.hardware.load import load_software
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.request import EstimateRequest
@@ -58,7 +58,7 @@ def sensitivity_result(
     for name, request in requests.items():
         try:
             changed_numbers = _leading_numbers(estimate_request(name, request))
-        except DoesNotFit:
+        except (BadInput, DoesNotFit):  # the model, or the caches of the users
             rows.append(ChangeResult(change=name, fits=False))
             continue
         factors = {key: changed_numbers[key] / value for key, value in original_numbers.items() if value}

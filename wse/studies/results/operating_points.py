@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Final
 
+from wse.reports.price import range_text
 from wse.reports.result import Doc, Result
 from wse.reports.table import Table, number
 from wse.reports.terminal import count, plural, printable, seconds, three_figures
@@ -155,7 +156,14 @@ def points_table(serving: ServingResult, price: str = "") -> Table:
             number("tokens_per_s_per_user", "tok/s/user", count),
             number("tokens_per_s", "tok/s", count),
             number("usd_per_million_tokens", "USD/Mtok", three_figures),
-            number("range", "low to high", cell=_cost_range, priority=1),
+            number(
+                "range",
+                "low to high",
+                cell=lambda row: range_text(
+                    row.usd_per_million_tokens_low, row.usd_per_million_tokens_high, three_figures
+                ),
+                priority=1,
+            ),
             number("joules_per_token", "J/token", three_figures, priority=2),
         ),
         rows=serving.points,
@@ -164,12 +172,6 @@ def points_table(serving: ServingResult, price: str = "") -> Table:
         style=lambda row: "bold" if row.users == serving.users else "",
         footer=[*DEFINITIONS, *([("price", printable(price))] if price else [])],
     )
-
-
-def _cost_range(row: OperatingPointResult) -> str:
-    """Return the cell with the range of the cost of tokens."""
-    low, high = row.usd_per_million_tokens_low, row.usd_per_million_tokens_high
-    return "" if low is None or high is None else f"{three_figures(low)} to {three_figures(high)}"
 
 
 def _saturated_text(points: Sequence[OperatingPointResult]) -> str:

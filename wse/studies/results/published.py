@@ -147,7 +147,7 @@ def published_table(speeds: Sequence[PublishedSpeed]) -> Table:
     columns = (
         number("tokens_per_s_per_user", "tok/s/user"),
         number("ratio", "estimate", cell=lambda row: f"{row.ratio:.2f} times"),
-        Column(key="estimated_chips", title="estimate for", cell=_estimated_machine),
+        Column(key="estimated_chips", title="estimate for", cell=_estimated_machine, priority=1),
         Column(key="model", title="model", formatter=printable, priority=3),
         number("chips", "on", cell=lambda row: "not stated" if row.chips is None else f"{row.chips:,}"),
         Column(key="drafts", title="drafts", cell=lambda row: DRAFTS_TEXTS[row.drafts]),

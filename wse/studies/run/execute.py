@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from wse.backends.execute.backend import Backend, BackendFactory, CheckpointableBackend
+from wse.backends.execute.backend import Backend, BackendFactory
 from wse.backends.execute.engine import Engine
 from wse.backends.execute.pe_contents import PePlace
 from wse.backends.execute.sampling import Sampler
@@ -89,6 +89,8 @@ def execute(
     started = time.perf_counter()
     digest = program.digest()
     samplers = _samplers(prepared_run, program)
+    file = None if checkpoint is None else CheckpointFile(checkpoint, prepared_run, program, digest)
+    start = None if file is None else file.read()  # before the trace is opened, since it may be refused
     try:
         open_recorder = _recorder(prepared_run, program, digest, trace, on_warning)
         with TraceKeeper(open_recorder, trace_policy, on_warning) as keeper:
@@ -107,10 +109,9 @@ def execute(
                 assert isinstance(backend, Engine)
                 backend.watch(record_pes, lambda *content: keeper.write(RunRecorder.add_content, *content))
             engine: Backend = backend
-            passes_again = 0
-            if checkpoint is not None:
-                file = CheckpointFile(checkpoint, prepared_run, program, digest)
-                engine, passes_again = _with_checkpoints(backend, file, prepared_run, samplers)
+            if file is not None:
+                every_s = request.checkpoints.checkpoint_every
+                engine = CheckpointedEngine(backend, file, start, spec.vocab_size, samplers, every_s)
             cache_warning = engine.precompile(on_progress)
             if cache_warning:
                 on_warning(cache_warning)
@@ -121,7 +122,7 @@ def execute(
                 keeper,
                 on_text,
                 on_tokens,
-                passes_again=passes_again,
+                passes_again=len(start.passes) if start else 0,
                 drafter=make_drafter(prepared_run, program, draft),
                 samplers=samplers,
             )
@@ -172,19 +173,6 @@ def _recorder(
         on_warning(f"{trace}: this run's trace replaces the existing one; --trace NAME keeps both")
     request = prepared_run.request
     return partial(RunRecorder, trace, prepared_run, program, digest, request.sampling.rule(), request.weights)
-
-
-def _with_checkpoints(
-    backend: CheckpointableBackend, file: CheckpointFile, prepared_run: PreparedRun, samplers: list[Sampler]
-) -> tuple[CheckpointedEngine, int]:
-    """Return a backend that resumes from a checkpoint and writes further ones.
-
-    Returns:
-        The backend, and the number of passes that the checkpoint contains.
-    """
-    start = file.read()
-    every_s, vocab_size = prepared_run.request.checkpoints.checkpoint_every, prepared_run.loaded.spec.vocab_size
-    return CheckpointedEngine(backend, file, start, vocab_size, samplers, every_s), len(start.passes) if start else 0
 
 
 def _samplers(prepared_run: PreparedRun, program: Program) -> list[Sampler]:

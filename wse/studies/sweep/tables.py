@@ -48,7 +48,7 @@ def _common_lengths(cells: Sequence[Mapping[str, Any]]) -> str:
     all_lengths = {tuple(row.get(f"value {name}") for name in LENGTHS) for row in cells if f"value {LENGTHS[0]}" in row}
     if len(all_lengths) != 1 or None in (lengths := next(iter(all_lengths))):
         return ""
-    return "{:,} + {:,} tokens".format(*lengths)
+    return "{} + {} tokens".format(*(f"{length:,}" if isinstance(length, int) else length for length in lengths))
 
 
 def _repeats_axis(name: str, cells: Sequence[Mapping[str, Any]]) -> bool:

@@ -47,11 +47,11 @@ def free_columns(setup: TrialSetup, trial: Trial) -> int:
     return min_columns if min_columns < region_cols else 0
 
 
-def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice, max_cols: int | None = None) -> FittedAttention:
+def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice) -> FittedAttention:
     """Return the choice with the fastest number of columns for attention that fits.
 
     1. Time numbers of columns on the most common layer of each kind: all columns, then decreasing
-       numbers while they save cycles. A given maximum replaces this phase.
+       numbers while they save cycles.
     2. The best number may need too much memory. Try larger numbers, up to that of `free_columns`,
        and use the first that fits with the chunks of the choice. Keep the number of the choice if
        that is faster.
@@ -63,7 +63,6 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice, max_cols: int
         setup: Inputs of the search.
         trial: Trial of the layout.
         choice: Choice with the chunks, and with the number of `free_columns`.
-        max_cols: Maximum number of columns, 0 for all; None to find the fastest number.
     """
     layout, free_cols = trial.layout, choice.attention_cols
     if setup.timing is None or not setup.narrows_attention(trial.prefill):
@@ -79,14 +78,11 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice, max_cols: int
     smaller_counts = [
         cols for cols in column_counts(setup.spec, region_cols, with_hidden=False) if cols < (free_cols or region_cols)
     ]
-    if max_cols is None:  # 1
-        best = min((free_cols, 0), key=cycles)
-        for cols in smaller_counts:
-            if cycles(cols) >= cycles(best):
-                break
-            best = cols
-    else:
-        best = min(max_cols, free_cols or max_cols)
+    best = min((free_cols, 0), key=cycles)  # 1
+    for cols in smaller_counts:
+        if cycles(cols) >= cycles(best):
+            break
+        best = cols
     if best not in (0, free_cols):  # 2
         larger_counts = [
             cols

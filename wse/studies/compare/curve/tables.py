@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from wse.reports.price import range_text
 from wse.reports.result import docs_of
 from wse.reports.table import Column, Table
 from wse.reports.terminal import count, printable, seconds, three_figures
@@ -18,11 +19,6 @@ from wse.studies.results.published import DRAFTS_TEXTS, PublicPoint
 def price(number: float) -> str:
     """Return a price as text, with cents below 100 USD and three digits below 10 cents."""
     return dollars(number) if number >= 0.1 else f"{number:.3g}"
-
-
-def _range_text(low: float, high: float) -> str:
-    """Return a range of prices as text; empty for a given price, which has no range."""
-    return "" if low == high else f"{price(low)} to {price(high)}"
 
 
 def _joules(number: float) -> str:
@@ -49,7 +45,7 @@ RANGE: Final = _column(
     "usd_per_million_tokens_low",
     "low to high",
     doc="the same at both ends of the price's range",
-    cell=lambda row: _range_text(row.usd_per_million_tokens_low, row.usd_per_million_tokens_high),
+    cell=lambda row: range_text(row.usd_per_million_tokens_low, row.usd_per_million_tokens_high, price),
     numeric=True,
     priority=3,
 )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Final
 
+from wse.reports.price import range_text
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import with_settings_text
 from wse.reports.table import Column, Table, number, pair_table
@@ -148,7 +149,12 @@ class PlanResult(Result):
             number("tokens_per_s_per_user", "tok/s/user", count),
             number("tokens_per_s", "tok/s", count, priority=5),
             number("usd_per_million_tokens", "USD/Mtok", price),
-            number("range", "low to high", cell=_range, priority=3),
+            number(
+                "range",
+                "low to high",
+                cell=lambda row: range_text(row.usd_per_million_tokens_low, row.usd_per_million_tokens_high, price),
+                priority=3,
+            ),
             number("usd_per_hour", "USD/h", price, priority=2),
             Column(key="pareto", formatter=lambda front: "◆" if front else ""),
         )
@@ -163,9 +169,3 @@ class PlanResult(Result):
             *[(name, printable(text)) for name, text in prices],
             *([("...", f"{plural(hidden, 'machine')} of {self.tried} not shown")] if hidden else []),
         ]
-
-
-def _range(row: PlannedRow) -> str:
-    """Return the cell with the range of the cost of tokens."""
-    low, high = row.usd_per_million_tokens_low, row.usd_per_million_tokens_high
-    return "" if low is None or high is None or low == high else f"{price(low)} to {price(high)}"

@@ -25,7 +25,6 @@ from wse.studies.estimate.layouts.ranked_layouts import (
     CompiledLayout,
     LayoutRanking,
     Variant,
-    ranked_layouts,
     variants_of,
 )
 from wse.studies.estimate.layouts.searches import Search, searches_for, with_trials
@@ -74,8 +73,9 @@ def choose_layout(
         if users <= (goal.replicas or 1):
             return fastest_layout(prepared_estimate, search(prepared_estimate, NARROW))
         goal = replace(goal, users=users)
+    searches = searches_for(prepared_estimate, search, goal)
     _check_bytes(prepared_estimate)
-    layouts = ranked_layouts(prepared_estimate, search, goal)
+    layouts = LayoutRanking(prepared_estimate, searches).layouts_for(goal)
     _check_room(layouts[0])
     return _to_chosen_layout(prepared_estimate, layouts[0], layouts)
 
@@ -159,7 +159,7 @@ def _check_room(layout: CompiledLayout) -> None:
 
 
 def _check_bytes(prepared_estimate: PreparedEstimate) -> None:
-    """Raise BadInput, before layouts are compiled, if no layout can have room for the users.
+    """Raise BadInput, before variants of layouts are compiled, if none can have room for the users.
 
     The SRAM that code and weights leave on all wafers is an upper limit of the room for caches.
     """
@@ -172,7 +172,7 @@ def _check_bytes(prepared_estimate: PreparedEstimate) -> None:
     free_bytes = sram_bytes - stored_bytes(p.spec, p.options.dtype, float_bytes)
     cache_bytes = (p.prompt_len + p.new_tokens) * p.spec.cache_features * p.spec.layer_count * float_bytes
     room = free_bytes // cache_bytes
-    if 0 <= room < users // replicas:
+    if 1 <= room < users // replicas:
         raise _no_room(p, users, replicas, f"at most {plural(room, 'sequence')}", "fewer --users")
 
 
