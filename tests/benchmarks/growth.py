@@ -133,8 +133,8 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
     yield f"The model is a small Llama ({hidden} hidden features, {inner} features in the feed-forward block, random"
     yield "weights in float16). Each group of rows changes one number and leaves the others at these values:"
     yield from ("", base + ".", "")
-    yield f"The time is that of one generated token: the median of {len(series[0].s)} rounds, followed by the range of the"
-    yield "middle half of the rounds. The last column is the time relative to the first row of the group."
+    yield f"The time is that of one generated token: the median of {len(series[0].s)} rounds, followed by the range of"
+    yield "the middle half of the rounds. The last column is the time relative to the first row of the group."
     yield from ("", "| number | value | ms per token | middle half | relative |", "|---|---:|---:|---:|---:|")
     for growth in series:
         first = float(np.median(growth.s[:, 0]))
