@@ -144,7 +144,8 @@ def section(found: Sequence[Pair]) -> Iterator[str]:
     yield "`python tests/benchmarks/booksim.py` simulates the same traffic with the cycle-by-cycle wavelet reference"
     yield "and with BookSim2, a simulator of networks on chips. Rates are hops of words over links per second on one"
     yield "core. BookSim2 allocates virtual channels during the simulation, while the colours of the wavelet reference"
-    yield "are fixed before. This is an easier problem, so the ratio compares tools and not algorithms."
+    yield "are fixed beforehand. The reference therefore solves an easier problem, and the ratio compares tools rather"
+    yield "than algorithms."
     yield from ("", "| traffic | mesh | wavelet reference | BookSim2 | ratio |", "|---|---|---:|---:|---:|")
     for one in found:
         ours, theirs = f"{one.wavelets / 1e6:.1f} M", f"{one.booksim / 1e6:.2f} M"

@@ -124,16 +124,17 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
     base = ", ".join(f"{MEANINGS[name][0]}: {value}" for name, value in BASE.items())
     yield from ("# How the emulation's time grows", "")
     yield "Read this page to estimate how long `wse run` takes for a larger mesh, model or machine. Afterwards"
-    yield "you know which sizes cost time. All times are those of the computer that emulates the wafer, not of"
-    yield "the wafer itself."
-    yield from ("", "`python tests/benchmarks/growth.py --output docs/performance.md` measured them on:")
+    yield "you know which sizes make a run slower. All times are those of the computer that emulates the wafer,"
+    yield "not those of the wafer itself."
+    yield from ("", "`python tests/benchmarks/growth.py --output docs/performance.md` measured these times on this")
+    yield "machine:"
     yield from ("", *(f"- {line}" for line in machine(read_bytes_per_s)), "")
     yield from ("## One number at a time", "")
-    yield f"Each group of rows changes one number of a small Llama ({hidden} hidden features, {inner} features in"
-    yield "the feed-forward block, random weights in float16). The other numbers stay as here:"
+    yield f"The model is a small Llama ({hidden} hidden features, {inner} features in the feed-forward block, random"
+    yield "weights in float16). Each group of rows changes one number and leaves the others at these values:"
     yield from ("", base + ".", "")
-    yield f"The time is that of one generated token: the median of {len(series[0].s)} rounds, with the range of the"
-    yield "middle half of them. The last column is relative to the first row of the group."
+    yield f"The time is that of one generated token: the median of {len(series[0].s)} rounds, followed by the range of"
+    yield "the middle half of the rounds. The last column is the time relative to the first row of the group."
     yield from ("", "| number | value | ms per token | middle half | relative |", "|---|---:|---:|---:|---:|")
     for growth in series:
         first = float(np.median(growth.s[:, 0]))
@@ -141,7 +142,8 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
             few, median, many = 1e3 * np.percentile(growth.s[:, column], (25, 50, 75))
             ratio = f"{median / first / 1e3:.2f}"
             yield f"| {MEANINGS[growth.name][0]} | {value:,} | {median:.2f} | {few:.2f} to {many:.2f} | {ratio} |"
-    yield from ("", "The exponent is the slope of time over the number, both as logarithms, with its middle half:", "")
+    yield from ("", "The exponent is the slope of the logarithm of the time over that of the number. The range of the")
+    yield from ("middle half of the rounds is in parentheses:", "")
     for growth in series:
         title, meaning = MEANINGS[growth.name]
         low, exponent, high = np.percentile(growth.exponents, (25, 50, 75))

@@ -67,9 +67,9 @@ def section(found: Sequence[Rates]) -> Iterator[str]:
     """The lines of a section for docs/performance.md."""
     yield from ("## How the timing models grow", "")
     yield "`python -m tests.benchmarks.timing_growth` measures the speed of both timing models on one core. The rate is"
-    yield "the median of several rounds, with the middle half of them:"
+    yield "the median of several rounds, followed by the range of the middle half of the rounds:"
     yield from ("", "- wavelet reference: hops of words over links per second")
-    yield "- fast model: links and ramps per second whose words are counted"
+    yield "- fast model: links and ramps whose words are counted, per second"
     yield from ("", "The exponent says how the rate changes with the number of PEs. It is 0 if a link costs the same")
     yield "time on every mesh, and negative if larger meshes are slower."
     yield from ("", "| model | mesh | rate | middle half | exponent |", "|---|---|---:|---:|---:|")

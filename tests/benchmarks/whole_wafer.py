@@ -190,8 +190,8 @@ def section(found: WholeWafer) -> Iterator[str]:
     """The lines of a section for docs/performance.md."""
     yield from ("## A whole wafer", "")
     yield "This command emulates a model with random weights on every PE of a whole wafer. Its values are compared"
-    yield "with those of plain numpy in float64. Errors are root mean squares, relative to those of what the layer"
-    yield "adds to its input, or of the logits."
+    yield "with values that plain numpy computes in float64. The errors are root mean squares. Those of a layer are"
+    yield "relative to the values that the layer adds to its input, and those of the logits are relative to the logits."
     yield from ("", f"`{found.command}`", "")
     yield from ("| | |", "|---|---:|")
     yield f"| number of PEs, each with its own SRAM | {found.pes:,} |"
