@@ -49,8 +49,8 @@ class LineSchedule:
             Arrival; for all variants, one after another. A PE that adds messages adds them in this
             order.
         first: int32 ``[v + 1]``: variant v executes messages ``first[v]`` to ``first[v + 1]`` - 1.
-        variants: int32 ``[rounds, lines]``: variant of each line in each round. A loop with more
-            rounds repeats them.
+        variants: int32 ``[rounds, lines]``: index of the variant that each line executes in each
+            round. A loop with more rounds repeats them.
         colours: Number of colours (virtual channels, whose routes are configured in the routers)
             that the pattern occupies on a PE.
         slowest_variants: Variants of which one takes at least as long as any other; empty if not
@@ -211,7 +211,8 @@ def varied_schedule(
         name: Name of the pattern.
         length: Number of PEs in a line.
         groups: Messages (source, target, Arrival) of each variant.
-        variants: int32 ``[rounds, lines]``: variant of each line in each round.
+        variants: int32 ``[rounds, lines]``: index of the variant that each line executes in each
+            round.
         colours, slowest_variants: As in `LineSchedule`.
         message_colours: Colour of each message of all variants, or None.
     """
@@ -245,7 +246,8 @@ def even_schedule(
         length: Number of PEs in a line.
         messages: int32 ``[variants, m, 3]``: (source, target, Arrival) of each message of each
             variant.
-        variants: int32 ``[rounds, lines]``: variant of each line in each round.
+        variants: int32 ``[rounds, lines]``: index of the variant that each line executes in each
+            round.
         colours, slowest_variants, changes_with_round: As in `LineSchedule`.
     """
     count, size = messages.shape[:2]

@@ -364,7 +364,9 @@ def _paired_features(
 
 
 def _balanced_indices(extent: int, segments: list[tuple[int, int]]) -> I32:
-    """Divide indices into nearly equal parts, one for each column of a group.
+    """Divide the indices 0 to ``extent`` - 1 into nearly equal parts over the columns of each group.
+
+    All groups divide the same indices; a group with more columns has smaller parts.
 
     Args:
         extent: Number of indices, which every group divides over its columns.

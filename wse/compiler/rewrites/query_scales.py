@@ -165,9 +165,10 @@ def _with_gain(squares: SymStep, scale: SymStep) -> SymStep:
 
 
 def _copy_heads(scale: SymStep, step: SymStep) -> SymStep:
-    """Return a step whose vectors run over heads if those of the scaling of queries do.
+    """Return a step that uses vectors over heads if the step that scales queries does.
 
-    They run over the elements of a head if the kernel of the step has no such variant.
+    A kernel with vectors over heads processes one element of all heads with one instruction. A
+    step whose kernel has no such variant is returned unchanged.
 
     Args:
         scale: Step that scales the queries.

@@ -84,8 +84,8 @@ class PieceArrival(NamedTuple):
         path: Path of the stream.
         age, room, operations: Values of the path at the arrival.
         first, last: Cycles at which the first and last word leave the router of the piece's source.
-            They are used until a later operation receives the words, which then determines the
-            pace. They are infinite for the last piece before an operation.
+            They hold up to the next operation that receives the words and sends them on at its own
+            pace. They are infinite for the last piece before such an operation.
         contention_cycles: Cycles by which words of other streams delay the last word.
     """
 

@@ -127,7 +127,9 @@ def _emptiest(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:
 
 
 def _near_layouts(setup: TrialSetup, layout: Layout, sides: tuple[int, int]) -> Iterator[Layout]:
-    """Yield variants of a layout whose regions have half to twice as many rows and columns.
+    """Yield variants of a layout with regions of about the size of the fastest layout's.
+
+    Rows and columns of a region are each between half and twice those of the fastest layout.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
