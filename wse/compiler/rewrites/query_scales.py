@@ -168,7 +168,7 @@ def _copy_heads(scale: SymStep, step: SymStep) -> SymStep:
     """Return a step that uses vectors over heads if the step that scales queries does.
 
     A kernel with vectors over heads processes one element of all heads with one instruction. A
-    step whose kernel has no such variant is returned unchanged.
+    kernel without this variant processes the elements of one head after another.
 
     Args:
         scale: Step that scales the queries.
