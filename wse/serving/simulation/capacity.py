@@ -1,8 +1,9 @@
 """The maximum rate of requests that a machine serves, and its rate in a closed loop.
 
 For the maximum rate, requests with the lengths of a workload all arrive at once and are simulated
-like any others. The rate is that of admissions, from the time when half of the requests are
-admitted until the last one is. Before that the machine fills, afterwards it drains.
+like any others. The rate is that of admissions in about the second half, before the machine drains.
+Equal requests are admitted in bursts, as many at a time as the machine holds. The admissions that
+are counted are therefore a multiple of this number, so that they span whole bursts.
 
 The offered load is the arrival rate divided by this rate. If it is 1 or more, the queue grows
 without limit.
@@ -43,11 +44,12 @@ def capacity_requests_per_s(
     """
     outcome = serve(workload.all_at_once(min(max(MIN_REQUESTS, REQUESTS_PER_SLOT * slot_count), MAX_REQUESTS)))
     starts = np.sort(outcome.start_s)
-    half_s = starts[len(starts) // 2]
-    later_starts = starts[starts > half_s]
-    if not len(later_starts):  # all requests fit at the same time
+    burst = max(1, int(np.searchsorted(starts, outcome.end_s.min())))  # admitted before the first request ends
+    counted = len(starts) // 2 // burst * burst
+    span_s = float(starts[-1] - starts[-1 - counted])
+    if not span_s:  # all requests fit at the same time
         return len(starts) / outcome.makespan_s if outcome.makespan_s else math.inf
-    return len(later_starts) / float(later_starts[-1] - half_s)
+    return counted / span_s
 
 
 def closed_loop_requests_per_s(
