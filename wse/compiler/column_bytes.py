@@ -35,7 +35,7 @@ _WAYS = _SHARED_SCALES + 1
 
 
 class _Storage(NamedTuple):
-    """What the bytes of a layer depend on, apart from the shapes of its tensors.
+    """Settings that, with the shapes of its tensors, determine the bytes of a layer.
 
     Attributes:
         types: Types of weights and activations.

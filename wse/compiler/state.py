@@ -26,7 +26,7 @@ from wse_mappings.schedule import LineSchedule
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RegionCut:
-    """How all dimensions of a model are divided over the rows and columns of one stage's region.
+    """Division of all dimensions of a model over the rows and columns of one stage's region.
 
     An index array has one row of indices for each row, or each column, of the region. It lists the
     elements of the dimension that are stored there, padded with -1 to equal length. The hidden

@@ -121,7 +121,7 @@ class PositionScale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packing:
-    """How a checkpoint stores its quantised matrices.
+    """Storage of the quantised matrices of a checkpoint.
 
     Attributes:
         method: Type of the packed matrices, as named by ``--dtype``: ``fp8``, ``mxfp4``, ``int4``,

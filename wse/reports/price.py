@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from wse.reports.terminal import ranged
@@ -26,16 +25,6 @@ def scale_note(price: PriceEnds, machine: str) -> str:
         else f" (x {low / value:.2f} at {_PRICE(low)}, x {high / value:.2f} at {_PRICE(high)})"
     )
     return f"at {_PRICE(value)} USD/h per {machine}{ends}"
-
-
-def range_text(low: float | None, high: float | None, formatter: Callable[[float], str]) -> str:
-    """Return a range of costs as text; empty without a range, as for a given price.
-
-    Args:
-        low, high: Ends of the range; None if no price is known.
-        formatter: Function that returns the text of a cost.
-    """
-    return "" if low is None or high is None or low == high else f"{formatter(low)} to {formatter(high)}"
 
 
 def price_text(price: PriceEnds, machine: str, assumptions: str) -> str:

@@ -220,8 +220,22 @@ def ranged(value: float, low: float, high: float, text: Callable[[float], str] =
     >>> ranged(64.45, 41.96, 99, "{:g}".format, " USD"), ranged(60, 60, 60)
     ('64.45 USD (41.96 to 99)', '60')
     """
-    ends = "" if low == value == high else f" ({text(low)} to {text(high)})"
-    return f"{text(value)}{unit}{ends}"
+    ends = range_text(low, high, text)
+    return f"{text(value)}{unit}{ends and f' ({ends})'}"
+
+
+def range_text(low: float | None, high: float | None, formatter: Callable[[float], str]) -> str:
+    """Return a range as text; empty if both ends are equal, as for a given price, or are unknown.
+
+    Args:
+        low: Low end of the range; None if unknown.
+        high: High end of the range; None if unknown.
+        formatter: Function that formats a number.
+
+    >>> range_text(41.96, 99, "{:g}".format), range_text(60, 60, "{:g}".format)
+    ('41.96 to 99', '')
+    """
+    return "" if low is None or high is None or low == high else f"{formatter(low)} to {formatter(high)}"
 
 
 def number_ranges(numbers: Iterable[int]) -> str:

@@ -23,7 +23,7 @@ def purpose_text(objective: str | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """What a deployment is chosen for.
+    """Requirements for which a deployment is chosen.
 
     Attributes:
         users: Requests in flight on all replicas; None for the best number.

@@ -202,7 +202,7 @@ class LogicalMesh:
 
     @cached_property
     def _kinds(self) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
-        """How the path of each logical link is found, as an int8 code.
+        """Codes (int8) for the way in which the path of each logical link is found.
 
         The path goes sideways first, goes down first, or is found by a search. The arrays have the
         shapes of `hops`: ``[rows, cols - 1]`` along rows, ``[rows - 1, cols]`` along columns.

@@ -48,7 +48,7 @@ class ListedRegion(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What must be placed: layers, embedding and head; and the wafers and meshes to place them on.
+    """Parts of a model to place (layers, embedding, head), and the wafers and meshes for them.
 
     Attributes:
         layer_bytes: Bytes of weights and cache of each layer, without experts.
@@ -279,7 +279,7 @@ class Strategy(Protocol):
 
 
 class _Unit(NamedTuple):
-    """What one region stores at least: layers, parts of a layer, or a table; and its bytes.
+    """Smallest content of a region (layers, parts of a layer, or a table), and its bytes.
 
     `consecutive` divides units over regions, and never splits one.
 

@@ -62,7 +62,7 @@ Outputs of other ops depend on the choice of experts, or alternate between rows 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputPart:
-    """Where a part of an op's output is stored on the PEs, and when it can be read.
+    """Position of a part of an op's output on the PEs, and the step after which it can be read.
 
     Attributes:
         ready_step: Step after which the part can be read.

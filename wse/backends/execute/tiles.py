@@ -161,7 +161,7 @@ def inner_places(parts: Sequence[TilePart], blocks: int) -> list[I32]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchShard:
-    """Which values of a tensor each PE of a patch stores, as arguments of `wse_kernels.storing`.
+    """Values of a tensor that each PE of a patch stores, as arguments of `wse_kernels.storing`.
 
     A patch is a rectangle of PEs.
 

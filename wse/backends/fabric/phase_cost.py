@@ -17,7 +17,7 @@ from wse.program.transfers.transfer import WaferPair
 
 
 class CostClass(NamedTuple):
-    """What determines the cost of a run of a phase, except for cache shifts and chosen experts.
+    """Quantities that determine the cost of a run of a phase, without cache shifts and experts.
 
     Runs with equal values share a cached cost.
 

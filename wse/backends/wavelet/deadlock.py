@@ -39,7 +39,7 @@ def check_finished(machine: WaveletMachine, table: Tables) -> None:
 
 
 class _Waits:
-    """What each queue and each thread waits for, in a machine that has stopped.
+    """Queues and threads for which each queue and thread of a stopped machine waits.
 
     A queue is given by its index, and a thread by -1 - index.
     """

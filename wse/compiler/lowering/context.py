@@ -60,7 +60,7 @@ class UserTokens:
 
 @dataclass(kw_only=True)
 class Context:
-    """What the lowering of one phase needs to know and may change.
+    """State of the lowering of one phase: inputs that it reads, and parts that it may change.
 
     Attributes:
         spec, wafer, options, choice: Inputs of the compilation.

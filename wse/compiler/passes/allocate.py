@@ -107,6 +107,11 @@ def allocate(state: State) -> State:
     return replace(state, stages=tuple(stages), buffers=tuple(all_buffers), addresses=addresses)
 
 
+def free_bytes_per_pe(wafer: WaferSpec, software: SoftwareProfile) -> int:
+    """Return the bytes of a PE's SRAM that code, stack and runtime leave for a model."""
+    return wafer.sram_bytes_per_pe - reserved_bytes(wafer, software)
+
+
 def reserved_bytes(wafer: WaferSpec, software: SoftwareProfile) -> int:
     """Return the bytes per PE that buffers cannot use: code, stack, runtime and task table."""
     total = software.code_bytes_per_pe + software.stack_bytes_per_pe

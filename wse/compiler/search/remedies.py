@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from wse.compiler.options import Options
-from wse.compiler.passes.allocate import reserved_bytes
+from wse.compiler.passes.allocate import free_bytes_per_pe
 from wse.compiler.search.reduced.misfits import Misfits
 from wse.compiler.search.search import fits
 from wse.compiler.strategies import strategy
@@ -289,8 +289,8 @@ def _bits(dtype: str) -> int:
 
 def _least_pes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> float:
     """Return the number of PEs, on all wafers together, that the weights alone need."""
-    free = wafer.sram_bytes_per_pe - reserved_bytes(wafer, software)
-    return stored_bytes(spec, options.dtype, ELEMENT_BYTES[options.activation_type]) / max(free, 1)
+    weight_bytes = stored_bytes(spec, options.dtype, ELEMENT_BYTES[options.activation_type])
+    return weight_bytes / max(free_bytes_per_pe(wafer, software), 1)
 
 
 def _first_passing(values: range, condition: Callable[[int], bool]) -> int | None:

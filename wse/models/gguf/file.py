@@ -80,7 +80,7 @@ class GgufArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufTensor:
-    """Where a GGUF file stores a tensor, and in which type.
+    """Position of a tensor in a GGUF file, and its type.
 
     Attributes:
         name: Name of the tensor.

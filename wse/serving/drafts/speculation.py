@@ -183,7 +183,7 @@ def measured_curves() -> tuple[Acceptance, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceShares:
-    """How often each choice of a draft is the model's token, from the most likely choice on.
+    """Frequencies with which each choice of a draft is the model's token, most likely choice first.
 
     Attributes:
         kind, draft, size_ratio: The measured draft, as in `Acceptance`.

@@ -18,7 +18,7 @@ from wse.reports.table import Column, Table, number
 
 @dataclass(frozen=True, kw_only=True)
 class ContentionResult(Result):
-    """How long words of one communication pattern wait for words of other messages in one phase.
+    """Time for which words of a communication pattern wait for words of other messages in a phase.
 
     This contention occurs if words of two messages need the same link, or the same ramp between a
     router and its PE. There is one result for each phase, pattern and direction with any

@@ -36,7 +36,7 @@ class HistogramBin(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CompileSram(SramResult):
-    """How the fullest PE and a PE of each stage use SRAM, with the address of every buffer."""
+    """Use of SRAM by the fullest PE and by a PE of each stage, with the address of every buffer."""
 
     stages: Annotated[tuple[BytesByUse, ...], Doc("for each stage, bytes of each use on one PE", "B")]
     histogram: Annotated[tuple[HistogramBin, ...], Doc("number of PEs for each range of SRAM in use")]

@@ -51,7 +51,7 @@ class UsersResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class EstimateSram(SramResult):
-    """How the SRAM of PEs is used, the size of the code, and how many users' caches fit."""
+    """Use of the SRAM of PEs, size of the code, and number of users whose caches fit."""
 
     stages: Annotated[tuple[BytesByUse, ...], Doc("for each stage, bytes of each use on one PE", "B")]
     code: Annotated[CodeResult, Doc("code on a PE")]

@@ -21,7 +21,8 @@ from wse.hardware.mesh import mesh_on, parse_mesh
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.load import LoadedModel, load_model
 from wse.models.spec import ModelSpec
-from wse.number_formats import CODINGS, DTYPES
+from wse.models.tensors.model_tensors import stored_bytes
+from wse.number_formats import CODINGS, DTYPES, ELEMENT_BYTES
 from wse.program.line_patterns import cached_pattern
 from wse.studies.options.mapping_file import Mapping, load_mapping
 from wse.studies.options.placement import PlacementRequest
@@ -69,6 +70,11 @@ class PreparedPlacement(Placeable):
     """Request for a placement, with everything that its compilation needs loaded and decided."""
 
     request: PlacementRequest
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all weights, as stored in the element types of the request."""
+        return stored_bytes(self.spec, self.options.dtype, ELEMENT_BYTES[self.options.activation_type])
 
     @property
     def note(self) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from wse.reports.table import Column, Table, number, pair_table
-from wse.reports.terminal import count, percent, plural, seconds, three_figures
+from wse.reports.terminal import count, percent, plural, range_text, seconds, three_figures
 from wse.studies.estimate.grades import GradeResult
 from wse.studies.results.operating_points import ServingResult
 from wse.studies.results.published import PublishedSpeed
@@ -145,9 +145,8 @@ def serving_rows(serving: ServingResult, tpot_note: str, room_note: str = "") ->
 
 def _range(low: float | None, high: float | None) -> str:
     """Return both ends of a range in brackets; empty for a range without width."""
-    if low is None or high is None or low == high:
-        return ""
-    return f" ({three_figures(low)} to {three_figures(high)})"
+    text = range_text(low, high, three_figures)
+    return text and f" ({text})"
 
 
 def limit_sentence(parts: Mapping[Cause, float], meanings: Mapping[str, str], total_name: str) -> str:

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Final
 
-from wse.reports.price import range_text
 from wse.reports.result import Doc, Result
 from wse.reports.table import Table, number
-from wse.reports.terminal import count, plural, printable, seconds, three_figures
+from wse.reports.terminal import count, plural, printable, range_text, seconds, three_figures
 from wse.serving.operating_point import Deployment, OperatingPoint, operating_point
 from wse.serving.plan import saturating_users
 

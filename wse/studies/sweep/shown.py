@@ -93,7 +93,7 @@ MAX_SHOWN: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepView:
-    """Which columns and rows of a sweep are printed, and in which order.
+    """Columns and rows of a sweep that are printed, and their order.
 
     Attributes:
         columns: Columns in addition to the axes.

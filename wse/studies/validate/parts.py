@@ -17,7 +17,7 @@ taken from such rows."""
 
 @dataclass(frozen=True, kw_only=True)
 class SramFit(Result):
-    """Whether all layers of a model fit on the PEs on which one of its layers was timed."""
+    """Check that all layers of a model fit on the PEs on which one of its layers was timed."""
 
     fits: Annotated[bool, Doc("Whether all layers of the model fit the SRAM of the PEs.")]
 

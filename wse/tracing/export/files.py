@@ -30,7 +30,7 @@ from wse_traces.read import Trace
 
 @dataclass(frozen=True, kw_only=True)
 class ExportResult(Result):
-    """What an export wrote, and where.
+    """Record of an export: the files that it wrote, and their contents.
 
     The fields ``trace``, ``to`` and ``out`` are always set. The others depend on the format, such
     as ``rows`` for tables and ``slices`` for timelines.

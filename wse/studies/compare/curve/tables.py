@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from wse.reports.price import range_text
 from wse.reports.result import docs_of
 from wse.reports.table import Column, Table
-from wse.reports.terminal import count, printable, seconds, three_figures
+from wse.reports.terminal import count, printable, range_text, seconds, three_figures
 from wse.serving.tiers import FAST_TIMES
 from wse.studies.compare.curve.row import FAST, PLAIN, CurveRow
 from wse.studies.compare.tables import dollars

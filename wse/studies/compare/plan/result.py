@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Final
 
-from wse.reports.price import range_text
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import with_settings_text
 from wse.reports.table import Column, Table, number, pair_table
-from wse.reports.terminal import WIDEST, count, plural, printable, rate_and_latency, seconds, three_figures
+from wse.reports.terminal import WIDEST, count, plural, printable, range_text, rate_and_latency, seconds, three_figures
 from wse.studies.compare.curve.tables import price
 from wse.studies.compare.result import AssumptionResult
 from wse.studies.compare.tables import IMPOSSIBLE

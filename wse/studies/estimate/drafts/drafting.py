@@ -36,7 +36,7 @@ from wse.studies.compile.choose import pass_fabric
 from wse.studies.compile.draft_times import DraftTimes, Region
 from wse.studies.estimate.deployment import middle_deployment
 from wse.studies.estimate.drafts.best_drafts import Choose
-from wse.studies.estimate.drafts.placement import PlacedDraft, weight_bytes
+from wse.studies.estimate.drafts.placement import PlacedDraft
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.timing.stage_times import REGION, RouteReader, pass_time
 from wse.studies.options.basis import PreparedPlacement
@@ -195,7 +195,7 @@ def _model_machine(
     )
     machine = DraftMachine(
         verify_s=_verify_s(prepared_placement, compilation, passes),
-        draft_s=lambda tokens: times.host_token_cycles(weight_bytes(draft.prepared)) / wafer.clock_hz,
+        draft_s=lambda tokens: times.host_token_cycles(draft.prepared.weight_bytes) / wafer.clock_hz,
         ways_s=lambda tokens: times.round_trip_cycles() / wafer.clock_hz,
         busy_s=lambda tokens, drafts_s: passes.in_the_middle(tokens + 1).busy_with(drafts_s, on_last_stage=False),
     )

@@ -13,11 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from wse.compiler.options import REFUSE
-from wse.compiler.passes.allocate import reserved_bytes
+from wse.compiler.passes.allocate import free_bytes_per_pe
 from wse.compiler.search.search import Compilation
 from wse.errors import BadInput, BadMesh, DoesNotFit
-from wse.models.tensors.model_tensors import stored_bytes
-from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program
 from wse.reports.terminal import in_bytes, plural
 from wse.studies.compile.choose import compile_fastest, compile_with_remedies
@@ -143,7 +141,7 @@ def _place_beside(prepared_estimate: PreparedEstimate, compilation: Compilation,
     tries, fault = 0, ""
     for region in regions:
         draft = _draft_request(prepared_estimate, name, mesh=region.rect, wafers=1)
-        if tries == MOST_COMPILED or weight_bytes(draft) > region.pes * _free_bytes(draft):
+        if tries == MOST_COMPILED or draft.weight_bytes > region.pes * free_bytes_per_pe(draft.wafer, draft.software):
             continue
         tries += 1
         try:
@@ -231,17 +229,6 @@ def _draft_request(
     return prepare_estimate(request)
 
 
-def weight_bytes(draft: PreparedEstimate) -> int:
-    """Return the bytes of all weights of a draft model, as stored in its element types."""
-    options = draft.options
-    return stored_bytes(draft.spec, options.dtype, ELEMENT_BYTES[options.activation_type])
-
-
-def _free_bytes(draft: PreparedEstimate) -> int:
-    """Return the bytes of a PE's SRAM that code, stack and runtime leave for the model."""
-    return draft.wafer.sram_bytes_per_pe - reserved_bytes(draft.wafer, draft.software)
-
-
 def _refusal(prepared_estimate: PreparedEstimate, name: str, regions: list[FreeRegion], fault: str) -> str:
     """Return the error message for a draft model that does not fit next to the model.
 
@@ -256,10 +243,11 @@ def _refusal(prepared_estimate: PreparedEstimate, name: str, regions: list[FreeR
     largest_region = max(regions, key=lambda region: region.pes, default=None)
     free_text = "none"
     if largest_region is not None:
+        free_bytes = free_bytes_per_pe(draft.wafer, draft.software)
         rect = largest_region.rect
-        free_text = f"{rect.rows}x{rect.cols} PEs with {in_bytes(largest_region.pes * _free_bytes(draft))}"
+        free_text = f"{rect.rows}x{rect.cols} PEs with {in_bytes(largest_region.pes * free_bytes)}"
     return (
-        f"--draft-place {SAME}: the weights of {name} need {in_bytes(weight_bytes(draft))} of SRAM, the largest "
+        f"--draft-place {SAME}: the weights of {name} need {in_bytes(draft.weight_bytes)} of SRAM, the largest "
         f"rectangle that {prepared_estimate.spec.name} leaves free on "
         f"{plural(prepared_estimate.options.wafers, 'wafer')} is {free_text}{fault}; {_wafers_remedy(draft)}"
     )

@@ -40,7 +40,7 @@ class DraftTreeResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptanceResult(Result):
-    """How often draft tokens are accepted, and where this was measured."""
+    """Acceptance of draft tokens, and the source of its measurement."""
 
     acceptance: Annotated[str, Doc("name of the acceptance: a measured model, `typical`, or what the user gave")]
     acceptance_by_position: Annotated[

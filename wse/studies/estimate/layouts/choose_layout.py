@@ -11,11 +11,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from wse.compiler.passes.allocate import reserved_bytes
+from wse.compiler.passes.allocate import free_bytes_per_pe
 from wse.compiler.pipeline import with_tiles
 from wse.compiler.search.search import MARGIN, Candidate, Compilation
 from wse.errors import BadInput
-from wse.models.tensors.model_tensors import stored_bytes
+from wse.models.tensors.model_tensors import kv_bytes_per_token
 from wse.number_formats import ELEMENT_BYTES
 from wse.reports.terminal import plural
 from wse.serving.goal import LATENCY, Goal
@@ -166,12 +166,10 @@ def _check_bytes(prepared_estimate: PreparedEstimate) -> None:
     p, users, replicas = prepared_estimate, prepared_estimate.request.serving.users, prepared_estimate.goal.replicas
     if users is None or replicas is None:
         return
-    float_bytes = ELEMENT_BYTES[p.options.activation_type]
-    free_bytes_per_pe = p.wafer.sram_bytes_per_pe - reserved_bytes(p.wafer, p.software)
-    sram_bytes = p.options.wafers * p.wafer.mesh_rows * p.wafer.mesh_cols * free_bytes_per_pe
-    free_bytes = sram_bytes - stored_bytes(p.spec, p.options.dtype, float_bytes)
-    cache_bytes = (p.prompt_len + p.new_tokens) * p.spec.cache_features * p.spec.layer_count * float_bytes
-    room = free_bytes // cache_bytes
+    pes = p.options.wafers * p.wafer.mesh_rows * p.wafer.mesh_cols
+    free_bytes = pes * free_bytes_per_pe(p.wafer, p.software) - p.weight_bytes
+    token_bytes = kv_bytes_per_token(p.spec, ELEMENT_BYTES[p.options.activation_type])
+    room = free_bytes // ((p.prompt_len + p.new_tokens) * token_bytes)
     if 1 <= room < users // replicas:
         raise _no_room(p, users, replicas, f"at most {plural(room, 'sequence')}", "fewer --users")
 

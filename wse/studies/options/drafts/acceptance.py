@@ -32,7 +32,7 @@ REMEDY: Final = "give shares from 0 to 1 by position, such as 0.8,0.7,0.6"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftAcceptance:
-    """How likely the draft tokens of a model are accepted.
+    """Probabilities that the draft tokens of a model are accepted.
 
     Attributes:
         curve: Mean tokens that a verification pass yields, for each number of draft tokens. The

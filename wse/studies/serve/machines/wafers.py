@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from wse.models.tensors.model_tensors import kv_bytes_per_token
 from wse.number_formats import ELEMENT_BYTES
 from wse.serving.simulation.pass_costs import users_that_fit
 from wse.studies.estimate.deployment import middle_deployment
@@ -39,7 +40,7 @@ def wafer_machine(prepared_estimate: PreparedEstimate, mean_tokens: int, draft_t
     program, costs, drafts = drafted.compilation.program, drafted.costs, drafted.drafts
     wafers = program.wafers + (0 if drafts is None else drafts.wafers)
     wafer, spec, economics = prepared_estimate.wafer, prepared_estimate.spec, prepared_estimate.economics
-    kv_bytes = spec.cache_features * spec.layer_count * ELEMENT_BYTES[prepared_estimate.options.activation_type]
+    kv_bytes = kv_bytes_per_token(spec, ELEMENT_BYTES[prepared_estimate.options.activation_type])
     edge_pes = min(wafer.mesh_rows, wafer.mesh_cols)
     return ServingMachine(
         costs=costs,

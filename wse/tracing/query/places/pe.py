@@ -57,7 +57,7 @@ class Buffer(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PeSram(Result):
-    """How a PE uses its SRAM, and the buffers of the fullest PE in the same stage.
+    """Use of a PE's SRAM, and the buffers of the fullest PE in the same stage.
 
     A trace has a memory map only for the fullest PE of each stage. ``is_fullest`` says whether the
     map applies to this PE as well.

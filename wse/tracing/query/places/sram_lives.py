@@ -37,7 +37,7 @@ class Band:
 
 @dataclass(frozen=True, kw_only=True)
 class SramLives:
-    """When each buffer of a PE is needed while a token goes through the stage of the PE.
+    """Steps in which each buffer of a PE is needed while a token goes through the stage of the PE.
 
     Attributes:
         phase: Phase of the pass.

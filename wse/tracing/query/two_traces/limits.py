@@ -33,7 +33,7 @@ class StreamLimits(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What limits the speed of one user and the number of users.
+    """Limits of the speed of one user and of the number of users.
 
     Attributes:
         limited_by: Cause with the most cycles of a token.
