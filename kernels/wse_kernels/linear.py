@@ -92,10 +92,7 @@ def matmul_int8(block, act, wgt, acc, raw, at: CodedTensors, shape: ProductShape
         shape: M tokens, K inputs, N outputs.
         rows: Unused here. Rows of the PE's scratch buffer.
     """
-    M, K, N = shape
-    tile = CodeTile(at.w, 0, 0, at.scale, K, N, N, N, 1, N)
-    multiply_codes((acc, act, wgt, raw), block, ProductRows(M, at.out, N, at.x, K), tile, INT8)
-    _scale_outputs(acc, wgt, block, at, M, N)
+    _multiply_scaled((acc, act, wgt, raw), block, at, shape, INT8)
 
 
 def matmul_fp8(block, act, wgt, acc, raw, at: CodedTensors, shape: ProductShape, rows):
@@ -107,15 +104,26 @@ def matmul_fp8(block, act, wgt, acc, raw, at: CodedTensors, shape: ProductShape,
         shape: M tokens, K inputs, N outputs.
         rows: Unused here. Rows of the PE's scratch buffer.
     """
-    M, K, N = shape
-    tile = CodeTile(at.w, 0, 0, at.scale, K, N, N, N, 1, N)
-    multiply_codes((acc, act, wgt, raw), block, ProductRows(M, at.out, N, at.x, K), tile, FP8)
-    _scale_outputs(acc, wgt, block, at, M, N)
+    _multiply_scaled((acc, act, wgt, raw), block, at, shape, FP8)
 
 
 @helper_function
-def _scale_outputs(acc, wgt, block, at, M, N):
-    """Multiply the sums of M tokens by one scale per output, in place: out[M, N] *= scale[N]."""
+def _multiply_scaled(views, block, at, shape, coding):
+    """Multiply activations by codes that have one scale per output, and scale the sums.
+
+    out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
+
+    Args:
+        views: Views of SRAM: acc, act, wgt and raw.
+        block: Index of the block of PEs in the views.
+        at: Addresses of the operands, a `CodedTensors`.
+        shape: M tokens, K inputs, N outputs.
+        coding: Number of the coding.
+    """
+    M, K, N = shape
+    acc, _, wgt, _ = views
+    tile = CodeTile(at.w, 0, 0, at.scale, K, N, N, N, 1, N)
+    multiply_codes(views, block, ProductRows(M, at.out, N, at.x, K), tile, coding)
     for m in range(M):
         scale_rows(acc, wgt, block, at.out + m * N, at.scale, N)
 
