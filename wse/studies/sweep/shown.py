@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
@@ -150,22 +150,8 @@ def check_names_of_columns(view: SweepView, grid: Grid) -> None:
     Raises:
         UnknownName: No result of an estimate has such a column.
     """
-    names = {column(axis.name) for axis in grid.axes}
     results = (EstimateResult, GpuEstimateResult)
-    for option, name in _requested_columns(view):
-        is_known = (
-            name in SHORT or column(name) in names or any(can_have_column(kind, column(name)) for kind in results)
-        )
-        if not is_known:
-            raise UnknownName("column", name, {*SHORT, *names}, place=option)
-
-
-def _requested_columns(view: SweepView) -> Iterator[tuple[str, str]]:
-    """Yield (option, column name) for each column to print or to sort by."""
-    for name in view.columns:
-        yield "--columns", name
-    if view.sort is not None:
-        yield "--sort", view.sort.removesuffix(DOWN)
+    _check_columns(view, grid, lambda name: any(can_have_column(kind, name) for kind in results))
 
 
 def check_columns(view: SweepView, grid: Grid, row: Row) -> None:
@@ -179,11 +165,30 @@ def check_columns(view: SweepView, grid: Grid, row: Row) -> None:
     Raises:
         UnknownName: A column does not exist.
     """
-    names = {column(axis.name) for axis in grid.axes}
-    for option, name in _requested_columns(view):
-        if name not in SHORT and column(name) not in row and column(name) not in names:
-            near = difflib.get_close_matches(column(name), row, n=5)
-            raise UnknownName("column", name, {*SHORT, *names, *near}, place=option)
+    _check_columns(view, grid, row.__contains__, row)
+
+
+def _check_columns(
+    view: SweepView, grid: Grid, is_column: Callable[[str], bool], similar_names: Iterable[str] = ()
+) -> None:
+    """Check that the columns to print and to sort by are short names, axes or columns of the table.
+
+    Args:
+        view: The view.
+        grid: The settings, whose axes are columns too.
+        is_column: Function that returns whether the table has a column.
+        similar_names: Columns that an error may suggest.
+
+    Raises:
+        UnknownName: A column does not exist.
+    """
+    axes = {column(axis.name) for axis in grid.axes}
+    requested_columns = [("--columns", name) for name in view.columns]
+    requested_columns += [] if view.sort is None else [("--sort", view.sort.removesuffix(DOWN))]
+    for option, name in requested_columns:
+        if name not in SHORT and column(name) not in axes and not is_column(column(name)):
+            near = difflib.get_close_matches(column(name), similar_names, n=5)
+            raise UnknownName("column", name, {*SHORT, *axes, *near}, place=option)
 
 
 def shown_rows(grid: Grid, entries: Iterable[JournalEntry], view: SweepView) -> tuple[SweepRow, ...]:
