@@ -79,8 +79,14 @@ def test_numbers_of_wafers_close_in_on_the_best(best: int) -> None:
 
 
 def test_all_machines_are_the_cheapest_first_and_of_the_fewest_replicas(of_many: PlanResult) -> None:
-    assert (of_many.tried, of_many.keeping) == (4, 4)
-    assert [row.users for row in of_many.rows] == [400] * 4
+    """Each combination has the cheapest layout per token and, if it differs, the cheapest per hour."""
+    combinations = [(row.chips, row.software) for row in of_many.rows]
+    assert len(set(combinations)) == 4 < of_many.tried == of_many.keeping == len(combinations)
+    assert {row.users for row in of_many.rows} == {400}
+    for row in of_many.rows:
+        for other in of_many.rows:
+            if (other.chips, other.software) == (row.chips, row.software) and other.replicas < row.replicas:
+                assert (other.usd_per_million_tokens or 0.0) > (row.usd_per_million_tokens or 0.0)
     costs = [row.usd_per_million_tokens or math.inf for row in of_many.rows]
     assert costs == sorted(costs)
     for row in of_many.rows:

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from plain_costs import PlainCosts
 
+from wse.serving.simulation.arrivals import Arrivals
 from wse.serving.simulation.capacity import capacity_requests_per_s
 from wse.serving.simulation.continuous.machine import simulate_continuous
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.outcome import SimulationOutcome
-from wse.serving.simulation.workload import FAST, Arrivals, Workload, WorkloadOptions, draw_workload
+from wse.serving.simulation.workload import FAST, Workload, WorkloadOptions, draw_workload
 
 OPTIONS = WorkloadOptions(requests=20_000, prompt_tokens=100, new_tokens=50, length_cv=0.8, context=1000, seed=4)
 

@@ -58,10 +58,51 @@ def test_an_overloaded_service_names_a_stable_rate_and_the_replicas_for_its_own(
     assert result.load.stable_requests_per_s == 0.9 * capacity
     assert result.load.replicas_needed == replicas
     assert rate / replicas <= 0.9 * capacity * (1 + 1e-9) < rate / (replicas - 1)
-    assert result.verdict.endswith(f"need {replicas} replicas, {replicas} wafers wse3 in all.")
+    in_all = f"--replicas {replicas}` ({replicas} wafers wse3 in all), for a load of at most 0.9."
+    assert result.verdict.endswith(in_all)
     replica = wse.serve_sim(**STORY | {"requests": 50}, rate=rate / replicas)
     assert replica.load.stable
     assert replica.load.offered <= 0.9 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("options", "remedies"),
+    [
+        ({}, ["--rate", "--replicas"]),
+        ({"batching": "static", "max_users": 4}, ["--rate"]),
+    ],
+)
+def test_an_overloaded_service_names_only_options_that_it_accepts(options: dict[str, Any], remedies: list[str]) -> None:
+    """The options of each remedy are accepted and give a stable queue."""
+    request = STORY | {"requests": 50} | options
+    verdict = wse.serve_sim(**request, load=1.5).verdict
+    commands = re.findall("`(.*?)`", verdict)
+    assert [command.split()[0] for command in commands] == remedies[:1] * len(commands)
+    assert set(re.findall("--[a-z]+", verdict)) == set(remedies)
+    for command in commands:
+        words = command.split()
+        given = {name[2:]: float(value) for name, value in zip(words[::2], words[1::2], strict=True)}
+        replicas = {"replicas": int(given.pop("replicas"))} if "replicas" in given else {}
+        assert wse.serve_sim(**request, **given, **replicas).load.offered <= 0.91  # rates are printed with three digits
+
+
+@pytest.mark.parametrize(
+    ("options", "arrivals", "in_flight", "rate_of_users"),
+    [
+        ({"users": 2}, "constant", 2, 2),
+        ({"users": 2, "arrivals": "poisson"}, "poisson", None, 2),
+        ({"users": 2, "load": 0.5}, "poisson", None, None),
+        ({"users": 2, "rate": 1.0}, "poisson", None, None),
+        ({}, "poisson", None, None),
+    ],
+)
+def test_users_without_a_rate_send_the_next_request_when_an_answer_ends(
+    options: dict[str, Any], arrivals: str, in_flight: int | None, rate_of_users: int | None
+) -> None:
+    result = wse.serve_sim(**STORY | {"requests": 50} | options)
+    requests = result.requests
+    assert (requests.arrivals, requests.in_flight, requests.rate_of_users) == (arrivals, in_flight, rate_of_users)
+    assert ("load" in result.inputs) == (rate_of_users is None and "rate" not in options)
 
 
 def test_a_bus_has_users_wait_for_each_other() -> None:

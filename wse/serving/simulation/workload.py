@@ -10,15 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 
 from wse.arrays import F64, I64
+from wse.serving.simulation.arrivals import BURSTS, CONSTANT, POISSON, Arrivals
 
-Arrivals = Literal["poisson", "constant", "bursts"]
-CONSTANT: Final = "constant"
-ARRIVALS: Final[tuple[Arrivals, ...]] = ("poisson", CONSTANT, "bursts")
 FAST, NORMAL = 0, 1
 """Service tiers, in the order of their precedence."""
 NO_PREFIX: Final = -1
@@ -118,7 +116,7 @@ class WorkloadOptions:
     """
 
     requests: int
-    arrivals: Arrivals = "poisson"
+    arrivals: Arrivals = POISSON
     burst: int = 1
     prompt_tokens: int
     new_tokens: int
@@ -156,7 +154,7 @@ def draw_workload(options: WorkloadOptions) -> Workload:
 
 def _arrivals(options: WorkloadOptions) -> F64:
     """Draw arrival times from 0 on, one per second on average, float64 [requests]."""
-    count, burst = options.requests, options.burst if options.arrivals == "bursts" else 1
+    count, burst = options.requests, options.burst if options.arrivals == BURSTS else 1
     if options.arrivals == CONSTANT:
         return np.arange(count, dtype=np.float64)
     gaps = random_stream(options.seed, _ARRIVALS).exponential(burst, math.ceil(count / burst))

@@ -51,7 +51,7 @@ def serve_sim(
     price: str | Mapping[str, float] | None = None,
     draft: str | None = None,
     draft_tokens: int | str | None = None,
-    arrivals: str | Path = "poisson",
+    arrivals: str | Path | None = None,
     rate: float | str | None = None,
     load: float | str | None = None,
     requests: int | str | None = None,
@@ -97,7 +97,9 @@ def serve_sim(
             for those of one pass.
         arrivals (poisson|constant|bursts|FILE): When requests arrive: at random, at a constant
             rate, in bursts, or as in a CSV file with columns arrival_s, prompt_tokens, new_tokens,
-            and optionally tier, prefix and prefix_tokens.
+            and optionally tier, prefix and prefix_tokens. With users, constant means that each user
+            sends the next request when an answer ends. Default: constant if users sets the rate,
+            else poisson.
         rate: Requests per second. Default: the rate that users generate, else by load.
         load: Arrival rate as a fraction of the rate that can be served at most. Default: 0.7.
         requests: Number of requests. Default: 10,000, or those of the file.

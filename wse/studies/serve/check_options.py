@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from wse.errors import BadInput, UnknownName
-from wse.serving.simulation.workload import ARRIVALS
+from wse.serving.simulation.arrivals import ARRIVALS
 from wse.studies.options.option import check_counts
 from wse.studies.serve.options import BATCHING, DISPATCHES, OWN, PREFILL_PLACES, STATIC
 from wse.studies.serve.request import ServeRequest
@@ -112,7 +112,7 @@ def _check_prefill(request: ServeRequest) -> None:
 
 def _check_replicas(request: ServeRequest) -> None:
     """Raise BadInput for replicas with static batches, or if their number cannot be determined."""
-    replicas, is_drawn = request.base.replicas, str(request.traffic.arrivals) in ARRIVALS
+    replicas, is_drawn = request.base.replicas, str(request.arrivals) in ARRIVALS
     check_counts(replicas=replicas)
     if replicas == 1:
         return

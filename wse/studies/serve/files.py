@@ -38,7 +38,7 @@ def serve_to_files(
             used, or a timeline is requested although the queue would grow without limit, so that no
             request is served.
     """
-    inputs = [Path(request.traffic.arrivals)]
+    inputs = [Path(request.arrivals)]
     texts = {"--timeline": timeline, "--html": html}
     paths = {
         option: _CHECKS[option](option, str(text), inputs=inputs) for option, text in texts.items() if text is not None

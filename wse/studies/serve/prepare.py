@@ -9,7 +9,8 @@ from typing import Final
 from wse.errors import BadInput, UnknownName
 from wse.models.load import load_model
 from wse.serving.prices import prices_of_gpu, prices_without_gpus
-from wse.serving.simulation.workload import ARRIVALS, Workload, WorkloadOptions, draw_workload
+from wse.serving.simulation.arrivals import ARRIVALS
+from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.basis import check_context
 from wse.studies.options.option import replace_options
@@ -52,6 +53,11 @@ class PreparedServe:
         """The requested load relative to capacity, or its default."""
         return LOAD if self.request.traffic.load is None else self.request.traffic.load
 
+    @property
+    def rate_of_users(self) -> int | None:
+        """The users whose requests have the rate of the workload; None if it has another source."""
+        return None if self.has_times or not self.request.users_set_rate else self.request.base.serving.users
+
 
 def prepare_serve(request: ServeRequest) -> PreparedServe:
     """Check a serving request, load all that it names, and draw or read its requests.
@@ -60,7 +66,7 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
         BadInput: Something named is missing or cannot be used. A subclass says what.
     """
     check_options(request)
-    is_drawn = str(request.traffic.arrivals) in ARRIVALS
+    is_drawn = str(request.arrivals) in ARRIVALS
     workload, context = _drawn_requests(request) if is_drawn else _requests_of_file(request, _arrivals_path(request))
     check_draft_tokens(request, context)
     prompt, answer = (max(1, int(n.mean())) for n in (workload.prompt_tokens, workload.new_tokens))
@@ -84,9 +90,9 @@ def _arrivals_path(request: ServeRequest) -> Path:
         BadInput: Options for random requests are given as well.
     """
     traffic, lengths = request.traffic, request.base.workload
-    path = Path(traffic.arrivals)
+    path = Path(request.arrivals)
     if not path.suffix and not path.exists():
-        raise UnknownName("arrivals", str(traffic.arrivals), (*ARRIVALS, "a CSV file"))
+        raise UnknownName("arrivals", str(path), (*ARRIVALS, "a CSV file"))
     for option, value in (
         ("--rate", traffic.rate),
         ("--load", traffic.load),
@@ -143,7 +149,7 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
     context = base.context or min(times * (prompt + answer), limit)
     options = WorkloadOptions(
         requests=traffic.requests or REQUESTS,
-        arrivals=next(name for name in ARRIVALS if name == traffic.arrivals),
+        arrivals=next(name for name in ARRIVALS if name == request.arrivals),
         burst=traffic.burst,
         prompt_tokens=prompt,
         new_tokens=answer,

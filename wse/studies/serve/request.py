@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated
 
 from wse.hardware.quantity import TOKEN
 from wse.serving.goal import THROUGHPUT
+from wse.serving.simulation.arrivals import CONSTANT, POISSON
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options import known_names
 from wse.studies.options.option import Option, OptionsOf, replace_options
@@ -48,6 +50,17 @@ class ServeRequest:
     batches: Annotated[BatchingOptions, OptionsOf()] = field(default_factory=BatchingOptions)
     prefilling: Annotated[PrefillOptions, OptionsOf()] = field(default_factory=PrefillOptions)
     promised: Annotated[PromisedTimes, OptionsOf()] = field(default_factory=PromisedTimes)
+
+    @property
+    def users_set_rate(self) -> bool:
+        """Whether the rate of random requests follows from ``--users``."""
+        is_rate_given = self.traffic.rate is not None or self.traffic.load is not None
+        return self.base.serving.users is not None and not is_rate_given
+
+    @property
+    def arrivals(self) -> str | Path:
+        """Type of arrivals or file of requests, as given or by default."""
+        return self.traffic.arrivals or (CONSTANT if self.users_set_rate else POISSON)
 
     def estimate_request(
         self, *, prompt_len: int | None, new_tokens: int | None, context: int | None

@@ -12,6 +12,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import with_settings_text
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import WIDEST, count, in_bytes, percent, plural, printable, ranged, seconds
+from wse.serving.simulation.arrivals import ARRIVALS
 from wse.serving.simulation.statistics import Distribution
 from wse.studies.estimate.drafts.result import acceptance_rows, draft_text, place_text
 from wse.studies.results.answer import machine_text
@@ -19,6 +20,7 @@ from wse.studies.results.placement import ModelResult
 from wse.studies.serve.machines.drafts import DraftsResult
 from wse.studies.serve.machines.kv_transfer import KvTransferResult
 from wse.studies.serve.machines.machine import MachineResult
+from wse.studies.serve.options import CONTINUOUS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +44,7 @@ class RequestsResult(Result):
     rate_per_s: Annotated[float | None, Doc("arrivals per second; absent if all arrive at once", "1/s")] = None
     prompt_tokens: Annotated[float, Doc("mean tokens per prompt")]
     new_tokens: Annotated[float, Doc("mean tokens per answer")]
+    rate_of_users: Annotated[int | None, Doc("users whose requests have this rate; with `--users` alone")] = None
     in_flight: Annotated[int | None, Doc("users who each send the next request when an answer ends")] = None
 
 
@@ -191,16 +194,23 @@ class ServeResult(Result):
         return f"{come} Half of the users have their first token after {seconds(waits.ttft.p50)}{pace}."
 
     def _remedy(self, rate: float) -> str:
-        """Return advice for an overloaded service: the rate it sustains, and the replicas it needs.
+        """Return options with which the load of an overloaded service is at most `STABLE_LOAD`.
+
+        A file of requests has its own rate, and static batches have no replicas.
 
         Args:
             rate: Arrivals per second, more than can be served.
         """
-        replicas = self.load.replicas_needed or 1
-        machines = [m.systems_of(replicas) for m in (self.machine, self.prefill_machine) if m is not None]
-        stable = f"{count(self.load.stable_requests_per_s)} requests/s are a load of {STABLE_LOAD:g}"
-        total = f"{replicas:,} replicas, {' and '.join(machines)} in all"
-        return f"{stable}; {count(rate)} requests/s at no more than that load need {total}."
+        is_drawn, is_continuous = self.requests.arrivals in ARRIVALS, self.inputs["batching"] == CONTINUOUS
+        remedies = [f"`--rate {_plain(self.load.stable_requests_per_s)}` or less"] if is_drawn else []
+        if is_continuous:
+            replicas = self.load.replicas_needed or 1
+            machines = [m.systems_of(replicas) for m in (self.machine, self.prefill_machine) if m is not None]
+            rate_text = f"--rate {_plain(rate)} " if is_drawn else ""
+            remedies.append(f"`{rate_text}--replicas {replicas}` ({' and '.join(machines)} in all)")
+        if not remedies:
+            return "Give more wafers or GPUs, or fewer requests."
+        return f"Give {', or '.join(remedies)}, for a load of at most {STABLE_LOAD:g}."
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Return tables of the verdict, the waits, the use of the machine, and the assumptions.
@@ -234,9 +244,11 @@ def waits_table(served_result: ServedResult) -> Table:
 def _served_table(result: ServeResult, served_result: ServedResult) -> Table:
     """Return a table of throughput, use of the machine, energy and cost."""
     use = served_result.use
-    busy = f"{percent(use.busy)} of the time, the slowest stage {percent(use.slowest_stage)}"
+    busy = f"a pass runs for {percent(use.busy)} of the time"
+    if result.machine.stages > 1:
+        busy += f", and the slowest stage works for {percent(use.slowest_stage)}"
     if use.prefill_busy is not None:
-        busy += f"; the one that reads prompts {percent(use.prefill_busy)}"
+        busy += f"; the machine for prompts works for {percent(use.prefill_busy)}"
     rows = [
         (
             "throughput",
@@ -244,7 +256,7 @@ def _served_table(result: ServeResult, served_result: ServedResult) -> Table:
             "arrival to the last token",
         ),
         ("busy", busy),
-        ("decoding", f"{count(use.users)} users on average, at most {use.most_users:,}"),
+        ("decoding", f"{count(use.users)} users on average; there is room for {use.most_users:,}"),
         ("KV cache", f"{percent(use.kv)} occupied on average"),
     ]
     for name, amount, unit in (
@@ -286,13 +298,8 @@ def _machine_table(result: ServeResult) -> Table:
     """Return a table of the requests, the machines, the cache transfer and the drafts."""
     requests = result.requests
     mean_tokens = math.ceil(requests.prompt_tokens + requests.new_tokens)
-    rows = [
-        (
-            "requests",
-            f"{count(requests.count)}, {requests.arrivals}; {count(requests.prompt_tokens)} + "
-            f"{count(requests.new_tokens)} tokens on average",
-        )
-    ]
+    lengths = f"{count(requests.prompt_tokens)} + {count(requests.new_tokens)} tokens on average"
+    rows = [("requests", f"{count(requests.count)}, {_arrivals_text(requests)}; {lengths}")]
     for name, machine in (("machine", result.machine), ("for prompts", result.prefill_machine)):
         if machine is not None:
             cache = f"{count(machine.kv_capacity_tokens)} tokens of cache in blocks of {machine.kv_block_tokens}"
@@ -306,7 +313,9 @@ def _machine_table(result: ServeResult) -> Table:
             grid = f"passes of {users} at {len(machine.grid_contexts)} contexts up to {machine.grid_contexts[-1]:,}"
             rows.append(("", f"compiled: {grid}; chunks of {machine.chunk_tokens} tokens"))
     if "objective" in result.inputs:
-        rows.append(("layout", f"chosen for {result.inputs['objective']} (--objective)"))
+        user_count = result.inputs.get("users")
+        purpose = "(--objective)" if user_count is None else f"of {plural(user_count, 'user')} (--objective, --users)"
+        rows.append(("layout", f"chosen for {result.inputs['objective']} {purpose}"))
     kv = result.kv_transfer
     if kv is not None:
         link = f"a link of {in_bytes(kv.bytes_per_s)}/s and {seconds(kv.latency_s)}"
@@ -317,6 +326,20 @@ def _machine_table(result: ServeResult) -> Table:
         rows.append(("drafts", _drafts_text(result.drafts, place)))
         rows += [(f"drafts: {name}", text) for name, text in acceptance_rows(result.drafts)]
     return pair_table(rows, "Rests on")
+
+
+def _plain(rate_per_s: float) -> str:
+    """Return a rate as text that an option accepts."""
+    return count(rate_per_s).replace(",", "")
+
+
+def _arrivals_text(requests: RequestsResult) -> str:
+    """Return the type of arrivals as text, with the users who send the requests."""
+    if requests.in_flight is not None:
+        return f"of {plural(requests.in_flight, 'user')}, each sending the next one when an answer ends"
+    if requests.rate_of_users is not None:
+        return f"{requests.arrivals} at the rate of {plural(requests.rate_of_users, 'user')} who wait for each answer"
+    return printable(requests.arrivals)
 
 
 def _drafts_text(drafts: DraftsResult, place: str) -> str:

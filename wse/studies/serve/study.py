@@ -16,6 +16,7 @@ from wse.errors import BadInput, DoesNotFit
 from wse.reports.progress import OnProgress, ignore
 from wse.serving.deployment.gpus import MAX_BATCHED_TOKENS
 from wse.serving.operating_point import operating_point
+from wse.serving.simulation.arrivals import CONSTANT
 from wse.serving.simulation.capacity import capacity_requests_per_s, closed_loop_requests_per_s
 from wse.serving.simulation.continuous.machine import ContinuousMachine, simulate_continuous
 from wse.serving.simulation.continuous.policy import ContinuousPolicy, PrefillMachine
@@ -25,7 +26,7 @@ from wse.serving.simulation.pass_costs import PassCosts, users_that_fit
 from wse.serving.simulation.progress import OnDone
 from wse.serving.simulation.replicas import simulate_replicas
 from wse.serving.simulation.static import StaticPolicy, simulate_static
-from wse.serving.simulation.workload import CONSTANT, Workload
+from wse.serving.simulation.workload import Workload
 from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
 from wse.studies.options.option import get_option
 from wse.studies.serve.machines.drafts import drawn_drafts
@@ -122,7 +123,8 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
         drafts=decode.drafts,
         requests=RequestsResult(
             count=total,
-            arrivals=str(request.traffic.arrivals),
+            arrivals=str(request.arrivals),
+            rate_of_users=prepared_serve.rate_of_users,
             rate_per_s=rate if math.isfinite(rate) else None,
             prompt_tokens=float(workload.prompt_tokens.mean()),
             new_tokens=float(workload.new_tokens.mean()),
@@ -179,9 +181,10 @@ def _with_arrival_times(
     The rate is, in this order:
 
     1. the rate of ``--rate``
-    2. a fraction of the capacity, by ``--load`` or by default if no ``--users`` are given
-    3. the rate that ``--users`` generate in a closed loop, in which each user sends the next
-       request when an answer ends. Requests with constant arrivals are simulated as such a loop.
+    2. the rate that ``--users`` generate in a closed loop, in which each user sends the next
+       request when an answer ends, unless ``--load`` is given. Requests with constant arrivals are
+       simulated as such a loop, except in static batches.
+    3. a fraction of the capacity, by ``--load`` or by default
 
     Args:
         prepared_serve: The serving request.
@@ -190,10 +193,10 @@ def _with_arrival_times(
         replicas: Number of replicas.
         simulate_one: Simulates one replica.
     """
-    request, users = prepared_serve.request, prepared_serve.request.base.serving.users
+    request, users = prepared_serve.request, prepared_serve.rate_of_users
     if request.traffic.rate is not None:
         return prepared_serve.workload.at_rate(request.traffic.rate)
-    if users is None or request.traffic.load is not None:
+    if users is None:
         return prepared_serve.workload.at_rate(prepared_serve.load * capacity)
     rate = operating_point(decode.deployment, users, replicas).requests_per_s
     if request.batches.batching == STATIC:
@@ -204,7 +207,7 @@ def _with_arrival_times(
     )
     rate = replica_rate * users / replica_users
     workload = prepared_serve.workload.at_rate(rate)
-    return replace(workload, in_flight=users) if request.traffic.arrivals == CONSTANT else workload
+    return replace(workload, in_flight=users) if request.arrivals == CONSTANT else workload
 
 
 def _silent(done_requests: int, total_requests: int) -> None:
@@ -358,10 +361,11 @@ def _inputs(prepared_serve: PreparedServe, decode: ServingMachine, max_users: in
     optional_values = {name: str(v) if isinstance(v, Path) else v for name, v in values.items() if v is not None}
     if decode.drafts is not None:
         optional_values |= {"draft_tokens": decode.drafts.draft_tokens}
-    load = {} if request.traffic.rate is not None or prepared_serve.has_times else {"load": prepared_serve.load}
+    load_sets_rate = not (prepared_serve.has_times or request.traffic.rate or prepared_serve.rate_of_users)
+    load = {"load": prepared_serve.load} if load_sets_rate else {}
     replica_values = {} if replicas == 1 else {"replicas": replicas, "dispatch": request.batches.dispatch}
     return (
-        {**decode.inputs, "arrivals": str(request.traffic.arrivals), "max_users": max_users}
+        {**decode.inputs, "arrivals": str(request.arrivals), "max_users": max_users}
         | replica_values
         | always_given
         | load

@@ -1,7 +1,9 @@
 """The study of ``wse compare MODEL --users 100 --tpot 20ms``: machines within limits, ranked.
 
 On wafers, the layouts that the search finds compete, including layouts with passes for several
-users, for each number of wafers and each requested link. On GPUs, each number competes that has
+users, for each number of wafers and each requested link. If users are given and cost decides, the
+layout that needs the fewest replicas has a row of its own, because its price per hour is the
+lowest. On GPUs, each number competes that has
 room for the model and the KV cache of one user. Each machine has as many replicas as the users
 need, and is judged by the operating point of all replicas together. Machines that meet the limits
 come first, ordered by the objective. The others are ordered by how far they exceed the limits.
@@ -16,7 +18,7 @@ from typing import Final
 
 from wse.errors import BadInput, DoesNotFit
 from wse.reports.progress import OnProgress, ignore
-from wse.serving.goal import LATENCY, THROUGHPUT, Goal
+from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
 from wse.serving.operating_point import Deployment, RequestShape
 from wse.serving.plan import Plan, plan
 from wse.serving.prices import prices_without_gpus
@@ -30,7 +32,8 @@ from wse.studies.compare.request import CompareRequest, WaferLink, check
 from wse.studies.compare.result import AssumptionResult
 from wse.studies.compare.targets import read_lengths
 from wse.studies.compile.choose import compile_fastest
-from wse.studies.estimate.layouts.ranked_layouts import ranked_layouts
+from wse.studies.estimate.layouts.ranked_layouts import LayoutRanking
+from wse.studies.estimate.layouts.searches import searches_for
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.studies.options.option import replace_options
@@ -45,10 +48,11 @@ More numbers around the best one are tried until the gaps to its neighbours are 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CombinationPlan:
-    """The best layout of a combination for each link.
+    """The rows of a combination for each link.
 
     Attributes:
-        rows: One row per link.
+        rows: The best layout for each link, and the one with the lowest price per hour if this is
+            another layout.
         reason: Why the combination is impossible; empty if it is possible.
         bug: Traceback if the combination ended in a bug in wse; empty otherwise.
     """
@@ -139,7 +143,8 @@ def _wafer_rows(
 
     Without ``--wafers``, multiples of the smallest number of wafers are tried first. Then numbers
     between the best one and its neighbours are tried until the gaps around the best are small
-    (`counts_near`).
+    (`counts_near`). If users are given and cost decides, the same is done around the number with
+    the lowest price per hour.
 
     Returns:
         Four values: the prepared request on the fewest wafers; the rows; the reasons for impossible
@@ -165,11 +170,30 @@ def _wafer_rows(
         )
         # Several mappings may find the same layout.
         rows = list(dict.fromkeys(row for output in outputs.values() for row in output.rows))
-        best = min(rows, key=lambda row: _rank(row, request.goal), default=None)
         tried_counts = {combination.wafers for combination in outputs}
-        counts = () if best is None or request.wafers is not None else counts_near(best.chips, tried_counts)
+        counts = () if request.wafers is not None else _next_counts(rows, request.goal, tried_counts)
     reasons = {str(name): output.reason for name, output in outputs.items() if output.reason}
     return first, rows, reasons, tried_counts
+
+
+def _next_counts(rows: Sequence[PlannedRow], goal: Goal, tried_counts: Collection[int]) -> list[int]:
+    """Return the numbers of wafers to try next, around the best row and the cheapest one per hour.
+
+    Args:
+        rows: Rows of all numbers of wafers that were tried.
+        goal: Users, limits and objective.
+        tried_counts: All numbers of wafers that were tried.
+    """
+    best_counts = {min(rows, key=lambda row: _rank(row, goal)).chips} if rows else set()
+    kept_rows = [row for row in rows if row.keeps]
+    if kept_rows and _compares_hours(goal):
+        best_counts.add(min(kept_rows, key=lambda row: (row.usd_per_hour or 0.0, row.chips)).chips)
+    return sorted({count for best in best_counts for count in counts_near(best, tried_counts)})
+
+
+def _compares_hours(goal: Goal) -> bool:
+    """Return whether machines for a given number of users are also compared by price per hour."""
+    return goal.users is not None and goal.objective == COST
 
 
 def counts_near(best: int, tried_counts: Collection[int]) -> list[int]:
@@ -188,7 +212,7 @@ def counts_near(best: int, tried_counts: Collection[int]) -> list[int]:
 
 
 def plan_combination(request: CompareRequest, combination: Combination) -> CombinationPlan:
-    """Return the best layout of a mapping on a number of wafers for each link.
+    """Return the rows of a mapping on a number of wafers for each link.
 
     Errors are returned as a reason or as a traceback, because the function runs in worker
     processes.
@@ -199,15 +223,18 @@ def plan_combination(request: CompareRequest, combination: Combination) -> Combi
         links: Sequence[WaferLink | None] = (None,)
         if request.links_are_given and prepared_estimate.options.wafers > 1:
             links = request.links(prepared_estimate.wafer)
-        return CombinationPlan(rows=tuple(_planned_wafers(prepared_estimate, link, request.goal) for link in links))
+        rows = [row for link in links for row in _planned_wafers(prepared_estimate, link, request.goal)]
+        return CombinationPlan(rows=tuple(rows))
     except (DoesNotFit, BadInput) as error:
         return CombinationPlan(reason=str(error))
     except Exception:
         return CombinationPlan(bug=traceback.format_exc())
 
 
-def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None, goal: Goal) -> PlannedRow:
-    """Return the row of the layout that best meets a goal.
+def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None, goal: Goal) -> list[PlannedRow]:
+    """Return the row of the layout that best meets a goal, and that of the cheapest one per hour.
+
+    The second row is left out if both are the same layout, or if prices per hour are not compared.
 
     Args:
         prepared_estimate: The request.
@@ -219,21 +246,28 @@ def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None,
         DoesNotFit: There is no room for the model, or for the cache of one request.
     """
     linked = with_link(prepared_estimate, link)
-    layouts = ranked_layouts(linked, compile_fastest, goal)
-    found = plan(layouts[0].deployment, goal) if layouts else None
-    if found is None:
-        raise DoesNotFit(no_room(RequestShape(prompt_tokens=linked.prompt_len, new_tokens=linked.new_tokens)))
-    best = layouts[0].deployment
-    return planned_row(
-        best,
-        found,
-        kind=WAFER,
-        name=linked.wafer.name,
-        software=layouts[0].candidate.program.mapping_name,
-        dtype=linked.options.dtype,
-        users_per_pass=best.slots,
-        link=link,
-    )
+    ranking = LayoutRanking(linked, searches_for(linked, compile_fastest, goal))
+    best_layouts = [ranking.layouts_for(goal)[0]]
+    if _compares_hours(goal):  # for latency, the fewest replicas come first
+        best_layouts.append(ranking.layouts_for(replace(goal, objective=LATENCY))[0])
+    rows: list[PlannedRow] = []
+    for layout in dict.fromkeys(best_layouts):
+        found = plan(layout.deployment, goal)
+        if found is None:
+            raise DoesNotFit(no_room(RequestShape(prompt_tokens=linked.prompt_len, new_tokens=linked.new_tokens)))
+        row = planned_row(
+            layout.deployment,
+            found,
+            kind=WAFER,
+            name=linked.wafer.name,
+            software=layout.candidate.program.mapping_name,
+            dtype=linked.options.dtype,
+            users_per_pass=layout.deployment.slots,
+            link=link,
+        )
+        if not rows or row.replicas < rows[0].replicas:
+            rows.append(row)
+    return rows
 
 
 def _gpu_rows(request: CompareRequest) -> tuple[list[PlannedRow], dict[str, AssumptionResult], dict[str, str]]:

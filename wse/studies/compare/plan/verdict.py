@@ -52,7 +52,8 @@ def _sentences(lengths: tuple[int, int], rows: Sequence[PlannedRow], goal: Goal)
     if keeping and goal.users is not None and goal.objective == COST:
         cheapest = _cheapest_per_hour(keeping)
         if cheapest is not None:
-            yield f"Per hour, {cheapest.machine} costs least for these users: {price(_usd_per_hour(cheapest))} USD/h."
+            usd_per_hour = price(_usd_per_hour(cheapest))
+            yield f"Of the machines tried, {cheapest.machine} has the lowest price per hour: {usd_per_hour} USD/h."
         cheapest_wafers = _cheapest_per_hour([row for row in wafers if row.keeps])
         if cheapest_wafers is not None and cheapest_wafers is not cheapest:
             usd_per_hour = price(_usd_per_hour(cheapest_wafers))

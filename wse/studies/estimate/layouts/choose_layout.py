@@ -171,7 +171,7 @@ def _check_bytes(prepared_estimate: PreparedEstimate) -> None:
     token_bytes = kv_bytes_per_token(p.spec, ELEMENT_BYTES[p.options.activation_type])
     room = free_bytes // ((p.prompt_len + p.new_tokens) * token_bytes)
     if 1 <= room < users // replicas:
-        raise _no_room(p, users, replicas, f"at most {plural(room, 'sequence')}", "fewer --users")
+        raise _no_room(p, users, replicas, f"fewer than {plural(room + 1, 'sequence')}", "fewer --users")
 
 
 def _no_room(

@@ -27,7 +27,6 @@ from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.goal import Goal
 from wse.serving.plan import plan
 from wse.studies.estimate.deployment import middle_deployment
-from wse.studies.estimate.layouts.searches import Search, searches_for
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.options.option import replace_options
 from wse_mappings.cuts.split import ceil_div
@@ -204,20 +203,6 @@ class LayoutRanking:
                 prepared_estimate, compiled, layout.search_result, layout.finalist
             )
         return self._layouts[key]
-
-
-def ranked_layouts(prepared_estimate: PreparedEstimate, search: Search, goal: Goal) -> list[CompiledLayout]:
-    """Return the layouts that compete for a goal, best first.
-
-    Args:
-        prepared_estimate: The request.
-        search: Search function whose error says why nothing fits.
-        goal: Users and objective by which layouts are ranked.
-
-    Raises:
-        DoesNotFit: The model does not fit.
-    """
-    return LayoutRanking(prepared_estimate, searches_for(prepared_estimate, search, goal)).layouts_for(goal)
 
 
 def _while_better(
