@@ -39,10 +39,10 @@ class ClaimsResult(Result):
     claims: Annotated[tuple[ClaimResult, ...], Doc("the claims, in the order of their numbers")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return one table of all claims, or two tables for each claim.
+        """Return one table of all claims, or two tables for each claim: verdict and numbers.
 
-        A single claim, and with ``detail`` every claim, has a table of the verdict and one of its
-        numbers.
+        Several claims are listed in one table. A single claim has two tables. With ``detail``, each
+        of several claims has two tables as well.
         """
         if len(self.claims) > 1 and not detail:
             return (_overview(self.claims),)
@@ -64,7 +64,7 @@ def claim_result(claim: Claim, finding: Finding) -> ClaimResult:
 
 
 def _overview(claims: tuple[ClaimResult, ...]) -> Table:
-    """Return the table of several claims, with a row for each."""
+    """Return a table with the text, the verdict and the answer of each claim."""
     columns = (
         number("n", "", count),
         Column(key="claim", wraps=True),
@@ -97,12 +97,11 @@ def _tables_of(claim: ClaimResult) -> tuple[Table, Table]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """Result of ``wse claims``, with the plots that some claims have.
+    """Result of ``wse claims``: verdicts on claims about fast inference, and their plots.
 
     Attributes:
         result: The verdicts on the claims.
-        curves: Plots of claims. The key is the number of the claim; claims without a plot are
-            missing.
+        curves: Content of the plots, keyed by the number of the claim. Some claims have no plot.
     """
 
     result: ClaimsResult

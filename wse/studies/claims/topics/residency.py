@@ -35,7 +35,10 @@ prices that were reported second-hand (awesomeagents.ai/hardware/cerebras-wse-3,
 
 
 def size_of_one_wafer(lab: Laboratory) -> Finding:
-    """Decide claim 1: parameters that one wafer stores, and the speed of a larger model."""
+    """Decide claim 1, that a fast model is small because it must fit in 44 GB of SRAM.
+
+    Computes how many parameters one wafer stores, and the speed of a model on several wafers.
+    """
     numbers, sizes = {}, {}
     for dtype, claimed in PRECISIONS.items():
         layers, parameters = lab.layers_that_fit(SHAPE, 1, dtype)
@@ -63,7 +66,11 @@ def size_of_one_wafer(lab: Laboratory) -> Finding:
 
 
 def dense_400b(lab: Laboratory) -> Finding:
-    """Decide claim 14: wafers, power and cost of a dense model of 405 billion parameters."""
+    """Decide claim 14, on the wafers, power and money that a dense 400B model needs.
+
+    Computes the number of wafers of a model with 405 billion parameters, their peak power and their
+    capital cost.
+    """
     result = lab.estimate(LARGE)
     wafers = result.system.wafers
     power = wafers * WAFER_MW
@@ -85,9 +92,10 @@ def dense_400b(lab: Laboratory) -> Finding:
 
 
 def short_context(lab: Laboratory) -> Finding:
-    """Decide claim 16: how context length changes one user's speed and the number of wafers.
+    """Decide claim 16, that wafers are fast only with short contexts.
 
-    The speed is compared with that of a single user on GPUs.
+    Computes one user's speed and the number of wafers for several context lengths, and compares the
+    speed with that of a single user on GPUs.
     """
     wafers, rates, on_gpus = [], [], []
     for context in CONTEXTS:
@@ -138,10 +146,10 @@ def short_context(lab: Laboratory) -> Finding:
 
 
 def smaller_because_it_must(lab: Laboratory) -> Finding:
-    """Decide claim 17: sizes that wafers store, and the accuracy at which a small model wins.
+    """Decide claim 17, that a fast model has to be small or distilled in order to fit.
 
-    The accuracy is that with which a small fast model needs the same time for a task as a large
-    slow model.
+    Computes how many parameters one and two wafers store. Also computes how accurate a small, fast
+    model must be to finish a task in the same time as a large, slow model.
     """
     numbers = {}
     for wafers in (1, 2):
