@@ -134,8 +134,8 @@ class Laboratory:
     def gpus_for_all(self, model: str, gpu: str, gpus: int, stack: str, dtype: str, prompt: int, new: int) -> Serving:
         """Return the speed and the cost of tokens on GPUs that are saturated.
 
-        GPUs are saturated when more users would not raise the throughput. The arguments are those
-        of `gpus`.
+        GPUs are saturated when more users would not raise the throughput, or do not fit. The
+        arguments are those of `gpus`.
         """
         deployment = self.gpus(model, gpu, gpus, stack, dtype, prompt, new)
         return serving_of(deployment, saturating_users(deployment))
@@ -162,9 +162,10 @@ class Laboratory:
     def wafers_for_all(self, model: str, context: int, new: int) -> Serving:
         """Return the speed and the cost of tokens on wafers that are saturated.
 
-        Wafers are saturated when more users would not raise the throughput. The layout is the one
-        with the highest throughput. The smallest number of wafers on which the model fits and twice
-        that number are tried, and the result with the cheaper tokens is returned.
+        Wafers are saturated when more users would not raise the throughput, or do not fit. The
+        layout is the one with the highest throughput. The smallest number of wafers on which the
+        model fits and twice that number are tried, and the result with the cheaper tokens is
+        returned.
 
         Args:
             model: Name of a bundled model.
@@ -256,18 +257,18 @@ def with_type(model: str, dtype: str | None = None) -> str:
 
 
 def wafer_link(bytes_per_s: float, latency_s: float) -> WaferLink:
-    """Return a link between wafers with a bandwidth and a latency."""
+    """Return a link between wafers with the given bandwidth and latency."""
     return WaferLink(bytes_per_s, latency_s)
 
 
 def own_link() -> WaferLink:
-    """Return the link between wafers of the default wafer preset."""
+    """Return the link that connects wafers of the default type."""
     wafer = load_wafer(DEFAULT_WAFER)
     return WaferLink(wafer.wafer_link_bytes_per_s, wafer.wafer_link_latency_s)
 
 
 def _parameters(estimate: PreparedEstimate) -> int:
-    """Return the number of parameters of a prepared model."""
+    """Return the number of parameters (weights) of the model that is estimated."""
     return parameter_count(estimate.spec)
 
 

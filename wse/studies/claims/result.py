@@ -20,7 +20,7 @@ NUMBERS: tuple[Column, ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimResult(Result):
-    """A claim with its verdict and the numbers on which it is based."""
+    """A claim about fast inference, with the verdict on it and the numbers that support this."""
 
     n: Annotated[int, Doc("number of the claim")]
     claim: Annotated[str, Doc("the claim, paraphrased")]
@@ -34,7 +34,7 @@ class ClaimResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimsResult(Result):
-    """The requested claims with their verdicts."""
+    """The requested claims about fast inference, with the verdict on each."""
 
     claims: Annotated[tuple[ClaimResult, ...], Doc("the claims, in the order of their numbers")]
 
@@ -50,7 +50,7 @@ class ClaimsResult(Result):
 
 
 def claim_result(claim: Claim, finding: Finding) -> ClaimResult:
-    """Return the record of a claim and its finding."""
+    """Combine a claim with the verdict on it into one record of the result."""
     return ClaimResult(
         n=claim.number,
         claim=claim.text,

@@ -17,7 +17,7 @@ class Serving:
         rate_of_user: Output tokens per second of each user after the first token.
         tokens_per_s: Output tokens per second of all users. Prompts are read in the same time.
         usd_per_million_tokens: Cost of a million output tokens at the central price of a machine.
-        usd_per_million_tokens_ends: The cost at the low and at the high end of the price.
+        usd_per_million_tokens_ends: The cost at the low and at the high end of the price range.
     """
 
     machines: int

@@ -183,7 +183,7 @@ def _middle_cost(prepared_placement: PreparedPlacement, fabric: Fabric, phase: i
 
     Args:
         prepared_placement: The checked request.
-        fabric: Fabric model of a compiled Program.
+        fabric: Timing model of a compiled Program.
         phase: Index of the phase.
     """
     match fabric.program.phases[phase].name:

@@ -160,6 +160,6 @@ class DraftTimes:
 
 @cache
 def host_memory_rate() -> SourcedNumber:
-    """Return the memory bandwidth of the host in bytes per second, with grade and source."""
+    """Return the assumed memory bandwidth of the host in bytes per second, with its source."""
     name = "host_memory_bytes_per_s"
     return read_number(_HOST_FILE, name, read_toml(_HOST_FILE, BadWafer)[name], int, "")

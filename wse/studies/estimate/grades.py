@@ -160,7 +160,7 @@ def grades_result(
     The grade of a number is the weakest grade of the constants on which the number depends.
 
     Args:
-        grades: Evidence grades of the constants.
+        grades: Evidence grades of the constants, which say how well each is known.
         wafers: Number of wafers. For a single wafer, there are no grades of crossings.
         cycles_by: Cycles by cause of ``prefill``, and of ``verify`` if there is such a pass.
         decode: Decoded tokens. If None, nothing is decoded, and there are no grades of generated

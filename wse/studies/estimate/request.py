@@ -114,5 +114,5 @@ class EstimateRequest(PlacementRequest):
         return f"--context {context}"
 
     def fewer_users_remedy(self, users: int) -> str:
-        """Return the option that requests a batch of ``users`` users, such as ``--batch 4``."""
+        """Return a remedy with fewer users, such as ``--batch 4``, for error messages."""
         return f"--batch {users}"

@@ -68,7 +68,7 @@ def estimate_sram(prepared_estimate: PreparedEstimate, program: Program, grades:
     Args:
         prepared_estimate: The request.
         program: The compiled model.
-        grades: Evidence grades of the constants.
+        grades: Evidence grades of the constants, which say how well each is known.
     """
     sram_bytes = prepared_estimate.wafer.sram_bytes_per_pe
     return sram_result(program, sram_bytes).convert(

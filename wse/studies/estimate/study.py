@@ -268,7 +268,7 @@ def _token_results(
         prepared_estimate: The request.
         program: The compiled model.
         timed_run: Cycles of prompts and decoded tokens.
-        grades: Evidence grades of the constants.
+        grades: Evidence grades of the constants, which say how well each is known.
         with_serving: Whether to compute pipelining, serving speeds, bounds, energy and cost, in
             addition to the cycles of a token.
     """

@@ -81,7 +81,7 @@ class PlacementRequest:
         return f"--context {context}"
 
     def fewer_users_remedy(self, users: int) -> str:
-        """Return options that request ``users`` users, each with a prompt of its own."""
+        """Return a remedy with fewer users, such as "at most 4 prompts", for error messages."""
         from wse.compiler.search.remedies import fewer_prompts
 
         return fewer_prompts(users)

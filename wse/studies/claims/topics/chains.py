@@ -26,7 +26,7 @@ is lost."""
 
 
 def longer_pipeline(lab: Laboratory) -> Finding:
-    """Decide claim 2, that one user's speed falls in proportion to the number of wafers.
+    """Decide whether one user's speed falls in proportion to the number of wafers (claim 2).
 
     The speed is computed on 1 to 8 wafers, for three latencies of the links between wafers.
     """
@@ -88,7 +88,7 @@ def longer_pipeline(lab: Laboratory) -> Finding:
 
 
 def latency_not_throughput(lab: Laboratory) -> Finding:
-    """Decide claim 3, that more wafers in a chain cost latency but no throughput.
+    """Decide whether more wafers in a chain cost latency but no throughput (claim 3).
 
     Each wafer is one pipeline stage. The tokens/s per wafer are computed with one stream (one batch
     of users in the pipeline), and with as many streams as keep the slowest wafer busy.
@@ -125,7 +125,7 @@ def latency_not_throughput(lab: Laboratory) -> Finding:
 
 
 def bubbles(lab: Laboratory) -> Finding:
-    """Decide claim 12, that pipeline stages are mostly idle unless many requests fill them.
+    """Decide whether pipeline stages are mostly idle unless many requests fill them (claim 12).
 
     The idle time is simulated for the number of streams (batches in the pipeline) whose KV caches
     fit. It is compared with the closed form (S - 1)/(M + S - 1): the fraction of time for which S

@@ -31,7 +31,7 @@ draft heads."""
 
 
 def small_batches(lab: Laboratory) -> Finding:
-    """Decide claim 8, that a fast mode on GPUs is a smaller batch with more expensive tokens.
+    """Decide whether a fast mode on GPUs is a smaller batch with more expensive tokens (claim 8).
 
     The cost of a token is compared between two service tiers. The plain tier has the maximum number
     of users that get `PLAIN_SPEED_TOKENS_PER_S` each. The fast tier has the maximum number of users
@@ -76,10 +76,10 @@ def small_batches(lab: Laboratory) -> Finding:
 
 
 def drafts_or_hardware(lab: Laboratory) -> Finding:
-    """Decide claim 9, that drafts or newer GPUs explain the speed of a fast mode equally well.
+    """Decide whether drafts or newer GPUs could explain the speed of a fast mode (claim 9).
 
-    Computes the gains in speed of speculative decoding and of a newer GPU generation, in a small
-    and in a large batch.
+    The gains in speed of drafts (speculative decoding) and of a newer GPU generation are computed
+    for a small and for a large batch.
     """
     numbers, gains = {}, {}
     for batch in (SMALL, LARGE):
@@ -109,7 +109,7 @@ def drafts_or_hardware(lab: Laboratory) -> Finding:
 
 
 def mixtures_want_users(lab: Laboratory) -> Finding:
-    """Decide claim 11, that large mixtures of experts need large batches.
+    """Decide whether large mixtures of experts need large batches (claim 11).
 
     The cost of a token in a small batch is divided by that in a large batch, for a mixture of
     experts and for a dense model.
@@ -160,7 +160,7 @@ def _cost_ratios(wafers: Serving, gpus: Serving) -> tuple[float, float, float]:
 
 
 def aggregate(lab: Laboratory) -> Finding:
-    """Decide claim 13, that wafers generate few tokens/s for all users together.
+    """Decide whether wafers generate few tokens/s for all users together (claim 13).
 
     1. For a short and a long context, determine the number of users that saturates the wafers and
        the GPUs.

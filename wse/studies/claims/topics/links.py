@@ -23,7 +23,7 @@ VALUE_BYTES: Final = 2
 
 
 def sharding(lab: Laboratory) -> Finding:
-    """Decide claim 4, that a model loses its speed when it is sharded over wafers.
+    """Decide whether a model loses its speed when it is sharded over wafers (claim 4).
 
     One user's speed is computed with whole layers on consecutive wafers, and with every op split
     over all wafers. To find the cause of the loss, the latter is repeated for links with a
@@ -80,9 +80,10 @@ def sharding(lab: Laboratory) -> Finding:
 
 
 def residual_stream(lab: Laboratory) -> Finding:
-    """Decide claim 5, that one hidden vector (7,168 values) per token crosses between wafers.
+    """Decide whether only one hidden vector per token crosses between wafers (claim 5).
 
-    Counts the values that cross each boundary between the wafers of a compiled model.
+    For a model whose hidden vector has 7,168 values, the values that cross each boundary between
+    wafers are counted.
     """
     result = lab.estimate(MIXTURE)
     assert result.crossing is not None
@@ -111,10 +112,10 @@ def residual_stream(lab: Laboratory) -> Finding:
 
 
 def slow_link(lab: Laboratory) -> Finding:
-    """Decide claim 6, that four lanes of PCIe 4.0 between wafers would be enough.
+    """Decide whether four lanes of PCIe 4.0 between wafers would be enough (claim 6).
 
-    Computes one user's speed for several bandwidths and latencies of the links, and how long the
-    transfers of larger batches would take.
+    One user's speed is computed for several bandwidths and latencies of the links. For larger
+    batches, the time of their transfers is computed.
     """
     lines, ratios, own = {}, {}, lab.estimate(SERVED)
     assert own.decode is not None

@@ -46,7 +46,7 @@ class _Waits:
 
 
 def waiting_for_the_bus(lab: Laboratory) -> Finding:
-    """Decide claim 10, that a request must wait for the next batch as for a bus.
+    """Decide whether a request must wait for the next batch as for a bus (claim 10).
 
     The wait of a request before it joins a batch is simulated in two ways. With static batching,
     all users of a batch start and end together. With continuous batching, users join between two

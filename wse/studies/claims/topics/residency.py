@@ -35,9 +35,10 @@ prices that were reported second-hand (awesomeagents.ai/hardware/cerebras-wse-3,
 
 
 def size_of_one_wafer(lab: Laboratory) -> Finding:
-    """Decide claim 1, that a fast model is small because it must fit in 44 GB of SRAM.
+    """Decide whether a fast model must be small to fit in the 44 GB of SRAM of a wafer (claim 1).
 
-    Computes how many parameters one wafer stores, and the speed of a model on several wafers.
+    The number of parameters that one wafer stores is computed, and the speed of a model that needs
+    several wafers.
     """
     numbers, sizes = {}, {}
     for dtype, claimed in PRECISIONS.items():
@@ -66,10 +67,10 @@ def size_of_one_wafer(lab: Laboratory) -> Finding:
 
 
 def dense_400b(lab: Laboratory) -> Finding:
-    """Decide claim 14, on the wafers, power and money that a dense 400B model needs.
+    """Decide whether a dense 400B model needs tens of wafers and millions of dollars (claim 14).
 
-    Computes the number of wafers of a model with 405 billion parameters, their peak power and their
-    capital cost.
+    For a model with 405 billion parameters, the number of wafers, their peak power and their
+    capital cost are computed.
     """
     result = lab.estimate(LARGE)
     wafers = result.system.wafers
@@ -92,10 +93,10 @@ def dense_400b(lab: Laboratory) -> Finding:
 
 
 def short_context(lab: Laboratory) -> Finding:
-    """Decide claim 16, that wafers are fast only with short contexts.
+    """Decide whether wafers are fast only with short contexts (claim 16).
 
-    Computes one user's speed and the number of wafers for several context lengths, and compares the
-    speed with that of a single user on GPUs.
+    One user's speed and the number of wafers are computed for several context lengths. The speed is
+    compared with that of a single user on GPUs.
     """
     wafers, rates, on_gpus = [], [], []
     for context in CONTEXTS:
@@ -146,10 +147,10 @@ def short_context(lab: Laboratory) -> Finding:
 
 
 def smaller_because_it_must(lab: Laboratory) -> Finding:
-    """Decide claim 17, that a fast model has to be small or distilled in order to fit.
+    """Decide whether a fast model has to be small or distilled in order to fit (claim 17).
 
-    Computes how many parameters one and two wafers store. Also computes how accurate a small, fast
-    model must be to finish a task in the same time as a large, slow model.
+    Two things are computed: how many parameters one and two wafers store, and how accurate a small,
+    fast model must be to finish a task in the same time as a large, slow model.
     """
     numbers = {}
     for wafers in (1, 2):

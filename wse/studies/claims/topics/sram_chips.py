@@ -24,7 +24,7 @@ TRILLION: Final = "kimi-k2.6"
 
 
 def many_small_chips(_: Laboratory) -> Finding:
-    """Decide claim 7, that many small chips with SRAM serve a model of a trillion parameters.
+    """Decide whether many small SRAM chips can serve a model of a trillion parameters (claim 7).
 
     The speed of the model is extrapolated from the measured time per layer of a smaller model on
     576 chips. Each op of a layer is split over several chips, and their synchronisation is assumed

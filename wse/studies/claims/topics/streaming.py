@@ -18,10 +18,10 @@ BATCHES: Final = (1, 8, 64, 512, 4096)
 
 
 def weights_from_outside(lab: Laboratory) -> Finding:
-    """Decide claim 15, that wafers that read their weights from DRAM cannot be this fast.
+    """Decide whether wafers would be much slower if they read their weights from DRAM (claim 15).
 
-    Compares one user's speed with weights in SRAM to an upper bound of the speed if the weights are
-    read from outside the wafer for every token.
+    One user's speed with weights in SRAM is compared with an upper bound of the speed if the
+    weights are read from outside the wafer for every token.
     """
     resident = lab.estimate(MODEL)
     assert resident.decode is not None

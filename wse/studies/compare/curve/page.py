@@ -49,7 +49,7 @@ def _chart(result: CurveResult, key: str, label: str) -> dict[str, Any]:
     """Return the data with which ``compare.js`` draws one chart over the speed per user.
 
     Args:
-        result: Operating points of the machines, and published speeds.
+        result: Speeds and costs of the machines, and published speeds.
         key: Field of a row that is drawn on the vertical axis, such as the cost of a token.
         label: Title of the chart.
 
@@ -67,7 +67,7 @@ def _line(rows: Sequence[CurveRow], machine: str, key: str) -> dict[str, Any]:
     """Return the line of one machine in a chart.
 
     Args:
-        rows: Operating points of all machines.
+        rows: Rows of all machines, each with the speed and cost for a number of users.
         machine: Description of the machine.
         key: Field of a row that is drawn on the vertical axis.
 
@@ -79,10 +79,10 @@ def _line(rows: Sequence[CurveRow], machine: str, key: str) -> dict[str, Any]:
 
 
 def _point(row: CurveRow, key: str) -> dict[str, Any]:
-    """Return the data with which the page draws one operating point.
+    """Return the data with which the page draws one point of a chart.
 
     Args:
-        row: The operating point.
+        row: Speed and cost of a machine with a certain number of users.
         key: Field of the row that is drawn on the vertical axis.
 
     Returns:

@@ -10,7 +10,7 @@ from wse.studies.results.operating_points import user_counts
 
 
 def curve_rows(machine: Machine, plain_tokens_per_s: float) -> tuple[CurveRow, ...]:
-    """Return the operating points of a machine for several numbers of users, fewest first.
+    """Return the speed, cost and energy of a machine for several numbers of users, fewest first.
 
     The numbers of users are powers of two up to the maximum that is useful: the number that
     saturates the machine, or the number that fits if it is smaller. For two service tiers, two

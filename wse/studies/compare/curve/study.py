@@ -39,7 +39,7 @@ def curve(
     1. For each type of GPU, determine the smallest number of GPUs that can serve a user.
     2. Compile the model on all combinations of wafers, mappings and links between wafers. By
        default, the only link is the one that the wafers really have.
-    3. Compute the operating points of all machines, and the verdict.
+    3. Compute the speed and cost of all machines for several numbers of users, and the verdict.
 
     Args:
         request: The model and the machines.
@@ -132,7 +132,7 @@ def _published(grid: Grid, rows: Sequence[CurveRow]) -> tuple[PublishedSpeed, ..
 def _four_bits_note(grid: Grid, prepared_estimate: PreparedGpuEstimate) -> str:
     """Return a note if a 4-bit type applies to all layers on wafers but not on GPUs; else "".
 
-    On GPUs, such a type is used only for the experts that a router selects.
+    On GPUs, such a type is used only for the experts among which a router selects.
     """
     spec, weights = grid.first.spec, prepared_estimate.server.weights
     if spec.experts is None or not weights.is_of_four_bits or weights.name == spec.packing.method:
@@ -141,7 +141,7 @@ def _four_bits_note(grid: Grid, prepared_estimate: PreparedGpuEstimate) -> str:
 
 
 def wafer_machines(results: Iterable[CombinationRows]) -> Iterator[Machine]:
-    """Yield the machines of all combinations of wafers that can serve, each layout only once."""
+    """Yield the wafers of all combinations that can serve a user, each layout only once."""
     pairs = [pair for result in results for pair in zip(result.rows, result.machines, strict=False)]
     machines = (pairs[position][1] for position in distinct_rows([row for row, _ in pairs]))
     return (machine for machine in machines if isinstance(machine, Machine))
@@ -161,7 +161,7 @@ def _impossible_combinations(results: Iterable[CombinationRows]) -> Iterator[tup
 
 
 def _inputs(request: CompareRequest, grid: Grid, gpus: Sequence[PreparedGpuEstimate]) -> Report:
-    """Return the options of the comparison with defaults filled in."""
+    """Return the options of the comparison with defaults filled in, keyed by the option's name."""
     return {
         **grid_inputs(request, grid),
         "gpu": [prepared_estimate.gpu for prepared_estimate in gpus],

@@ -39,5 +39,5 @@ def print_curve(result: CurveResult, stream: TextIO, *, detail: bool = False) ->
 
 
 def assumption_texts(result: CurveResult) -> list[tuple[str, str]]:
-    """Return the assumptions of the prices as (name, text) pairs."""
+    """Return the assumed prices and powers of the machines as (name, text) pairs."""
     return [(name, printable(assumed.text)) for name, assumed in result.economics.items()]

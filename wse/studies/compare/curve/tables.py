@@ -75,7 +75,7 @@ def curve_tables(
     The table of published speeds is left out if there are none.
 
     Args:
-        rows: Operating points of all machines.
+        rows: Rows of all machines, each with the speed and cost for a number of users.
         public: Published speeds of services.
         plain_speed: Speed of the plain tier in tokens/s per user.
         detail: Whether to show all rows. By default, rows are left out for which another row is at
@@ -96,10 +96,10 @@ def curve_tables(
 def _tier_table(rows: Sequence[CurveRow], plain_speed: float) -> Table:
     """Return the table of service tiers.
 
-    Each row is the operating point of a machine in the plain tier, in the fast tier, or in both. In
-    the plain tier, the machine has the maximum number of users that get the plain speed. The fast
-    tier has `FAST_TIMES` that speed. Its rows also state how much faster and more expensive a token
-    is than in the plain tier of the same machine.
+    Each row shows a machine in the plain tier, in the fast tier, or in both. In the plain tier, the
+    machine has the maximum number of users that get the plain speed. In the fast tier, it has the
+    maximum number that get `FAST_TIMES` that speed. A row of the fast tier alone also states how
+    much faster and more expensive a token is than in the plain tier of the same machine.
     """
     plain = {row.machine: row for row in rows if PLAIN in row.tiers}
 

@@ -100,7 +100,7 @@ def _speeds(intervals: Sequence[Interval], fastest_gpu_speed: float) -> str:
 
 
 def _full(machine: Machine) -> OperatingPoint:
-    """Return the operating point of a machine with its maximum useful number of users.
+    """Return the speed and cost of a machine with its maximum useful number of users.
 
     More users would not raise the throughput, or their KV caches would not fit.
     """

@@ -92,7 +92,7 @@ def _combination_rows(request: CompareRequest, base: EstimateRequest) -> Combina
     """Compile a model for a combination, and time it with every requested link between wafers.
 
     Args:
-        request: The comparison.
+        request: Options of the comparison.
         base: The request for the mapping, number of wafers and objective of the combination.
 
     Raises:

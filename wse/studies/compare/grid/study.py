@@ -99,7 +99,7 @@ def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Gri
     """Compile and time all combinations of mapping, objective and number of wafers.
 
     Args:
-        request: The comparison.
+        request: Options of the comparison.
         on_progress: Called with (number of combinations done, their number, the last combination).
         pool: Processes that compile and time the combinations.
 
@@ -127,7 +127,7 @@ def combinations_of(request: CompareRequest, first: PreparedEstimate, counts: It
     They are sorted by mapping, then by objective, then by number of wafers.
 
     Args:
-        request: The comparison.
+        request: Options of the comparison.
         first: The request on the smallest number of wafers.
         counts: The numbers of wafers.
     """
@@ -205,14 +205,14 @@ def wafer_size(first: PreparedEstimate) -> dict[str, str | int]:
 def _names_on(wafers: int, request: CompareRequest, first: PreparedEstimate) -> tuple[str, ...]:
     """Return the mappings to try on a number of wafers.
 
-    These are the requested mappings. By default, they are all bundled mappings except those that
-    make no difference, such as a mapping that separates experts for a model without experts. A
-    mapping file lists regions on a certain number of wafers. Unless numbers of wafers were
-    requested, it is tried only on that number.
+    These are the requested mappings. By default, they are the ``candidates`` of the comparison,
+    except those that make no difference, such as a mapping that separates experts for a model
+    without experts. A mapping file lists regions on a certain number of wafers. Unless numbers of
+    wafers were requested, it is tried only on that number.
 
     Args:
         wafers: Number of wafers.
-        request: The comparison.
+        request: Options of the comparison.
         first: The request on the smallest number of wafers.
     """
     if request.mappings is not None:
@@ -229,7 +229,7 @@ def compared_counts(request: CompareRequest, first: PreparedEstimate) -> tuple[i
     which the model fits, and the numbers that requested mapping files use.
 
     Args:
-        request: The comparison.
+        request: Options of the comparison.
         first: The request on the smallest number of wafers.
     """
     if request.wafers is not None:
@@ -253,14 +253,14 @@ def all_outputs(
     on_progress: OnProgress,
     pool: Pool,
 ) -> dict[Combination, Output]:
-    """Run a function for each combination, on all processes of a pool.
+    """Run a function for each combination of mapping, objective and number of wafers.
 
     Args:
-        request: The comparison.
+        request: The comparison, which is the first argument of ``work``.
         combinations: The combinations.
-        work: Function to run in a worker process.
+        work: Function to run for each combination in a worker process.
         on_progress: Called with (number of combinations done, their number, the last combination).
-        pool: The processes.
+        pool: The worker processes.
 
     Returns:
         The result of ``work`` for each combination.

@@ -237,12 +237,12 @@ def place(row: ComparisonRow) -> str:
 
 
 def rate(tokens_per_s: float) -> str:
-    """Return tokens/s as text, with three digits below 100."""
+    """Return a speed as text such as "1,234 tokens/s", with three significant digits below 100."""
     return f"{tokens_per_s:,.0f} tokens/s" if tokens_per_s >= 100 else f"{tokens_per_s:.3g} tokens/s"
 
 
 def _change_text(change: float) -> str:
-    """Return a relative change as text: percent faster or slower, or a multiple."""
+    """Return a relative change as text, such as "12 % slower" or "3 times as fast"."""
     if change >= 1:
         return f"{count(1 + change)} times as fast"
     return f"{percent(abs(change))} {'slower' if change < 0 else 'faster'}"

@@ -107,7 +107,7 @@ def _row(cycles: F64, bounds: F64, tokens: int, grades: Grades) -> BoundRow:
         cycles: Cycles of each step by cause, summed over all tokens: [steps, causes].
         bounds: Lower bounds of each step, summed over all tokens: [steps, bounds].
         tokens: Number of tokens.
-        grades: Evidence grades of the constants.
+        grades: Evidence grades of the constants, which say how well each is known.
     """
     cycles_by: CyclesBy = dict(zip(CAUSES, (cycles.sum(axis=0) / tokens).tolist(), strict=True))
     bound_cycles: dict[BoundName, float] = dict(zip(BOUNDS, (bounds.sum(axis=0) / tokens).tolist(), strict=True))

@@ -32,13 +32,13 @@ class Drafter(Protocol):
         """The deployment without drafts."""
 
     def machine(self, users: float) -> DraftMachine:
-        """Return the times of drafting and of verification passes for N concurrent users."""
+        """Return the times of drafting and verification with ``users`` concurrent users."""
 
     def deployment(self, choose: Choose) -> Deployment:
-        """Return the machine as it serves with certain drafts.
+        """Return the deployment of the model with certain drafts.
 
         Args:
-            choose: Function that returns the drafts, given the times of passes.
+            choose: Function that chooses the drafts, given the times of drafting and verification.
         """
 
 

@@ -60,7 +60,7 @@ class AcceptanceResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class DraftRegionResult(Result):
-    """Rectangle of PEs on which a draft model runs, on a wafer of the model that verifies them."""
+    """Rectangle of PEs for a draft model, on a wafer of the model that verifies its tokens."""
 
     wafer: Annotated[int, Doc("index of the wafer")]
     row: Annotated[int, Doc("first row")]
@@ -180,12 +180,12 @@ def _cost_text(plan: DraftPlanResult) -> str:
 
 
 def draft_text(place: DraftPlaceResult) -> str:
-    """Return a description of the draft: a head, or the name of a model."""
+    """Return a description of the draft: "a head of one layer", or the name of a draft model."""
     return "a head of one layer" if place.draft == HEAD else printable(place.draft)
 
 
 def place_text(place: DraftPlaceResult) -> str:
-    """Return a description of the place where a draft runs on wafers."""
+    """Return a phrase such as "on the model's PEs", for the place where a draft runs."""
     if place.draft == HEAD:
         return "on the model's PEs"
     if place.region is not None:

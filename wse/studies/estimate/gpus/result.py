@@ -76,7 +76,7 @@ class GpuPrefillResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuTpotParts(Result):
-    """The mean time between two tokens of a user, in parts."""
+    """Parts of the mean time between two tokens of a user, such as reading the weights."""
 
     weights_s: Annotated[float, Doc("reading weights", "s")]
     cache_s: Annotated[float, Doc("reading the KV cache", "s")]
@@ -168,7 +168,7 @@ class GpuDraftGain(Result):
 class GpuEstimateResult(Result):
     """Estimate of a model on GPUs: speeds, times, memory, energy and cost.
 
-    ``serving`` also has operating points for other numbers of users.
+    ``serving`` also has the speed and cost for other numbers of users.
     """
 
     inputs: Annotated[Mapping[str, str | int], Doc("the options with defaults filled in")]
@@ -243,7 +243,7 @@ def _terms_table(latency: GpuLatencyResult) -> Table:
 
 
 def _gains_table(gains: Sequence[GpuDraftGain]) -> Table:
-    """Return a table of the best drafts, with a row for each number of users."""
+    """Return a table of the best number of draft tokens for each number of users."""
     columns = (
         number("users", "users"),
         number("draft_tokens", "drafted"),

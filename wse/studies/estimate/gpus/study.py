@@ -213,9 +213,10 @@ def _verify(prepared_estimate: PreparedGpuEstimate) -> GpuVerifyResult | None:
 
 
 def gpu_grade(prepared_estimate: PreparedGpuEstimate) -> GradeResult:
-    """Return the weakest evidence grade of the constants that an estimate on GPUs depends on.
+    """Return the evidence grade of an estimate on GPUs: how well its constants are known.
 
-    Constants of the GPU and the serving stack that do not affect this model are ignored.
+    It is the weakest grade of the constants of the GPU and the serving stack that affect this
+    model.
     """
     generation = prepared_estimate.server.gpu.generation
     stack = {

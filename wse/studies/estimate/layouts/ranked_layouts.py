@@ -75,7 +75,7 @@ class CompiledLayout:
     finalist: int
 
     def rank(self, goal: Goal) -> Rank:
-        """Return the rank of the layout for a goal; the lowest rank is the best."""
+        """Return the sort key of the layout for a goal: the best layout has the smallest key."""
         found = plan(self.deployment, goal)
         return (True, math.inf, 0.0) if found is None else found.rank(self.deployment, goal)
 
@@ -96,9 +96,9 @@ class LayoutRanking:
         """Return the layouts, and improved versions of them, ranked by a goal, best first.
 
         If the number of replicas (equal machines that share the users) is not fixed, layouts for
-        one replica fewer are tried as well, as long as this gives a better layout. Otherwise,
-        changes that make room for more users per replica would never be accepted, because each of
-        them alone makes requests slower.
+        one replica fewer are tried as well, as long as this gives a better layout. Without this
+        step, changes that make room for more users per replica would never be accepted, because
+        each of them alone makes requests slower.
         """
         layouts = self._layouts_for(goal)
         while goal.users is not None and goal.replicas is None:

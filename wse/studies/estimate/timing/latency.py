@@ -29,7 +29,7 @@ class TtftParts(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TpotParts(Result):
-    """Time per output token after the first, in parts."""
+    """Parts of the time per output token: the host, links between wafers, and the mesh of PEs."""
 
     host_s: Annotated[float, Doc("waiting for the host", "s")]
     crossing_s: Annotated[float, Doc("waiting for streams between wafers", "s")]

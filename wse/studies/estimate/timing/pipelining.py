@@ -208,7 +208,7 @@ class _Pipelining:
         return sorted(streams for streams in {*powers, self._enough, self._in_cache} if 1 <= streams <= self._in_cache)
 
     def _row(self, streams: int) -> StreamsResult:
-        """Return the speed in the steady state with ``streams`` streams in flight."""
+        """Return the speed in the steady state with ``streams`` batches of users in flight."""
         pass_interval = cycles_between_passes(self._route, streams)
         server, work = busiest_server(self._route)
         fill_and_drain_cycles = run_cycles(self._route, streams, 1).cycles
@@ -299,7 +299,7 @@ def _pipelining_table(pipelining: PipeliningResult) -> Table:
 
 
 def _streams_table(pipelining: PipeliningResult) -> Table:
-    """Return the table of speeds, with one row for each number of streams."""
+    """Return a table of speeds, with one row for each number of streams (batches of users)."""
     columns = [
         number("streams", "streams"),
         number("tokens_per_s", "tokens/s", cell=lambda row: _at_most(row) + count(row.tokens_per_s)),
