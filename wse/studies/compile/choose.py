@@ -151,7 +151,7 @@ def _prompt_cycles(fabric: Fabric) -> float:
 
 
 def _timing(prepared_placement: PreparedPlacement) -> Timer:
-    """Return the functions with which the compiler compares layouts of a request by their cycles.
+    """Return the timing functions with which the compiler compares its choices for a request.
 
     Tokens are timed halfway through the answer, when the KV caches contain the prompt and half of
     the new tokens.

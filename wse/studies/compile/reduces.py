@@ -112,7 +112,7 @@ def reduces_result(
         program: The compiled Program.
         wafer: Wafer for which it is compiled.
         software: Costs of the software on the wafer.
-        slots: Number of KV-cache entries in use, for each stage.
+        slots: Occupied slots of the KV cache, for each stage.
     """
     times = PatternTimes(LineCosts.of(wafer, software.reduce_gap_cycles, software.relay_cycles))
     steps = _reduce_counts(program, slots, times)

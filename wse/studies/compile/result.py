@@ -36,7 +36,7 @@ class HistogramBin(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CompileSram(SramResult):
-    """Use of SRAM by the fullest PE and by the PEs of each stage, with a histogram over all PEs."""
+    """Use of SRAM: buffers of the fullest PE, bytes per stage, and a histogram over all PEs."""
 
     stages: Annotated[tuple[BytesByUse, ...], Doc("for each stage, bytes of each use on one PE", "B")]
     histogram: Annotated[tuple[HistogramBin, ...], Doc("number of PEs for each range of SRAM in use")]

@@ -43,7 +43,7 @@ class Basis:
         software: Costs of the software on the wafer.
         loaded: Model with its tokenizer, and with weights if they were requested.
         dtype: Element type of the weights.
-        activations: Element type of everything except weights; None if it is ``dtype``.
+        activations: Element type of everything else; None if it is ``dtype`` too.
         accumulate: Element type of sums.
         defects: Dead PEs and links; None for a wafer without defects.
     """

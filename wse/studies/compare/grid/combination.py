@@ -36,7 +36,8 @@ class Combination(NamedTuple):
     Attributes:
         mapping: Name of the mapping: the rule by which layers are distributed over PEs.
         wafers: Number of wafers.
-        objective: What the layout of the PEs is chosen for: ``latency`` or ``throughput``.
+        objective: What the layout of the PEs is chosen for: ``latency``, ``throughput`` or
+            ``cost``.
     """
 
     mapping: str

@@ -172,10 +172,11 @@ def _crossings(rows: Sequence[ComparisonRow]) -> str:
 def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, study: Study) -> CompareResult:
     """Compare weights that stay in SRAM with weights that are streamed to the wafers in every pass.
 
-    1. Compile the model with its weights in SRAM on the fewest wafers.
+    1. Compile the model with its weights in SRAM on the requested numbers of wafers. The default is
+       the smallest number on which the model fits.
     2. Compute upper bounds of the speed with streamed weights, for each rate of streaming and
-       several batch sizes, on one wafer and on as many wafers as in step 1. Also compute the batch
-       size at which streaming gives the same total tokens/s as SRAM.
+       several batch sizes, on one wafer and on the best number of wafers of step 1. Also compute
+       the batch size at which streaming gives the same total tokens/s as SRAM.
     3. Derive the verdict.
     """
     # 1. Weights in SRAM.

@@ -26,7 +26,7 @@ from wse.studies.options.drafts.draft import HEAD, SAME
 class DraftedGpus(GpuDeployment):
     """A model on GPUs that serves users with drafts (tokens that are proposed and then verified).
 
-    The times of this class are per output token: the duration of a verification pass and its draft
+    A decode round is the time per output token: the duration of a verification pass and its draft
     passes, divided by the tokens that the pass yields.
 
     Attributes:
