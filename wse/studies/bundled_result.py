@@ -84,7 +84,7 @@ class WafersResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class MachineResult(Result):
-    """The result of ``wse wafers NAME``: the constants of one wafer or software profile."""
+    """The result of ``wse wafers NAME``: the constants of one wafer, or of its software."""
 
     name: Annotated[str, Doc("Name or file")]
     announced: Annotated[bool | None, Doc("For a wafer: whether it is announced but not measured")] = None

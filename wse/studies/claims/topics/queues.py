@@ -99,7 +99,7 @@ def waiting_for_the_bus(lab: Laboratory) -> Finding:
 
 
 def _waits(outcome: SimulationOutcome) -> _Waits:
-    """Return the waiting times of a simulation."""
+    """Return the waiting times of the users in a simulation of a service."""
     gaps = gap_distribution(outcome)
     assert gaps is not None  # answers have several tokens
     return _Waits(

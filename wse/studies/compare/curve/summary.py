@@ -18,7 +18,7 @@ def print_curve(result: CurveResult, stream: TextIO, *, detail: bool = False) ->
     Args:
         result: The comparison.
         stream: Text stream to print to.
-        detail: Whether to print all rows, impossible machines, assumptions and options.
+        detail: Whether to also print all rows, impossible machines, assumptions and options.
     """
     console = console_on(stream)
     heading(console, result.title)

@@ -71,7 +71,7 @@ class DraftRegionResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class DraftPlaceResult(Result):
-    """A draft model or head, and the PEs, wafers or host on which it runs."""
+    """The source of draft tokens (a draft model or head), and the PEs or host on which it runs."""
 
     draft: Annotated[str, Doc("the draft: `head`, or the name of a model")]
     place: Annotated[str, Doc("where the draft runs: `same`, `wafer` or `host`")]

@@ -298,7 +298,7 @@ def _cost(cost: SourcedNumber, economics: Economics) -> GpuCostResult:
 
 
 def _inputs(prepared_estimate: PreparedGpuEstimate) -> dict[str, str | int]:
-    """Return the options of the request with defaults filled in; the key is the option's name."""
+    """Return the options of the request with defaults filled in, keyed by the option's name."""
     inputs: dict[str, str | int | None] = {
         "model": prepared_estimate.model,
         "gpu": prepared_estimate.gpu,

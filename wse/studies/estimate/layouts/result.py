@@ -45,7 +45,7 @@ class LayoutResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult(Result):
-    """The layouts that a search tried, with the chosen one first."""
+    """The layouts (divisions of wafers into regions of layers) that a search tried."""
 
     tried: Annotated[int, Doc("layouts that were tried on a reduced model, with one layer of each kind")]
     fitting: Annotated[int, Doc("layouts that fit")]
