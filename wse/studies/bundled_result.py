@@ -55,7 +55,10 @@ class ModelsResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class NumberResult(Result):
-    """A constant of a wafer, GPU or software profile, with its unit, evidence grade and source."""
+    """A constant of a wafer, of a GPU or of the software on them, with its unit and source.
+
+    The grade says how well the value is known, from M (measured) to U (given by the user).
+    """
 
     value: Annotated[float, Doc("Value, in `unit`")]
     unit: Annotated[str, Doc("Unit of the value")]
@@ -69,7 +72,10 @@ Numbers = Mapping[str, NumberResult]
 
 @dataclass(frozen=True, kw_only=True)
 class WafersResult(Result):
-    """The result of ``wse wafers``: the constants of all bundled wafers and software profiles."""
+    """The result of ``wse wafers``: the constants of all bundled wafers and software profiles.
+
+    A software profile states what the software of a wafer costs, for example in cycles per message.
+    """
 
     announced: Annotated[tuple[str, ...], Doc("Wafers that are announced but not measured")]
     wafers: Annotated[Mapping[str, Numbers], Doc("Numbers of each wafer")]
@@ -78,7 +84,7 @@ class WafersResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class MachineResult(Result):
-    """The result of ``wse wafers NAME``: the constants of one wafer or software profile."""
+    """The result of ``wse wafers NAME``: the constants of one wafer, or of its software."""
 
     name: Annotated[str, Doc("Name or file")]
     announced: Annotated[bool | None, Doc("For a wafer: whether it is announced but not measured")] = None
@@ -87,7 +93,7 @@ class MachineResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class StackResult(Result):
-    """A GPU serving stack, such as vLLM: its title, its constants and what they were fitted on."""
+    """A GPU serving stack, such as vLLM: its versions, its constants, and how they were fitted."""
 
     title: Annotated[str, Doc("Software and versions")]
     fitted_on: Annotated[str, Doc("Measurements on which the constants were fitted")]

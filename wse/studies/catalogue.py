@@ -40,7 +40,8 @@ ANNOUNCED: Final = "announced by its vendor, not measured; the rest is carried o
 def models() -> ModelsResult:
     """Return the bundled models, the bundled configurations and the readable model families.
 
-    A family is a ``model_type`` of Hugging Face configurations.
+    Models come with weights, configurations without. A family is a ``model_type`` of Hugging Face
+    configurations.
     """
     with_weights = []
     for name in BUNDLED:
@@ -130,9 +131,9 @@ def _parameters(parameters: int) -> str:
 
 
 def wafers() -> WafersResult:
-    """Return all bundled wafers and software profiles.
+    """Return the constants of all bundled wafers and software profiles.
 
-    Each number comes with its unit, evidence grade and source.
+    Each number comes with its unit, its source, and a grade that says how well it is known.
     """
     return WafersResult(
         announced=tuple(name for name in known_wafers() if load_wafer(name).announced),
@@ -142,7 +143,7 @@ def wafers() -> WafersResult:
 
 
 def machine(name: str) -> MachineResult:
-    """Return the numbers of one wafer or software profile.
+    """Return the constants of one wafer, or of one software profile (the costs of its software).
 
     Args:
         name: Name of a bundled wafer or software profile, or path of a TOML file.
@@ -157,7 +158,7 @@ def machine(name: str) -> MachineResult:
 
 
 def _numbers(name: str) -> Numbers:
-    """Return the numbers of a wafer or software profile, keyed by field name."""
+    """Return the constants of a wafer or software profile with their sources, keyed by name."""
     return {key: NumberResult(**dataclasses.asdict(source)) for key, source in provenance(name).items()}
 
 
@@ -194,7 +195,7 @@ def _sram_in_all(wafer: WaferSpec) -> str:
 
 
 def print_machine(content: MachineResult, stream: TextIO) -> None:
-    """Print a table with every number of one wafer or software profile and its source."""
+    """Print a table of every constant of one wafer or software profile, with grade and source."""
     console = console_on(stream)
     columns = (
         Column(key="key", title="number"),

@@ -22,9 +22,9 @@ GIB: Final = 2**30
 
 
 def gpus() -> GpusResult:
-    """Return all bundled GPUs and serving stacks.
+    """Return the constants of all bundled GPUs and serving stacks.
 
-    Each number comes with its unit, evidence grade and source.
+    Each number comes with its unit, its source, and a grade that says how well it is known.
     """
     return GpusResult(
         gpus={name: _numbers(gpu_numbers(name)) for name in known_gpus()},
@@ -33,7 +33,7 @@ def gpus() -> GpusResult:
 
 
 def gpu(name: str) -> GpuResult:
-    """Return the numbers of one GPU or serving stack.
+    """Return the constants of one GPU, or of one serving stack such as vLLM.
 
     Args:
         name: Name of a bundled serving stack or GPU, or path of a GPU's TOML file.
@@ -96,7 +96,7 @@ def _teraflops(rate: float) -> str:
 
 
 def print_gpu(content: GpuResult, stream: TextIO) -> None:
-    """Print a table with every number of one GPU or serving stack and its source."""
+    """Print a table of every constant of one GPU or serving stack, with grade and source."""
     console = console_on(stream)
     columns = (
         Column(key="key", title="number"),

@@ -18,7 +18,7 @@ Points = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimNumber(Result):
-    """Number on which the verdict on a claim is based."""
+    """Computed number on which the verdict on a claim is based, with its unit and meaning."""
 
     value: Annotated[float, Doc("the number")]
     unit: Annotated[str, Doc("unit of the number; empty for a ratio")]
@@ -44,10 +44,10 @@ class Curves:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Result of the computation that decides a claim.
+    """Verdict on a claim about fast inference, with the computed numbers that support it.
 
     Attributes:
-        verdict: Verdict on the claim.
+        verdict: "true", "false", "conditional" or "undecided".
         answer: Answer in a few sentences, with the most important numbers.
         numbers: Numbers on which the verdict is based; the key is the name of the number.
         reason: Assumptions and computations on which the verdict rests.
@@ -63,10 +63,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Statement about fast inference, and the function that decides it.
+    """Published statement about fast inference, and the function that decides if it is true.
 
     Attributes:
-        number: Number in the list, from 1.
+        number: Number of the claim in ``wse claims``, from 1.
         text: The statement, paraphrased.
         source: Publication or discussion in which it was made.
         command: A ``wse`` command that shows the figures.
@@ -83,15 +83,24 @@ class Claim:
 
 
 def figure(value: float, unit: str, meaning: str) -> ClaimNumber:
-    """Return a number with its unit and its meaning, for `Finding.numbers`."""
+    """Return a record of a number that supports a verdict: an item of `Finding.numbers`.
+
+    Args:
+        value: The number.
+        unit: Unit of the number; empty for a ratio.
+        meaning: What the number is, as a phrase for tables.
+    """
     return ClaimNumber(value=value, unit=unit, meaning=meaning)
 
 
 def by_rule(*, holds: bool, never: bool) -> Verdict:
-    """Return the verdict on a claim: "true", "false" or "conditional".
+    """Return the verdict on a claim that was tested in several cases.
 
     Args:
         holds: Whether the claim is true in all cases. The verdict is then "true".
-        never: Whether it is true in none. The verdict is then "false".
+        never: Whether the claim is true in no case. The verdict is then "false".
+
+    Returns:
+        "true", "false", or "conditional" if the claim is true in some of the cases.
     """
     return "true" if holds else "false" if never else "conditional"

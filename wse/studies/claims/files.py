@@ -16,16 +16,17 @@ from wse.studies.claims.study import check_drawn, decide
 def decide_to_files(
     numbers: Sequence[int], on_progress: OnProgress, *, page: str | Path | None, png: str | Path | None
 ) -> ClaimsResult:
-    """Decide claims and write the requested files.
+    """Decide which claims about fast inference are true, and write the requested files.
 
     Args:
         numbers: Numbers of the claims; all claims if empty.
         on_progress: Called with (finished claims, all claims, current work).
-        page: Path of a Markdown page of the findings, or None.
-        png: Path of the plot of a single claim, or None.
+        page: Path of a Markdown page with all verdicts and plots; None for no page.
+        png: Path of the plot of the only requested claim; None for no plot.
 
     Raises:
-        BadInput: A claim does not exist, has no plot, or a path cannot be written.
+        BadInput: A claim does not exist, or a file cannot be written. Or a plot is requested for
+            several claims or for a claim that has none.
     """
     page_path = None if page is None else output_path("--page", str(page), suffix=".md", kind="a Markdown file")
     png_path = None if png is None else picture_path("--png", str(png))

@@ -45,7 +45,7 @@ layers."""
 
 
 class LayersThatFit(NamedTuple):
-    """Maximum number of layers that wafers store, and the parameters of such a model."""
+    """Largest model that fits on some wafers: its number of layers and of parameters."""
 
     layers: int
     parameters: int
@@ -53,10 +53,10 @@ class LayersThatFit(NamedTuple):
 
 @dataclass(slots=True)
 class Laboratory:
-    """Cached estimates and other computations on which claims are decided.
+    """Cached computations that the claims about fast inference share, such as estimates of models.
 
     Attributes:
-        on_work: Called with a description before each computation that takes long.
+        on_work: Called with a description before each long computation.
     """
 
     on_work: Callable[[str], None] = ignore
@@ -64,12 +64,12 @@ class Laboratory:
     _estimates: dict[tuple[object, ...], EstimateResult | None] = field(default_factory=dict)
 
     def estimate(self, model: str, link: WaferLink | None = None, **options: Any) -> EstimateResult:
-        """Return the estimate of a model.
+        """Return the estimated speed and cost of a model on wafers.
 
         Args:
             model: Name of a bundled model.
-            link: Link between wafers; None for that of the wafer preset.
-            options: Options of ``wse estimate``.
+            link: Link between wafers; None for the link of the default wafer.
+            options: Options of ``wse estimate``, with underscores in their names.
 
         Raises:
             DoesNotFit: The model does not fit on the requested wafers.
@@ -81,7 +81,7 @@ class Laboratory:
         return result
 
     def fitting(self, model: str, link: WaferLink | None = None, **options: Any) -> EstimateResult | None:
-        """Return the estimate of a model as `estimate`, or None if it does not fit."""
+        """Return the result of `estimate`, or None if the model does not fit on the wafers."""
         key = (model, link, *sorted(options.items()))
         if key not in self._estimates:
             self.on_work(" ".join([model, *(f"{name} {value}" for name, value in options.items())]))
@@ -93,9 +93,9 @@ class Laboratory:
 
         Args:
             model: Name of a bundled model.
-            gpu: Name of a GPU preset.
+            gpu: Name of a bundled GPU.
             gpus: Number of GPUs that share the model.
-            stack: Name of a serving stack.
+            stack: Name of a serving stack, such as ``trtllm``.
             dtype: Element type of the weights.
         """
         spec, machine = read_config(CONFIGURATIONS[model]), load_gpu(gpu)
@@ -110,9 +110,9 @@ class Laboratory:
     def gpus(
         self, model: str, gpu: str, gpus: int, stack: str, dtype: str, prompt: int = 1_024, new: int = 1_024
     ) -> GpuDeployment:
-        """Return the deployment of a bundled model on GPUs.
+        """Return a bundled model as served on GPUs, from which speeds and costs follow.
 
-        The first arguments are those of `server`.
+        The arguments not described here are those of `server`.
 
         Args:
             prompt: Tokens of each prompt.
@@ -125,16 +125,17 @@ class Laboratory:
     def gpu(
         self, model: str, gpu: str, gpus: int, stack: str, dtype: str, users: int, prompt: int = 1_024, new: int = 1_024
     ) -> Serving:
-        """Return speed and cost with ``users`` users on GPUs.
+        """Return the speed and the cost of tokens when GPUs serve ``users`` concurrent users.
 
-        The other arguments are those of `gpus`.
+        All other arguments are those of `gpus`.
         """
         return serving_of(self.gpus(model, gpu, gpus, stack, dtype, prompt, new), users)
 
     def gpus_for_all(self, model: str, gpu: str, gpus: int, stack: str, dtype: str, prompt: int, new: int) -> Serving:
-        """Return speed and cost with the users that saturate GPUs.
+        """Return the speed and the cost of tokens on GPUs that are saturated.
 
-        The arguments are those of `gpus`.
+        GPUs are saturated when more users would not raise the throughput, or do not fit. The
+        arguments are those of `gpus`.
         """
         deployment = self.gpus(model, gpu, gpus, stack, dtype, prompt, new)
         return serving_of(deployment, saturating_users(deployment))
@@ -142,11 +143,14 @@ class Laboratory:
     def drafts(
         self, model: str, gpu: str, gpus: int, stack: str, dtype: str, users: int, acceptance: str
     ) -> DraftPlanResult:
-        """Return the best drafts for a number of users on GPUs, as ``wse estimate --gpu --draft``.
+        """Return the draft tokens (of speculative decoding) with which users on GPUs are fastest.
+
+        This is the result of ``wse estimate --gpu --draft``. The arguments that are not described
+        here are those of `server`.
 
         Args:
-            users: Users in flight.
-            acceptance: Model whose measured acceptance of drafts is used.
+            users: Users whose tokens are decoded together.
+            acceptance: Model whose measured acceptance rates of draft tokens are used.
         """
         request = make_request(
             EstimateRequest, model=model, gpu=gpu, gpus=gpus, stack=stack, dtype=dtype, batch=users, draft=acceptance
@@ -156,10 +160,12 @@ class Laboratory:
         return drafts
 
     def wafers_for_all(self, model: str, context: int, new: int) -> Serving:
-        """Return speed and cost of saturated wafers with the layout of highest throughput.
+        """Return the speed and the cost of tokens on wafers that are saturated.
 
-        The minimum number of wafers and twice that number are tried. The one with the cheaper
-        tokens is returned.
+        Wafers are saturated when more users would not raise the throughput, or do not fit. The
+        layout is the one with the highest throughput. The smallest number of wafers on which the
+        model fits and twice that number are tried, and the result with the cheaper tokens is
+        returned.
 
         Args:
             model: Name of a bundled model.
@@ -180,7 +186,9 @@ class Laboratory:
         return min(servings, key=lambda serving: serving.usd_per_million_tokens)
 
     def layers_that_fit(self, model: str, wafers: int, dtype: str) -> LayersThatFit:
-        """Return the maximum number of layers of a bundled model's shape that wafers store.
+        """Return how many layers of a bundled model fit on some wafers.
+
+        The model is given more or fewer layers than it really has, all of the same shape.
 
         Args:
             model: Name of the bundled model.
@@ -193,19 +201,19 @@ class Laboratory:
         return self._layers[key]
 
     def _find_layers(self, model: str, wafers: int, dtype: str) -> LayersThatFit:
-        """Search the maximum number of layers. More layers are assumed to need more SRAM.
+        """Search for the maximum number of layers that fit, by compiling models of several sizes.
 
-        1. Start with the layers whose weights fill SRAM to `FILL`. Double the step up or down until
-           one number fits and another does not.
-        2. Halve the interval between these two numbers.
+        1. Start with the number of layers whose weights fill the fraction `FILL` of the SRAM. Go up
+           or down in steps that double, until one number fits and another does not.
+        2. Halve the interval between these two numbers until they are neighbours.
         """
         config = json.loads(CONFIGURATIONS[model].read_text(encoding="utf-8"))
         parameters: dict[int, int] = {0: 0}
 
         def fits(layers: int) -> bool:
-            """Return whether a model with ``layers`` layers fits.
+            """Return whether a model with ``layers`` layers fits on the wafers.
 
-            Store its parameters if it does.
+            If it does, its number of parameters is stored.
             """
             with TemporaryDirectory() as folder:
                 path = Path(folder, "config.json")
@@ -239,35 +247,35 @@ class Laboratory:
 
 
 def with_type(model: str, dtype: str | None = None) -> str:
-    """Return the text "MODEL as TYPE": a bundled model with the element type of its weights.
+    """Return a text such as "llama-3-8b as bfloat16": a model and the type of its weights.
 
     Args:
-        model: Name of the model.
-        dtype: Element type; None for that of the published weights.
+        model: Name of a bundled model.
+        dtype: Element type of the weights; None for that of the published weights.
     """
     return f"{model} as {dtype or read_config(CONFIGURATIONS[model]).weight_type}"
 
 
 def wafer_link(bytes_per_s: float, latency_s: float) -> WaferLink:
-    """Return a link between wafers with a bandwidth and a latency."""
+    """Return a link between wafers with the given bandwidth and latency."""
     return WaferLink(bytes_per_s, latency_s)
 
 
 def own_link() -> WaferLink:
-    """Return the link between wafers of the default wafer preset."""
+    """Return the link that connects wafers of the default type."""
     wafer = load_wafer(DEFAULT_WAFER)
     return WaferLink(wafer.wafer_link_bytes_per_s, wafer.wafer_link_latency_s)
 
 
 def _parameters(estimate: PreparedEstimate) -> int:
-    """Return the number of parameters of a prepared model."""
+    """Return the number of parameters (weights) of the model that is estimated."""
     return parameter_count(estimate.spec)
 
 
 def _layers_by_bytes(model: str, wafers: int, dtype: str) -> int:
-    """Return the number of layers whose weights fill the fraction `FILL` of the SRAM.
+    """Return the number of layers whose weights fill the fraction `FILL` of the SRAM of wafers.
 
-    Embedding and output head are ignored.
+    It is the start of the search for the maximum. Embedding and output head are ignored.
     """
     spec, wafer = read_config(CONFIGURATIONS[model]), load_wafer(DEFAULT_WAFER)
     weight_room_bytes = FILL * wafers * wafer.mesh_rows * wafer.mesh_cols * wafer.sram_bytes_per_pe
@@ -276,7 +284,12 @@ def _layers_by_bytes(model: str, wafers: int, dtype: str) -> int:
 
 
 def _estimate(request: EstimateRequest, link: WaferLink | None) -> EstimateResult | None:
-    """Return the estimate of a request with another link; None if the model does not fit."""
+    """Return the estimate of a request; None if the model does not fit on the wafers.
+
+    Args:
+        request: The request.
+        link: Link between wafers that replaces the wafer's own; None to keep that link.
+    """
     estimate: PreparedEstimate = with_link(prepare_estimate(request), link)
     try:
         layout = choose_layout(estimate, compile_fastest)

@@ -16,7 +16,11 @@ PAGE_WIDTH: Final = 100
 
 
 def write_page(findings: Decided, path: Path) -> None:
-    """Write the page to ``path``, and the plot of claim N to the same path ending in ``-N.png``.
+    """Write a Markdown page with the verdict on every claim, and the plots as PNG files.
+
+    Args:
+        findings: The decided claims.
+        path: Path of the page. The plot of claim N of ``claims.md`` is ``claims-N.png`` next to it.
 
     Raises:
         BadInput: A file cannot be written.
@@ -28,7 +32,7 @@ def write_page(findings: Decided, path: Path) -> None:
 
 
 def _page(findings: Decided, plots: dict[int, Path]) -> str:
-    """Return the text of the page: a table of all claims, and a section for each."""
+    """Return the Markdown text of the page: a table of all claims, and a section for each."""
     claims = findings.result.claims
     lines = [
         "# Claims about fast inference",
@@ -52,7 +56,13 @@ def _page(findings: Decided, plots: dict[int, Path]) -> str:
 
 
 def _wrapped(text: str, indent: str = "", next_indent: str = "") -> list[str]:
-    """Return the lines of a paragraph of at most PAGE_WIDTH columns."""
+    """Return a paragraph as lines of at most `PAGE_WIDTH` characters.
+
+    Args:
+        text: Text of the paragraph.
+        indent: Text at the start of the first line.
+        next_indent: Text at the start of all further lines.
+    """
     return textwrap.wrap(
         text,
         PAGE_WIDTH,
@@ -64,7 +74,7 @@ def _wrapped(text: str, indent: str = "", next_indent: str = "") -> list[str]:
 
 
 def _section(claim: ClaimResult, plot: Path | None) -> list[str]:
-    """Return the lines of a claim's section: its verdict, its numbers and its plot."""
+    """Return the Markdown lines of a claim's section: verdict, numbers, and a plot if any."""
     picture = [] if plot is None else ["", f"![{claim.claim}]({plot.name})"]
     return [
         f"## Claim {claim.n}",

@@ -20,7 +20,7 @@ NUMBERS: tuple[Column, ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimResult(Result):
-    """A claim with its verdict and the numbers on which it is based."""
+    """A claim about fast inference, with the verdict on it and the numbers that support this."""
 
     n: Annotated[int, Doc("number of the claim")]
     claim: Annotated[str, Doc("the claim, paraphrased")]
@@ -34,15 +34,15 @@ class ClaimResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimsResult(Result):
-    """The requested claims with their verdicts."""
+    """The requested claims about fast inference, with the verdict on each."""
 
     claims: Annotated[tuple[ClaimResult, ...], Doc("the claims, in the order of their numbers")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return one table of all claims, or two tables for each claim.
+        """Return one table of all claims, or two tables for each claim: verdict and numbers.
 
-        A single claim, and with ``detail`` every claim, has a table of the verdict and one of its
-        numbers.
+        Several claims are listed in one table. A single claim has two tables. With ``detail``, each
+        of several claims has two tables as well.
         """
         if len(self.claims) > 1 and not detail:
             return (_overview(self.claims),)
@@ -50,7 +50,7 @@ class ClaimsResult(Result):
 
 
 def claim_result(claim: Claim, finding: Finding) -> ClaimResult:
-    """Return the record of a claim and its finding."""
+    """Combine a claim with the verdict on it into one record of the result."""
     return ClaimResult(
         n=claim.number,
         claim=claim.text,
@@ -64,7 +64,7 @@ def claim_result(claim: Claim, finding: Finding) -> ClaimResult:
 
 
 def _overview(claims: tuple[ClaimResult, ...]) -> Table:
-    """Return the table of several claims, with a row for each."""
+    """Return a table with the text, the verdict and the answer of each claim."""
     columns = (
         number("n", "", count),
         Column(key="claim", wraps=True),
@@ -97,12 +97,11 @@ def _tables_of(claim: ClaimResult) -> tuple[Table, Table]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """Result of ``wse claims``, with the plots that some claims have.
+    """Result of ``wse claims``: verdicts on claims about fast inference, and their plots.
 
     Attributes:
         result: The verdicts on the claims.
-        curves: Plots of claims. The key is the number of the claim; claims without a plot are
-            missing.
+        curves: Content of the plots, keyed by the number of the claim. Some claims have no plot.
     """
 
     result: ClaimsResult

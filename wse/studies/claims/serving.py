@@ -17,7 +17,7 @@ class Serving:
         rate_of_user: Output tokens per second of each user after the first token.
         tokens_per_s: Output tokens per second of all users. Prompts are read in the same time.
         usd_per_million_tokens: Cost of a million output tokens at the central price of a machine.
-        usd_per_million_tokens_ends: The cost at the low and at the high end of the price.
+        usd_per_million_tokens_ends: The cost at the low and at the high end of the price range.
     """
 
     machines: int
@@ -28,15 +28,20 @@ class Serving:
     usd_per_million_tokens_ends: tuple[float, float]
 
     def cost_ratio(self, reference: Serving) -> float:
-        """Return the machine seconds per token divided by those of ``reference``.
+        """Return the cost of a token divided by its cost in ``reference``.
 
-        Both must be on the same type of machine.
+        The cost is the machine time per token, so both must be for machines of the same type.
         """
         return (self.machines / self.tokens_per_s) / (reference.machines / reference.tokens_per_s)
 
 
 def serving_of(deployment: Deployment, users: int) -> Serving:
-    """Return speed and cost of a deployment with ``users`` users. Its machine must have a price."""
+    """Return the speed and the cost of tokens when a deployment serves ``users`` users.
+
+    Args:
+        deployment: A model on wafers or GPUs whose price is known.
+        users: Number of concurrent users.
+    """
     point = operating_point(deployment, users)
     cost = point.usd_per_million_tokens
     assert cost is not None  # bundled machines have prices

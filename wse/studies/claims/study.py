@@ -153,7 +153,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
 
 
 def decide(numbers: Sequence[int] = (), on_progress: OnProgress = ignore) -> Decided:
-    """Compute the findings of claims.
+    """Decide which of the collected claims about fast inference are true.
 
     Args:
         numbers: Numbers of the claims; all claims if empty.
@@ -179,10 +179,10 @@ def decide(numbers: Sequence[int] = (), on_progress: OnProgress = ignore) -> Dec
 
 
 def check_drawn(numbers: Sequence[int]) -> None:
-    """Check that ``--png`` can draw the claims.
+    """Check that ``--png`` can draw the requested claims, which must be a single one with a plot.
 
     Raises:
-        BadInput: The numbers are not the number of a single claim, or this claim has no plot.
+        BadInput: There are no or several numbers, there is no such claim, or it has no plot.
     """
     check_numbers(numbers)
     if len(numbers) != 1:
@@ -194,10 +194,10 @@ def check_drawn(numbers: Sequence[int]) -> None:
 
 
 def check_numbers(numbers: Sequence[int]) -> None:
-    """Check that there is a claim with each of the numbers.
+    """Check that each number is the number of a claim.
 
     Raises:
-        BadInput: There is none for one of them.
+        BadInput: A number is below 1 or above the number of claims.
     """
     for number in numbers:
         if not 1 <= number <= len(CLAIMS):

@@ -33,16 +33,16 @@ def check_files(compared_files: Iterable[str], **files: str | None) -> dict[str,
     """Check the paths of the requested output files.
 
     Args:
-        compared_files: Files that are compared, which must not be overwritten.
+        compared_files: Input files of the comparison, which must not be overwritten.
         files: Requested path for each kind of file (``csv``, ``png`` or ``html``); None for no such
             file.
 
     Returns:
-        The path of each requested file. The key is its kind.
+        The path of each requested file, keyed by its kind.
 
     Raises:
-        BadInput: A path is empty, is a folder, or is a file that is compared. Or its folder is
-            missing, or its name does not end in .png or .html as its kind requires.
+        BadInput: A path is empty, a folder, or an input file. Or its folder is missing, or the name
+            of a PNG or HTML file has another suffix.
     """
     inputs = [Path(name) for name in compared_files]
     requested_paths = {kind: text for kind, text in files.items() if text is not None}
@@ -62,7 +62,10 @@ def write_files(result: Compared, files: dict[str, Path]) -> None:
 
 
 def _content(result: Compared, kind: str) -> bytes:
-    """Return the content of an output file of one kind."""
+    """Return the content of an output file: ``csv``, ``png`` or ``html``.
+
+    A `PlanResult` can only be written as CSV.
+    """
     if isinstance(result, PlanResult):  # the command line refuses other kinds of files for rankings
         return _csv(result.rows, PLANNED_COLUMNS)
     if kind == "csv":
@@ -75,5 +78,5 @@ def _content(result: Compared, kind: str) -> bytes:
 
 
 def _csv(rows: Sequence[Result], columns: Sequence[str]) -> bytes:
-    """Return rows as the content of a CSV file."""
+    """Return the content of a CSV file with the given rows and columns."""
     return as_csv([row.to_dict() for row in rows], columns).encode()

@@ -24,15 +24,15 @@ GPU: Final[Kind] = "gpu"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Machine:
-    """A deployment of the model on wafers or GPUs, with its description.
+    """A number of wafers or GPUs that serve a model together, as compared in tables and plots.
 
     Attributes:
-        kind: Whether its chips are wafers or GPUs.
+        kind: ``wafer`` or ``gpu``.
         name: Name of the wafer or GPU.
-        software: The mapping on wafers, the serving stack on GPUs.
+        software: Name of the mapping on wafers, or of the serving stack on GPUs.
         dtype: Element type of the weights.
-        link: Description of the link between wafers; empty if only one is compared.
-        deployment: The deployment, which gives the operating points.
+        link: Description of the link between wafers; empty if only one link is compared.
+        deployment: The model on these chips, from which speed and cost are computed.
     """
 
     kind: Kind
@@ -45,24 +45,27 @@ class Machine:
 
     @cached_property
     def useful_users(self) -> int:
-        """Number of users that saturates the machine, or that fits if that is smaller."""
+        """Number of users above which throughput no longer rises, or KV caches no longer fit."""
         return saturating_users(self.deployment)
 
     def point(self, users: int) -> OperatingPoint:
-        """Return the operating point of a number of users, cached."""
+        """Return the speed, cost and energy with ``users`` concurrent users, cached."""
         if users not in self._points:
             self._points[users] = operating_point(self.deployment, users)
         return self._points[users]
 
     @property
     def text(self) -> str:
-        """Description: chips, mapping or stack, and the link if several links are compared."""
+        """Description such as "8 h100, vllm": chips, and mapping or serving stack.
+
+        The link between wafers is appended if several links are compared.
+        """
         text = f"{self.deployment.chips:,} {printable(self.name)}, {printable(self.software)}"
         return f"{text}, {self.link}" if self.link else text
 
 
 def gpu_machine(prepared_estimate: PreparedGpuEstimate) -> Machine:
-    """Return the GPUs of a request as a machine.
+    """Return a machine that consists of the GPUs of a request.
 
     Raises:
         BadInput: The price or power of the GPU is unknown.
@@ -84,29 +87,30 @@ def gpu_machine(prepared_estimate: PreparedGpuEstimate) -> Machine:
 
 
 def no_room(shape: RequestShape, option: str = "--wafers") -> str:
-    """Return the reason why a machine without room for the KV cache of one request is impossible.
+    """Return the message for a machine that has no room for the KV cache of a single request.
 
     Args:
-        shape: Lengths of the request.
-        option: Option whose value can be raised to make room.
+        shape: Numbers of prompt tokens and new tokens of the request.
+        option: Option that adds chips to the machine, as a remedy.
     """
     lengths = "a shorter --prompt-len and --new-tokens"
     return f"the KV cache of one sequence of {shape.tokens:,} tokens does not fit; give {lengths}, or more {option}"
 
 
 def prepared_gpus(request: CompareRequest) -> tuple[list[PreparedGpuEstimate], dict[str, str]]:
-    """Prepare an estimate for each kind and number of GPUs in a comparison.
+    """Prepare an estimate for each type and number of GPUs in a comparison.
 
-    Each kind of GPU has the requested number. Without a requested number, the smallest machine is
-    the one that can store the weights, and larger ones have 2, 4, 8 ... times as many GPUs, up to
-    the number that are linked with each other.
+    If no number of GPUs is requested, several are tried: the smallest number whose memory can store
+    the weights, and 2, 4, 8 ... times as many, up to the number of GPUs that are linked with each
+    other.
 
     Returns:
-        The estimates of machines with room for at least one user; and for all other machines, the
-        reason why they are impossible, with the description of the machine as the key.
+        1. The estimates of all machines with room for at least one user.
+        2. The reason why each other machine is impossible, keyed by its description.
 
     Raises:
-        BadInput: A name or file in the request cannot be used.
+        BadInput: A name or file in the request cannot be used, or the price or power of a GPU is
+            unknown.
     """
     serving, reasons = [], {}
     for gpu_request in _gpu_requests(request):
@@ -127,14 +131,15 @@ def prepared_gpus(request: CompareRequest) -> tuple[list[PreparedGpuEstimate], d
 def _in_increasing_numbers(
     smallest_machine: PreparedGpuEstimate, requested_count: int | None
 ) -> Iterator[PreparedGpuEstimate]:
-    """Yield the model on increasing numbers of GPUs.
+    """Yield estimates of a model on 1, 2, 4, 8 ... times the smallest number of GPUs.
 
-    If a number was requested, only that number is yielded. Otherwise the number is doubled until
-    all linked GPUs are used, or the attention heads cannot be divided evenly.
+    The number is doubled until all linked GPUs are used, or until the attention heads can no longer
+    be divided evenly.
 
     Args:
         smallest_machine: The model on the smallest number of GPUs.
-        requested_count: Requested number, or None.
+        requested_count: Requested number of GPUs. If it is not None, only ``smallest_machine``,
+            which has this number, is yielded.
     """
     yield smallest_machine
     server = smallest_machine.server
@@ -145,7 +150,7 @@ def _in_increasing_numbers(
 
 
 def _gpu_requests(request: CompareRequest) -> Iterator[EstimateRequest]:
-    """Yield a request for each GPU of a comparison, without repetitions."""
+    """Yield a request to estimate the model on each type of GPU in a comparison."""
     base = request.base
     lengths = (
         base.workload.lengths(base.context) if base.context else (base.workload.prompt_len, base.workload.new_tokens)

@@ -32,14 +32,14 @@ WIDE: Final = 20
 
 
 def as_png(result: CompareResult | TracesResult) -> bytes:
-    """Return the plot of a comparison of wafers, or of two runs, as a PNG image."""
+    """Return the plot of a comparison of wafers, or of two recorded runs, as a PNG image."""
     from wse.reports.figure import png_of
 
     return png_of(runs_figure(result) if isinstance(result, TracesResult) else figure_of(result))
 
 
 def figure_of(result: CompareResult) -> Figure:
-    """Return a figure of the possible rows over wafers: one user, all users, and cost."""
+    """Return a figure of speed per user, throughput and cost over the number of wafers."""
     from wse.reports.figure import NotebookFigure
 
     rows = result.possible
@@ -83,13 +83,13 @@ def runs_figure(result: TracesResult) -> Figure:
 
 
 def _lines(axes: Any, key: str, rows: Sequence[ComparisonRow], links: Sequence[str], colour: str) -> None:
-    """Draw the rows of one mapping, with one line per link.
+    """Draw a field of the rows of one mapping, with one line for each link between wafers.
 
-    Each line starts at the row with one wafer, which has no link, if there is such a row.
+    A row with a single wafer has no link, so it is part of every line.
 
     Args:
         axes: Axes to draw on.
-        key: Field to draw.
+        key: Name of the field.
         rows: Rows of the mapping.
         links: Descriptions of the links.
         colour: Colour of the mapping.
@@ -111,7 +111,16 @@ def _line(axes: Any, key: str, rows: Sequence[ComparisonRow], colour: str, mark:
 
 
 def _scale(axes: Any, label: str, wafers: Sequence[int]) -> None:
-    """Set up the axes: wafers on a logarithmic axis, and values from 0 or on a logarithmic axis."""
+    """Set up axes on which lines over the number of wafers are drawn.
+
+    The horizontal axis is logarithmic. The vertical axis is logarithmic too if the largest value is
+    more than `WIDE` times the smallest. Otherwise it starts at 0.
+
+    Args:
+        axes: Axes that already contain the lines.
+        label: Title.
+        wafers: Numbers of wafers, which become the ticks of the horizontal axis.
+    """
     axes.set(xscale="log", xlabel="wafers", title=label)
     axes.title.set_fontsize(9)
     axes.set_xticks(wafers, [f"{count:,}" for count in wafers])
@@ -128,7 +137,10 @@ def _scale(axes: Any, label: str, wafers: Sequence[int]) -> None:
 
 
 def _legend(mappings: Sequence[str], links: Sequence[str]) -> list[Any]:
-    """Return the handles of the legend: a colour for each mapping, a marker for each link."""
+    """Return the matplotlib handles of the legend.
+
+    There is a colour for each mapping, and a marker for each link between wafers.
+    """
     from matplotlib.lines import Line2D
 
     colours = [
@@ -143,12 +155,17 @@ def _legend(mappings: Sequence[str], links: Sequence[str]) -> list[Any]:
 
 
 def _shortened_title(text: str) -> str:
-    """Return a title, shortened if it is too long."""
+    """Return a title, cut to `LONGEST_TITLE` characters if it is longer."""
     return text if len(text) <= LONGEST_TITLE else text[: LONGEST_TITLE - 1] + "…"
 
 
 def _bars(axes: Any, changes: Sequence[Change]) -> None:
-    """Draw bars of both runs next to each other for each change, largest change on top."""
+    """Draw two bars for each change: the cycles of the first and of the second run.
+
+    Args:
+        axes: Axes to draw on.
+        changes: Changes between the runs, in the order from top to bottom.
+    """
     for number, (key, label) in enumerate((("first", "first run"), ("second", "second run"))):
         places = [place + 0.4 * number for place in range(len(changes))]
         values = [getattr(change, key) for change in changes]

@@ -16,9 +16,9 @@ def print_machines(result: CompareResult | CurveResult | PlanResult, stream: Tex
     """Print a comparison or ranking of machines for one model.
 
     Args:
-        result: The result, of any of the three kinds.
+        result: Comparison of wafers, comparison of wafers with GPUs, or ranking of machines.
         stream: Text stream to print to.
-        detail: Whether to print all rows, reasons and assumptions.
+        detail: Whether to also print all rows and, for comparisons, assumptions and options.
     """
     if isinstance(result, CompareResult):
         print_comparison(result, stream, detail=detail)

@@ -38,7 +38,7 @@ SPEEDS_TOKENS_PER_S: Final = (0.1, 1e6)
 
 @dataclass(frozen=True, slots=True)
 class WaferLink:
-    """Bandwidth and latency of the link from a wafer to the next."""
+    """Bandwidth and latency of the connection from one wafer to the next."""
 
     bytes_per_s: float
     latency_s: float
@@ -157,14 +157,14 @@ class CompareRequest:
 
     @property
     def is_ranked(self) -> bool:
-        """True if the request has users, targets or an objective, so that machines are ranked."""
+        """True if users, targets or an objective are requested: machines are then ranked."""
         return (
             self.targets != NO_TARGETS or self.base.serving.users is not None or self.base.serving.objective is not None
         )
 
     @property
     def goal(self) -> Goal:
-        """The users, limits and objective of the ranking.
+        """Users, latency limits and objective by which machines are ranked.
 
         The default objective is cost if users or limits are given, and latency otherwise.
         """
@@ -179,20 +179,20 @@ class CompareRequest:
         )
 
     def names(self) -> tuple[str, ...]:
-        """Return the names or files of the mappings to compare, each once and in their order."""
+        """Return the names or files of the mappings to compare, in order, without repetitions."""
         return tuple(dict.fromkeys(self.mappings or self.candidates))
 
     @property
     def links_are_given(self) -> bool:
-        """True if the request gives bandwidths or latencies of links."""
+        """True if bandwidths or latencies of links between wafers are requested."""
         return self.link_gb_per_s is not None or self.link_latency_us is not None
 
     def links(self, wafer: WaferSpec) -> tuple[WaferLink, ...]:
         """Return the links between wafers to compare.
 
-        These are all combinations of the requested bandwidths and latencies. By default they are
-        the wafer's own link, which comes first, `SLOWEST` and `FASTEST`; or only the wafer's own if
-        ``own_link`` is set.
+        These are all combinations of the requested bandwidths and latencies. If neither is
+        requested, they are the wafer's own link, `SLOWEST` and `FASTEST`, in this order. With
+        ``own_link``, only the wafer's own link is compared.
 
         Args:
             wafer: Wafer, for the bandwidth and latency of its own link.
@@ -208,11 +208,12 @@ class CompareRequest:
 
 
 def check(request: CompareRequest) -> None:
-    """Check a comparison before anything is loaded.
+    """Check the options of a comparison before any model is loaded.
 
     Raises:
-        BadInput: A number is out of range, a list is empty, the comparison has more than
-            `MOST_ROWS` rows, or a single new token is requested.
+        BadInput: A number is out of range, a list is empty, options contradict each other, or the
+            comparison has more than `MOST_ROWS` rows. Or only one new token is requested, so that
+            nothing would be decoded.
         UnknownName: There is no such mapping.
     """
     from wse.studies.estimate.gpus.prepare import check_machine
@@ -250,10 +251,10 @@ def check(request: CompareRequest) -> None:
 
 
 def check_question(question: str | None, request: CompareRequest) -> None:
-    """Check that the options fit together, and with the question if there is one.
+    """Check that the options of a comparison do not contradict each other or the question.
 
-    A question is about wafers only, without users or targets. Without a question, options of links
-    need several wafers.
+    A question is about wafers only, so it excludes GPUs and the options that rank machines. Without
+    a question, options about links between wafers need more than one wafer.
 
     Args:
         question: Question that the comparison is to answer; None for none.
@@ -279,10 +280,11 @@ def check_question(question: str | None, request: CompareRequest) -> None:
 
 
 def _check_plain_speed(request: CompareRequest) -> None:
-    """Check the speed of the plain tier.
+    """Check ``--plain-speed``, the tokens/s per user in the plain service tier.
 
     Raises:
-        BadInput: The speed is out of range, or is given although no tiers are compared.
+        BadInput: The speed is out of range. Or it is given although the comparison has no service
+            tiers, because it has no GPUs or ranks machines.
     """
     speed, (low, high) = request.plain_speed_tokens_per_s, SPEEDS_TOKENS_PER_S
     if speed is None:
@@ -297,7 +299,14 @@ def _check_plain_speed(request: CompareRequest) -> None:
 
 
 def _check_values(option: str, values: tuple[float, ...] | None, bounds: tuple[float, float], unit: str) -> None:
-    """Raise BadInput if one of the values of an option is not within the bounds."""
+    """Raise BadInput if one of the values of an option is not a finite number within bounds.
+
+    Args:
+        option: Name of the option, for the message.
+        values: Values in the unit; None if the option is not given.
+        bounds: Smallest and largest allowed value.
+        unit: Unit, for the message.
+    """
     low, high = bounds
     for value in values or ():
         if not (math.isfinite(value) and low <= value <= high):
@@ -315,7 +324,11 @@ def _parts(option: str, text: str) -> tuple[str, ...]:
 
 
 def _counts(option: str, text: str) -> tuple[int, ...]:
-    """Return the whole numbers of a comma-separated list; raise BadInput for other parts."""
+    """Return the numbers of a comma-separated list such as ``1,2,4``.
+
+    Raises:
+        BadInput: An item is not a whole number of at least 1.
+    """
     counts = []
     for part in _parts(option, text):
         if part == "auto":
@@ -330,9 +343,9 @@ def _counts(option: str, text: str) -> tuple[int, ...]:
 
 
 def _amounts(option: str, unit: str, text: str) -> tuple[float, ...]:
-    """Return the numbers of a comma-separated list, converted to ``unit``.
+    """Return the numbers of a comma-separated list such as ``500ns,5us``, converted to ``unit``.
 
     Raises:
-        BadInput: A number cannot be read, as for `read_amount`.
+        BadInput: An item cannot be converted, as for `read_amount`.
     """
     return tuple(read_amount(option, part, unit) for part in _parts(option, text))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class AssumptionResult(Result):
-    """A number on which power or cost depends, with its evidence."""
+    """An assumed price or power of a machine, with its source and how well it is known."""
 
     value: Annotated[float, Doc("the number")]
     unit: Annotated[str, Doc("unit of the number")]
@@ -35,7 +35,7 @@ class AssumptionResult(Result):
 
     @property
     def text(self) -> str:
-        """The number with its unit, range, grade and source."""
+        """Text with the number, its unit, range and source, and a grade of how well it is known."""
         low, _, high = self.low_value_high
         span = "" if low == high else f", from {low:,g} to {high:,g}"
         return f"{self.value:,g} {self.unit}{span}, grade {self.grade}: {self.source}"
@@ -48,7 +48,7 @@ class AssumptionResult(Result):
 
 
 def price_footer(economics: Mapping[str, AssumptionResult]) -> list[tuple[str, str]]:
-    """Return the lines below a table of costs: each price with its range and source.
+    """Return the lines below a table of costs, which state each machine's price and its source.
 
     Args:
         economics: Assumptions, with keys such as ``wafer_usd_per_hour`` or ``gpu_usd_per_hour.h100``.
@@ -65,7 +65,10 @@ def price_footer(economics: Mapping[str, AssumptionResult]) -> list[tuple[str, s
 
 @dataclass(frozen=True, kw_only=True)
 class CompareResult(Result):
-    """Comparison of a model on several numbers of wafers, mappings and links, with the verdict."""
+    """Comparison of a model on several numbers of wafers, with several mappings and wafer links.
+
+    A mapping is a rule by which the layers of the model are distributed over PEs.
+    """
 
     question: Annotated[str | None, Doc("the question that was asked")] = None
     inputs: Annotated[Mapping[str, Any], Doc("the options with defaults filled in")]
@@ -84,7 +87,7 @@ class CompareResult(Result):
 
     @property
     def title(self) -> str:
-        """One line with the model, the wafer, and the lengths of requests."""
+        """One line with the model, the wafer, and the lengths of prompts and answers."""
         wafer, inputs = self.wafer, self.inputs
         model = f"{printable(self.model.name)} as {self.model.dtype}"
         machine = with_settings_text(f"{printable(wafer['name'])}, {wafer['rows']}x{wafer['cols']} PEs", inputs)
@@ -93,15 +96,15 @@ class CompareResult(Result):
 
     @property
     def possible(self) -> tuple[ComparisonRow, ...]:
-        """Rows of the combinations that are possible, that is without a ``reason``."""
+        """Rows of all combinations except those that are impossible, which have a ``reason``."""
         return tuple(row for row in self.rows if row.possible)
 
     @property
     def best(self) -> tuple[ComparisonRow, ...]:
-        """Best rows for each number of wafers, fewest wafers first.
+        """Fastest rows for one user and for all users on each number of wafers, fewest first.
 
-        If `by_link`, there are best rows for each link. Otherwise they are those of the first link,
-        which is the wafers' own.
+        If `by_link` is true, there are such rows for each link between wafers. Otherwise they are
+        chosen among the rows with the wafers' own link.
         """
         first: dict[str, object] = {}
         for row in self.possible:
@@ -113,7 +116,7 @@ class CompareResult(Result):
 
     @property
     def by_link(self) -> bool:
-        """True if each link has its own best rows.
+        """True if the best rows are selected for each link between wafers separately.
 
         This is so if links were requested, or if weights are streamed over links.
         """
@@ -124,7 +127,7 @@ class CompareResult(Result):
 
         Args:
             detail: Whether to add tables of all possible rows.
-            width: Not used; the same for all results.
+            width: Not used.
         """
         published = () if self.published is None else (published_table(self.published),)
         footer = price_footer(self.economics)

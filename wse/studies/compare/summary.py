@@ -30,7 +30,7 @@ KEY: Final = {
 
 
 def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = False) -> None:
-    """Print a comparison of wafers, mappings and links: the verdict and the best rows.
+    """Print the verdict and the best rows of a comparison of wafers, mappings and wafer links.
 
     Args:
         result: The comparison.
@@ -60,7 +60,7 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
 
 
 def input_texts(inputs: Mapping[str, Any]) -> list[str]:
-    """Return the options of a comparison, each as its name and value."""
+    """Return a text such as "wafers 1, 2, 4" for each option of a comparison."""
     texts = []
     for name, value in inputs.items():
         if name == "links":
@@ -80,10 +80,10 @@ def print_text(console: Console, text: str, style: str = "") -> None:
 
 
 def _stands_alone(row: ComparisonRow, result: CompareResult) -> bool:
-    """Return whether a row is impossible for all mappings or for all numbers of wafers.
+    """Return whether all rows with the same mapping, or with the same wafers, are impossible.
 
-    More exactly, this returns whether all rows with its mapping, or all rows with its number of
-    wafers, are impossible.
+    Such an impossible row is printed even without ``--detail``, because no other row of its mapping
+    or of its number of wafers appears in the tables.
     """
     possible = result.possible
     return all(r.mapping != row.mapping for r in possible) or all(r.wafers != row.wafers for r in possible)
@@ -99,5 +99,5 @@ def print_traces(result: TracesResult, stream: TextIO) -> None:
 
 
 def runs(result: TracesResult) -> list[str]:
-    """Return the trace, the model and the mapping of each run."""
+    """Return a text with the trace file, the model and the mapping of each of two recorded runs."""
     return [f"{printable(row.trace)}: {printable(row.model)}, {printable(row.mapping)}" for row in result.rows]

@@ -21,14 +21,13 @@ from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 
 def _column(key: str, title: str, **settings: Any) -> Column:
-    """Return a column of a table of comparison rows.
-
-    Its explanation is that of the field, unless ``doc`` is given.
+    """Return a table column for a field of `ComparisonRow`.
 
     Args:
-        key: Field of the rows.
+        key: Name of the field.
         title: Heading.
-        settings: Other settings of the column.
+        settings: Other arguments of `Column`. Without ``doc``, the column is explained by the
+            documentation of the field.
     """
     return Column(**{"key": key, "title": title, "doc": docs_of(ComparisonRow)[key].text, **settings})
 
@@ -44,22 +43,26 @@ def dollars(number: float) -> str:
 
 
 def mapping_text(row: ComparisonRow) -> str:
-    """Return the requested mapping, the layout's objective, and the mapping that was chosen."""
+    """Return a text such as "auto: pipeline" with the mapping of a row.
+
+    It contains the requested mapping, the mapping that was chosen if it is another one, and the
+    objective for which the layout was chosen.
+    """
     mapping = row.mapping if row.chosen is None else f"{row.mapping}: {row.chosen}"
     return printable(f"{mapping}{row.purpose}")
 
 
 def link_text(row: ComparisonRow) -> str:
-    """Return the description of the link between wafers; empty for one wafer."""
+    """Return the bandwidth and latency of the link between wafers as text; empty for one wafer."""
     if row.link_bytes_per_s is None:
         return ""
     return rate_and_latency(row.link_bytes_per_s, row.link_latency_s)
 
 
 def limit_text(row: ComparisonRow) -> str:
-    """Return what limits a row: the cause of most of a token's time.
+    """Return the cause that takes most of a token's time, as text such as "hops 58 %".
 
-    The fraction of the time is added if the times of all causes are known.
+    Without the cycles by cause, the text has no percentage. It is empty if the cause is unknown.
     """
     if row.limited_by is None or row.cycles_by is None:
         return row.limited_by or ""
@@ -67,7 +70,7 @@ def limit_text(row: ComparisonRow) -> str:
 
 
 def _all_users(row: ComparisonRow) -> str:
-    """Return the cell with the tokens/s of all users, marked if it is an upper bound."""
+    """Return the tokens/s of all users as text, with "≤" before an upper bound."""
     return f"{'' if row.tokens_per_s_exact else '≤ '}{count(row.tokens_per_s or 0.0)}"
 
 
@@ -113,12 +116,13 @@ def verdict_table(verdict: Sequence[str]) -> Table:
 
 
 def best_table(rows: Sequence[ComparisonRow], *, by_link: bool, footer: Sequence[tuple[str, str]]) -> Table:
-    """Return the table of the best rows.
+    """Return the table of the best mappings on each number of wafers.
 
     Args:
         rows: Best rows for each number of wafers.
-        by_link: Whether each link has its own best rows.
-        footer: Lines below the table: the prices.
+        by_link: Whether there are best rows for each link between wafers, so that a column must
+            show the link.
+        footer: (label, text) pairs to show below the table, such as prices.
     """
     link = (LINK,) if by_link else ()
     columns = (WAFERS, *link, MAPPING, DTYPE, ONE_USER, USERS, ALL_USERS, DOLLARS, TTFT, CROSSING, LIMITED_BY)
@@ -132,7 +136,7 @@ def detail_tables(rows: Sequence[ComparisonRow], footer: Sequence[tuple[str, str
 
     Args:
         rows: The rows.
-        footer: Lines below the table of costs: the prices.
+        footer: (label, text) pairs to show below the table of costs, such as prices.
     """
     link = (LINK,) if any(row.link_bytes_per_s is not None for row in rows) else ()
     machine = (WAFERS, *link, MAPPING)
@@ -150,20 +154,20 @@ def detail_tables(rows: Sequence[ComparisonRow], footer: Sequence[tuple[str, str
 
 
 def notes(columns: Iterable[Column]) -> list[tuple[str, str]]:
-    """Return the (title, explanation) pairs of the columns that have an explanation, each once."""
+    """Return the (title, explanation) pairs of all columns that have an explanation."""
     return list({column.title: (column.title, column.doc) for column in columns if column.doc}.values())
 
 
 def machine_text(row: ComparisonRow) -> str:
-    """Return the description of a row's mapping and number of wafers."""
+    """Return a text such as "pipeline on 4": the mapping and the number of wafers of a row."""
     return f"{mapping_text(row)} on {row.wafers:,}"
 
 
 def reasons(rows: Sequence[ComparisonRow]) -> list[tuple[str, str]]:
-    """Return the reasons for impossible combinations, without repetitions.
+    """Return why combinations of mapping and number of wafers are impossible.
 
     Returns:
-        (combinations, reason) pairs.
+        A pair of texts for each distinct reason: the combinations, and the reason.
     """
     by_reason: dict[str, list[str]] = {}
     for row in rows:

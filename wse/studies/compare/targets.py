@@ -19,7 +19,7 @@ def read_parts(option: str, text: str) -> tuple[str, ...]:
     """Split a text such as ``128/128,8k/1k`` at its commas.
 
     Args:
-        option: Option that gives the text, for messages.
+        option: Name of the option whose value the text is, for messages.
         text: Text to split.
 
     Raises:
@@ -49,9 +49,9 @@ def read_lengths(text: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
-    """Limits of latency for the rows of a comparison, and the rows to show.
+    """Latency limits and lengths of requests by which machines are ranked, and the rows to show.
 
-    If all fields have their defaults, the comparison is not ranked by targets.
+    If all fields have their defaults, no targets are requested.
     """
 
     ttft: Annotated[
@@ -91,9 +91,9 @@ class Targets:
     ] = False
 
     def times(self) -> dict[str, float]:
-        """Return the requested limits in seconds, with keys ``ttft_s`` and ``tpot_s``.
+        """Return the requested latency limits in seconds, with the keys ``ttft_s`` and ``tpot_s``.
 
-        Limits that are not requested are missing.
+        The key of a limit that is not requested is missing.
         """
         targets = {"ttft_s": self.ttft, "tpot_s": self.tpot}
         return {name: value for name, value in targets.items() if value is not None}
@@ -112,8 +112,8 @@ def check_targets(targets: Targets, prompt_len: int | None, new_tokens: int | No
         new_tokens: Requested number of new tokens, or None.
 
     Raises:
-        BadInput: A target is out of range, or ``--lengths`` is given along with one of the other
-            two lengths or with a repeated pair.
+        BadInput: A target is out of range. Or ``--lengths`` contains a pair twice, or is given
+            together with ``--prompt-len`` or ``--new-tokens``.
     """
     for name, value in targets.times().items():
         if not 0 < value <= LONGEST_S:

@@ -33,23 +33,27 @@ class TracesComparison(TracesResult):
         """Return the tables of the two runs, and a table of changed cycles for each phase.
 
         Args:
-            detail: Not used; the same for all results.
-            width: Not used; the same for all results.
+            detail: Not used.
+            width: Not used.
         """
         return trace_tables(self)
 
     def _repr_html_(self) -> str:
-        """Return the change between the runs, and the tables, as HTML for notebooks."""
+        """Return the verdict and the tables of the comparison as HTML, for notebooks."""
         return tables_as_html((verdict_table((change_of_runs(*self.rows),)), *self.tables()))
 
     def plot(self) -> Figure:
-        """Return a figure with the cycles of both runs for each cause and for each op."""
+        """Return a figure with the cycles of both runs, by cause and by op."""
         from wse.studies.compare.plot import runs_figure
 
         return runs_figure(self)
 
 
 def trace_tables(result: TracesResult) -> tuple[Table, ...]:
-    """Return the tables of the two runs, and a table of changed cycles for each phase."""
+    """Return tables that compare two recorded runs.
+
+    The first tables show speed, traffic, SRAM and limits of each run. They are followed by a table
+    for each phase, such as prefill or decode, with the cycles that changed.
+    """
     changes = (changes_table(changes, title=CHANGED[phase], note=NOTE) for phase, changes in result.changes.items())
     return (*detail_tables(result.rows, [("USD/Mtok", text) for text in result.prices]), *changes)

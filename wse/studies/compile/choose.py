@@ -29,24 +29,31 @@ NARROW: Final = Breadth()
 
 
 def compile_program(prepared_placement: PreparedPlacement) -> Program:
-    """Return the fastest Program for the request. Errors are those of `compile_with_remedies`."""
+    """Return the compiled Program with the fewest cycles for a request.
+
+    Raises the same errors as `compile_with_remedies`.
+    """
     return compile_with_remedies(prepared_placement).program
 
 
 def compile_with_remedies(prepared_placement: PreparedPlacement, breadth: Breadth = NARROW) -> Compilation:
-    """Search for the layout with the fewest cycles for the whole request, and compile it.
+    """Compile a model on the layout that needs the fewest cycles for a request.
+
+    A layout is one way to divide the PEs of the wafers into regions of layers. Many layouts are
+    tried.
 
     Args:
         prepared_placement: The checked request.
-        breadth: How many layouts are fully compiled.
+        breadth: How many layouts are fully compiled; the others are only estimated.
 
     Returns:
-        The fastest Program, with the layouts that were tried.
+        The fastest Program, with a record of all layouts that were tried.
 
     Raises:
-        DoesNotFit: The model does not fit. The message has the bytes and the smallest changes that
-            would make it fit. Each of them was compiled before it is named.
-        TooFewColours: Communication patterns need more colours than the wafer has.
+        DoesNotFit: The model does not fit. The message states the bytes, and the smallest changes
+            of options with which the model was found to compile.
+        TooFewColours: Communication patterns need more colours (router channels) than the wafer
+            has.
     """
     p = prepared_placement
     try:
@@ -70,19 +77,20 @@ def compile_with_remedies(prepared_placement: PreparedPlacement, breadth: Breadt
 
 
 def compile_fastest(prepared_placement: PreparedPlacement, breadth: Breadth = NARROW) -> Compilation:
-    """Search for the layout with the fewest cycles for the whole request, and compile it.
+    """Compile a model on the layout that needs the fewest cycles for a request.
 
-    Unlike `compile_with_remedies`, the error for a model that does not fit contains no remedies.
+    Unlike `compile_with_remedies`, this function does not search for remedies if the model does not
+    fit, so it fails faster.
 
     Args:
         prepared_placement: The checked request.
-        breadth: How many layouts are fully compiled.
+        breadth: How many layouts are fully compiled; the others are only estimated.
 
     Returns:
-        The fastest Program, with the layouts that were tried.
+        The fastest Program, with a record of all layouts that were tried.
 
     Raises:
-        DoesNotFit: The model does not fit. The message has the bytes.
+        DoesNotFit: The model does not fit. The message states the bytes.
     """
     p = prepared_placement
     cycles = cache(partial(request_cycles, p))  # the search asks for some Programs again
@@ -92,7 +100,8 @@ def compile_fastest(prepared_placement: PreparedPlacement, breadth: Breadth = NA
 def request_cycles(prepared_placement: PreparedPlacement, program: Program) -> float:
     """Estimate the cycles of a whole request: its prompts and all generated tokens.
 
-    All tokens are timed with the cache length in the middle of the answer.
+    Every generated token is timed as if it were the one halfway through the answer, so that the KV
+    caches contain the prompts and half of the new tokens.
     """
     p = prepared_placement
     fabric = Fabric(program, p.wafer, p.software, p.meshes)
@@ -101,11 +110,11 @@ def request_cycles(prepared_placement: PreparedPlacement, program: Program) -> f
 
 
 def pass_fabric(prepared_placement: PreparedPlacement, compilation: Compilation, tokens: int) -> Fabric:
-    """Return the fabric model of a verification pass on the regions of an existing compilation.
+    """Compile a verification pass for an existing layout, and return its timing model.
 
-    The pass runs over ``tokens`` new tokens of one user. The fastest rewrites, attention columns
-    and all-reduce trees for this number of tokens are chosen. The buffers of the pass need not fit
-    in SRAM.
+    A verification pass runs the model over several new tokens of one user. It uses the same regions
+    of PEs as the given compilation. All other choices, such as the rewrites that save cycles, are
+    the fastest ones for this number of tokens. It is not checked whether its buffers fit in SRAM.
 
     Args:
         prepared_placement: The checked request.
@@ -126,8 +135,9 @@ def pass_fabric(prepared_placement: PreparedPlacement, compilation: Compilation,
 def _prompt_cycles(fabric: Fabric) -> float:
     """Estimate the cycles to read the prompts, whose chunks are pipelined through the stages.
 
-    The first chunk counts with the time of all its stages. Each further chunk adds the time of its
-    slowest stage. If several stages share PEs, chunks cannot overlap and all times are added.
+    The result is the time of the first chunk in all stages, plus the time of each further chunk in
+    its slowest stage. If several stages share PEs, chunks cannot overlap, and the times of all
+    chunks in all stages are added.
     """
     program, stages = fabric.program, fabric.program.stages
     costs = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
@@ -141,21 +151,21 @@ def _prompt_cycles(fabric: Fabric) -> float:
 
 
 def _timing(prepared_placement: PreparedPlacement) -> Timer:
-    """Return functions with which the compiler times the phases of a request.
+    """Return the timing functions with which the compiler compares its choices for a request.
 
-    Times are those in the middle of the answer: the KV caches contain the prompt and half of the
-    new tokens.
+    Tokens are timed halfway through the answer, when the KV caches contain the prompt and half of
+    the new tokens.
     """
 
     def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
-        """Return the cycles of the steps of some phases.
+        """Return the cycles of each step of some phases.
 
         Args:
-            program: The compiled reduced model.
+            program: A compiled reduced model, which has one layer of each kind.
             phases: Indices of the phases in the Program.
 
         Returns:
-            For each of the phases, an array with the cycles of its steps.
+            An array for each phase, with the cycles of its steps.
         """
         fabric = Fabric(
             program, prepared_placement.wafer, prepared_placement.software
@@ -167,11 +177,13 @@ def _timing(prepared_placement: PreparedPlacement) -> Timer:
 
 
 def _middle_cost(prepared_placement: PreparedPlacement, fabric: Fabric, phase: int) -> PhaseCost:
-    """Return the cost of a phase with the cache lengths in the middle of the answer.
+    """Return the cost of a phase halfway through the answer.
+
+    The KV caches then contain the prompt and half of the new tokens.
 
     Args:
         prepared_placement: The checked request.
-        fabric: Fabric model of a compiled Program.
+        fabric: Timing model of a compiled Program.
         phase: Index of the phase.
     """
     match fabric.program.phases[phase].name:
@@ -184,9 +196,9 @@ def _middle_cost(prepared_placement: PreparedPlacement, fabric: Fabric, phase: i
 
 
 def _complete_remedy(remedy: str, prepared_placement: PreparedPlacement) -> str:
-    """Return a remedy with the other options that have to change with it.
+    """Return a remedy, such as ``--context 4096``, together with options that must change with it.
 
-    A shorter context may also need fewer new tokens.
+    A shorter context may require fewer new tokens.
     """
     option, _, value = remedy.partition(" ")
     if option == "--context":

@@ -30,11 +30,13 @@ HISTOGRAM_BINS = 12
 
 
 def compile_request(request: EstimateRequest) -> CompileResult:
-    """Compile the Program that an estimate with the same options times, and describe its placement.
+    """Compile a model and describe where its layers and buffers are placed.
+
+    The Program is the one that `wse.estimate` times for the same options.
 
     Raises:
-        BadInput: An input is missing or cannot be used. A subclass says what.
-        DoesNotFit: The model does not fit. The message has the bytes and the remedies.
+        BadInput: An input is missing or cannot be used. The subclass of the error says which.
+        DoesNotFit: The model does not fit. The message states the bytes and remedies.
     """
     layout = choose_layout(prepare_estimate(request))
     prepared_placement, choice = layout.prepared, layout.compilation
@@ -43,9 +45,9 @@ def compile_request(request: EstimateRequest) -> CompileResult:
 
 
 def compile_result(prepared_placement: PreparedPlacement, program: Program) -> CompileResult:
-    """Describe a compiled Program: placement, SRAM, colours, patterns and cycles.
+    """Describe a compiled Program: its placement, use of SRAM, communication and cycles.
 
-    All prompts and all decoded tokens are timed as in an estimate.
+    The cycles are those of all prompts and all decoded tokens of the request.
 
     Args:
         prepared_placement: The checked request.
@@ -103,11 +105,16 @@ def _sram(program: Program, sram_bytes: int) -> CompileSram:
 
 
 def histogram(program: Program, sram_bytes: int) -> tuple[HistogramBin, ...]:
-    """Return a histogram of the SRAM in use on the PEs of all wafers.
+    """Return a histogram of the bytes of SRAM that PEs use, over all wafers.
+
+    Args:
+        program: The compiled Program.
+        sram_bytes: Bytes of SRAM of a PE.
 
     Returns:
-        First a bin from 0 to 0 bytes for the PEs outside of all regions. Then bins of equal width,
-        each with the number of PEs that use more than ``from_bytes`` and at most ``to_bytes``.
+        The bins. The first one, from 0 to 0 bytes, counts the PEs that are not used. It is followed
+        by bins of equal width, which count the PEs that use more than ``from_bytes`` and at most
+        ``to_bytes``.
     """
     edges = [round(sram_bytes * i / HISTOGRAM_BINS) for i in range(HISTOGRAM_BINS + 1)]
     lowest = [(i, stage) for i, stage in enumerate(program.stages) if not program.stages_below(i)]
@@ -121,10 +128,10 @@ def histogram(program: Program, sram_bytes: int) -> tuple[HistogramBin, ...]:
 
 
 def _colour_uses(program: Program) -> tuple[ColourUse, ...]:
-    """Return the colours that each communication pattern of each stage uses.
+    """Return the colours (router channels) that each communication pattern of each stage uses.
 
-    The colours of a pattern are numbered consecutively. Patterns that are marked as repainted share
-    their colours: routers change the routes at run time.
+    The colours of a pattern are numbered consecutively. Patterns marked as ``repainted`` share the
+    same colours, because routers change the routes of these colours at run time.
     """
     return tuple(
         ColourUse(

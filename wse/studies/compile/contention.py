@@ -18,10 +18,10 @@ from wse.reports.table import Column, Table, number
 
 @dataclass(frozen=True, kw_only=True)
 class ContentionResult(Result):
-    """Time for which words of a communication pattern wait for words of other messages in a phase.
+    """Cycles that the words of a communication pattern spend waiting for words of other messages.
 
-    This contention occurs if words of two messages need the same link, or the same ramp between a
-    router and its PE. There is one result for each phase, pattern and direction with any
+    Words wait if two messages need the same link between routers, or the same ramp between a router
+    and its PE. There is one result for each phase (such as decode), pattern and direction with any
     contention. ``steps`` and ``cycles`` are totals over the phase. ``messages_on_one_link`` is a
     maximum.
     """
@@ -35,13 +35,13 @@ class ContentionResult(Result):
 
 
 def contention_result(program: Program, costs: Iterable[tuple[Phase, PhaseCost]]) -> tuple[ContentionResult, ...]:
-    """Return the contention of each pattern in each phase, the most cycles first.
+    """Return how long words of each communication pattern wait on links, the most cycles first.
 
     Patterns whose words never wait are left out.
 
     Args:
         program: The compiled Program.
-        costs: Phases with their costs. Phases with the same name are added up.
+        costs: Phases with their costs. The results of phases with the same name are added up.
     """
     rows: dict[tuple[str, str, int], ContentionResult] = {}
     for phase, cost in costs:
@@ -62,9 +62,9 @@ def contention_result(program: Program, costs: Iterable[tuple[Phase, PhaseCost]]
 
 
 def contention_table(rows: Sequence[ContentionResult]) -> Table:
-    """Return a table of the patterns in which words of one message wait for words of another.
+    """Return a table of the cycles that words spend waiting for words of other messages.
 
-    The cycles are those spent waiting, while the prompts are read and one token is decoded.
+    Each row is for a communication pattern in one phase: reading the prompts or decoding a token.
     """
     columns = (
         *(Column(key=key, title=key) for key in ("phase", "pattern", "along")),

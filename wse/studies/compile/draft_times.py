@@ -40,7 +40,7 @@ _HOST_FILE: Final = Path(__file__).parents[2] / "data" / "draft_host.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """Size of a rectangle of PEs that sends or receives the token ids of drafts."""
+    """Numbers of rows and columns of a rectangle of PEs that sends or receives token ids."""
 
     rows: int
     cols: int
@@ -48,17 +48,20 @@ class Region:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftTimes:
-    """Times of making drafts and sending their token ids, for one place where drafts are made.
+    """Timing model of drafting: finding the draft tokens and sending their ids to the model.
+
+    Drafts are tokens of speculative decoding that a cheap source proposes and the model verifies.
 
     Attributes:
         wafer: The wafer.
         software: Costs of the software on the wafer.
-        region: Region of the model that receives token ids.
-        place: Where drafts are made: ``same`` wafer, another ``wafer`` or the ``host``.
-        host_draws: Whether the host selects the sampled tokens. Then ids reach the draft in round
-            trips that are already counted in the passes.
-        wafers_apart: Number of links between the wafers of the two regions, for a draft on one of
-            several wafers of the model. A draft on a separate wafer is always one link away.
+        region: Rectangle of PEs of the model that receives token ids.
+        place: Where drafts are made: on the ``same`` wafers, on another ``wafer`` or on the
+            ``host``.
+        host_draws: Whether the host selects the sampled tokens. Their ids then reach the draft in
+            round trips that are already counted in the passes.
+        wafers_apart: Number of links between the wafer of the draft and the wafer of ``region``.
+            Used only if drafts are made on the ``same`` wafers; another wafer is one link away.
     """
 
     wafer: WaferSpec
@@ -69,13 +72,13 @@ class DraftTimes:
     wafers_apart: int = 0
 
     def exchange_cycles(self, words: int, target: Region, source: Region) -> float:
-        """Return the cycles to send token ids from one region to all PEs of another.
+        """Return the cycles to send token ids from one rectangle of PEs to all PEs of another.
 
-        The result is 0 if drafts are made on the host or the host draws ids, since the host sends
-        the ids.
+        The result is 0 if drafts are made on the host or the host selects tokens, because the host
+        then sends the ids.
 
-        1. A task sends the ids from corner to corner: over two ramps and the hops between them, and
-           to another wafer also over its link.
+        1. A PE in a corner of the source sends the ids to a corner of the target. On another wafer,
+           they also cross the links between the wafers.
         2. The ids are multicast along the first row of the target and then down its columns.
 
         Args:
@@ -96,10 +99,11 @@ class DraftTimes:
         return cycles.followed_by(along_row).followed_by(down_columns).rounded_up().total
 
     def round_trip_cycles(self) -> float:
-        """Return the cycles of a round trip to the host after a pass that is followed by no draft.
+        """Return the cycles of a round trip to a host that makes drafts; 0 for other places.
 
-        The result is 0 unless drafts are made on the host. With a draft, the ids arrive with the
-        next pass and cost nothing extra.
+        The round trip delays a pass that is followed by no draft. The ids of a draft arrive with
+        the pass that verifies them. The result is also 0 if the host selects the tokens, because
+        its round trips are then already counted in the passes.
         """
         if self.place != HOST or self.host_draws:
             return 0.0
@@ -108,8 +112,9 @@ class DraftTimes:
     def look_up_cycles(self, context: int, tokens: int) -> float:
         """Return the cycles to look up a draft in the text so far.
 
-        On the host the result is 0, because the round trip takes far longer. On PEs, each PE stores
-        a part of the text and the tokens that follow it:
+        The draft consists of the tokens that followed an earlier occurrence of the last tokens. On
+        the host, the look-up counts as 0 cycles, because the round trip takes far longer. On a
+        wafer, each PE stores a part of the text and the tokens that follow it:
 
         1. Each PE compares its part with the last tokens of the text, and selects the longest
            match.
@@ -135,13 +140,13 @@ class DraftTimes:
         return cycles.rounded_up().total + crossing
 
     def host_token_cycles(self, weight_bytes: int) -> float:
-        """Return the cycles that the host needs for a draft token, to read all weights once."""
+        """Return the cycles in which the host drafts a token, by reading all weights once."""
         return weight_bytes / host_memory_rate().value * self.wafer.clock_hz
 
     def _line(self, schedule: LineSchedule, words: int, axis: int) -> Cycles:
-        """Return the cycles of a pattern along all rows or columns, including its launch.
+        """Return the cycles of a pattern that runs along all rows or columns at the same time.
 
-        A line of one PE costs nothing.
+        The cycles include starting its code on the PEs. A line of a single PE costs nothing.
         """
         if not len(schedule.messages):
             return NO_CYCLES
@@ -155,6 +160,6 @@ class DraftTimes:
 
 @cache
 def host_memory_rate() -> SourcedNumber:
-    """Return the memory bandwidth of the host in bytes per second, with grade and source."""
+    """Return the assumed memory bandwidth of the host in bytes per second, with its source."""
     name = "host_memory_bytes_per_s"
     return read_number(_HOST_FILE, name, read_toml(_HOST_FILE, BadWafer)[name], int, "")

@@ -43,14 +43,13 @@ MAX_ROWS: Final = 6
 
 
 class CombinedSegment(NamedTuple):
-    """The longest segment of a line over which a pattern combines words.
+    """A segment of a line of PEs over which a reduce or all-reduce combines words.
 
     Attributes:
         operation: ``reduce`` or ``all_reduce``.
-        pes: PEs of the segment.
-        root: PE within the segment that receives the result. 0 for an all-reduce.
-        pairs: Whether a message has two words that belong together, a value and its index. Other
-            arithmetic does not affect the cost.
+        pes: Number of PEs of the segment.
+        root: Index within the segment of the PE that receives the result; 0 for an all-reduce.
+        pairs: Whether words are combined in pairs of a value and its index, as for an argmax.
     """
 
     operation: Operation
@@ -60,14 +59,14 @@ class CombinedSegment(NamedTuple):
 
 
 class SegmentReduce(NamedTuple):
-    """A reduce over segments of the rows or columns of a mesh.
+    """A reduce along all rows or all columns of a rectangle of PEs.
 
     Attributes:
-        pattern: Name of the pattern.
-        axis: Rows or columns.
-        segment: The longest segment.
+        pattern: Name of the communication pattern.
+        axis: Whether it runs along rows or columns.
+        segment: The longest segment of a row or column over which words are combined.
         words: Words in each PE.
-        cycles: Cycles of the pattern, without launch.
+        cycles: Cycles of the pattern, without those to start its code.
     """
 
     pattern: str
@@ -79,9 +78,10 @@ class SegmentReduce(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ReduceResult(Result):
-    """All equal reduces of a decoded token: same pattern, direction, length and number of words.
+    """Reduces of a decoded token with the same pattern, direction, length and number of words.
 
-    A reduce combines the words of all PEs on a line. An all-reduce also returns the result to them.
+    A reduce combines the words of the PEs on a line, for example into their sum. An all-reduce also
+    returns the result to all of these PEs.
     """
 
     pattern: Annotated[str, Doc("name of the pattern")]
@@ -103,15 +103,16 @@ def reduces_result(
 ) -> tuple[ReduceResult, ...]:
     """Return the reduces and all-reduces of a decoded token, those with the most cycles first.
 
-    No bound is computed for lines of more than ``MAX_PES`` PEs. The cheapest pattern is searched
-    until the lines searched have ``MAX_PES`` PEs in total. For sums over selected experts, the
-    fullest column is used, assuming that tokens choose experts as evenly as possible.
+    Each is compared with a published lower bound, unless its line has more than ``MAX_PES`` PEs,
+    and with the cheapest pattern for its line. The cheapest pattern is searched for only until the
+    lines have ``MAX_PES`` PEs in total. Sums over selected experts are those of the busiest column
+    of PEs, if tokens choose experts as evenly as possible.
 
     Args:
         program: The compiled Program.
-        wafer: Wafer that it is compiled for.
+        wafer: Wafer for which it is compiled.
         software: Costs of the software on the wafer.
-        slots: Occupied cache slots of each stage.
+        slots: Occupied slots of the KV cache, for each stage.
     """
     times = PatternTimes(LineCosts.of(wafer, software.reduce_gap_cycles, software.relay_cycles))
     steps = _reduce_counts(program, slots, times)
@@ -121,7 +122,11 @@ def reduces_result(
 
 
 def reduces_table(rows: Sequence[ReduceResult]) -> Table:
-    """Return a table of the reduces of a token that need the most cycles."""
+    """Return a table of the reduces of a token, at most `MAX_ROWS`.
+
+    Args:
+        rows: Reduces, those with the most cycles first.
+    """
     columns = (
         *(Column(key=key, title=key) for key in ("pattern", "along")),
         number("steps", "steps"),
@@ -144,16 +149,15 @@ def _cheapest_text(row: ReduceResult) -> str:
 
 
 def longest_segment(pattern: LineSchedule) -> CombinedSegment | None:
-    """Return the longest segment of a line over which a pattern combines words.
+    """Return the longest segment of a line of PEs over which a pattern combines words.
 
-    1. Find the PEs after which the line is cut, because no combining message crosses to the next
-       PE.
+    1. Cut the line after each PE from which no combining message crosses to the next PE.
     2. Select the longest segment between two cuts.
-    3. If other messages follow that only copy, the pattern is an all-reduce. Otherwise the root is
-       the PE that receives combined words and sends none.
+    3. If the pattern also has messages that only copy, it is an all-reduce. Otherwise it is a
+       reduce, whose root is the PE that receives words and sends none.
 
     Returns:
-        The segment. None if the pattern combines no words, or if its lines differ.
+        The segment. None if the pattern combines no words, or has different lines.
     """
     if len(pattern.first) > 2:
         return None
@@ -174,11 +178,11 @@ def longest_segment(pattern: LineSchedule) -> CombinedSegment | None:
 
 
 def _reduce_counts(program: Program, slots: Slots, times: PatternTimes) -> Counter[SegmentReduce]:
-    """Count the steps of a decoded token that run each reduce along a line of PEs.
+    """Count how often a decoded token runs each reduce.
 
     Returns:
-        The number of steps for each reduce. Two reduces are the same if they have the same pattern,
-        axis, longest segment of PEs and number of words.
+        The number of runs of each reduce. Runs are counted together if they have the same pattern,
+        direction, longest segment of PEs and number of words.
     """
     phase, cached_segment = program.decode, cache(longest_segment)
     steps: Counter[SegmentReduce] = Counter()
@@ -214,18 +218,18 @@ def _row(line: SegmentReduce, steps: int, cheapest: PatternChoice | None, wafer:
 def _cheapest_patterns(
     sorted_reduces: list[SegmentReduce], times: PatternTimes, wafer: WaferSpec
 ) -> dict[tuple[CombinedSegment, int], PatternChoice]:
-    """Search for the cheapest pattern of each reduce, with a limit on the total work.
+    """Search for the cheapest communication pattern of each reduce.
 
-    The PEs of the searched segments add up to at most `MAX_PES`. A segment that would exceed this
-    is skipped.
+    To limit the total work, a segment is skipped if the PEs of all searched segments would add up
+    to more than `MAX_PES`.
 
     Args:
         sorted_reduces: The reduces, in the order in which they are searched.
         times: Timing of patterns on lines.
-        wafer: Wafer with the costs of a level of a tree.
+        wafer: Wafer, for the cycles of one level of a reduction tree.
 
     Returns:
-        The chosen patterns, with (segment of the line, number of words) as the key.
+        The cheapest patterns, keyed by (segment of the line, number of words).
     """
     patterns: dict[tuple[CombinedSegment, int], PatternChoice] = {}
     remaining_pes = MAX_PES

@@ -36,7 +36,7 @@ class HistogramBin(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CompileSram(SramResult):
-    """Use of SRAM by the fullest PE and by a PE of each stage, with the address of every buffer."""
+    """Use of SRAM: buffers of the fullest PE, bytes per stage, and a histogram over all PEs."""
 
     stages: Annotated[tuple[BytesByUse, ...], Doc("for each stage, bytes of each use on one PE", "B")]
     histogram: Annotated[tuple[HistogramBin, ...], Doc("number of PEs for each range of SRAM in use")]
@@ -47,7 +47,7 @@ class CompileSram(SramResult):
 class ColourUse(Result):
     """The consecutive colours that a communication pattern uses in one stage.
 
-    A colour is one of the routes that a router is set up for.
+    A colour is one of the routes that are configured in a router before the program starts.
     """
 
     stage: Annotated[int, Doc("index of the stage")]
@@ -60,7 +60,10 @@ class ColourUse(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CompileFabric(FabricResult):
-    """Words on links, colours of patterns, their contention, and the cost of reduces."""
+    """Communication of a compiled Program: traffic, colours in use, contention, and reduces.
+
+    A colour is one of the routes that are configured in a router.
+    """
 
     colours: Annotated[tuple[ColourUse, ...], Doc("colours of each pattern in each stage")]
     contention: Annotated[tuple[ContentionResult, ...], Doc("patterns whose words wait for words of other messages")]
@@ -71,8 +74,8 @@ class CompileFabric(FabricResult):
 class CompileResult(Result):
     """The result of ``wse compile``: the placement, and the cycles of prompts and tokens.
 
-    ``decode`` and ``crossing`` are None if only one token is generated, because nothing is decoded
-    then.
+    ``decode`` and ``crossing`` are None if only one token is generated, because the first token
+    follows from the prompt and nothing is decoded.
     """
 
     note: Annotated[str | None, Doc("an assumption about the element type, if no file states the type")] = None
@@ -94,7 +97,7 @@ class CompileResult(Result):
         """Return tables of placement, stages, SRAM, colours, patterns, rewrites and cycles.
 
         Args:
-            detail: Has no effect on compilations.
+            detail: Not used.
             width: Columns of the terminal. Wide tables drop columns to fit.
         """
         tables = [placement_table(self.model, self.wafer, self.system, self.note)]
@@ -115,7 +118,10 @@ class CompileResult(Result):
 
 
 def _stages_table(result: CompileResult) -> Table:
-    """Return a table of the first ``MAX_STAGES`` stages: rectangle, layers and SRAM in use."""
+    """Return a table of the stages: their rectangles of PEs, layers and SRAM in use.
+
+    At most ``MAX_STAGES`` stages are shown.
+    """
     rows: list[dict[str, Any]] = []
     for index, (stage, uses) in enumerate(zip(result.system.stages, result.sram.stages, strict=True)):
         rows.append(
@@ -149,7 +155,10 @@ def _stages_table(result: CompileResult) -> Table:
 
 
 def _histogram_table(bins: Sequence[HistogramBin]) -> Table:
-    """Return a histogram of PEs by SRAM in use. PEs outside of regions come first, if any."""
+    """Return a table with the number of PEs for each range of SRAM in use.
+
+    The first row counts the PEs that are not used, if there are any.
+    """
     all_pes = sum(row.pes for row in bins)
     outside_bin, region_bins = bins[0], bins[1:]
     filled_indices = [index for index, row in enumerate(region_bins) if row.pes]
@@ -167,7 +176,7 @@ def _histogram_table(bins: Sequence[HistogramBin]) -> Table:
 
 
 def _colours_table(uses: Sequence[ColourUse], available: int) -> Table:
-    """Return a table of the router colours that each pattern uses in each stage.
+    """Return a table of the colours (router channels) that each pattern uses in each stage.
 
     Args:
         uses: The colours of each pattern.
@@ -175,7 +184,7 @@ def _colours_table(uses: Sequence[ColourUse], available: int) -> Table:
     """
 
     def strip(row: dict[str, Any]) -> Text:
-        """Return a line of text that marks the used colours among all colours."""
+        """Return a text with one character per available colour, which marks the used ones."""
         use: ColourUse = row["use"]
         text = "·" * use.first + "█" * use.colours + "·" * (available - use.first - use.colours)
         return Text(text, style="yellow" if use.repainted else "cyan")
@@ -205,10 +214,10 @@ def _colours_table(uses: Sequence[ColourUse], available: int) -> Table:
 
 
 def _by_stages(uses: Sequence[ColourUse]) -> list[tuple[str, list[ColourUse]]]:
-    """Return the colour uses of each stage. Stages with the same uses are listed once.
+    """Group the uses of colours by stage. Stages with the same uses form one group.
 
     Returns:
-        The indices of the stages as text, and their colour uses.
+        For each group, the indices of its stages as text, and their colour uses.
     """
     by_stage: dict[int, list[ColourUse]] = {}
     for use in uses:

@@ -23,7 +23,7 @@ SHARED = "↔"
 
 @dataclass(frozen=True, kw_only=True)
 class LifetimeResult(Result):
-    """The steps of a phase in which a buffer contains data that is still needed."""
+    """Interval of steps of a phase in which a buffer contains data that is still needed."""
 
     phase: Annotated[str, Doc("`prefill`, `decode` or `verify`")]
     chunk: Annotated[int, Doc("index of the phase: chunks of prompts first, then decode, then verification passes")]
@@ -33,7 +33,7 @@ class LifetimeResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class BufferResult(Result):
-    """A buffer in SRAM. It has the same address on every PE of a stage."""
+    """A buffer in the SRAM of a PE. It has the same address on every PE of its stage."""
 
     address: Annotated[int, Doc("address of its first byte")]
     bytes: Annotated[int, Doc("size", "B")]
@@ -57,7 +57,7 @@ class SramMapResult(Result):
 
 
 def sram_map(program: Program) -> SramMapResult:
-    """Return the SRAM map of the PE that uses the most SRAM."""
+    """Return all buffers of the PE that uses the most SRAM, sorted by address."""
     stage = fullest_stage(program)
     stage_of_pe = program.stages[stage]
     return SramMapResult(
@@ -73,8 +73,9 @@ def sram_map(program: Program) -> SramMapResult:
 def _buffers(program: Program, stage: int) -> tuple[BufferResult, ...]:
     """Return the buffers of one PE of a stage, sorted by address.
 
-    Each buffer lists the other buffers whose bytes overlap its own, and its lifetimes: for each
-    phase that uses it, the first and the last step. A buffer without lifetimes is always in use.
+    Each buffer names the buffers with which it shares bytes. It also has a lifetime (the first and
+    the last step) for each phase in which it is in use. A buffer without lifetimes is always in
+    use.
     """
     buffers = sorted((b for b in program.buffers if b.stage == stage), key=lambda b: (b.address, -b.bytes))
     return tuple(
@@ -103,9 +104,9 @@ def _overlap(a: Buffer, b: Buffer) -> bool:
 
 
 def map_tables(sram_map: SramMapResult, total: int, width: int) -> list[Table]:
-    """Return two tables of a PE's SRAM: a strip of characters, and a list of all buffers.
+    """Return two tables of the SRAM of a PE: a map in one line of characters, and all buffers.
 
-    In both, buffers are sorted by address.
+    Both are sorted by address.
 
     Args:
         sram_map: The SRAM map.
@@ -116,7 +117,7 @@ def map_tables(sram_map: SramMapResult, total: int, width: int) -> list[Table]:
 
 
 def _strip_table(sram_map: SramMapResult, total: int, width: int) -> Table:
-    """Return a table that shows all SRAM of the PE in one line of characters, with a legend."""
+    """Return a table that shows the SRAM of a PE in one line of characters, with a legend."""
     cells, strip, legend = width - 2 * INDENT - 2, Text(), Text()
     for cell in range(cells):
         middle = (cell + 0.5) * total / cells
@@ -135,7 +136,7 @@ def _strip_table(sram_map: SramMapResult, total: int, width: int) -> Table:
 
 
 def _buffers_table(sram_map: SramMapResult, total: int, bar_width: int) -> Table:
-    """Return a table of the buffers, sorted by address, with the free bytes after the last one."""
+    """Return a table of all buffers, sorted by address. The last row shows the free bytes."""
     buffers = _rows(sram_map.buffers)
     rows = [
         {
@@ -160,10 +161,10 @@ def _buffers_table(sram_map: SramMapResult, total: int, bar_width: int) -> Table
 
 
 def _shared_bytes(buffers: Sequence[BufferResult]) -> tuple[tuple[str, str], ...]:
-    """Return a table footer that says how many bytes of SRAM are shared by several buffers.
+    """Return the footer of a table of buffers, which says how many bytes buffers share.
 
     Returns:
-        One (name, text) pair, or nothing if no buffers share bytes.
+        One (label, text) pair, or no pair if no buffers share bytes.
     """
     sharing_buffers = [buffer for buffer in buffers if buffer.shares_with]
     if not sharing_buffers:
@@ -178,7 +179,7 @@ def _shared_bytes(buffers: Sequence[BufferResult]) -> tuple[tuple[str, str], ...
 
 @dataclass(kw_only=True)
 class _Row:
-    """One line of the printed map: a buffer, or neighbouring buffers of several layers."""
+    """One row of the printed table of buffers: a buffer, or neighbouring buffers of layers."""
 
     use: str
     buffers: list[BufferResult]
@@ -211,10 +212,10 @@ class _Row:
 
 
 def _rows(buffers: Sequence[BufferResult]) -> list[_Row]:
-    """Group buffers into printed lines.
+    """Group the buffers of a PE into the rows of a table.
 
-    Neighbouring buffers of layers with the same use, such as all weights, form one line. Every
-    other buffer has a separate line.
+    Neighbouring buffers of layers that are always in use form one row if they have the same use,
+    such as weights. Every other buffer has its own row.
     """
     rows: list[_Row] = []
     for buffer in buffers:
@@ -227,10 +228,12 @@ def _rows(buffers: Sequence[BufferResult]) -> list[_Row]:
 
 
 def _lifetime(row: _Row, steps: int, width: int) -> Text:
-    """Return a bar that marks the steps of a decoded token in which the buffer is in use.
+    """Return a bar that marks the steps of a decoded token in which a buffer is in use.
+
+    It is a text instead if the buffer is always in use, or never while a token is decoded.
 
     Args:
-        row: The buffers. All have the lifetime of the first one.
+        row: A row of the table, whose buffers all have the same lifetime.
         steps: Number of steps of a decoded token.
         width: Width of the bar in characters.
     """
@@ -248,7 +251,7 @@ def _lifetime(row: _Row, steps: int, width: int) -> Text:
 
 
 def _covered_bytes(buffers: Sequence[BufferResult]) -> int:
-    """Return the bytes of SRAM that the buffers cover, counting shared bytes once."""
+    """Return the number of bytes of SRAM that are part of any buffer, each counted once."""
     total = end = 0
     for start, stop in sorted((b.address, b.address + b.bytes) for b in buffers):
         total += max(0, stop - max(start, end))

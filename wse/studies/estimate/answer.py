@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def wafer_answer_tables(result: EstimateResult, *, detail: bool) -> list[Table]:
-    """Return the tables of the answer: the headline with its sentences, and the rows of numbers.
+    """Return the first tables of an estimate: its headline and conclusions, and its main numbers.
 
     Args:
         result: The estimate.
-        detail: Whether to add rows for mesh, prefill and traffic, and the evidence grades of the
-            numbers.
+        detail: Whether to add numbers of the mesh, of prefill and of the traffic, and the grade of
+            each number, which says how well it is known.
     """
     headline = f"{printable(result.model.name)}, {result.model.dtype}, on {_machine(result)}"
     rows = [*_rows(result), *(_detail_rows(result) if detail else ())]
@@ -38,7 +38,7 @@ def wafer_answer_tables(result: EstimateResult, *, detail: bool) -> list[Table]:
 
 
 def _machine(result: EstimateResult) -> str:
-    """Return the description of the wafers and their replicas in the headline."""
+    """Return the description of the wafers for the headline, with the number of replicas."""
     wafers = f"{plural(result.system.wafers, 'wafer')} of {printable(result.wafer.name)}"
     replicas = 1 if result.serving is None else result.serving.replicas
     return machine_text(wafers, replicas)
@@ -89,12 +89,13 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
 
 
 def _network_row(result: EstimateResult, waited_s: float) -> AnswerRow:
-    """Return the row of the time to first token with network and service.
+    """Return the row with the time to first token that a remote user observes.
+
+    It includes a new connection, the network and the service in front of the wafers.
 
     Args:
-        result: The estimate.
-        waited_s: Seconds of waiting for other users, which the latencies of a single user do not
-            include.
+        result: The estimate, whose latencies are those of a single user.
+        waited_s: Seconds for which the user also waits for other users.
     """
     user = result.latency.user
     low, high = (end + waited_s for end in user.ttft_range_s)
@@ -103,7 +104,7 @@ def _network_row(result: EstimateResult, waited_s: float) -> AnswerRow:
 
 
 def _detail_rows(result: EstimateResult) -> Iterator[AnswerRow]:
-    """Yield the rows for mesh, prefill and traffic."""
+    """Yield the rows that are shown only with ``--detail``: mesh, prefill and traffic."""
     wafer, system, fabric = result.wafer, result.system, result.fabric
     mesh_note = used_text(wafer, system)
     yield AnswerRow("mesh", f"{wafer.rows}x{wafer.cols}", f"PEs{mesh_note and f', {mesh_note}'}", "system.wafers")

@@ -14,7 +14,10 @@ from wse.studies.results.placement import SystemResult
 
 @dataclass(frozen=True, kw_only=True)
 class CutsResult(Result):
-    """Layers that are split between two or more stages. They are slower than whole layers."""
+    """Number of layers that are split between pipeline stages, and how to avoid the splits.
+
+    Split layers are slower than whole layers.
+    """
 
     layers: Annotated[int, Doc("layers that are split between stages")]
     between_wafers: Annotated[int, Doc("layers that are split between stages on several wafers")]
@@ -26,10 +29,10 @@ class CutsResult(Result):
 
 
 def cuts_result(prepared_estimate: PreparedEstimate, system: SystemResult) -> CutsResult | None:
-    """Return how many layers are split between stages; None if no layer is split.
+    """Return how many layers are split between pipeline stages; None if no layer is split.
 
-    The number of wafers on which no layer is split is found by trying more wafers, not by a
-    formula.
+    To find the smallest number of wafers on which no layer is split, larger numbers are tried one
+    after another. This is skipped if the layout is fixed by a mapping file or by dead PEs.
     """
     wafers_by_layer: dict[int, list[int]] = defaultdict(list)
     for stage in system.stages:

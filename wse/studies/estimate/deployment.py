@@ -14,13 +14,12 @@ from wse.studies.results.users import users_at
 def wafer_deployment(
     prepared_estimate: PreparedEstimate, program: Program, token_cycles: float, pipelining: PipeliningResult
 ) -> WaferDeployment:
-    """Return the deployment of a compiled request, with the times that serving results need.
+    """Return a model as deployed on wafers: the times from which serving performance is computed.
 
     Args:
         prepared_estimate: The request. All users have its prompt length and number of new tokens.
         program: The compiled model.
-        token_cycles: Cycles of a pass that decodes one token of each user, averaged over the whole
-            generation.
+        token_cycles: Cycles to decode one token of each user in a batch, averaged over all tokens.
         pipelining: Work of the stages and of the links between wafers.
     """
     slots, token_s = program.batch, token_cycles / prepared_estimate.wafer.clock_hz
@@ -45,9 +44,10 @@ def wafer_deployment(
 
 
 def middle_deployment(prepared_estimate: PreparedEstimate, program: Program) -> WaferDeployment:
-    """Return the deployment of a request, with every token timed as halfway through the generation.
+    """Return a model as deployed on wafers, timed only halfway through the generation.
 
-    This is faster than timing all tokens, for comparisons of many layouts.
+    Every token is assumed to need the same time. This is faster to compute than timing all tokens,
+    so it is used to compare many layouts.
     """
     fabric = Fabric(program, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.meshes)
     prompts = [fabric.prefill_cost(index) for index in range(len(program.prefill))]

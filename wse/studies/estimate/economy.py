@@ -25,7 +25,7 @@ EnergyUse = Literal["arithmetic", "sram", "fabric", "issue", "idle"]
 
 @dataclass(frozen=True, kw_only=True)
 class ActivityEnergyResult(Result):
-    """Energy of a token as the sum over what PEs and links do for it: a lower estimate."""
+    """Energy of a token as the sum over the operations of PEs and links: a lower estimate."""
 
     joules_per_token: Annotated[float, Doc("energy of a generated token of one user", "J")]
     range: Annotated[Range | None, Doc("lowest and highest, from the ranges of the assumptions", "J")] = None
@@ -36,7 +36,7 @@ class ActivityEnergyResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class EnergyResult(Result):
-    """Energy per generated token, from the power of whole wafers."""
+    """Energy per generated token: the power of whole wafers divided by their tokens/s."""
 
     users: Annotated[int, Doc("users that share the wafers")]
     joules_per_token: Annotated[float, Doc("energy of an output token, prompts included", "J")]
@@ -49,7 +49,7 @@ class EnergyResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CostResult(Result):
-    """Cost of a million generated tokens, from the price of a wafer per hour."""
+    """Cost of a million generated tokens, computed from the price of a wafer per hour."""
 
     users: Annotated[int, Doc("users that share the wafers")]
     usd_per_million_tokens: Annotated[float, Doc("price of a million output tokens, prompts included", "USD")]
@@ -79,17 +79,17 @@ def energy_result(
     economics: Economics,
     serving: ServingResult,
 ) -> EnergyResult:
-    """Return the energy of an output token at an operating point, estimated in two ways.
+    """Return the energy of an output token, estimated in two ways.
 
-    The first is the power of all wafers divided by their tokens/s. The second adds up the energies
-    of the operations of PEs and links (``from_below``).
+    1. Divide the power of all wafers by their tokens/s.
+    2. Add up the energies of the operations of PEs and links (``from_below``).
 
     Args:
-        fabric: Fabric model that gave the cycles.
+        fabric: Timing model of the compiled Program.
         totals: Totals over all decoded tokens.
-        token_classes: Classes of decoded tokens with the same cost.
+        token_classes: Groups of decoded tokens with the same cost.
         economics: Power of a wafer, and energies of operations of PEs and links.
-        serving: The operating point.
+        serving: Number of users, and their tokens/s.
     """
     joules = system_energy(serving.replicas * fabric.program.wafers, serving.tokens_per_s, economics)
     activity = _activity(fabric, totals, token_classes)
@@ -112,12 +112,12 @@ def energy_result(
 
 
 def cost_result(wafers: int, economics: Economics, serving: ServingResult) -> CostResult:
-    """Return the cost of a million output tokens at an operating point.
+    """Return the cost of a million output tokens on wafers.
 
     Args:
         wafers: Number of wafers of each replica.
         economics: Price of a wafer.
-        serving: The operating point.
+        serving: Number of replicas and users, and their tokens/s.
     """
     dollars = system_cost(serving.replicas * wafers, serving.tokens_per_s, economics)
     return CostResult(
@@ -137,7 +137,8 @@ def cost_result(wafers: int, economics: Economics, serving: ServingResult) -> Co
 def _activity(fabric: Fabric, totals: PhaseTotals, token_classes: Sequence[TokenClass]) -> Activity:
     """Count the operations of PEs and links for one token of one user, averaged over all tokens.
 
-    Each word of a message crosses a ramp (the connection of router and PE) at both of its ends.
+    Each word of a message crosses two ramps, which connect a router with its PE: one at the sender
+    and one at the receiver.
     """
     program, wafer, phase = fabric.program, fabric.wafer, fabric.program.decode
     tokens = sum(group.tokens for group in token_classes) * program.batch

@@ -62,7 +62,7 @@ _RESTS_ON_SRAM: Final = ("sram.bytes_per_pe", "sram.kv_capacity_tokens", "sram.u
 
 @dataclass(frozen=True, kw_only=True)
 class GradeResult(Result):
-    """Evidence grade of a number: how well the number is known."""
+    """Evidence grade of a number: how well it is known, and the constant that limits this."""
 
     grade: Annotated[Grade, Doc("M measured, V vendor, D fitted, R second-hand, I inferred, U the user's")]
     source: Annotated[str, Doc("the grade as a word: measured, vendor, fitted or assumed")]
@@ -70,7 +70,10 @@ class GradeResult(Result):
 
 
 class Grades:
-    """Evidence grades of the numbers of a wafer and of a software profile, found by name."""
+    """Evidence grades of the constants of a wafer and its software, by the name of the constant.
+
+    A grade says how well a number is known, from measured (best) to given by the user.
+    """
 
     def __init__(
         self,
@@ -87,8 +90,8 @@ class Grades:
             wafer: Name or file of the wafer.
             software: Name or file of the software profile.
             generation: Generation of the wafer, for numbers that differ between generations.
-            wafer_values: Numbers that replace numbers of the wafer.
-            software_values: Numbers that replace numbers of the software profile.
+            wafer_values: (name, number) pairs that replace numbers of the wafer.
+            software_values: (name, number) pairs that replace numbers of the software profile.
         """
         self._grade_by_name: dict[str, Grade] = {}
         for file, values in ((software, software_values), (wafer, wafer_values)):
@@ -98,27 +101,29 @@ class Grades:
                     self._grade_by_name[name] = source.grade
 
     def weakest(self, constants: Iterable[str]) -> tuple[Grade, str]:
-        """Return the weakest grade of some constants, and the first constant with this grade."""
+        """Return the weakest grade of some constants, and the name of the first with this grade."""
         name = max(constants, key=lambda constant: list(GRADES).index(self._grade_by_name[constant]))
         return self._grade_by_name[name], name
 
     def cause_grade(self, cause: Cause) -> Grade:
-        """Return the grade of the cycles of one cause."""
+        """Return the evidence grade of the cycles of one cause, such as ``hops``."""
         return self.weakest(_OF_CAUSE[cause])[0]
 
     def bound_grade(self, bound: str) -> Grade:
-        """Return the grade of one kind of lower bound."""
+        """Return the evidence grade of one kind of lower bound, such as ``sram`` or ``hops``."""
         return self.weakest(_OF_BOUND[bound])[0]
 
     def shares(self, cycles_by: CyclesBy) -> dict[str, float]:
-        """Return the fraction of cycles that rests on each kind of evidence.
+        """Return the fraction of cycles that depends on each kind of evidence.
+
+        The cycles of a cause have the kind of evidence of the weakest constant that affects them.
 
         Args:
             cycles_by: Cycles of each cause.
 
         Returns:
-            Fractions, with the name of the kind of evidence as the key, best evidence first. A
-            cause has the kind of evidence of its weakest constant.
+            Fractions, best evidence first. The key is the kind of evidence: ``measured``,
+            ``vendor``, ``fitted`` or ``assumed``.
         """
         total = sum(cycles_by.values()) or 1.0
         order = sorted(cycles_by, key=lambda cause: list(GRADES).index(self.cause_grade(cause)))
@@ -134,6 +139,9 @@ class Grades:
 
         Args:
             cycles_by: Cycles of each cause.
+
+        Returns:
+            ``measured``, ``vendor``, ``fitted`` or ``assumed``.
         """
         return next(reversed(self.shares(cycles_by)), SOURCES["M"])
 
@@ -147,21 +155,23 @@ def grades_result(
     cost: CostResult | None,
     network: Network,
 ) -> dict[str, GradeResult]:
-    """Return the grade and the weakest constant of each main number of an estimate.
+    """Return how well each main number of an estimate is known.
+
+    The grade of a number is the weakest grade of the constants on which the number depends.
 
     Args:
-        grades: Evidence grades of the constants.
-        wafers: Number of wafers. With one wafer, crossings have no grades.
-        cycles_by: Cycles of each cause, for ``prefill``, and for ``verify`` if there is such a pass.
-        decode: Decoded tokens; None if nothing is decoded. Numbers of generated tokens then have no
-            grades.
+        grades: Evidence grades of the constants, which say how well each is known.
+        wafers: Number of wafers. For a single wafer, there are no grades of crossings.
+        cycles_by: Cycles by cause of ``prefill``, and of ``verify`` if there is such a pass.
+        decode: Decoded tokens. If None, nothing is decoded, and there are no grades of generated
+            tokens.
         energy: Energy of a token; None if unknown.
         cost: Cost of a token; None if unknown.
         network: Network between user and machine.
 
     Returns:
-        Grades. The key is the path of the number in the JSON output, such as
-        ``decode.tokens_per_s``.
+        Grades with the weakest constant. The key is the path of the number in the JSON output, such
+        as ``decode.tokens_per_s``.
     """
     prefill_constants, host_constants = _constants_of(cycles_by["prefill"]), _OF_CAUSE["host"]
     rests_on: dict[str, tuple[str, ...]] = dict.fromkeys(_RESTS_ON_SRAM, _OF_SRAM)
@@ -202,5 +212,5 @@ def _weaker(first: tuple[Grade, str], second: tuple[Grade, str]) -> tuple[Grade,
 
 
 def _constants_of(cycles_by: CyclesBy) -> tuple[str, ...]:
-    """Return the names of the constants that determine the cycles of all causes that are not 0."""
+    """Return the names of the constants on which cycles depend, for all causes above 0 cycles."""
     return tuple(constant for cause, cycles in cycles_by.items() if cycles for constant in _OF_CAUSE[cause])

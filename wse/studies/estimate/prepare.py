@@ -39,13 +39,15 @@ MOST_USERS_OF_REPLICAS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedEstimate(PreparedPlacement):
-    """Request for an estimate, with everything loaded and decided except the layout.
+    """Request for an estimate on wafers: its files are loaded and its defaults filled in.
+
+    Only the layout of the wafers remains to be chosen.
 
     Attributes:
-        request: The request, with its settings converted to numbers.
+        request: The request. Settings such as ``wafer.clock_hz=x2`` are converted to numbers.
         economics: Power and price of a wafer.
-        network: Network and service between user and machine.
-        acceptance: Acceptance of drafts; None for a request without drafts.
+        network: Delays of the network and of the service between a remote user and the machine.
+        acceptance: Probabilities that draft tokens are accepted; None without drafts.
     """
 
     request: EstimateRequest
@@ -55,7 +57,7 @@ class PreparedEstimate(PreparedPlacement):
 
     @property
     def goal(self) -> Goal:
-        """Users, replicas and objective for which the layout of one deployment is chosen."""
+        """Users, replicas and objective for which the layout of the wafers is chosen."""
         request = self.request
         return Goal(
             users=request.serving.users, replicas=request.replicas, objective=request.serving.objective or LATENCY
@@ -68,16 +70,17 @@ class PreparedEstimate(PreparedPlacement):
 
     @property
     def note(self) -> str | None:
-        """Sentences about lengths and types that were chosen and are not the usual ones.
+        """Sentences about lengths and element types that the user may not expect, or None.
 
-        None if there are no such lengths or types.
+        They mention lengths that were shortened because the context is limited, and an element type
+        that the files of the model do not state.
         """
         notes = [note for note in (self._lengths_note, dtype_note(self.loaded, self.request.types.dtype)) if note]
         return "; ".join(notes) or None
 
     @property
     def _lengths_note(self) -> str | None:
-        """Sentence about lengths that were chosen and are shorter than usual, or None."""
+        """Sentence about default lengths that were shortened to fit in the context, or None."""
         lengths = [
             ("of prompt", self.prompt_len, self.request.workload.prompt_len),
             ("generated", self.new_tokens, self.request.workload.new_tokens),
@@ -95,14 +98,13 @@ class PreparedEstimate(PreparedPlacement):
 
 
 def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
-    """Load and check everything that a request for an estimate names.
+    """Load the files that a request for an estimate names, and fill in its defaults.
 
-    The phases are:
-
-    1. Check the options that need nothing to be loaded.
+    1. Check those options that can be checked without loading files.
     2. Load the model, wafer, software profile and prices.
-    3. Determine lengths and the options of the compiler.
-    4. Determine the mesh, which dead PEs may reduce, and check listed regions against it.
+    3. Determine the lengths of prompts and answers, and the options of the compiler.
+    4. Determine the mesh, which is smaller if there are dead PEs. Check that the regions of a
+       mapping file fit on it.
 
     Raises:
         UnknownName: A name in the request is unknown.
@@ -171,7 +173,7 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
 
 
 def load_draft_model(name: str | Path, target: LoadedModel) -> LoadedModel:
-    """Load a draft model without its weights.
+    """Load a draft model without its weights, and check that it has the vocabulary of the target.
 
     Args:
         name: Name or path of the draft model.
@@ -187,14 +189,15 @@ def load_draft_model(name: str | Path, target: LoadedModel) -> LoadedModel:
 
 
 def check_replicas(users: int | None, replicas: int | None) -> None:
-    """Check the number of replicas against the number of users.
+    """Check that a number of replicas (equal machines that share the users) is possible.
 
     Args:
         users: Requested concurrent users; None if no number is requested.
-        replicas: Number of equal machines; None for ``auto``.
+        replicas: Number of replicas; None for ``auto``.
 
     Raises:
-        BadInput: Several replicas are requested without users, or more replicas than users.
+        BadInput: The number is below 1, or there are fewer users than replicas. Or a number other
+            than 1, or ``auto``, is requested without a number of users.
     """
     check_counts(replicas=replicas)
     if replicas != 1 and users is None:
@@ -212,11 +215,12 @@ def check_objective(request: EstimateRequest) -> None:
 
 
 def check_drafts(request: EstimateRequest) -> None:
-    """Check that the draft options of a request are consistent.
+    """Check that the draft options of a request do not contradict each other.
 
     Raises:
-        BadInput: A draft model or place is given without an acceptance, or a place is given for a
-            head, which always runs on the PEs of the model.
+        BadInput: ``--draft-model`` or ``--draft-place`` is given without ``--draft``, which states
+            how often drafts are accepted. Or another place than the PEs of the model is given
+            without a draft model.
         UnknownName: The place is unknown.
     """
     model, place = request.drafts.draft_model, request.drafts.draft_place
@@ -232,10 +236,10 @@ def check_drafts(request: EstimateRequest) -> None:
 
 
 def _lengths(request: EstimateRequest, spec: ModelSpec) -> tuple[int, int]:
-    """Return the numbers of prompt tokens and new tokens of a request.
+    """Return the numbers of prompt tokens and new tokens of a request, with defaults filled in.
 
     Raises:
-        BadInput: The KV cache or the model has no room for that many tokens.
+        BadInput: There are more tokens than the requested context, or than the model supports.
     """
     check_context(request.context, spec)
     limit = request.context or spec.context_limit

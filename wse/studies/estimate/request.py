@@ -21,7 +21,10 @@ from wse.studies.options.placement import PlacementRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateRequest(PlacementRequest):
-    """A model on full-size wafers or GPUs, to be timed. None means that a value is chosen."""
+    """Options of ``wse estimate``: a model, wafers or GPUs, and the lengths of requests.
+
+    None means that a default is used, which may depend on the model.
+    """
 
     workload: Annotated[WorkloadOptions, OptionsOf()] = field(default_factory=WorkloadOptions)
     serving: Annotated[ServingOptions, OptionsOf()] = field(default_factory=ServingOptions)
@@ -99,11 +102,17 @@ class EstimateRequest(PlacementRequest):
     ] = None
 
     def shorter_context_remedy(self, context: int, prompt_tokens: int) -> str:
-        """Return the options that request this context, with fewer new tokens if necessary."""
+        """Return options that request a shorter context, such as ``--context 4096``.
+
+        Args:
+            context: The context in tokens.
+            prompt_tokens: Tokens of the prompt. If the requested new tokens do not fit after it,
+                fewer new tokens are requested too.
+        """
         if self.workload.new_tokens is not None and prompt_tokens + self.workload.new_tokens > context:
             return f"--context {context} --new-tokens {context - prompt_tokens}"
         return f"--context {context}"
 
     def fewer_users_remedy(self, users: int) -> str:
-        """Return the option that requests a batch of ``users``."""
+        """Return a remedy with fewer users, such as ``--batch 4``, for error messages."""
         return f"--batch {users}"

@@ -47,9 +47,9 @@ CHANGED: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeResult(Result):
-    """A request with one number of the machine changed, and what this changes.
+    """Effect of one change of the machine, such as more SRAM, on the numbers of an estimate.
 
-    If the model does not fit, only ``change`` and ``fits`` are set.
+    If the model does not fit with the change, only ``change`` and ``fits`` are set.
     """
 
     change: Annotated[str, Doc("the change")]
@@ -66,9 +66,10 @@ class ChangeResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class EstimateResult(Result):
-    """Cycles, traffic, SRAM and cost of a request.
+    """The result of ``wse estimate`` on wafers: cycles, traffic, SRAM and cost of a request.
 
-    Fields about decoded tokens are absent if nothing is decoded.
+    Fields about decoded tokens are None if nothing is decoded, because the prompt gives the only
+    new token.
     """
 
     inputs: Annotated[
@@ -118,10 +119,10 @@ class EstimateResult(Result):
     trace: Annotated[str | None, Doc("path of the trace")] = None
 
     def plot(self) -> Figure:
-        """Return a figure with one bar for a decoded token and one for each kind of op in it.
+        """Return a bar chart of the cycles of a decoded token by cause.
 
-        A bar shows the cycles, divided by cause. If nothing is decoded, the only bar is that of the
-        prompt.
+        There is one bar for the whole token and one for each kind of op in it. If nothing is
+        decoded, the only bar is for the prompt.
         """
         if self.bounds is None or self.decode is None:
             return causes_figure({"prompt": self.prefill.cycles_by}, f"Prompt of {self.model.name}")
@@ -131,11 +132,11 @@ class EstimateResult(Result):
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Return the tables of the estimate.
 
-        They are the answer, published speeds, cycles by cause, SRAM, operating points, drafts,
-        changes, and the settings.
+        They show the main numbers, published speeds, cycles by cause, SRAM, speed and cost for
+        several numbers of users, drafts, effects of changes of the machine, and the settings.
 
         Args:
-            detail: Whether to add evidence grades, the placement, bounds and the gap to them,
+            detail: Whether to add evidence grades, the placement, lower bounds of the cycles,
                 pipelining, the layouts that were tried, and rewrites.
             width: Width of the terminal in characters.
         """
@@ -195,7 +196,7 @@ def _inputs_table(result: EstimateResult) -> Table:
 
 
 def _sensitivity_table(changes: tuple[ChangeResult, ...]) -> Table:
-    """Return the table of changed requests: their numbers, and factors to the unchanged ones."""
+    """Return a table of the numbers with each change of the machine, and their relative change."""
     first_key, *other_keys = (key for key in CHANGED if getattr(changes[0], key) is not None)
     columns = (
         Column(key="change", title="with"),
@@ -207,9 +208,9 @@ def _sensitivity_table(changes: tuple[ChangeResult, ...]) -> Table:
 
 
 def _change(key: str, row: ChangeResult) -> str:
-    """Return the cell with a number of a changed request and its factor to the unchanged one.
+    """Return a number as text, with its ratio to the number without the change of the machine.
 
-    The cell is empty if the model does not fit.
+    The text is empty if the model does not fit.
     """
     if row.factors is None:
         return ""

@@ -16,15 +16,19 @@ from wse.studies.options.settings import with_replaced
 
 
 def changed_requests(prepared_estimate: PreparedEstimate) -> dict[str, EstimateRequest]:
-    """Return requests in which one number of the machine is changed; the key describes the change.
+    """Return copies of a request, in each of which one number of the machine is changed.
 
-    With the larger code of research kernels, the request may use more wafers.
+    A requested number of wafers is kept, except with the larger code of research kernels, which may
+    need more wafers.
+
+    Returns:
+        The requests, keyed by a description of the change.
     """
     request, wafer = prepared_estimate.request, prepared_estimate.whole
     research_code_bytes = load_software(RESEARCH, wafer.generation).code_bytes_per_pe
 
     def on_wafer(key: str, value: float) -> EstimateRequest:
-        """Return the request with another value of one number of the wafer."""
+        """Return a copy of the request with another value of one number of the wafer."""
         return replace_options(request, wafer_values=with_replaced(request.machine.wafer_values, {key: value}))
 
     with_code = with_replaced(request.machine.software_values, {"code_bytes_per_pe": research_code_bytes})
@@ -41,17 +45,17 @@ def sensitivity_result(
     requests: Mapping[str, EstimateRequest],
     estimate_request: Callable[[str, EstimateRequest], EstimateResult],
 ) -> tuple[ChangeResult, ...]:
-    """Return how much each change of the machine changes the main numbers of an estimate.
+    """Return how the main numbers of an estimate depend on changes of the machine.
 
     Args:
-        result: Result of the original request.
-        requests: Changed requests; the key is the name of the change.
-        estimate_request: Function that returns the result of a request. Its first argument is the
-            name of the change, for progress messages.
+        result: Result without changes.
+        requests: Changed requests, keyed by the name of the change.
+        estimate_request: Function that estimates a request. Its first argument is the name of the
+            change, for progress messages.
 
     Returns:
-        One record per change: the new numbers, and their ratios to the original ones. If the model
-        no longer fits, the record only says so.
+        One record per change, with the new numbers and their ratios to those without the change. If
+        the model no longer fits, the record only says so.
     """
     original_numbers = _leading_numbers(result)
     rows: list[ChangeResult] = []
@@ -67,7 +71,7 @@ def sensitivity_result(
 
 
 def _leading_numbers(result: EstimateResult) -> dict[str, Any]:
-    """Return the numbers of an estimate that are compared, with `ChangeResult` fields as keys."""
+    """Return the main numbers of an estimate, keyed by the names of `ChangeResult` fields."""
     leading: dict[str, Any] = {
         "wafers": result.system.wafers,
         "kv_capacity_tokens": result.sram.kv_capacity_tokens,

@@ -33,7 +33,7 @@ RESEARCH: Final = "academic"
 
 @dataclass(frozen=True, kw_only=True)
 class CodeResult(Result):
-    """Size of the code of a software profile on a PE."""
+    """Bytes of code that a PE stores, compared with those of released research kernels."""
 
     bytes_per_pe: Annotated[int, Doc("code without stack and runtime", "B")]
     grade: Annotated[Grade, Doc("grade of that number")]
@@ -42,7 +42,7 @@ class CodeResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class UsersResult(Result):
-    """Number of users whose KV caches fit at one context length."""
+    """Number of users whose KV caches fit if each user has a certain context length."""
 
     context: Annotated[int, Doc("tokens of each user's KV cache")]
     users: Annotated[int, Doc("users whose KV caches fit along with everything that one batch needs")]
@@ -51,7 +51,7 @@ class UsersResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class EstimateSram(SramResult):
-    """Use of the SRAM of PEs, size of the code, and number of users whose caches fit."""
+    """Use of SRAM by the fullest PE and by the PEs of each stage, and the users who fit."""
 
     stages: Annotated[tuple[BytesByUse, ...], Doc("for each stage, bytes of each use on one PE", "B")]
     code: Annotated[CodeResult, Doc("code on a PE")]
@@ -63,12 +63,12 @@ class EstimateSram(SramResult):
 
 
 def estimate_sram(prepared_estimate: PreparedEstimate, program: Program, grades: Grades) -> EstimateSram:
-    """Return the use of SRAM by a compiled request.
+    """Return how a compiled model uses the SRAM of PEs, and how many users fit.
 
     Args:
         prepared_estimate: The request.
         program: The compiled model.
-        grades: Evidence grades of the constants.
+        grades: Evidence grades of the constants, which say how well each is known.
     """
     sram_bytes = prepared_estimate.wafer.sram_bytes_per_pe
     return sram_result(program, sram_bytes).convert(
@@ -80,7 +80,15 @@ def estimate_sram(prepared_estimate: PreparedEstimate, program: Program, grades:
 
 
 def _code(software: SoftwareProfile, grades: Grades, generation: str) -> CodeResult:
-    """Return the bytes of code on a PE and their grade, and the bytes of research kernels."""
+    """Return the size of the code on a PE, and how well this size is known.
+
+    For comparison, the record also has the size of released research kernels.
+
+    Args:
+        software: Software profile, which states the size of the code.
+        grades: Evidence grades of its constants.
+        generation: Generation of the wafer.
+    """
     return CodeResult(
         bytes_per_pe=software.code_bytes_per_pe,
         grade=grades.weakest(("code_bytes_per_pe",))[0],
@@ -91,7 +99,7 @@ def _code(software: SoftwareProfile, grades: Grades, generation: str) -> CodeRes
 def _users(program: Program, context_limit: int) -> tuple[UsersResult, ...]:
     """Return the number of users whose KV caches fit, for each of several context lengths.
 
-    Lengths are those of `CONTEXTS`, the requested context, and the longest that the model supports.
+    The lengths are those of `CONTEXTS`, the requested context, and the context limit of the model.
     """
     contexts = sorted({*(c for c in CONTEXTS if c < context_limit), program.context, context_limit})
     capacities = {context: cache_capacity(program, context) for context in contexts}
@@ -146,9 +154,9 @@ def _users_table(users: tuple[UsersResult, ...], objective: str) -> Table:
 
 
 def _stages_table(stages: tuple[BytesByUse, ...]) -> Table:
-    """Return a table of SRAM with a row for each stage and a column for each use.
+    """Return a table of the SRAM in use on a PE of each stage, with a column for each use.
 
-    A row is for one PE of the stage. Only the first ``MOST_ROWS`` stages have a row.
+    Only the first ``MOST_ROWS`` stages are shown.
     """
     columns = (number("stage", "stage", str), *(number(use, use) for use in stages[0]))
     rows = [{"stage": index, **uses} for index, uses in enumerate(stages[:MOST_ROWS])]

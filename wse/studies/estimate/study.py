@@ -51,14 +51,12 @@ def estimate(
     *,
     on_progress: OnProgress = ignore,
 ) -> EstimateResult:
-    """Compile the model of a request and estimate its speed and cost.
+    """Compile a model for wafers, and estimate the speed and cost of serving it.
 
-    The phases are:
-
-    1. Load and check what the request names.
+    1. Load the files that the request names, and check the options.
     2. Choose and compile the layout.
     3. Count the cycles of prompts and decoded tokens.
-    4. Add drafts, published speeds and rewrites.
+    4. Find the best drafts, and look up published speeds.
     5. If requested, estimate the request again with changed numbers of the machine.
     6. If requested, write a trace.
 
@@ -68,8 +66,8 @@ def estimate(
 
     Raises:
         BadInput: A name is unknown, a file cannot be used, or options contradict each other.
-        DoesNotFit: The model does not fit. The message has the missing bytes and a remedy. Not
-            raised if ``capacity`` is ``report``.
+        DoesNotFit: The model does not fit, and the option ``capacity`` is not ``report``. The
+            message states the missing bytes and a remedy.
         BadTrace: The trace cannot be written.
     """
     trace = trace_path(request.trace)
@@ -110,7 +108,7 @@ def estimate(
             part_names[3:3] = whole_layers_change
 
         def estimate_changed(name: str, changed_request: EstimateRequest) -> EstimateResult:
-            """Return the result of a changed request and report progress."""
+            """Report progress, and return the estimate of a changed request."""
             on_progress(part_names.index(name), len(part_names), name)
             layout = choose_layout(prepare_estimate(changed_request))
             return estimate_of(layout.prepared, layout.compilation.program)
@@ -129,14 +127,14 @@ def estimate(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedEstimate:
-    """Result of a compiled request, with the deployment from which serving results follow."""
+    """Estimate of a compiled model, with the deployment from which serving speeds are computed."""
 
     result: EstimateResult
     deployment: WaferDeployment
 
 
 def timed_estimate(prepared_estimate: PreparedEstimate, program: Program) -> TimedEstimate:
-    """Return result and deployment of a compiled request that decodes at least one token."""
+    """Estimate a compiled model for a request that decodes at least one token."""
     timed_run = time_run(prepared_estimate, program, None)
     result = result_of(prepared_estimate, program, timed_run)
     assert result.schedule is not None  # tokens are decoded
@@ -146,13 +144,13 @@ def timed_estimate(prepared_estimate: PreparedEstimate, program: Program) -> Tim
 def estimate_of(
     prepared_estimate: PreparedEstimate, program: Program, routing: Routing | None = None
 ) -> EstimateResult:
-    """Return the result of a compiled request.
+    """Estimate the speed and cost of a compiled model.
 
     Args:
         prepared_estimate: The request.
         program: The compiled model.
-        routing: Experts that each token chooses. None distributes tokens over experts as evenly as
-            possible.
+        routing: Experts that each token selects. If None, tokens are assumed to be distributed over
+            the experts as evenly as possible.
     """
     return result_of(
         prepared_estimate, program, time_run(prepared_estimate, program, routing), given_routing=routing is not None
@@ -162,13 +160,14 @@ def estimate_of(
 def result_of(
     prepared_estimate: PreparedEstimate, program: Program, timed_run: TimedRun, *, given_routing: bool = False
 ) -> EstimateResult:
-    """Return the result of a compiled request whose cycles were counted.
+    """Return the estimate that follows from the cycles of prompts and decoded tokens.
 
     Args:
         prepared_estimate: The request.
         program: The compiled model.
         timed_run: Cycles of prompts and decoded tokens.
-        given_routing: Whether the tokens chose the experts of an actual run.
+        given_routing: Whether the cycles are for the experts that were selected in an actual run.
+            Results of serving are then left out.
     """
     clock, wafer = timed_run.clock, prepared_estimate.wafer
     grades = _grades(prepared_estimate)
@@ -214,7 +213,10 @@ def result_of(
 
 
 def _published(prepared_estimate: PreparedEstimate, result: EstimateResult) -> tuple[PublishedSpeed, ...] | None:
-    """Return published speeds to compare the estimate with; None if nothing is decoded."""
+    """Return published speeds of the model with which the estimate is compared.
+
+    The result is None if nothing was published, or if nothing is decoded.
+    """
     if result.decode is None:
         return None
     estimated = EstimatedSpeed(
@@ -230,7 +232,7 @@ def _published(prepared_estimate: PreparedEstimate, result: EstimateResult) -> t
 
 
 def _grades(prepared_estimate: PreparedEstimate) -> Grades:
-    """Return the evidence grades of the constants with which a request is timed."""
+    """Return the evidence grades (how well numbers are known) of the wafer and its software."""
     request = prepared_estimate.request
     return Grades(
         request.machine.wafer,
@@ -243,10 +245,10 @@ def _grades(prepared_estimate: PreparedEstimate) -> Grades:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TokenResults:
-    """Results for generated tokens.
+    """The part of an estimate that concerns generated tokens.
 
-    Only ``decode`` is set if experts were chosen by an actual run. Only ``serving`` and ``cost``
-    are set if the prompt gives the only token of a request.
+    Only ``decode`` is set if the experts were selected in an actual run. Only ``serving`` and
+    ``cost`` are set if each request has one new token, which follows from the prompt.
     """
 
     decode: DecodeResult | None = None
@@ -260,14 +262,15 @@ class _TokenResults:
 def _token_results(
     prepared_estimate: PreparedEstimate, program: Program, timed_run: TimedRun, grades: Grades, *, with_serving: bool
 ) -> _TokenResults:
-    """Return the results for generated tokens.
+    """Return the part of an estimate that concerns generated tokens.
 
     Args:
         prepared_estimate: The request.
         program: The compiled model.
         timed_run: Cycles of prompts and decoded tokens.
-        grades: Evidence grades of the constants.
-        with_serving: Whether operating points, bounds, energy and cost are wanted.
+        grades: Evidence grades of the constants, which say how well each is known.
+        with_serving: Whether to compute pipelining, serving speeds, bounds, energy and cost, in
+            addition to the cycles of a token.
     """
     clock, prompts, token_classes = timed_run
     wafer, spec, economics = prepared_estimate.wafer, prepared_estimate.spec, prepared_estimate.economics
@@ -293,9 +296,10 @@ def _token_results(
 
 
 def _serving(prepared_estimate: PreparedEstimate, deployment: WaferDeployment) -> ServingResult:
-    """Return the operating points of a deployment for the requested users.
+    """Return the speed and cost of a deployment for the requested number of users.
 
-    If no number of users is requested, the objective determines the number.
+    If no number is requested, it depends on the objective: the users of one pass for latency, and
+    the users that saturate the machine for throughput and cost.
     """
     goal, users = prepared_estimate.goal, prepared_estimate.goal.users
     if users is None:
@@ -306,15 +310,15 @@ def _serving(prepared_estimate: PreparedEstimate, deployment: WaferDeployment) -
 def _deployment(
     prepared_estimate: PreparedEstimate, program: Program, timed_run: TimedRun, pipelining: PipeliningResult
 ) -> WaferDeployment:
-    """Return the deployment of a request, with the mean time of its decoded tokens."""
+    """Return a model as deployed on wafers, timed with the mean of all its decoded tokens."""
     decode = timed_run.clock.decode
     return wafer_deployment(prepared_estimate, program, decode.cycles / decode.runs, pipelining)
 
 
 def inputs(prepared_estimate: PreparedEstimate) -> dict[str, str | int | float]:
-    """Return the options of a request with defaults filled in; the key is the option's name.
+    """Return the options of a request with defaults filled in, keyed by the option's name.
 
-    A region that the mapping chose is left out.
+    ``region`` is included only if the user gave it, not if the mapping chose it.
     """
     request, options = prepared_estimate.request, prepared_estimate.options
     values = {

@@ -26,12 +26,13 @@ _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableColumn:
-    """A column of a table. A column is numeric if every cell that is not empty is a number.
+    """A column of a table. It is numeric if all cells that are not empty contain a number.
 
     Attributes:
         name: Heading of the column.
-        numbers: Its numbers, None for an empty cell. None for a column of texts.
-        words: The texts of its cells, None for an empty cell.
+        numbers: The number in each cell of a numeric column, None for an empty cell. None if the
+            column is not numeric.
+        words: The text of each cell, None for an empty cell.
     """
 
     name: str
@@ -49,7 +50,7 @@ def read_csv(path: Path) -> tuple[TableColumn, ...]:
 
     Raises:
         BadInput: The file cannot be read, is not such a table, or is larger than a page can show.
-            The message names the line if one is at fault.
+            The message names the line with the error, if any.
     """
     text = _decoded(path)
     lines = _lines(path, text)
@@ -90,9 +91,13 @@ def _decoded(path: Path) -> str:
 
 
 def _lines(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield (number of the first line, cells) for each record of a CSV file.
+    """Yield the line number and the cells of each record of a CSV file.
 
-    A record can have several lines, because quoted cells may contain line breaks.
+    Quoted cells may contain line breaks, so a record can have several lines. Its line number is
+    that of the first one.
+
+    Raises:
+        BadInput: The text is not valid CSV.
     """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     while True:

@@ -24,9 +24,9 @@ LESS_IS_BETTER: Final = ("usd", "joules", "cycles", "wafers", "bytes", "power", 
 
 
 def as_html(path: Path, columns: Sequence[TableColumn]) -> bytes:
-    """Return the HTML page of a table, encoded in UTF-8.
+    """Return an HTML page that plots any two columns of a table, encoded in UTF-8.
 
-    Columns with a single value are listed instead of plotted.
+    Columns whose values are all equal are listed and cannot be plotted.
 
     Args:
         path: Path of the table, for the title.
@@ -50,7 +50,10 @@ def as_html(path: Path, columns: Sequence[TableColumn]) -> bytes:
 
 
 def with_rate_a_wafer(columns: Sequence[TableColumn]) -> Sequence[TableColumn]:
-    """Return the columns, plus the tokens/s per wafer if the table has tokens/s and wafers."""
+    """Return the columns of a table, with a column of tokens/s per wafer added.
+
+    The column is added only if the table has the tokens/s of all users and the number of wafers.
+    """
     by_name = {column.name: column for column in columns}
     rate, wafers = _first_numbers(by_name, RATES), _first_numbers(by_name, WAFERS)
     if rate is None or wafers is None or A_WAFER in by_name:
@@ -66,19 +69,20 @@ def _first_numbers(by_name: Mapping[str, TableColumn], names: Sequence[str]) -> 
 
 
 def _axes(columns: Sequence[TableColumn]) -> set[str]:
-    """Return the names of the columns that were varied on purpose.
+    """Return the names of the columns that are inputs and not results.
 
-    In the table of a sweep, these are the columns before ``error``. In other tables, all columns.
+    In the table of a sweep, these are the columns before ``error``. In all other tables, inputs are
+    not marked, so all columns are returned.
     """
     names = [column.name for column in columns]
     return set(names[: names.index(ERROR)] if ERROR in names else names)
 
 
 def _first_axes(columns: Sequence[TableColumn]) -> tuple[int, int]:
-    """Return the indices of the two columns to plot first.
+    """Return the indices of the two columns that the page plots when it is opened.
 
-    These are tokens/s per user and per wafer, if the table has both. Otherwise the first two
-    numeric columns, or the first columns if fewer than two are numeric.
+    These are tokens/s per user and per wafer, if the table has both. Otherwise they are the first
+    two numeric columns. If fewer than two columns are numeric, the first other columns are added.
     """
     names = [column.name for column in columns]
     user = next((names.index(name) for name in USER if name in names), None)
@@ -90,9 +94,13 @@ def _first_axes(columns: Sequence[TableColumn]) -> tuple[int, int]:
 
 
 def _column_data(column: TableColumn, *, is_axis: bool) -> dict[str, Any]:
-    """Return a column as the script of the page reads it.
+    """Return the data of a column for the script of the page.
 
-    A column of texts is stored as its distinct texts and an index per cell.
+    A column of texts is stored as its distinct texts (``words``) and an index per cell (``codes``).
+
+    Args:
+        column: The column.
+        is_axis: Whether the column is an input of a sweep and not a result.
     """
     if column.numbers is not None:
         return {
@@ -108,9 +116,9 @@ def _column_data(column: TableColumn, *, is_axis: bool) -> dict[str, Any]:
 
 
 def _less_is_better(name: str) -> bool:
-    """Return whether smaller values of a column are better by default.
+    """Return whether smaller values of a column are assumed to be better, judged by its name.
 
-    The reader of the page can change this.
+    It determines the Pareto front that the page shows at first. The reader can change it.
     """
     if name == A_WAFER or "per_s" in name:
         return False

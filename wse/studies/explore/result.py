@@ -21,11 +21,11 @@ class ExploreResult(Result):
     page_bytes: Annotated[int, Doc("size of the page", "B")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return one table with the page and the input file: path and size of each.
+        """Return a table with the path and the size of the page and of the table that it shows.
 
         Args:
-            detail: Not used; the same for all results.
-            width: Not used; the same for all results.
+            detail: Not used.
+            width: Not used.
         """
         rows = [
             ("page", f"{printable(self.page)}, {in_bytes(self.page_bytes)}: open it in a browser, offline too"),

@@ -43,24 +43,24 @@ _ACCEPTED: Final[dict[Any, tuple[Any, Callable[[Any], Any]]]] = {
 
 
 def checks_arguments(request: type | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that checks the arguments of a function and converts them to its types.
+    """Return a decorator that checks the arguments of a function by their annotations.
 
-    A call of the decorated function raises BadInput for an argument of a wrong type. A wrong number
-    or name of arguments raises TypeError, as in Python.
+    Arguments are converted to the annotated types. A call of the decorated function raises BadInput
+    for an argument of a wrong type, and TypeError for a wrong number or name of arguments.
 
     Args:
-        request: Request class whose options are parameters of the function. They are not checked
-            here, because `read_request` checks them.
+        request: Request class whose options are also parameters of the function. These parameters
+            are not checked, because the function passes them to `read_request`.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        """Return the function with a check of its arguments."""
+        """Return a function that checks its arguments before it calls ``function``."""
         signature = inspect.signature(function)
         options = set() if request is None else {argument_name(field) for field in options_of(request).values()}
 
         @wraps(function)
         def call(*arguments: P.args, **keywords: P.kwargs) -> R:
-            """Check the arguments and call the function."""
+            """Convert the arguments to their types, and call the decorated function with them."""
             hints = parameter_types(function)
             values = _bind(function.__name__, signature, arguments, keywords)
             checked = {n: value if n in options else checked_value(n, hints[n], value) for n, value in values.items()}
@@ -77,8 +77,8 @@ def read_request(request: type[R], arguments: Mapping[str, Any]) -> R:
 
     Args:
         request: Request class.
-        arguments: Arguments; the key is the name. Each option of the request must be present; other arguments
-            are ignored.
+        arguments: Arguments by name, such as ``locals()`` of the function. They must contain each
+            option of the request. Other arguments are ignored.
 
     Raises:
         BadInput: A value has a wrong type, or is a text that cannot be converted.
@@ -91,10 +91,10 @@ def read_request(request: type[R], arguments: Mapping[str, Any]) -> R:
 
 
 def parameter_types(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the types of a function's parameters; the key is the name of the parameter.
+    """Return the annotated types of a function's parameters, keyed by the name of the parameter.
 
-    A parameter such as ``*files`` has the type of a tuple. The annotation of the result is not
-    evaluated, because its names are imported for type checkers only.
+    The type of a parameter such as ``*files: Path`` is ``tuple[Path, ...]``. The annotation of the
+    result is not evaluated, because its names are imported for type checkers only.
     """
     parameters = inspect.signature(function).parameters.values()
     annotations = {parameter.name: parameter.annotation for parameter in parameters}
@@ -110,7 +110,7 @@ def checked_value(name: str, hint: Any, value: Any, form: str = "") -> Any:
         name: Name of the argument, for the message.
         hint: Type of the argument.
         value: Value that the caller passed.
-        form: Text to append to the message, such as `` (ROWSxCOLS)``.
+        form: Text to append to the error message, such as `` (ROWSxCOLS)``.
 
     Raises:
         BadInput: The value is of another type.
@@ -123,15 +123,15 @@ def checked_value(name: str, hint: Any, value: Any, form: str = "") -> Any:
 
 
 def argument_name(field: RequestField) -> str:
-    """Return the name of the Python argument that corresponds to an option."""
+    """Return the name of the Python argument for an option: ``new_tokens`` for ``--new-tokens``."""
     return field.name if field.option.positional else field.flag.removeprefix("--").replace("-", "_")
 
 
 def argument_value(field: RequestField, value: Any) -> Any:
-    """Convert a value that a Python caller passed for an option to the value of the field.
+    """Convert a value that a Python caller passed for an option to the type of the option.
 
-    A text is accepted for other types too and is converted as on the command line:
-    ``wafers="auto"``, ``link_latency="500ns,5us"``.
+    A text is accepted for options of any type, and is then converted as on the command line. For
+    example, ``wafers="auto"`` and ``link_latency="500ns,5us"`` are allowed.
 
     Args:
         field: Field of the option.
@@ -146,7 +146,13 @@ def argument_value(field: RequestField, value: Any) -> Any:
 
 
 def _bind(function: str, signature: Signature, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a call; the key is the name of the parameter.
+    """Return the arguments of a call, keyed by the name of the parameter.
+
+    Args:
+        function: Name of the function, for messages.
+        signature: Signature of the function.
+        arguments: Positional arguments of the call.
+        keywords: Keyword arguments of the call.
 
     Raises:
         TypeError: The arguments do not match the signature of the function, as in Python.
@@ -162,10 +168,10 @@ def _bind(function: str, signature: Signature, arguments: Sequence[Any], keyword
 
 
 def value_as(hint: Any, value: Any) -> Any:
-    """Convert a value to the type of an argument. Any iterable is converted to a tuple.
+    """Convert a value to an annotated type. An iterable is converted to a tuple.
 
     Args:
-        hint: Type of the argument.
+        hint: The type, such as ``int | None`` or ``tuple[float, ...]``.
         value: Value to convert.
 
     Raises:
@@ -191,7 +197,7 @@ def value_as(hint: Any, value: Any) -> Any:
 
 
 def is_list(value: Any) -> bool:
-    """Return whether an argument is an iterable other than a text or a mapping."""
+    """Return whether a value is an iterable other than a text, bytes or a mapping."""
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
@@ -212,8 +218,9 @@ def _kinds(hint: Any, several: int = 0) -> Iterator[str]:
 
 
 def _form(field: RequestField) -> str:
-    """Return the form of an argument's values in brackets, such as `` (ROWSxCOLS)``.
+    """Return a description of an option's values for error messages, such as `` (ROWSxCOLS)``.
 
-    The result is empty if the form says no more than the name of the argument.
+    The result is empty if the option has no description, or one in capitals that only repeats its
+    name, such as ``FILE``.
     """
     return f" ({field.option.metavar})" if field.option.metavar and not field.option.metavar.isupper() else ""

@@ -33,17 +33,17 @@ ACCUMULATORS = ("float16", "float32")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Basis:
-    """Request for a placement, with everything that it names loaded and checked.
+    """The model, wafer and other files that a request names, loaded and checked.
 
     Attributes:
-        whole: Wafer with its full mesh.
-        mesh: Wafer with the requested mesh; None if the request names no mesh.
-        region: Requested rows and columns of a region; None lets the mapping choose.
-        mapping: Requested mapping strategy, with the regions of a mapping file.
-        software: Software profile.
+        whole: Wafer with its full mesh of PEs.
+        mesh: The same wafer with the smaller mesh that is requested; None if no mesh is requested.
+        region: Requested rows and columns of a region of PEs; None lets the mapping choose.
+        mapping: Requested mapping (rule by which layers are distributed over PEs).
+        software: Costs of the software on the wafer.
         loaded: Model with its tokenizer, and with weights if they were requested.
         dtype: Element type of the weights.
-        activations: Element type of everything else if it differs from ``dtype``.
+        activations: Element type of everything else; None if it is ``dtype`` too.
         accumulate: Element type of sums.
         defects: Dead PEs and links; None for a wafer without defects.
     """
@@ -61,13 +61,13 @@ class Basis:
 
     @property
     def spec(self) -> ModelSpec:
-        """Specification of the model: its shape and its operations."""
+        """Description of the transformer that the compiler needs: its sizes and operations."""
         return self.loaded.spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedPlacement(Placeable):
-    """Request for a placement, with everything that its compilation needs loaded and decided."""
+    """A request whose files are loaded and whose defaults are filled in, ready to be compiled."""
 
     request: PlacementRequest
 
@@ -78,12 +78,12 @@ class PreparedPlacement(Placeable):
 
     @property
     def note(self) -> str | None:
-        """Sentence about an element type that neither request nor model files state, or None."""
+        """Note about an element type that neither the request nor the files state, or None."""
         return dtype_note(self.loaded, self.request.types.dtype)
 
 
 def load_basis(request: PlacementRequest, *, with_weights: bool = True) -> Basis:
-    """Load and check what a request for a placement names.
+    """Load the model, wafer and other files that a request names, and check its options.
 
     Args:
         request: The request.
@@ -133,15 +133,15 @@ def placement_options(
 ) -> Options:
     """Return the compiler options that follow from a request.
 
-    The number of wafers is the requested one, or that of the mapping file, or else the smallest
-    number on which the model fits.
+    The number of wafers is the requested one, or else that of the mapping file. If neither is
+    given, it is the smallest number on which the model fits.
 
     Args:
-        request: Request for a placement.
-        basis: What the request names, loaded.
+        request: The request.
+        basis: The loaded files of the request.
         context: KV-cache capacity of a sequence in tokens.
         prompt_tokens: Length of each user's prompt in tokens.
-        other_options: Other options of the compiler; the key is the name of the option.
+        other_options: Other fields of `Options`, such as ``capacity``.
 
     Raises:
         BadInput: The schedule is unknown, or is not valid for the model.
@@ -178,7 +178,7 @@ def check_context(context: int | None, spec: ModelSpec) -> None:
 
 
 def check_pass(verify_tokens: int | None, context: int, prompt_len: int) -> None:
-    """Check the number of tokens of a verification pass.
+    """Check the number of tokens of a verification pass (several new tokens in one pass).
 
     Args:
         verify_tokens: Tokens of the pass; None if there is no such pass.
@@ -197,23 +197,26 @@ def check_pass(verify_tokens: int | None, context: int, prompt_len: int) -> None
 
 
 def dtype_note(loaded_model: LoadedModel, dtype: str | None) -> str | None:
-    """Return a sentence about an element type that the model's files do not state.
+    """Return a note about an element type that was assumed, because the model's files state none.
 
     Args:
         loaded_model: Loaded model.
-        dtype: Requested type.
+        dtype: Requested element type, or None.
 
     Returns:
-        The sentence, or None if the request states the type, or the files do.
+        The note. None if the type is requested or stated in the files.
     """
     return None if dtype in DTYPES else loaded_model.note
 
 
 def _types(request: PlacementRequest, spec: ModelSpec) -> tuple[str, str | None]:
-    """Return the element type of weights, and that of activations or None if both are the same.
+    """Return the element types of weights and of activations.
 
-    The default for weights is the type of the published weights. With quantised weights,
+    By default, weights have the type of the published weights. If weights are quantised,
     activations have the type of the unquantised model by default.
+
+    Returns:
+        The type of weights, and the type of activations; the latter is None if it is the same.
     """
     dtype = spec.weight_type if request.types.dtype is None else request.types.dtype
     activations = request.types.activations or (spec.dtype if dtype in CODINGS else None)
@@ -222,7 +225,16 @@ def _types(request: PlacementRequest, spec: ModelSpec) -> tuple[str, str | None]
 
 
 def _accumulator(name: str | None, dtype: str) -> str:
-    """Return the element type of sums; raise an error if it is not available for ``dtype``."""
+    """Return the element type of sums.
+
+    Args:
+        name: Requested type; None for float32.
+        dtype: Element type of the weights.
+
+    Raises:
+        UnknownName: The type is neither float16 nor float32.
+        BadInput: The type is float16, but the weights have another type.
+    """
     if name is None:
         return "float32"
     if name not in ACCUMULATORS:

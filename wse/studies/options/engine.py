@@ -32,11 +32,12 @@ RayAddress = Annotated[
 
 
 class EngineChoice(NamedTuple):
-    """The engine that does the work.
+    """Where work runs: in processes of this machine, or on a Ray cluster.
 
     Attributes:
-        name: Name of the engine: this machine (``local``) or a cluster (``ray``).
-        ray_address: Address of the cluster; None for none.
+        name: ``local`` for this machine, or ``ray`` for a cluster.
+        ray_address: Address of an existing cluster, as HOST:PORT or ``auto``. None if there is
+            none; ``ray`` then starts a cluster of this machine alone.
     """
 
     name: str = LOCAL
@@ -48,11 +49,11 @@ THIS_MACHINE: Final = EngineChoice()
 
 
 def check_engine(choice: EngineChoice) -> None:
-    """Check the name of an engine, and the address of its cluster if one is given.
+    """Check the name of an engine, and the address of its Ray cluster if one is given.
 
     Raises:
-        UnknownName: There is no such engine.
-        BadInput: An address is given for an engine that has no cluster, or is not a valid address.
+        UnknownName: The engine is neither ``local`` nor ``ray``.
+        BadInput: An address is given for another engine than ``ray``, or the address is invalid.
     """
     engine, ray_address = choice
     if engine not in ENGINES:

@@ -24,9 +24,9 @@ def wafers() -> Iterable[str]:
 
 
 def machine_numbers() -> Iterable[str]:
-    """Return the numbers that ``--set`` can replace, such as ``wafer.clock_hz=``.
+    """Return the names that can follow ``--set``, such as ``wafer.clock_hz=``.
 
-    The names are those of the wafer and of the software profile, followed by "=".
+    They are the names of all numbers of wafers and software profiles, with "=" appended.
     """
     from wse.studies.options.settings import machine_numbers as names
 
@@ -34,14 +34,17 @@ def machine_numbers() -> Iterable[str]:
 
 
 def changes() -> Iterable[str]:
-    """Return the machine changes in the default list of ``wse what-if``, and "default" for all."""
+    """Return the changes of a machine that ``wse what-if`` tries by default.
+
+    The first name is "default", which stands for all of them.
+    """
     from wse.studies.what_if.changes import DEFAULT, DEFAULTS
 
     return (DEFAULT, *DEFAULTS.split(","))
 
 
 def sweep_columns() -> Iterable[str]:
-    """Return the short names of the columns of a sweep."""
+    """Return the short names of columns of the table that ``wse sweep`` prints."""
     return ("dtype", "prompt", "new", "wafers", "users", "ttft", "user", "throughput", "fits", "cost")
 
 
@@ -74,7 +77,7 @@ def mappings() -> Iterable[str]:
 
 
 def drafts() -> Iterable[str]:
-    """Return the names of drafts: "ngram" (look-up in the text so far), and all models."""
+    """Return the sources of draft tokens: "ngram" (look-up in the text so far) and all models."""
     from wse.studies.options.drafts.draft import NGRAM
 
     return (NGRAM, *models())
@@ -83,7 +86,7 @@ def drafts() -> Iterable[str]:
 def acceptances() -> Iterable[str]:
     """Return the names of the bundled measurements of how often draft tokens are accepted.
 
-    They complete the option ``--draft``.
+    They are values of the option ``--draft`` of ``wse estimate``.
     """
     from wse.studies.options.drafts.acceptance import known_acceptances
 

@@ -67,12 +67,15 @@ class _Region(pydantic.BaseModel):
 
 
 class Mapping(NamedTuple):
-    """Mapping strategy that a request names, or the strategy and the regions of a mapping file.
+    """Requested rule by which layers are distributed over PEs: a strategy, or a list of regions.
+
+    A region is a rectangle of PEs that stores some consecutive layers. A mapping file lists
+    regions.
 
     Attributes:
-        strategy: Name of the strategy.
-        file: Name of the mapping file; empty if the request names a strategy.
-        listed: Regions that the file lists.
+        strategy: Name of the mapping strategy.
+        file: Name of the mapping file; empty if a strategy is requested by its name.
+        listed: Regions that the file lists; empty without a file.
         is_transposed: Whether the regions refer to a mesh whose rows and columns are exchanged.
     """
 
@@ -83,14 +86,17 @@ class Mapping(NamedTuple):
 
     @property
     def wafers(self) -> int | None:
-        """Number of wafers of the listed regions; None if no regions are listed."""
+        """Number of wafers that the listed regions use; None if no regions are listed."""
         return self.listed[-1].wafer + 1 if self.listed else None
 
 
 def load_mapping(name_or_path: str | Path) -> Mapping:
-    """Load a mapping, given by the name of a strategy, by ``FILE.py:NAME``, or by a mapping file.
+    """Load a mapping: the rule by which layers are distributed over PEs.
 
-    A strategy takes precedence over a file of the same name.
+    Args:
+        name_or_path: Name of a strategy, strategy in a Python file as ``FILE.py:NAME``, or TOML
+            file that lists regions of PEs. A strategy takes precedence over a file of the same
+            name.
 
     Raises:
         UnknownName: There is no such strategy, or the file has an unknown key. The message suggests
@@ -117,7 +123,13 @@ def load_mapping(name_or_path: str | Path) -> Mapping:
 
 
 def _regions(path: Path, file_entries: object) -> tuple[ListedRegion, ...]:
-    """Return the regions that a mapping file lists, after checking their order and overlaps."""
+    """Return the regions that a mapping file lists.
+
+    Raises:
+        UnknownName: A region has an unknown key.
+        BadMapping: There are no regions, a value is invalid, regions overlap, or they are not in
+            the order of layers.
+    """
     if not isinstance(file_entries, list) or not file_entries:
         message = f"{path}: lists no regions; give each as [[regions]] with {', '.join(_Region.model_fields)}"
         raise BadMapping(message)
@@ -137,12 +149,16 @@ def _regions(path: Path, file_entries: object) -> tuple[ListedRegion, ...]:
 
 
 def _region(path: Path, index: int, file_entry: object) -> ListedRegion:
-    """Return one region of a mapping file after checking its values.
+    """Convert an entry of a mapping file to a region of PEs.
 
     Args:
         path: Mapping file, for messages.
         index: Index of the region in the file, for messages.
         file_entry: The region as read from the file.
+
+    Raises:
+        UnknownName: The region has an unknown key.
+        BadMapping: A value is missing or invalid.
     """
     try:
         region = _Region.model_validate(file_entry)
@@ -179,15 +195,18 @@ def _region(path: Path, index: int, file_entry: object) -> ListedRegion:
 
 
 def _check_order(path: Path, regions: list[ListedRegion], *, is_last: bool) -> None:
-    """Check that the last region starts where the layers of the region before it end.
+    """Check that the layers of the last region follow those of the region before it.
 
-    If the last region has no layers, it is replaced by a region with its position in the order of
-    layers.
+    A region without layers (for the embedding or the output head) is replaced by one that states
+    its position in the order of layers.
 
     Args:
         path: Mapping file, for messages.
-        regions: Regions so far. The last one is checked, and may be replaced.
-        is_last: Whether it is the last region of the file.
+        regions: Regions that were read so far. The last one is checked and may be replaced.
+        is_last: Whether the last one is also the last region of the file.
+
+    Raises:
+        BadMapping: The region does not continue the layers or wafers of the region before it.
     """
     index, region = len(regions) - 1, regions[-1]
     wafer, (layer, part) = (regions[-2].wafer, regions[-2].layers.next) if index else (0, (0, 0))
@@ -217,12 +236,12 @@ def _check_order(path: Path, regions: list[ListedRegion], *, is_last: bool) -> N
 
 
 def _common(first: int, count: int, other_first: int, other_count: int) -> range:
-    """Return the integers that two ranges, given by start and length, have in common."""
+    """Return the intersection of two integer ranges, each given by its start and its length."""
     return range(max(first, other_first), min(first + count, other_first + other_count))
 
 
 def mesh_of_listed(options: Options) -> tuple[int, int]:
-    """Return (rows, columns) of the smallest mesh that contains all listed regions."""
+    """Return (rows, columns) of the smallest mesh that contains all regions of a mapping file."""
     ends = [(region.rect.row + region.rect.rows, region.rect.col + region.rect.cols) for region in options.listed]
     rows, cols = (max(sides) for sides in zip(*ends, strict=True))
     return (cols, rows) if options.listed_transposed else (rows, cols)
@@ -235,11 +254,12 @@ def check_listed(options: Options, spec: ModelSpec, wafer: WaferSpec, *, live: b
         options: Options of the compiler. Nothing is checked if they list no regions.
         spec: Model.
         wafer: Wafer with the mesh that programs see.
-        live: Whether this mesh is smaller because of dead PEs. It only affects messages.
+        live: Whether this mesh is smaller because of dead PEs, for messages.
 
     Raises:
-        BadInput: A region leaves the mesh, the number of wafers differs from the requested one, or
-            the regions do not contain all layers of the model. Or ``--region`` is given too.
+        BadInput: A region extends beyond the mesh, the number of wafers differs from the requested
+            one, the model cannot be divided in this way, or a layer is missing. Or ``--region`` is
+            given too.
     """
     if not options.listed:
         return

@@ -86,9 +86,9 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class OptionsOf:
-    """Marker of a request field whose value is a group of options or another request.
+    """Annotation of a request field whose value is a group of options or another request.
 
-    The options of the group become options of the request that contains the field.
+    The options of the group thereby become options of the request itself.
 
     Attributes:
         without: Names of options of the group to leave out.
@@ -99,7 +99,7 @@ class OptionsOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestField:
-    """Field of a request, or parameter of a command, that is an option.
+    """Field of a request, or parameter of a command, that is an option of the command line.
 
     Attributes:
         name: Name of the field, with underscores.
@@ -107,8 +107,8 @@ class RequestField:
         type: Type of values other than None, such as ``int``; the first type of a union.
         default: Default value.
         option: Description of the option.
-        groups: Names of the group fields that contain the field, outermost first; empty for a field
-            of the request itself.
+        groups: Path from the request to the field: the names of the fields whose values are groups
+            of options, outermost first. Empty for a field of the request itself.
     """
 
     name: str
@@ -125,15 +125,15 @@ class RequestField:
 
     @property
     def is_text(self) -> bool:
-        """True if the command line passes the value as a text, which `value` then converts."""
+        """True if the command line must pass the value as a text, which `value` then converts."""
         return bool(self.option.none or self.option.read or self.type in (int, float))
 
     def value(self, argument: Any) -> Any:
         """Convert an argument of the command line to the value of the field.
 
         Args:
-            argument: A text, or a sequence of texts if the option repeats, or a value that the
-                command line has already converted.
+            argument: A text; a sequence of texts if the option may be given several times; or a
+                value that the command line has already converted.
 
         Raises:
             BadInput: The text is not a valid value of the option.
@@ -144,10 +144,11 @@ class RequestField:
         return self._read(argument) if self.is_text and argument is not None else argument
 
     def spelled(self, argument: Any) -> Any:
-        """Return an argument with upper and lower case as in the known name that it matches.
+        """Correct the case of an argument, so that ``INT8`` is accepted for ``int8``.
 
-        In a comma-separated list, each name is corrected separately. Other texts, and texts that
-        are the path of an existing file, are returned unchanged.
+        If the argument matches a known name except for upper and lower case, the known name is
+        returned. In a comma-separated list, each name is corrected separately. Other arguments, and
+        the paths of existing files, are returned unchanged.
         """
         if not isinstance(argument, str) or not self.option.known_values or argument == argument.lower():
             return argument
@@ -177,7 +178,7 @@ class RequestField:
 
 
 def request_field(name: str, hint: Any, default: Any) -> RequestField | None:
-    """Return the option that an annotation ``Annotated[TYPE, Option(...)]`` describes.
+    """Return the option that a field with the annotation ``Annotated[TYPE, Option(...)]`` defines.
 
     Args:
         name: Name of the field or parameter.
@@ -208,7 +209,7 @@ def options_of(request: type) -> dict[str, RequestField]:
         request: Dataclass of the request.
 
     Returns:
-        Descriptions of the options, in the order of the fields. The key is the name of the field.
+        Descriptions of the options in the order of the fields, keyed by the name of the field.
     """
     hints = get_type_hints(request, include_extras=True)
     options: dict[str, RequestField] = {}
@@ -228,24 +229,23 @@ def options_of(request: type) -> dict[str, RequestField]:
 
 
 def make_request(request: type[R], **values: Any) -> R:
-    """Create a request from the values of some fields. Other fields have their defaults.
-
-    A field may also belong to a group of options in the request.
+    """Create a request with the given values of some fields, and defaults for all other fields.
 
     Args:
         request: Class of the request.
-        **values: Values; the name of an argument is that of the field.
+        **values: Values by the name of the field. A field of a group of options is given by its own
+            name, without that of the group.
     """
     return replace_options(request(), **values)
 
 
 def replace_options(request: R, **values: Any) -> R:
-    """Return a copy of a request in which some fields, or fields of its groups, have other values.
+    """Return a copy of a request in which some options have other values.
 
     Args:
         request: Request to copy.
-        values: New values, keyed by the name of the field. A field of a group is named without its
-            group.
+        values: New values by the name of the field. A field of a group of options is given by its
+            own name, without that of the group.
     """
     kind: type = type(request)
     direct_values = {name: value for name, value in values.items() if not group_path(kind, name)}
@@ -257,16 +257,20 @@ def replace_options(request: R, **values: Any) -> R:
 
 
 def get_option(request: Any, name: str) -> Any:
-    """Return the value of a field of a request, which may belong to one of its option groups."""
+    """Return the value of an option of a request, given by the name of its field.
+
+    The field may belong to the request itself or to one of its groups of options.
+    """
     kind: type = type(request)
     return reduce(getattr, (*group_path(kind, name), name), request)
 
 
 @cache
 def group_path(request: type, name: str) -> tuple[str, ...]:
-    """Return the names of the group fields that contain a field, outermost first.
+    """Return the path from a request class to a field of one of its groups of options.
 
-    The result is empty for a field of the request itself.
+    The path consists of the names of the fields whose values are groups, outermost first. It is
+    empty for a field of the request itself.
 
     Args:
         request: Dataclass of the request.
@@ -294,8 +298,8 @@ def read_amount(flag: str, text: str, unit: str) -> float:
         unit: Unit of the result.
 
     Raises:
-        BadInput: The text is not such a quantity, or is a time without a unit. Without this check,
-            ``--ttft 200`` would be wrong by a factor of 1,000 for a user who means milliseconds.
+        BadInput: The text is not a number with a suitable unit, or is a time without a unit. A unit
+            is required because a user who writes ``--ttft 200`` may mean milliseconds.
     """
     number = read_quantity(text, unit)
     if number is None:
@@ -309,10 +313,11 @@ def read_amount(flag: str, text: str, unit: str) -> float:
 
 
 def check_counts(**counts: int | None) -> None:
-    """Raise BadInput for an option whose value is given and is below 1.
+    """Raise BadInput if the value of an option is below 1.
 
     Args:
-        counts: Values, keyed by the long name of the option with underscores. None means not given.
+        counts: Values by the long name of the option, with underscores. None means that the option
+            is not given, and is allowed.
     """
     for name, value in counts.items():
         if value is not None and value < 1:

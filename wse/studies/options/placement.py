@@ -38,9 +38,9 @@ WaferCount = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementRequest:
-    """A model and its placement, as requested. None means that the default depends on the model.
+    """Options for a model and its placement on wafers, which all commands that place models share.
 
-    All commands share the defaults of these fields.
+    None means that the default depends on the model.
     """
 
     model: Annotated[
@@ -71,17 +71,17 @@ class PlacementRequest:
     layout: Annotated[LayoutOptions, OptionsOf()] = field(default_factory=LayoutOptions)
 
     def shorter_context_remedy(self, context: int, prompt_tokens: int) -> str:
-        """Return the options that request a context for which there is room.
+        """Return options that request a shorter context, such as ``--context 4096``.
 
         Args:
-            context: Longest such context, in tokens.
-            prompt_tokens: Length of the prompt in tokens, for requests that must shorten their
-                number of new tokens too.
+            context: Longest context that fits, in tokens.
+            prompt_tokens: Length of the prompt in tokens. Subclasses use it to suggest fewer new
+                tokens as well.
         """
         return f"--context {context}"
 
     def fewer_users_remedy(self, users: int) -> str:
-        """Return the options that request ``users`` users, each of whom has a prompt."""
+        """Return a remedy with fewer users, such as "at most 4 prompts", for error messages."""
         from wse.compiler.search.remedies import fewer_prompts
 
         return fewer_prompts(users)

@@ -30,12 +30,12 @@ WHOLE_WITHIN: Final = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One number of the machine that the user sets.
+    """A number of a wafer or software profile that the user replaces or multiplies.
 
     Attributes:
         prefix: ``wafer.`` or ``software.``.
         key: Name of the number, such as ``clock_hz``.
-        amount: Value in the unit of the number, or factor of the value in the file.
+        amount: New value in the unit of the number, or factor by which the number is multiplied.
         is_factor: Whether ``amount`` is a factor.
     """
 
@@ -50,17 +50,17 @@ class Setting:
         return f"{self.prefix}{self.key}"
 
     def of(self, number: float, option: str) -> int | float:
-        """Return the value that replaces a number of the file.
+        """Return the new value of the number.
 
-        A number that is whole in its file stays whole: its product with a factor is rounded.
+        If the number must be whole, its product with a factor is rounded.
 
         Args:
-            number: Value in the file.
-            option: Option of the setting, for messages.
+            number: Present value, which is multiplied if the setting is a factor.
+            option: Name of the option whose value the setting is, for messages.
 
         Raises:
-            BadInput: The setting is a factor, and either the number is 0, or a whole number times
-                the factor is not within 10 % of a whole number.
+            BadInput: The setting is a factor, and the number is 0, or the product must be whole but
+                is not within 10 % of a whole number.
         """
         if not self.is_factor:
             return self.amount
@@ -80,9 +80,9 @@ class Setting:
 
 
 def machine_numbers() -> dict[str, type]:
-    """Return the numbers that ``--set`` can replace, and whether each is an int or a float.
+    """Return the names of the numbers that ``--set`` can replace, with their types.
 
-    The keys are names such as ``wafer.clock_hz``; the values are types.
+    The keys are names such as ``wafer.clock_hz``. The values are ``int`` or ``float``.
     """
     return {f"{prefix}{key}": kind for prefix, spec in MACHINES.items() for key, kind in numeric_fields(spec).items()}
 
@@ -92,11 +92,11 @@ def read_setting(text: str, option: str = "--set") -> Setting:
 
     Args:
         text: Text of the setting.
-        option: Option that gives the setting, for messages.
+        option: Name of the option whose value the setting is, for messages.
 
     Raises:
         UnknownName: There is no such number. The message suggests the most similar name.
-        BadInput: The text has another form, or the number cannot have this value.
+        BadInput: The text is not a setting, or the number cannot have this value.
     """
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not value:
@@ -125,9 +125,10 @@ def check_name(name: str, option: str) -> None:
 
 
 def with_settings(request: R) -> R:
-    """Return a copy of the request whose settings are converted to numbers of wafer and software.
+    """Convert the settings of a request, such as ``wafer.clock_hz=x2``, to numbers.
 
-    A request without settings is returned unchanged.
+    The numbers are stored in ``wafer_values`` and ``software_values`` of the returned copy. A
+    request without settings is returned unchanged.
 
     Args:
         request: Request whose ``settings`` are texts.
@@ -152,7 +153,7 @@ def with_settings(request: R) -> R:
 def read_settings(
     texts: Iterable[str], wafer: WaferSpec, software: SoftwareProfile
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the numbers that settings such as ``wafer.clock_hz=x2`` give to wafer and software.
+    """Convert settings, such as ``wafer.clock_hz=x2``, to new numbers of a wafer and its software.
 
     Args:
         texts: The settings.
@@ -160,8 +161,8 @@ def read_settings(
         software: Software profile whose numbers are multiplied by factors.
 
     Returns:
-        Numbers of the wafer, and numbers of the software. The keys are names without the prefix,
-        such as ``clock_hz``.
+        New numbers of the wafer, and new numbers of the software. The keys are names without
+        prefix, such as ``clock_hz``.
 
     Raises:
         UnknownName: There is no such number.
@@ -177,38 +178,38 @@ def read_settings(
 
 
 def with_replaced(values: Values, new_numbers: Mapping[str, float]) -> Values:
-    """Return (name, number) pairs in which some numbers are replaced.
+    """Return (name, number) pairs in which some numbers are replaced or added.
 
     Args:
-        values: (name, number) pairs.
-        new_numbers: New numbers; the key is the name. Numbers with other names are kept and come
+        values: (name, number) pairs. Pairs with other names than the new numbers are kept and come
             first.
+        new_numbers: New numbers by name.
     """
     return (*((name, number) for name, number in values if name not in new_numbers), *new_numbers.items())
 
 
 def replaced_numbers(request: PlacementRequest) -> dict[str, float]:
-    """Return the numbers of wafer and software that a request sets itself instead of the files.
+    """Return the numbers that a request uses instead of those in the wafer and software files.
 
-    The request must be prepared: its settings are already converted by `with_settings`.
+    The settings of the request must already be converted by `with_settings`.
 
     Returns:
-        Numbers, with names such as ``wafer.clock_hz`` as keys.
+        Numbers, keyed by names such as ``wafer.clock_hz``.
     """
     values_by_prefix = ((WAFER, request.machine.wafer_values), (SOFTWARE, request.machine.software_values))
     return {f"{prefix}{key}": value for prefix, values in values_by_prefix for key, value in values}
 
 
 def _numbers(settings: Iterable[Setting], prefix: str, machine: WaferSpec | SoftwareProfile) -> dict[str, float]:
-    """Return the numbers that the settings of either wafer or software give.
+    """Return the new numbers of a wafer, or of a software profile.
 
     Args:
-        settings: Settings of both.
-        prefix: Prefix of the settings to use, ``wafer.`` or ``software.``.
-        machine: Wafer or software, whose own numbers are multiplied by factors.
+        settings: Settings of the wafer and of the software.
+        prefix: ``wafer.`` or ``software.``. Settings with the other prefix are ignored.
+        machine: Wafer or software profile whose numbers are multiplied by factors.
 
     Returns:
-        Numbers, with names without the prefix as keys.
+        New numbers, keyed by names without prefix, such as ``clock_hz``.
     """
     return {
         setting.key: setting.of(getattr(machine, setting.key), "--set")

@@ -9,15 +9,12 @@ from wse.errors import BadInput, BadTrace
 
 
 def trace_path(trace: str | Path | None) -> Path | None:
-    """Return the path of the trace that a request asks for, after checking that it can be written.
+    """Check that a trace file can be written to a path, and return the path.
 
-    Nothing is written.
+    Nothing is written. The check is done before any slow work starts.
 
     Args:
         trace: Path of the trace file, or None for no trace.
-
-    Returns:
-        The path, or None for no trace.
 
     Raises:
         BadInput: The path is empty.

@@ -26,15 +26,16 @@ MAX_PES: Final = 128
 
 @dataclass(frozen=True, kw_only=True)
 class Animation:
-    """The animation of a pattern, cycle by cycle. A wavelet is one 32-bit word in the fabric.
+    """Animation of a communication pattern, cycle by cycle, as 32-bit words (wavelets) move.
 
     Attributes:
         case: The pattern, with its numbers of PEs and words.
         cycles: Cycles from the start to the end of the last operation.
-        moves: Five integers per wavelet that leaves a router, sorted by cycle: cycle, PE, output
-            port, input port, colour. Ports are 0 for the ramp to the PE, 1 for the next PE, and -1
-            for the previous PE.
-        operations: Three integers per vector operation: PE, first cycle, cycle after the last.
+        moves: Five integers for each wavelet that leaves a router, sorted by cycle: cycle, PE,
+            output port, input port, colour (router channel). Ports are 0 for the PE of the router,
+            1 for the next PE, and -1 for the previous PE.
+        operations: Three integers for each vector operation of a PE: PE, first cycle, cycle after
+            the last.
     """
 
     case: PatternCase
@@ -43,10 +44,10 @@ class Animation:
     operations: list[int]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the data that the script of the page animates.
+        """Return the data from which the script of the page draws the animation.
 
-        The keys are ``name`` (a caption), ``pes``, ``root`` (index of a PE), ``cycles``, ``moves``
-        and ``operations``.
+        The keys are ``name`` (a caption), ``pes``, ``root`` (index of the PE that receives the
+        result or whose words are sent), ``cycles``, ``moves`` and ``operations``.
         """
         name = f"{self.case.pattern}: {self.case.pes} PEs, {self.case.words} words"
         return {
@@ -60,13 +61,14 @@ class Animation:
 
 
 def animations_of(request: PatternRequest, cases: Sequence[PatternCase], setup: PatternSetup) -> list[Animation]:
-    """Return animations of the cases that have no fault and are small enough.
+    """Simulate small cases of communication patterns, and return their animations.
 
-    Cases with few hops come first until the page has `MAX_HOPS_OF_PAGE` hops.
+    Cases with a fault and cases that are too large are left out. If all animations together would
+    have more than `MAX_HOPS_OF_PAGE` hops, those with the fewest hops are selected.
 
     Args:
-        request: The options, for the patterns.
-        cases: The compared cases.
+        request: Request with the patterns.
+        cases: The compared cases: a pattern on a line of PEs with some words per PE.
         setup: The machine on which the patterns run.
     """
     patterns_by_name = {pattern.name: pattern for pattern in map(named_pattern, request.cases()[0])}

@@ -11,7 +11,7 @@ from wse_mappings.outcome import Collective
 
 @dataclass(frozen=True, kw_only=True)
 class PatternCase(Result):
-    """A communication pattern on a line of PEs with some words per PE: its cycles and checks."""
+    """Cycles, traffic and checks of a communication pattern for a line of PEs with some words."""
 
     pattern: Annotated[str, Doc("name of the pattern, as given")]
     pes: Annotated[int, Doc("PEs of the line")]
@@ -42,7 +42,7 @@ class PatternCase(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class BoundResult(Result):
-    """The formula and the source of the lower bound of a collective, such as an all-reduce."""
+    """Formula and source of the lower bound for a collective operation, such as an all-reduce."""
 
     collective: Annotated[str, Doc("name of the collective")]
     formula: Annotated[str, Doc("formula, with B words on each of P PEs, d hops or levels, k cycles a level")]

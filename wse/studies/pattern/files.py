@@ -18,10 +18,10 @@ def compare_to_files(
     html: str | Path | None = None,
     png: str | Path | None = None,
 ) -> PatternResult:
-    """Compare patterns, and write a page or a plot of the result if requested.
+    """Compare communication patterns, and write a page or a plot of the result if requested.
 
     Args:
-        request: The patterns and sizes to compare.
+        request: The patterns, line lengths and numbers of words to compare.
         on_progress: Called with (cases done, total, name of the next case).
         html: Path of the page. None writes no page.
         png: Path of the plot. None writes no plot.

@@ -13,7 +13,7 @@ from wse.studies.pattern.result import PatternResult
 
 
 def as_html(result: PatternResult, animations: Sequence[Animation], wafer: WaferSpec) -> bytes:
-    """Return the HTML page of a comparison of patterns, encoded in UTF-8.
+    """Return the HTML page of a comparison of communication patterns, encoded in UTF-8.
 
     Args:
         result: The comparison.

@@ -17,13 +17,14 @@ PANEL_INCHES: Final = (5.2, 4.2)
 
 
 def pattern_figure(cases: Sequence[PatternCase], collectives: Sequence[str], machine: str) -> Figure:
-    """Draw the cycles of all cases without a fault, and their lower bounds.
+    """Return a figure of the cycles of communication patterns, with their lower bounds.
 
-    There is a row of panels for each collective and a column for each length of the line.
+    There is a row of panels for each collective operation and a column for each length of the line.
+    Patterns with a fault are left out.
 
     Args:
         cases: The compared cases.
-        collectives: Names of the collectives, such as ``all_reduce``.
+        collectives: Names of the collective operations, such as ``all_reduce``.
         machine: Name of the wafer and software, for the title.
     """
     from wse.reports.figure import NotebookFigure
@@ -42,7 +43,7 @@ def pattern_figure(cases: Sequence[PatternCase], collectives: Sequence[str], mac
 
 
 def _panel(axes: Any, cases: list[PatternCase], title: str) -> None:
-    """Draw a line for each pattern, and a dotted line for the lowest bound."""
+    """Draw cycles by words: a line for each pattern, and a dotted line for the lowest bound."""
     names = list(dict.fromkeys(case.pattern for case in sorted(cases, key=lambda case: case.pattern)))
     for number, name in enumerate(names):
         pattern_cases = [case for case in cases if case.pattern == name]

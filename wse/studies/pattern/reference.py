@@ -23,14 +23,16 @@ LARGEST_VALUE: Final = 100
 def simulate_pattern(
     schedule: LineSchedule, words: int, wafer: WaferSpec, software: SoftwareProfile, *, log: bool = False
 ) -> tuple[WaveletMachine, MachineRun, F32]:
-    """Simulate a pattern on one line of PEs cycle by cycle, with random whole numbers as words.
+    """Simulate a communication pattern on a line of PEs cycle by cycle, with random words.
+
+    The words are whole numbers, so that their sums have no rounding errors.
 
     Args:
         schedule: Messages of the pattern.
-        words: Total words of all parts of the pattern.
-        wafer: Machine that executes it.
-        software: Cycles between operations and of relays.
-        log: Whether to record every move of a wavelet.
+        words: Number of words of each PE. For a gather, it includes the words of all other PEs.
+        wafer: Wafer to simulate.
+        software: Costs of the software, such as the cycles between two operations.
+        log: Whether to record every move of a word between routers.
 
     Returns:
         The simulated machine, its run, and the initial words of the PEs, float32 ``[pes, words]``.
@@ -47,19 +49,19 @@ def simulate_pattern(
 
 
 def wrong_words(outcome: PatternOutcome, schedule: LineSchedule, machine_run: MachineRun, initial_words: F32) -> str:
-    """Check the words in the memory of the PEs after a simulation.
+    """Check the words in the memory of the PEs after a simulated collective operation.
 
-    1. Compute the expected words of the collective and select the PEs that must have them.
+    1. Compute the expected result, and select the PEs that must have it.
     2. Count the words that differ.
 
     Args:
-        outcome: The collective that the pattern performs, and its root.
+        outcome: The collective operation, such as an all-reduce, and its root.
         schedule: Messages of the pattern.
         machine_run: The simulated run.
         initial_words: Initial words of the PEs, float32 ``[pes, words]``.
 
     Returns:
-        A sentence with the number of wrong words. Empty if all are right.
+        A sentence with the number of wrong words; empty if all words are right.
     """
     memory, root = machine_run.memory[0], outcome.root
     expected_words, found_words = initial_words.sum(axis=0), memory[root]  # 1, for a reduce

@@ -41,7 +41,10 @@ def _counts(flag: str, text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatternRequest:
-    """Options of ``wse pattern``, which compares patterns for several line lengths and sizes."""
+    """Options of ``wse pattern``, which compares communication patterns on lines of PEs.
+
+    A pattern is a way to move words along a line, such as a chain or a tree.
+    """
 
     patterns: Annotated[
         tuple[str | Callable[..., Any], ...] | None,
@@ -75,7 +78,9 @@ class PatternRequest:
     ] = False
 
     def cases(self) -> tuple[tuple[str | Callable[..., Any], ...], tuple[int, ...], tuple[int, ...]]:
-        """Return the patterns, numbers of PEs and numbers of words to compare, with their defaults.
+        """Return the patterns, the line lengths and the words per PE to compare.
+
+        Defaults are filled in. All combinations of the three are compared.
 
         Raises:
             BadInput: A number is out of range, or there are too many combinations.

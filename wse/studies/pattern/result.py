@@ -23,7 +23,7 @@ BEST = "*"
 
 @dataclass(frozen=True, kw_only=True)
 class PatternResult(Result):
-    """The result of ``wse pattern``: patterns on lines, sorted by PEs, words and cycles."""
+    """The result of ``wse pattern``: the cycles of communication patterns on lines of PEs."""
 
     wafer: Annotated[str, Doc("the wafer's name")]
     software: Annotated[str, Doc("name of the software profile")]
@@ -35,20 +35,23 @@ class PatternResult(Result):
 
     @property
     def machine(self) -> str:
-        """Name of the wafer and software, with the settings that differ from their files."""
+        """Names of the wafer and its software, and the numbers that the user replaced in them."""
         return with_settings_text(f"{printable(self.wafer)}, {printable(self.software)} software", self.settings)
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """Faults that were found, each as a sentence with the pattern and the number of PEs."""
+        """Faults of patterns, such as deadlocks, each with the pattern and the number of PEs."""
         return tuple(f"{case.pattern} on {case.pes} PEs: {case.fault}" for case in self.cases if case.fault)
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return a table for each collective, with its patterns without a fault and its bound."""
+        """Return a table for each collective operation, which compares the patterns for it.
+
+        Patterns with a fault are left out. The lower bound is explained below the table.
+        """
         return tuple(self._table(bound) for bound in self.bounds)
 
     def plot(self) -> Figure:
-        """Return a plot of cycles by words, with a panel for each collective and line length."""
+        """Return a plot of cycles by words, with a panel per collective operation and length."""
         return pattern_figure(self.cases, [bound.collective for bound in self.bounds], self.machine)
 
     def _table(self, bound: BoundResult) -> Table:

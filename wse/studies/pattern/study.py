@@ -35,12 +35,13 @@ MAX_MESSAGES: Final = 200_000
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedPattern:
-    """A pattern on a line of PEs, checked without simulating it.
+    """A communication pattern on a line of PEs, and the result of checking its messages.
 
     Attributes:
         name: Name of the pattern, as given by the user.
         schedule: Messages of the pattern.
-        outcome: The collective that it performs, or its fault in messages, colours or deadlocks.
+        outcome: The collective operation that the messages perform, or the fault that was found,
+            such as a deadlock.
         words: Words per PE.
     """
 
@@ -51,9 +52,9 @@ class CheckedPattern:
 
     @property
     def schedule_words(self) -> int:
-        """Total words of all parts.
+        """Words that the operation uses in the memory of each PE.
 
-        A gather has a separate part for each PE, so its total is larger than the words per PE.
+        For a gather, this is a multiple of ``words``, because the words of all PEs are collected.
         """
         gathers = self.outcome.collective in ("gather", "all_gather")
         return self.words * (self.schedule.parts if gathers else 1)
@@ -67,7 +68,8 @@ class PatternSetup:
         wafer: The wafer.
         software: Costs of its software.
         times: Timing of patterns, which caches its results.
-        settings: Numbers that differ from the files of wafer and software; the key is the name.
+        settings: Numbers of wafer and software that the user replaced, keyed by names such as
+            ``wafer.clock_hz``.
     """
 
     wafer: WaferSpec
@@ -77,7 +79,7 @@ class PatternSetup:
 
 
 def pattern_setup(request: PatternRequest) -> PatternSetup:
-    """Load the wafer and software of a request.
+    """Load the wafer and software of a request, and replace the numbers that the user sets.
 
     Raises:
         BadInput: The wafer, the software or a setting is unknown or invalid.
@@ -98,12 +100,17 @@ def pattern_setup(request: PatternRequest) -> PatternSetup:
 
 
 def compare_patterns(request: PatternRequest, on_progress: OnProgress = ignore) -> PatternResult:
-    """Compare all requested patterns on all lines and numbers of words.
+    """Compare the cycles of communication patterns for all line lengths and numbers of words.
 
-    A pattern with a fault does not raise an error. Its fault is stored in the result.
+    A pattern with a fault, such as a deadlock, does not raise an error. The fault is stored in the
+    result.
+
+    Args:
+        request: The patterns, line lengths and numbers of words.
+        on_progress: Called with (cases done, total, name of the next case).
 
     Returns:
-        The cases, sorted by PEs, words, collective and cycles.
+        The cases, sorted by PEs, words, collective operation and cycles.
 
     Raises:
         BadInput: A name, a size or a file cannot be used.
@@ -131,14 +138,16 @@ def compare_patterns(request: PatternRequest, on_progress: OnProgress = ignore) 
 
 
 def evaluate_case(pattern: NamedPattern, length: int, words: int, setup: PatternSetup, *, wavelet: bool) -> PatternCase:
-    """Check a pattern on a line and, if it has no fault, compute its cycles, bounds and traffic.
+    """Check a communication pattern on a line of PEs, and compute its cycles, bound and traffic.
+
+    Nothing is computed for a pattern with a fault.
 
     Args:
         pattern: The pattern.
         length: Number of PEs on the line.
         words: Words per PE.
-        setup: The wafer and software.
-        wavelet: Whether to simulate the pattern cycle by cycle as well.
+        setup: The wafer and its software.
+        wavelet: Whether to also simulate the pattern cycle by cycle.
     """
     checked = check_pattern(pattern, length, words, setup.wafer)
     case = PatternCase(pattern=pattern.name, pes=length, words=words)
@@ -168,15 +177,16 @@ def evaluate_case(pattern: NamedPattern, length: int, words: int, setup: Pattern
 
 
 def check_pattern(pattern: NamedPattern, length: int, words: int, wafer: WaferSpec) -> CheckedPattern:
-    """Create a pattern for a line and determine which collective it performs.
+    """Create the messages of a pattern, and determine which collective operation they perform.
 
-    Colours and deadlocks are checked only for up to `MAX_MESSAGES` messages.
+    If there are at most `MAX_MESSAGES` messages, they are also checked for deadlocks and for too
+    few colours (router channels).
 
     Args:
         pattern: The pattern.
         length: Number of PEs on the line.
         words: Words per PE.
-        wafer: The wafer, with its number of colours and switch positions.
+        wafer: The wafer, which limits the number of colours.
 
     Raises:
         BadInput: The pattern cannot be created for this line.
@@ -198,14 +208,15 @@ def check_pattern(pattern: NamedPattern, length: int, words: int, wafer: WaferSp
 def _colour_fault(schedule: LineSchedule, plan: Plan, wafer: WaferSpec) -> str:
     """Check that there are enough colours for a pattern.
 
-    A colour is one of the routes for which a wafer's routers are set up. The checks are:
+    A colour is one of the routes that are configured in the routers of a wafer. A switch position
+    is one of the settings of a router for a colour.
 
-    1. Messages that cross at a PE do not need more colours than the pattern declares.
-    2. The wafer has that many colours.
-    3. The wafer has enough switch positions per colour and PE.
+    1. The messages that cross at a PE must not need more colours than the pattern declares.
+    2. The wafer must have as many colours as the pattern declares.
+    3. The wafer must have enough switch positions for each colour at each PE.
 
     Returns:
-        The first fault as text. Empty if there is none.
+        The first fault as text; empty if there is none.
     """
     usable = wafer.colours - wafer.reserved_colours
     if plan.colours > schedule.colours:  # 1
@@ -220,9 +231,10 @@ def _colour_fault(schedule: LineSchedule, plan: Plan, wafer: WaferSpec) -> str:
 
 
 def _with_wavelets(case: PatternCase, checked: CheckedPattern, setup: PatternSetup) -> PatternCase:
-    """Simulate a case cycle by cycle, and return it with the simulated cycles or with its fault.
+    """Simulate a pattern cycle by cycle, and return its case with the simulated cycles.
 
-    A case that would take too long is returned unchanged.
+    If the simulation finds a deadlock or wrong words, the case has a fault instead. A case whose
+    simulation would take too long is returned unchanged.
     """
     assert case.hops is not None
     assert case.cycles is not None
@@ -243,9 +255,9 @@ def _with_wavelets(case: PatternCase, checked: CheckedPattern, setup: PatternSet
 
 
 def _form_cycles(pattern: NamedPattern, length: int, words: int, wafer: WaferSpec) -> float | None:
-    """Return the cycles that the closed form of a pattern gives; None if it has no closed form.
+    """Return the cycles of a pattern by its closed form; None if it has no closed form.
 
-    The form is published, or given in the file of the pattern.
+    The closed form is published, or defined in the file of the pattern.
     """
     if pattern.form is not None:
         return closed_form(*pattern.form, 1, length, words, wafer)
@@ -253,14 +265,14 @@ def _form_cycles(pattern: NamedPattern, length: int, words: int, wafer: WaferSpe
 
 
 def _sort_and_mark(cases: Sequence[PatternCase]) -> list[PatternCase]:
-    """Sort cases by PEs, words, collective and cycles, and mark the best cases.
+    """Sort cases by PEs, words, collective operation and cycles, and mark the best cases.
 
-    A case is best if it has the fewest cycles of its collective, PEs and words. A case without
-    competitors is not marked.
+    A case is the best if it has the fewest cycles among all patterns for the same collective
+    operation, PEs and words. If there is only one pattern, it is not marked.
     """
 
     def group_key(case: PatternCase) -> tuple[Any, ...]:
-        """Return what two cases must have in common to be compared."""
+        """Return the PEs, words and collective operation, which compared cases have in common."""
         return case.pes, case.words, case.collective or "~"
 
     groups: dict[tuple[Any, ...], list[PatternCase]] = {}

@@ -26,9 +26,9 @@ is lost."""
 
 
 def longer_pipeline(lab: Laboratory) -> Finding:
-    """Decide claim 2: how one user's speed changes with the number of wafers.
+    """Decide whether one user's speed falls in proportion to the number of wafers (claim 2).
 
-    It is computed for three latencies of the links between wafers.
+    The speed is computed on 1 to 8 wafers, for three latencies of the links between wafers.
     """
     lines, exponents = {}, {}
     for hop in HOPS_US:
@@ -88,9 +88,10 @@ def longer_pipeline(lab: Laboratory) -> Finding:
 
 
 def latency_not_throughput(lab: Laboratory) -> Finding:
-    """Decide claim 3: tokens per second and wafer, with one stream and at saturation.
+    """Decide whether more wafers in a chain cost latency but no throughput (claim 3).
 
-    A stream is the tokens of one user or batch in flight. Each wafer is one pipeline stage.
+    Each wafer is one pipeline stage. The tokens/s per wafer are computed with one stream (one batch
+    of users in the pipeline), and with as many streams as keep the slowest wafer busy.
     """
     numbers, lines = {}, {}
     single_stream_rates, saturated_rates = [], []
@@ -124,10 +125,11 @@ def latency_not_throughput(lab: Laboratory) -> Finding:
 
 
 def bubbles(lab: Laboratory) -> Finding:
-    """Decide claim 12: the idle time of pipeline stages, and the number of streams that fit.
+    """Decide whether pipeline stages are mostly idle unless many requests fill them (claim 12).
 
-    From an empty pipeline to an empty pipeline, S equal stages with M streams are idle (S - 1)/(M +
-    S - 1) of the time.
+    The idle time is simulated for the number of streams (batches in the pipeline) whose KV caches
+    fit. It is compared with the closed form (S - 1)/(M + S - 1): the fraction of time for which S
+    equal stages are idle when M streams enter an empty pipeline and run until it is empty again.
     """
     result = lab.estimate(SERVED)
     assert result.schedule is not None

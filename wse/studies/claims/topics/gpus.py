@@ -31,10 +31,11 @@ draft heads."""
 
 
 def small_batches(lab: Laboratory) -> Finding:
-    """Decide claim 8: the cost of a token in a fast tier, relative to a plain tier.
+    """Decide whether a fast mode on GPUs is a smaller batch with more expensive tokens (claim 8).
 
-    The plain tier has the maximum number of users that get `PLAIN_SPEED_TOKENS_PER_S` each. The
-    fast tier has the maximum number that get `FAST_TIMES` this speed.
+    The cost of a token is compared between two service tiers. The plain tier has the maximum number
+    of users that get `PLAIN_SPEED_TOKENS_PER_S` each. The fast tier has the maximum number of users
+    that get `FAST_TIMES` this speed.
     """
     numbers, lines, cost_ratios = {}, {}, []
     fast_speed = FAST_TIMES * PLAIN_SPEED_TOKENS_PER_S
@@ -75,7 +76,11 @@ def small_batches(lab: Laboratory) -> Finding:
 
 
 def drafts_or_hardware(lab: Laboratory) -> Finding:
-    """Decide claim 9: the gains of drafts and of newer hardware, in small and large batches."""
+    """Decide whether drafts or newer GPUs could explain the speed of a fast mode (claim 9).
+
+    The gains in speed of drafts (speculative decoding) and of a newer GPU generation are computed
+    for a small and for a large batch.
+    """
     numbers, gains = {}, {}
     for batch in (SMALL, LARGE):
         drafts = lab.drafts(MIXTURE, "b200", GPUS, STACK, DTYPE, batch, FAMILY)
@@ -104,7 +109,11 @@ def drafts_or_hardware(lab: Laboratory) -> Finding:
 
 
 def mixtures_want_users(lab: Laboratory) -> Finding:
-    """Decide claim 11: the cost of a token by batch size, for a mixture and a dense model."""
+    """Decide whether large mixtures of experts need large batches (claim 11).
+
+    The cost of a token in a small batch is divided by that in a large batch, for a mixture of
+    experts and for a dense model.
+    """
     numbers, lines, ratios = {}, {}, {}
     for model in (MIXTURE, DENSE):
         runs = [lab.gpu(model, "b200", GPUS, STACK, DTYPE, batch) for batch in BATCHES]
@@ -139,9 +148,11 @@ def mixtures_want_users(lab: Laboratory) -> Finding:
 
 
 def _cost_ratios(wafers: Serving, gpus: Serving) -> tuple[float, float, float]:
-    """Return the cost of a token on wafers divided by that on GPUs: central, minimum and maximum.
+    """Return the cost of a token on wafers divided by that on GPUs, for three pairs of prices.
 
-    The minimum is for a low price of wafers and a high price of GPUs, the maximum for the reverse.
+    Returns:
+        The ratio at the central prices, at the lowest price of wafers and the highest of GPUs, and
+        at the highest price of wafers and the lowest of GPUs.
     """
     (wafers_low, wafers_high), (gpus_low, gpus_high) = (run.usd_per_million_tokens_ends for run in (wafers, gpus))
     central = wafers.usd_per_million_tokens / gpus.usd_per_million_tokens
@@ -149,11 +160,13 @@ def _cost_ratios(wafers: Serving, gpus: Serving) -> tuple[float, float, float]:
 
 
 def aggregate(lab: Laboratory) -> Finding:
-    """Decide claim 13: total tokens per second and their cost, on wafers and on GPUs.
+    """Decide whether wafers generate few tokens/s for all users together (claim 13).
 
-    1. For a short and a long context, take the number of users that saturates each machine.
-    2. Record its throughput, its cost, and the cost at both ends of the machine's price.
-    3. Compare the costs at central prices and at the extremes.
+    1. For a short and a long context, determine the number of users that saturates the wafers and
+       the GPUs.
+    2. Record the throughput and the cost of a token with these users. The cost is recorded for the
+       central price of the machine and for both ends of its price range.
+    3. Compare the cost on wafers with that on GPUs, at central prices and at the extremes.
     """
     numbers, lines = {}, {}
     saturated: dict[str, Serving] = {}

@@ -23,10 +23,11 @@ VALUE_BYTES: Final = 2
 
 
 def sharding(lab: Laboratory) -> Finding:
-    """Decide claim 4: one user's speed with layers, or with every op, split over several wafers.
+    """Decide whether a model loses its speed when it is sharded over wafers (claim 4).
 
-    The speed with every op split is also computed for links with a thousandth of the latency, and
-    with a thousand times the bandwidth.
+    One user's speed is computed with whole layers on consecutive wafers, and with every op split
+    over all wafers. To find the cause of the loss, the latter is repeated for links with a
+    thousandth of the latency and for links with a thousand times the bandwidth.
     """
     single_wafer = lab.estimate(MODEL, wafers=1).decode
     layer_split = lab.estimate(MODEL, wafers=WAFERS)
@@ -79,7 +80,11 @@ def sharding(lab: Laboratory) -> Finding:
 
 
 def residual_stream(lab: Laboratory) -> Finding:
-    """Decide claim 5: values per token that cross between wafers, for a hidden size of 7,168."""
+    """Decide whether only one hidden vector per token crosses between wafers (claim 5).
+
+    For a model whose hidden vector has 7,168 values, the values that cross each boundary between
+    wafers are counted.
+    """
     result = lab.estimate(MIXTURE)
     assert result.crossing is not None
     forward_bytes = [cut.bytes_per_token for cut in result.crossing.cuts if cut.to_wafer == cut.from_wafer + 1]
@@ -107,7 +112,11 @@ def residual_stream(lab: Laboratory) -> Finding:
 
 
 def slow_link(lab: Laboratory) -> Finding:
-    """Decide claim 6: one user's speed over slow links, and the transfer time of larger batches."""
+    """Decide whether four lanes of PCIe 4.0 between wafers would be enough (claim 6).
+
+    One user's speed is computed for several bandwidths and latencies of the links. For larger
+    batches, the time of their transfers is computed.
+    """
     lines, ratios, own = {}, {}, lab.estimate(SERVED)
     assert own.decode is not None
     assert own.crossing is not None

@@ -32,12 +32,12 @@ STEPS: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Waits:
-    """Waiting times of the users in a simulation.
+    """Waiting times of the users in a simulation, in seconds.
 
     Attributes:
-        slot_s: Median time to a batch slot.
-        first_token_s: Median time to first token.
-        gap_s: Mean time between two tokens.
+        slot_s: Median time from the arrival of a request until it joins a batch.
+        first_token_s: Median time from the arrival of a request to its first token.
+        gap_s: Mean time between two tokens of a user.
     """
 
     slot_s: float
@@ -46,9 +46,10 @@ class _Waits:
 
 
 def waiting_for_the_bus(lab: Laboratory) -> Finding:
-    """Decide claim 10: the wait for a batch slot with static batches and with continuous batching.
+    """Decide whether a request must wait for the next batch as for a bus (claim 10).
 
-    Users of a static batch start and end together. With continuous batching, users join between two
+    The wait of a request before it joins a batch is simulated in two ways. With static batching,
+    all users of a batch start and end together. With continuous batching, users join between two
     tokens.
     """
     costs = GpuCosts(server=lab.server(MODEL, GPU, GPUS, STACK, DTYPE), context=8 * TOKENS)
@@ -98,7 +99,7 @@ def waiting_for_the_bus(lab: Laboratory) -> Finding:
 
 
 def _waits(outcome: SimulationOutcome) -> _Waits:
-    """Return the waiting times of a simulation."""
+    """Return the waiting times of the users in a simulation of a service."""
     gaps = gap_distribution(outcome)
     assert gaps is not None  # answers have several tokens
     return _Waits(

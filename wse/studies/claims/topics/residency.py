@@ -35,7 +35,11 @@ prices that were reported second-hand (awesomeagents.ai/hardware/cerebras-wse-3,
 
 
 def size_of_one_wafer(lab: Laboratory) -> Finding:
-    """Decide claim 1: parameters that one wafer stores, and the speed of a larger model."""
+    """Decide whether a fast model must be small to fit in the 44 GB of SRAM of a wafer (claim 1).
+
+    The number of parameters that one wafer stores is computed, and the speed of a model that needs
+    several wafers.
+    """
     numbers, sizes = {}, {}
     for dtype, claimed in PRECISIONS.items():
         layers, parameters = lab.layers_that_fit(SHAPE, 1, dtype)
@@ -63,7 +67,11 @@ def size_of_one_wafer(lab: Laboratory) -> Finding:
 
 
 def dense_400b(lab: Laboratory) -> Finding:
-    """Decide claim 14: wafers, power and cost of a dense model of 405 billion parameters."""
+    """Decide whether a dense 400B model needs tens of wafers and millions of dollars (claim 14).
+
+    For a model with 405 billion parameters, the number of wafers, their peak power and their
+    capital cost are computed.
+    """
     result = lab.estimate(LARGE)
     wafers = result.system.wafers
     power = wafers * WAFER_MW
@@ -85,9 +93,10 @@ def dense_400b(lab: Laboratory) -> Finding:
 
 
 def short_context(lab: Laboratory) -> Finding:
-    """Decide claim 16: how context length changes one user's speed and the number of wafers.
+    """Decide whether wafers are fast only with short contexts (claim 16).
 
-    The speed is compared with that of a single user on GPUs.
+    One user's speed and the number of wafers are computed for several context lengths. The speed is
+    compared with that of a single user on GPUs.
     """
     wafers, rates, on_gpus = [], [], []
     for context in CONTEXTS:
@@ -138,10 +147,10 @@ def short_context(lab: Laboratory) -> Finding:
 
 
 def smaller_because_it_must(lab: Laboratory) -> Finding:
-    """Decide claim 17: sizes that wafers store, and the accuracy at which a small model wins.
+    """Decide whether a fast model has to be small or distilled in order to fit (claim 17).
 
-    The accuracy is that with which a small fast model needs the same time for a task as a large
-    slow model.
+    Two things are computed: how many parameters one and two wafers store, and how accurate a small,
+    fast model must be to finish a task in the same time as a large, slow model.
     """
     numbers = {}
     for wafers in (1, 2):

@@ -24,14 +24,12 @@ TRILLION: Final = "kimi-k2.6"
 
 
 def many_small_chips(_: Laboratory) -> Finding:
-    """Decide claim 7: how fast a model of a trillion parameters is on small chips, and on how many.
+    """Decide whether many small SRAM chips can serve a model of a trillion parameters (claim 7).
 
-    Both numbers are extrapolated from the measured time per layer of a smaller model on 576 chips,
-    where each op of a layer is split over several chips. Two assumptions are made:
-
-    1. Synchronisation of the chips dominates this time, so it is the same for layers of any size.
-    2. The number of chips is the number of parameters divided by the parameters that one chip
-       stores.
+    The speed of the model is extrapolated from the measured time per layer of a smaller model on
+    576 chips. Each op of a layer is split over several chips, and their synchronisation is assumed
+    to dominate the time, so a layer of any size needs the same time. The number of chips is the
+    number of parameters divided by the parameters that one chip stores.
 
     For comparison, the much higher speed that the bandwidth of SRAM would allow is computed too.
     """

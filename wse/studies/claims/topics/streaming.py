@@ -18,7 +18,11 @@ BATCHES: Final = (1, 8, 64, 512, 4096)
 
 
 def weights_from_outside(lab: Laboratory) -> Finding:
-    """Decide claim 15: one user's speed if weights are read from outside the wafer."""
+    """Decide whether wafers would be much slower if they read their weights from DRAM (claim 15).
+
+    One user's speed with weights in SRAM is compared with an upper bound of the speed if the
+    weights are read from outside the wafer for every token.
+    """
     resident = lab.estimate(MODEL)
     assert resident.decode is not None
     assert resident.schedule is not None

@@ -27,19 +27,22 @@ End = Literal["low", "value", "high"]
 
 
 class Interval(NamedTuple):
-    """Speeds, in tokens/s per user, at which a group of machines has the cheaper token."""
+    """Interval of speeds, in tokens/s per user, in which a group of machines has cheaper tokens."""
 
     from_speed: float
     to_speed: float
 
 
 def cheapest_token(machines: Sequence[Machine], tokens_per_s: float, end: End = "value") -> float:
-    """Return the cost of a million tokens on the cheapest machine that gives users a speed.
+    """Return the cost of a million tokens on the cheapest machine that is fast enough.
+
+    Each machine serves the maximum number of users that all get the required speed.
 
     Args:
         machines: The machines to choose from.
-        tokens_per_s: Minimum tokens/s of each user.
-        end: End of the range of prices to use.
+        tokens_per_s: Required tokens/s of each user.
+        end: Which price of a machine to use: the low end of its range, the central value or the
+            high end.
 
     Returns:
         The cost in USD; infinite if no machine gives this speed even to one user.
@@ -56,22 +59,24 @@ def cheapest_token(machines: Sequence[Machine], tokens_per_s: float, end: End = 
 def cheaper_speeds(
     machines: Sequence[Machine], other_machines: Sequence[Machine], ends: tuple[End, End] = ("value", "value")
 ) -> tuple[Interval, ...]:
-    """Return the intervals of speed in which the first group of machines has the cheaper token.
+    """Return the intervals of speed in which the first group of machines has cheaper tokens.
 
-    1. At each of `SPEEDS` speeds with equal ratios, determine which group is cheaper.
-    2. Find each change between neighbouring speeds by bisection, and collect the intervals.
+    1. Determine which group is cheaper at `SPEEDS` speeds, each faster than the one before it by
+       the same factor.
+    2. Where the cheaper group changes between two of these speeds, find the change by bisection.
 
     Args:
         machines: Machines of the first group.
         other_machines: Machines of the second group.
-        ends: Ends of the range of prices to use for the first and for the second group.
+        ends: Which price of a machine to use (low end, central value or high end of its range),
+            for the first and for the second group.
 
     Returns:
         Intervals of tokens/s per user, slowest first. The last one may be unbounded.
     """
 
     def is_cheaper(speed: float) -> bool:
-        """Return whether the first group has the cheaper token at a speed."""
+        """Return whether a token costs less in the first group when users get this speed."""
         return cheapest_token(machines, speed, ends[0]) < cheapest_token(other_machines, speed, ends[1])
 
     fastest_of_all = max(fastest_speed(machine) for machine in (*machines, *other_machines))
@@ -99,13 +104,13 @@ def fastest_speed(machine: Machine) -> float:
 
 
 def _change(holds: Callable[[float], bool], low: float, high: float, *, holds_below: bool) -> float:
-    """Return the speed at which a condition changes, by bisection.
+    """Return the speed at which a condition becomes true or false, found by bisection.
 
     Args:
-        holds: The condition.
+        holds: Function that tests the condition at a speed.
         low: Speed below the change.
         high: Speed above the change.
-        holds_below: Whether the condition holds at ``low``.
+        holds_below: Whether the condition is true at ``low``.
     """
     for _ in range(HALVINGS):
         middle = math.sqrt(low * high)

@@ -10,9 +10,10 @@ from wse.studies.compare.machine import WAFER
 
 
 def with_best(rows: Sequence[CurveRow]) -> tuple[CurveRow, ...]:
-    """Return the rows, with ``best`` set where no other row is both faster and cheaper.
+    """Return the rows, with ``best`` set for those on the frontier of speed and cost.
 
-    Rows are compared within groups: all wafers together, and each machine of GPUs by itself.
+    A row is on the frontier if no other row of its group is at least as fast and at most as
+    expensive. All wafers form one group, and each machine of GPUs forms a group of its own.
     """
     groups: dict[str, list[CurveRow]] = {}
     for row in rows:
@@ -22,7 +23,7 @@ def with_best(rows: Sequence[CurveRow]) -> tuple[CurveRow, ...]:
 
 
 def group_of(row: CurveRow) -> str:
-    """Return the name of the group within which a row is compared.
+    """Return the name of the group in which the best rows are selected.
 
     All wafers form one group, because they are alternatives to each other. Each machine of GPUs is
     a group of its own.
@@ -31,7 +32,10 @@ def group_of(row: CurveRow) -> str:
 
 
 def frontier(rows: Iterable[CurveRow]) -> list[CurveRow]:
-    """Return the rows for which no other row is at least as fast and cheaper, fastest first."""
+    """Return the rows with the cheapest token at their speed or above, fastest first.
+
+    All other rows are left out: some other row is at least as fast and at most as expensive.
+    """
     best: list[CurveRow] = []
     for row in sorted(rows, key=lambda row: (-row.tokens_per_s_per_user, row.usd_per_million_tokens)):
         if not best or row.usd_per_million_tokens < best[-1].usd_per_million_tokens:

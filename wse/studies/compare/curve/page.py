@@ -46,11 +46,11 @@ def curve_as_html(result: CurveResult) -> bytes:
 
 
 def _chart(result: CurveResult, key: str, label: str) -> dict[str, Any]:
-    """Return the data that ``compare.js`` needs to draw one chart.
+    """Return the data with which ``compare.js`` draws one chart over the speed per user.
 
     Args:
-        result: Operating points and published speeds.
-        key: Field of a row that is drawn on the vertical axis.
+        result: Speeds and costs of the machines, and published speeds.
+        key: Field of a row that is drawn on the vertical axis, such as the cost of a token.
         label: Title of the chart.
 
     Returns:
@@ -67,7 +67,7 @@ def _line(rows: Sequence[CurveRow], machine: str, key: str) -> dict[str, Any]:
     """Return the line of one machine in a chart.
 
     Args:
-        rows: Operating points of all machines.
+        rows: Rows of all machines, each with the speed and cost for a number of users.
         machine: Description of the machine.
         key: Field of a row that is drawn on the vertical axis.
 
@@ -79,15 +79,15 @@ def _line(rows: Sequence[CurveRow], machine: str, key: str) -> dict[str, Any]:
 
 
 def _point(row: CurveRow, key: str) -> dict[str, Any]:
-    """Return the point of one operating point in a chart.
+    """Return the data with which the page draws one point of a chart.
 
     Args:
-        row: The operating point.
+        row: Speed and cost of a machine with a certain number of users.
         key: Field of the row that is drawn on the vertical axis.
 
     Returns:
-        A dict with ``x`` (tokens/s per user), ``y``, ``tier`` (None if it is no tier) and ``lines``
-        (the text that is shown when the mouse is over the point).
+        A dict with ``x`` (tokens/s per user), ``y``, ``tier`` (names of its service tiers, or None)
+        and ``lines`` (the text that is shown when the mouse is over the point).
     """
     numbers = [f"{column.title}: {column.text(row)}" for column in LINE if column.numeric]
     lines = [row.machine, *([f"{row.tier} tier"] if row.tier else []), *numbers]
@@ -95,9 +95,15 @@ def _point(row: CurveRow, key: str) -> dict[str, Any]:
 
 
 def _public(point: PublicPoint, key: str) -> dict[str, Any]:
-    """Return the data of a published speed for the script.
+    """Return the data with which the page draws a published speed.
 
-    The value is None if the speed has no price, or if the chart shows energy.
+    Args:
+        point: The published speed.
+        key: Field that the chart shows on the vertical axis.
+
+    Returns:
+        A dict with ``x`` (tokens/s per user), ``y`` (USD per million tokens) and ``lines`` (the
+        tooltip). ``y`` is None if no price was published, or if the chart shows energy.
     """
     price = point.usd_per_million_tokens if key == PANELS[0][0] else None
     chips = [] if point.chips is None else [plural(point.chips, "chip")]
@@ -110,7 +116,7 @@ def _public(point: PublicPoint, key: str) -> dict[str, Any]:
 
 
 def _sources(public: Sequence[PublicPoint]) -> list[tuple[str, str]]:
-    """Return (service and speed, web addresses) as texts for each published speed."""
+    """Return a pair of texts for each published speed: service with speed, and web addresses."""
     return [
         (
             f"{printable(point.system)}, {point.tokens_per_s_per_user:,g} tokens/s",

@@ -42,7 +42,7 @@ def curve_as_png(result: CurveResult) -> bytes:
 
 
 def curve_figure(result: CurveResult) -> Figure:
-    """Return a figure of cost and energy of a token over the speed per user."""
+    """Return a figure of the cost and the energy of a token over the speed per user."""
     from wse.reports.figure import NotebookFigure
 
     figure = NotebookFigure(figsize=(14, 6.6), layout="constrained")
@@ -62,17 +62,24 @@ def curve_figure(result: CurveResult) -> Figure:
 
 
 def best_machines(rows: Sequence[CurveRow]) -> list[str]:
-    """Return the machines that have a row on the frontier, in their order."""
+    """Return the machines that have a row marked as best, in the order of the rows."""
     return list(dict.fromkeys(row.machine for row in rows if row.best))
 
 
 def _points(rows: Sequence[CurveRow], key: str) -> tuple[list[float], list[float]]:
-    """Return the horizontal coordinates (speeds) and vertical ones (values of a field) of rows."""
+    """Return the speeds of some rows, and the values of a field: the coordinates of a line."""
     return [row.tokens_per_s_per_user for row in rows], [getattr(row, key) for row in rows]
 
 
 def _machine(axes: Any, key: str, rows: Sequence[CurveRow], number: int) -> None:
-    """Draw the line of a machine, the range of its price or power, and its service tiers."""
+    """Draw the line of a machine, with the range of its cost or energy and its service tiers.
+
+    Args:
+        axes: Axes to draw on.
+        key: Field on the vertical axis.
+        rows: Operating points of the machine.
+        number: Index of the machine, which determines its colour and marker.
+    """
     colour = PLOT_SERIES[number % len(PLOT_SERIES)]
     speeds, values = _points(rows, key)
     axes.plot(
@@ -99,7 +106,7 @@ def _machine(axes: Any, key: str, rows: Sequence[CurveRow], number: int) -> None
 
 
 def _public(axes: Any, key: str, public: Sequence[PublicPoint]) -> None:
-    """Draw published speeds at their price, or as ticks at the upper edge without one."""
+    """Draw published speeds: at their price if it is known, else as ticks at the upper edge."""
     for point in public:
         price = point.usd_per_million_tokens if key == PANELS[0][0] else None
         if price is None:
@@ -126,12 +133,12 @@ def _public(axes: Any, key: str, public: Sequence[PublicPoint]) -> None:
 
 
 def scale(axes: Any, label: str, x_label: str) -> None:
-    """Set up logarithmic axes with a title.
+    """Set up axes with logarithmic scales, ticks in plain numbers, a grid and a title.
 
     Args:
         axes: Axes to set up.
         label: Title.
-        x_label: Name of the horizontal axis.
+        x_label: Label of the horizontal axis.
     """
     axes.set(xscale="log", yscale="log", xlabel=x_label, title=label)
     axes.title.set_fontsize(9)
@@ -144,7 +151,12 @@ def scale(axes: Any, label: str, x_label: str) -> None:
 
 
 def _legend(result: CurveResult, best: Sequence[str]) -> list[Any]:
-    """Return the handles of the legend: machines, tiers and published speeds."""
+    """Return the matplotlib handles of the legend: machines, service tiers and published speeds.
+
+    Args:
+        result: The comparison that is drawn.
+        best: Descriptions of the machines that are drawn in colour.
+    """
     from matplotlib.lines import Line2D
 
     kinds = {row.machine: row.kind for row in result.rows}

@@ -10,14 +10,16 @@ from wse.studies.results.operating_points import user_counts
 
 
 def curve_rows(machine: Machine, plain_tokens_per_s: float) -> tuple[CurveRow, ...]:
-    """Return the operating points of a machine, one for each number of users, fewest first.
+    """Return the speed, cost and energy of a machine for several numbers of users, fewest first.
 
     The numbers of users are powers of two up to the maximum that is useful: the number that
-    saturates the machine, or all that fit. The numbers of users of the service tiers are added.
+    saturates the machine, or the number that fits if it is smaller. For two service tiers, two
+    numbers are added: the maximum number of users that get the plain speed, and the maximum number
+    that get `FAST_TIMES` the plain speed.
 
     Args:
         machine: The machine, with room for at least one user.
-        plain_tokens_per_s: Speed of the plain tier in tokens/s per user.
+        plain_tokens_per_s: Plain speed in tokens/s per user.
     """
     users = machine.useful_users
     speeds = {PLAIN: plain_tokens_per_s, FAST: FAST_TIMES * plain_tokens_per_s}
@@ -30,12 +32,12 @@ def curve_rows(machine: Machine, plain_tokens_per_s: float) -> tuple[CurveRow, .
 
 
 def curve_row(machine: Machine, users: int, tier: str | None = None) -> CurveRow:
-    """Return the operating point of a machine that serves a number of users, as a row.
+    """Return a row with the speed, cost and energy of a machine that serves ``users`` users.
 
     Args:
         machine: The machine, whose price and power are known.
         users: Number of concurrent users.
-        tier: Names of the service tiers with this number of users, or None.
+        tier: ``plain``, ``fast`` or both, if a service tier has this number of users; else None.
     """
     point = machine.point(users)
     cost, energy = point.usd_per_million_tokens, point.joules_per_token

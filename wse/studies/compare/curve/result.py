@@ -43,7 +43,7 @@ class CurveResult(Result):
 
     @property
     def title(self) -> str:
-        """One line with the model, its types, and the lengths of requests."""
+        """One line with the model, its element types, and the lengths of prompts and answers."""
         inputs = self.inputs
         tokens = f"{inputs['prompt_len']:,} + {inputs['new_tokens']:,} tokens"
         types = {kind: ", ".join(dict.fromkeys(r.dtype for r in self.rows if r.kind == kind)) for kind in (WAFER, GPU)}
@@ -56,7 +56,8 @@ class CurveResult(Result):
         """Return the tables of service tiers, operating points and published speeds.
 
         Args:
-            detail: Whether to show all rows instead of those on the frontier.
+            detail: Whether to show all operating points. By default, those are left out for which
+                another one is at least as fast and cheaper.
             width: Not used.
         """
         published = () if self.published is None else (published_table(self.published),)
@@ -66,7 +67,7 @@ class CurveResult(Result):
         return (*tables, *published)
 
     def plot(self) -> Figure:
-        """Return a figure of cost and energy of a token over the speed per user."""
+        """Return a figure of the cost and the energy of a token over the speed per user."""
         from wse.studies.compare.curve.plot import curve_figure
 
         return curve_figure(self)

@@ -18,7 +18,7 @@ TIER_SEPARATOR: Final = ", "
 
 @dataclass(frozen=True, kw_only=True)
 class CurveRow(Result):
-    """Operating point of a number of concurrent users on one machine."""
+    """Speed, cost and energy of one machine that serves a certain number of concurrent users."""
 
     machine: Annotated[str, Doc("description of the machine")]
     kind: Annotated[str, Doc("`wafer` or `gpu`")]
@@ -52,7 +52,7 @@ class CurveRow(Result):
 
     @property
     def tiers(self) -> tuple[str, ...]:
-        """Names of the service tiers (plain, fast) with this number of users; usually none."""
+        """Service tiers with this number of users: ``plain``, ``fast`` or both; usually none."""
         return () if self.tier is None else tuple(self.tier.split(TIER_SEPARATOR))
 
 

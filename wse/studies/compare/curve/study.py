@@ -36,10 +36,10 @@ def curve(
 ) -> CurveResult:
     """Compare the speed and cost of wafers and GPUs for several numbers of users.
 
-    1. Prepare the GPUs in the smallest number that serves a user.
-    2. Compile the model on all combinations of wafers, mappings and links. By default, the only
-       link is the wafers' own.
-    3. Compute the operating points of all machines, and the verdict.
+    1. For each type of GPU, determine the smallest number of GPUs that can serve a user.
+    2. Compile the model on all combinations of wafers, mappings and links between wafers. By
+       default, the only link is the one that the wafers really have.
+    3. Compute the speed and cost of all machines for several numbers of users, and the verdict.
 
     Args:
         request: The model and the machines.
@@ -93,21 +93,23 @@ def curve(
 
 
 def _does_not_fit(reasons_by_machine: Mapping[str, str]) -> DoesNotFit:
-    """Return the error for the case that no wafers, or no GPUs, serve the model.
+    """Return the error for a model that cannot be served on any wafers, or on any GPUs.
 
-    Its text is the first of the reasons.
+    The message contains only the first machine and its reason.
 
     Args:
-        reasons_by_machine: Reasons; the key is the description of the machine.
+        reasons_by_machine: Why each machine is impossible, keyed by its description.
     """
     name, reason = next(iter(reasons_by_machine.items()))
     return DoesNotFit(f"{name}: {reason}")
 
 
 def _published(grid: Grid, rows: Sequence[CurveRow]) -> tuple[PublishedSpeed, ...] | None:
-    """Return published speeds on the wafer and on each GPU, with the fastest row of that machine.
+    """Return published speeds of the model on the wafer and on each GPU, to compare with.
 
-    The fastest row has the fewest users, because more users do not make any user faster.
+    Each published speed is compared with the fastest row of its wafer or GPU. The fastest row has
+    the fewest users, because more users do not make any user faster. Returns None if nothing was
+    published.
     """
     fastest_rows: dict[str, CurveRow] = {}
     for row in sorted(rows, key=lambda row: (row.users, -row.tokens_per_s_per_user)):
@@ -128,7 +130,10 @@ def _published(grid: Grid, rows: Sequence[CurveRow]) -> tuple[PublishedSpeed, ..
 
 
 def _four_bits_note(grid: Grid, prepared_estimate: PreparedGpuEstimate) -> str:
-    """Return a note if a 4-bit type applies to other layers on wafers than on GPUs; else ""."""
+    """Return a note if a 4-bit type applies to all layers on wafers but not on GPUs; else "".
+
+    On GPUs, such a type is used only for the experts among which a router selects.
+    """
     spec, weights = grid.first.spec, prepared_estimate.server.weights
     if spec.experts is None or not weights.is_of_four_bits or weights.name == spec.packing.method:
         return ""
@@ -136,7 +141,7 @@ def _four_bits_note(grid: Grid, prepared_estimate: PreparedGpuEstimate) -> str:
 
 
 def wafer_machines(results: Iterable[CombinationRows]) -> Iterator[Machine]:
-    """Return the machines of possible combinations of wafers, with each layout only once."""
+    """Yield the wafers of all combinations that can serve a user, each layout only once."""
     pairs = [pair for result in results for pair in zip(result.rows, result.machines, strict=False)]
     machines = (pairs[position][1] for position in distinct_rows([row for row, _ in pairs]))
     return (machine for machine in machines if isinstance(machine, Machine))
@@ -145,7 +150,7 @@ def wafer_machines(results: Iterable[CombinationRows]) -> Iterator[Machine]:
 def _impossible_combinations(results: Iterable[CombinationRows]) -> Iterator[tuple[str, str]]:
     """Yield (combination, reason) for combinations that are impossible or cannot serve a user.
 
-    A combination is described by its mapping and number of wafers.
+    The combination is a text with the mapping and the number of wafers.
     """
     for result in results:
         reasons = [m for m in result.machines if isinstance(m, str)]
@@ -156,7 +161,7 @@ def _impossible_combinations(results: Iterable[CombinationRows]) -> Iterator[tup
 
 
 def _inputs(request: CompareRequest, grid: Grid, gpus: Sequence[PreparedGpuEstimate]) -> Report:
-    """Return the options of the comparison with defaults filled in."""
+    """Return the options of the comparison with defaults filled in, keyed by the option's name."""
     return {
         **grid_inputs(request, grid),
         "gpu": [prepared_estimate.gpu for prepared_estimate in gpus],

@@ -18,7 +18,7 @@ def print_curve(result: CurveResult, stream: TextIO, *, detail: bool = False) ->
     Args:
         result: The comparison.
         stream: Text stream to print to.
-        detail: Whether to print all rows, impossible machines, assumptions and options.
+        detail: Whether to also print all rows, impossible machines, assumptions and options.
     """
     console = console_on(stream)
     heading(console, result.title)
@@ -39,5 +39,5 @@ def print_curve(result: CurveResult, stream: TextIO, *, detail: bool = False) ->
 
 
 def assumption_texts(result: CurveResult) -> list[tuple[str, str]]:
-    """Return the assumptions of the prices as (name, text) pairs."""
+    """Return the assumed prices and powers of the machines as (name, text) pairs."""
     return [(name, printable(assumed.text)) for name, assumed in result.economics.items()]

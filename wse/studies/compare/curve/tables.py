@@ -26,12 +26,19 @@ def _joules(number: float) -> str:
 
 
 def _speed(row: Any) -> str:
-    """Return the cell with the speed per user of a row."""
+    """Return the tokens/s per user of a row as text, with three significant digits."""
     return three_figures(row.tokens_per_s_per_user)
 
 
 def _column(key: str, title: str, **settings: Any) -> Column:
-    """Return a column whose explanation is that of the field, unless ``doc`` is given."""
+    """Return a table column for a field of `CurveRow`.
+
+    Args:
+        key: Name of the field.
+        title: Heading of the column.
+        settings: Other arguments of `Column`. Without ``doc``, the column is explained by the
+            documentation of the field.
+    """
     return Column(**{"key": key, "title": title, "doc": docs_of(CurveRow)[key].text, **settings})
 
 
@@ -68,11 +75,12 @@ def curve_tables(
     The table of published speeds is left out if there are none.
 
     Args:
-        rows: Operating points of all machines.
+        rows: Rows of all machines, each with the speed and cost for a number of users.
         public: Published speeds of services.
         plain_speed: Speed of the plain tier in tokens/s per user.
-        detail: Whether to show all rows instead of those on the frontier.
-        footer: Lines below the operating points: the prices.
+        detail: Whether to show all rows. By default, rows are left out for which another row is at
+            least as fast and cheaper.
+        footer: (label, text) pairs to show below the operating points, such as prices.
     """
     machines = {row.machine for row in rows if row.best or detail}
     shown_rows = [row for row in rows if row.best or detail]
@@ -88,17 +96,18 @@ def curve_tables(
 def _tier_table(rows: Sequence[CurveRow], plain_speed: float) -> Table:
     """Return the table of service tiers.
 
-    A row is the operating point of one machine at the speed of the plain tier, of the fast tier, or
-    of both. A row of the fast tier alone also has its speed and its cost, each divided by that of
-    the machine's plain tier.
+    Each row shows a machine in the plain tier, in the fast tier, or in both. In the plain tier, the
+    machine has the maximum number of users that get the plain speed. In the fast tier, it has the
+    maximum number that get `FAST_TIMES` that speed. A row of the fast tier alone also states how
+    much faster and more expensive a token is than in the plain tier of the same machine.
     """
     plain = {row.machine: row for row in rows if PLAIN in row.tiers}
 
     def times(key: str) -> Column:
-        """Return the column of a field relative to the plain tier."""
+        """Return the column with the ratio of a field to its value in the plain tier."""
 
         def cell(row: CurveRow) -> str:
-            """Return the ratio of a row to the plain tier; empty if the row is the plain tier itself."""
+            """Return the ratio for a row that is in the fast tier only; empty for other rows."""
             if row.tier != FAST or row.machine not in plain:
                 return ""
             return f"{getattr(row, key) / getattr(plain[row.machine], key):.2g} x"

@@ -18,10 +18,10 @@ EQUAL: Final = 0.005
 
 
 def curve_verdict(machines: Sequence[Machine]) -> tuple[str, ...]:
-    """Return the verdict on wafers and GPUs as three sentences.
+    """Return three sentences that compare wafers with GPUs.
 
-    They state which machine is faster for one user, which has the cheapest token, and at which
-    speeds wafers have the cheaper token.
+    They state which machine is faster for a single user, which machine has the cheapest token, and
+    at which speeds per user a token is cheaper on wafers.
 
     Args:
         machines: Wafers and GPUs, at least one of each.
@@ -52,10 +52,10 @@ def _cheapest(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
 
 
 def _crossover(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
-    """Return a sentence with the speeds at which wafers have the cheaper token.
+    """Return a sentence with the speeds per user at which a token is cheaper on wafers.
 
-    It covers central prices, the prices most favourable to wafers, and those most favourable to
-    GPUs.
+    It states them for central prices, for the lowest price of wafers with the highest of GPUs, and
+    for the highest price of wafers with the lowest of GPUs.
     """
     fastest_gpu_speed = max(fastest_speed(machine) for machine in gpus)
     wafers_are_faster = max(fastest_speed(machine) for machine in wafers) > fastest_gpu_speed
@@ -76,10 +76,10 @@ def _crossover(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
 
 
 def _speeds(intervals: Sequence[Interval], fastest_gpu_speed: float) -> str:
-    """Return a description of intervals of speeds.
+    """Return a phrase for the speeds at which wafers are cheaper, such as "above 500 per user".
 
     Args:
-        intervals: The intervals.
+        intervals: Intervals of these speeds, slowest first.
         fastest_gpu_speed: Highest speed that GPUs reach, in tokens/s per user.
     """
     if not intervals:
@@ -100,12 +100,15 @@ def _speeds(intervals: Sequence[Interval], fastest_gpu_speed: float) -> str:
 
 
 def _full(machine: Machine) -> OperatingPoint:
-    """Return the operating point of a machine that is saturated or full."""
+    """Return the speed and cost of a machine with its maximum useful number of users.
+
+    More users would not raise the throughput, or their KV caches would not fit.
+    """
     return machine.point(machine.useful_users)
 
 
 def _overlap(best: OperatingPoint, other_point: OperatingPoint) -> str:
-    """Return a remark if the ranges of prices overlap, so that either token may be cheaper."""
+    """Return a remark if the cost ranges of two machines overlap, so that either may be cheaper."""
     if best.usd_per_million_tokens is None or other_point.usd_per_million_tokens is None:
         return ""
     overlaps = other_point.usd_per_million_tokens.low <= best.usd_per_million_tokens.high

@@ -31,12 +31,13 @@ from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 
 class Combination(NamedTuple):
-    """One case that a comparison compiles.
+    """A mapping, a number of wafers and an objective: one of the cases that a comparison compiles.
 
     Attributes:
-        mapping: Name of the mapping.
+        mapping: Name of the mapping: the rule by which layers are distributed over PEs.
         wafers: Number of wafers.
-        objective: Objective for which the layout is chosen.
+        objective: What the layout of the PEs is chosen for: ``latency``, ``throughput`` or
+            ``cost``.
     """
 
     mapping: str
@@ -44,17 +45,18 @@ class Combination(NamedTuple):
     objective: str
 
     def __str__(self) -> str:
-        """Return the description of the combination for messages."""
+        """Return a description for messages: mapping, number of wafers, and objective."""
         return f"{self.mapping}, {plural(self.wafers, 'wafer')}{purpose_text(self.objective)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CombinationRows:
-    """The rows of a combination, one for each link and layout.
+    """Results of one combination of mapping, number of wafers and objective.
 
     Attributes:
-        rows: The rows.
-        machines: For each row, its wafers as a machine, or the reason why they cannot serve a user.
+        rows: A row for each link between wafers and each layout.
+        machines: For each row, the machine that serves the model, or the reason why it cannot serve
+            a single user.
         model: The model; None if the combination cannot be compiled.
         bug: Traceback if the combination ended in a bug in wse; empty otherwise.
     """
@@ -66,10 +68,10 @@ class CombinationRows:
 
 
 def combination_rows(request: CompareRequest, combination: Combination) -> CombinationRows:
-    """Compile a combination and time it with every link.
+    """Compile a model for a combination, and time it with every requested link between wafers.
 
-    Errors are returned and not raised, because the function runs in worker processes. An impossible
-    combination has one row with the reason.
+    The function runs in worker processes, so errors are returned and not raised. An impossible
+    combination has a single row with the reason.
     """
     base = replace_options(
         request.base, mapping=combination.mapping, wafers=combination.wafers, objective=combination.objective
@@ -88,11 +90,15 @@ def impossible_row(combination: Combination, reason: str) -> ComparisonRow:
 
 
 def _combination_rows(request: CompareRequest, base: EstimateRequest) -> CombinationRows:
-    """Compile a combination and time it with every link; raise an error if this is impossible.
+    """Compile a model for a combination, and time it with every requested link between wafers.
 
     Args:
-        request: The comparison.
-        base: The request of the combination.
+        request: Options of the comparison.
+        base: The request for the mapping, number of wafers and objective of the combination.
+
+    Raises:
+        BadInput: The combination is not possible for the model.
+        DoesNotFit: The model does not fit on the wafers.
     """
     prepared_estimate = prepare_estimate(base)
     layouts = _layouts_by_users(request, prepared_estimate)
@@ -116,14 +122,15 @@ def _combination_rows(request: CompareRequest, base: EstimateRequest) -> Combina
 
 
 def _layouts_by_users(request: CompareRequest, prepared_estimate: PreparedEstimate) -> dict[int | None, ChosenLayout]:
-    """Return the layouts that are compared for one combination of machine and mapping.
+    """Return the layouts that are compared for one mapping on one number of wafers.
+
+    Usually this is only the best layout for the objective. A comparison with GPUs varies the number
+    of users, so if its objective is throughput, the fastest layouts for 2, 4, 8 ... users are
+    added.
 
     Returns:
-        Layouts; the key is the number of users for which a layout is the fastest. The layout that
-        is best for the objective has the key None. It is the only layout, except if the objective
-        is
-        throughput and GPUs are compared: such a comparison varies the number of users, so the
-        fastest layouts for 2, 4, 8 ... users are added.
+        The layouts, keyed by the number of users for which they are the fastest. The best layout
+        for the objective has the key None.
     """
     if request.gpu and prepared_estimate.goal.objective == THROUGHPUT:
         return layouts_by_users(prepared_estimate, compile_fastest)
@@ -131,7 +138,13 @@ def _layouts_by_users(request: CompareRequest, prepared_estimate: PreparedEstima
 
 
 def _machine(timed_layout: TimedEstimate, row: ComparisonRow, link: str) -> Machine | str:
-    """Return the wafers of an estimate as a machine, or the reason why they cannot serve a user."""
+    """Return the wafers of an estimate as a machine, or the reason why they cannot serve a user.
+
+    Args:
+        timed_layout: The estimate.
+        row: Row of the estimate, for the name of the mapping.
+        link: Description of the link between wafers; empty if only one link is compared.
+    """
     deployment, shape = timed_layout.deployment, timed_layout.deployment.shape
     if not deployment.max_concurrency:
         return no_room(shape)
@@ -146,7 +159,10 @@ def _machine(timed_layout: TimedEstimate, row: ComparisonRow, link: str) -> Mach
 
 
 def with_link(prepared_estimate: PreparedEstimate, link: WaferLink | None) -> PreparedEstimate:
-    """Return a request with another link between its wafers; None leaves it unchanged."""
+    """Return a copy of a request in which wafers are connected by another link.
+
+    The request is returned unchanged if ``link`` is None.
+    """
     if link is None:
         return prepared_estimate
     return replace(

@@ -41,11 +41,11 @@ def answer(
     jobs: int | None = None,
     engine: EngineChoice = THIS_MACHINE,
 ) -> CompareResult:
-    """Return the comparison that decides a question, with its verdict.
+    """Answer a question about wafers with a comparison and a verdict.
 
     Args:
-        question: One of the names in `QUESTIONS`.
-        request: The comparison.
+        question: One of the names in `QUESTIONS`, such as ``one-wafer-or-many``.
+        request: The model, and the wafers, mappings and links to compare.
         on_progress: Called with (number of combinations done, their number, the last combination).
         jobs: Number of processes; None uses all cores.
         engine: Engine that runs the processes.
@@ -62,10 +62,10 @@ def answer(
 
 
 def _one_or_many(request: CompareRequest, on_progress: OnProgress, study: Study) -> CompareResult:
-    """Compare the fewest wafers on which the model fits with more wafers.
+    """Compare the smallest number of wafers on which the model fits with other numbers of wafers.
 
-    The other numbers are the requested ones. Without a request, they are multiples of the fewest.
-    The verdict is that of any comparison.
+    The other numbers are those of ``--wafers``, or multiples of the smallest number by default. The
+    verdict is derived as for a comparison without a question.
     """
     fewest_count, first = fewest_wafers(replace(request, wafers=None))
     default_counts = wafer_counts(fewest_count, first.spec.layer_count)
@@ -79,7 +79,11 @@ def _one_or_many(request: CompareRequest, on_progress: OnProgress, study: Study)
 
 
 def _pipeline_or_tensor(request: CompareRequest, on_progress: OnProgress, study: Study) -> CompareResult:
-    """Compare layers on consecutive wafers with ops that are split over all wafers."""
+    """Compare a pipeline with a tensor split, on each number of wafers above one.
+
+    In the pipeline, consecutive wafers store consecutive layers. In the tensor split, every op runs
+    on all wafers.
+    """
     result = study(replace(request, candidates=SPLITS), on_progress)
     groups = [
         group
@@ -98,15 +102,15 @@ def _pipeline_or_tensor(request: CompareRequest, on_progress: OnProgress, study:
 
 
 def _rank(praise: str, groups: Sequence[Sequence[ComparisonRow]], key: Callable[[ComparisonRow], float]) -> str:
-    """Return a sentence about the mappings with the highest value of a number.
+    """Return a sentence about the mappings that are best by some number, such as the speed.
 
-    The sentence states on which machines each mapping is the best, and by which factors it beats
-    the other mappings.
+    The sentence states on which machines (number and link of the wafers) each mapping is the best,
+    and by which factors it beats the other mappings.
 
     Args:
-        praise: Start of the sentence.
+        praise: Start of the sentence, such as "One user is fastest".
         groups: Rows of each machine.
-        key: Function that returns the number to maximise.
+        key: Function that returns the number of a row; the highest is the best.
     """
     parts = []
     groups = [_best_of_mappings(group, key) for group in groups]
@@ -125,19 +129,22 @@ def _rank(praise: str, groups: Sequence[Sequence[ComparisonRow]], key: Callable[
 
 
 def _best_of_mappings(rows: Sequence[ComparisonRow], key: Callable[[ComparisonRow], float]) -> list[ComparisonRow]:
-    """Return the best row of each mapping, because mappings have layouts for several objectives."""
+    """Return the row of each mapping with the highest value of ``key``.
+
+    A mapping can have several rows, because layouts are chosen for several objectives.
+    """
     names = dict.fromkeys(row.mapping for row in rows)
     return [max((row for row in rows if row.mapping == name), key=key) for name in names]
 
 
 def _machines(rows: Sequence[ComparisonRow], groups: Sequence[Sequence[ComparisonRow]]) -> str:
-    """Return a description of the machines of some rows.
+    """Return a phrase with the machines of some rows, such as "2, 4 wafers".
 
-    It has the numbers of wafers, and the links if rows with other links are missing.
+    The links of a number of wafers are named only if ``rows`` does not contain all of them.
 
     Args:
-        rows: The rows.
-        groups: Rows of all machines.
+        rows: Rows to describe, at most one for each machine (number of wafers and link).
+        groups: Rows of each machine that was compared.
     """
     texts = []
     for wafers in dict.fromkeys(row.wafers for row in rows):
@@ -150,7 +157,10 @@ def _machines(rows: Sequence[ComparisonRow], groups: Sequence[Sequence[Compariso
 
 
 def _crossings(rows: Sequence[ComparisonRow]) -> str:
-    """Return a sentence with the fraction of a token's time for crossings with each mapping."""
+    """Return a sentence with the percentage of a token's time that transfers between wafers take.
+
+    The percentage is stated for each mapping.
+    """
     percentages: dict[str, list[float]] = {}
     for row in rows:
         percentages.setdefault(row.mapping, []).append(100 * (row.crossing_fraction or 0.0))
@@ -162,10 +172,11 @@ def _crossings(rows: Sequence[ComparisonRow]) -> str:
 def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, study: Study) -> CompareResult:
     """Compare weights that stay in SRAM with weights that are streamed to the wafers in every pass.
 
-    1. Compile the model with its weights in SRAM on the fewest wafers.
-    2. Compute upper bounds of the speed with streamed weights, for one wafer and for the same
-       number of wafers, for each rate of streaming and several batch sizes. Also compute the batch
-       size at which streaming is as fast as SRAM.
+    1. Compile the model with its weights in SRAM on the requested numbers of wafers. The default is
+       the smallest number on which the model fits.
+    2. Compute upper bounds of the speed with streamed weights, for each rate of streaming and
+       several batch sizes, on one wafer and on the best number of wafers of step 1. Also compute
+       the batch size at which streaming gives the same total tokens/s as SRAM.
     3. Derive the verdict.
     """
     # 1. Weights in SRAM.
@@ -206,7 +217,12 @@ def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, study: 
 
 
 def _resident_or_streamed(user: ComparisonRow, rates: Sequence[StreamedRate]) -> str:
-    """Return a sentence with the speed of one user with weights in SRAM, and streamed."""
+    """Return a sentence that compares one user's speed with weights in SRAM and streamed weights.
+
+    Args:
+        user: Row of the fastest single user with weights in SRAM.
+        rates: Streaming at each rate.
+    """
     streamed = ", ".join(f"{rate(speed(streams.one_user))} {streams}" for streams in rates)
     times = _range([speed(user) / speed(streams.one_user) for streams in rates], "{:,.3g}")
     return (
@@ -216,9 +232,14 @@ def _resident_or_streamed(user: ComparisonRow, rates: Sequence[StreamedRate]) ->
 
 
 def _break_even(best_for_all: ComparisonRow, rates: Sequence[StreamedRate]) -> str:
-    """Return a sentence with the batches for which streaming serves the same tokens/s as SRAM.
+    """Return a sentence with the batch sizes at which streaming gives the same tokens/s as SRAM.
 
-    Batches are given for all wafers and per wafer, with the number of users that fit.
+    Where the numbers of wafers differ, it also states the batch size for the same tokens/s per
+    wafer. It ends with the number of users whose KV caches would fill all SRAM.
+
+    Args:
+        best_for_all: Row with the highest throughput with weights in SRAM.
+        rates: Streaming at each rate.
     """
     parts = []
     for streams in rates:
@@ -242,7 +263,8 @@ def _break_even(best_for_all: ComparisonRow, rates: Sequence[StreamedRate]) -> s
 def _rates(request: CompareRequest, host_bytes_per_s: float) -> tuple[float, ...]:
     """Return the rates at which weights are streamed to each wafer, in bytes/s.
 
-    They are those of ``--link-bandwidth``, or else the single rate of the wafer's host.
+    They are the values of ``--link-bandwidth``. The default is ``host_bytes_per_s``, the rate at
+    which a wafer receives data from its host.
     """
     return (host_bytes_per_s,) if request.link_gb_per_s is None else tuple(rate * 1e9 for rate in request.link_gb_per_s)
 
@@ -261,7 +283,14 @@ def _link(row: ComparisonRow) -> str:
 
 
 def _range(values: Sequence[float], form: str) -> str:
-    """Return the smallest and largest of some numbers as text; one number if both are equal."""
+    """Return a text such as "1.2 to 1.9" with the minimum and maximum of some numbers.
+
+    Only one number is shown if both have the same text.
+
+    Args:
+        values: The numbers.
+        form: Format of a number, such as ``{:.2f}``.
+    """
     low, high = form.format(min(values)), form.format(max(values))
     return low if low == high else f"{low} to {high}"
 

@@ -25,14 +25,15 @@ from wse.tracing.query.two_traces.limits import StreamLimits, fraction, limits_o
 def row_of(
     timed_layout: TimedEstimate, request: EstimateRequest, link: WaferLink | None, economics: Economics
 ) -> ComparisonRow:
-    """Return the row of an estimate: for one user, and for the users that saturate the machine.
+    """Return the comparison row of an estimate on wafers.
 
-    If fewer users fit, the row is for those that fit.
+    The row has numbers for one user and for the maximum useful number of users, which saturates the
+    machine or is all that fit.
 
     Args:
-        timed_layout: The estimate, with decoded tokens, and its deployment.
-        request: The mapping that was requested, and the objective of the layout.
-        link: Link between wafers; None with one wafer.
+        timed_layout: The estimate, which must include decoded tokens, and its deployment.
+        request: The requested mapping, and the objective for which the layout was chosen.
+        link: Link between wafers; None for one wafer.
         economics: Power and price of a wafer.
     """
     result, deployment = timed_layout.result, timed_layout.deployment
@@ -81,12 +82,12 @@ def row_of(
 def _user_numbers(deployment: WaferDeployment) -> dict[str, Any]:
     """Return the fields of a comparison row that depend on the number of users.
 
-    Fields are computed for one user and for the maximum useful number of users, which saturates the
-    machine or is all that fit. The names of some fields of the latter end in ``_of_all``.
+    They describe the machine with one user and with the maximum useful number of users, which
+    saturates the machine or is all that fit.
 
     Returns:
-        Values, with the names of `ComparisonRow` fields as keys. If no user fits, only ``users``,
-        which is 0.
+        Values, keyed by the names of `ComparisonRow` fields. If not even one user fits, the only
+        field is ``users``, which is 0.
     """
     if not deployment.max_concurrency:
         return {"users": 0}
@@ -112,7 +113,10 @@ def _user_numbers(deployment: WaferDeployment) -> dict[str, Any]:
 
 
 def _stream_limits(pipelining: PipeliningResult) -> StreamLimits:
-    """Return the limits of streams through the pipeline, for the description of limits."""
+    """Return what limits the number of streams (batches of users) in the pipeline of wafers.
+
+    It is used for the sentence that describes what limits a row.
+    """
     return StreamLimits(
         limited_by=pipelining.limited_by,
         users_per_stream=pipelining.users_per_stream,
@@ -124,10 +128,11 @@ def _stream_limits(pipelining: PipeliningResult) -> StreamLimits:
 
 
 def distinct_rows(rows: Sequence[ComparisonRow]) -> list[int]:
-    """Return the positions of the rows without those that repeat another row.
+    """Return the indices of the rows that are left when repetitions are removed, ascending.
 
-    A mapping that tries all others may choose one that has its own row. The same layout may also be
-    chosen for two objectives. Rows without a layout are equal if they have the same reason.
+    Rows repeat each other if the mapping ``auto`` chose a mapping that has a row itself, or if the
+    same layout was chosen for two objectives. Rows of impossible combinations repeat each other if
+    mapping, wafers and reason are the same.
     """
     positions: dict[tuple[object, ...], int] = {}
     # Mappings by name come first, so that `auto` is left out if it chose one of them.
@@ -139,9 +144,9 @@ def distinct_rows(rows: Sequence[ComparisonRow]) -> list[int]:
 
 
 def with_best(rows: Sequence[ComparisonRow]) -> tuple[ComparisonRow, ...]:
-    """Return the rows with marks for the best rows for one user and for all users.
+    """Return the rows, with ``best`` set for the fastest for one user and for all users.
 
-    Rows with the same number of wafers and the same link are compared.
+    There is a best row for each number of wafers and each link between wafers.
     """
     groups: dict[object, list[int]] = {}
     for index, row in enumerate(rows):
@@ -163,14 +168,15 @@ _BEST: Final[dict[str, Callable[[ComparisonRow], float]]] = {
 
 
 def assumptions_of(economics: Economics | None, machine: str = "") -> dict[str, AssumptionResult]:
-    """Return the assumptions about the power and price of one machine.
+    """Return the assumed power and price of a machine, with their sources.
 
     Args:
         economics: Power and price; None if they are unknown, which gives an empty result.
-        machine: Name to append to the keys after a dot, for results with several machines.
+        machine: Name to append to the keys, to distinguish several machines in one result.
 
     Returns:
-        The assumptions, with keys as in a file for ``--economics``, such as ``wafer_usd_per_hour``.
+        The assumptions. The keys are those of a file for ``--economics``, such as
+        ``wafer_usd_per_hour``, or ``gpu_usd_per_hour.h100`` with a machine.
     """
     if economics is None:
         return {}
@@ -180,7 +186,7 @@ def assumptions_of(economics: Economics | None, machine: str = "") -> dict[str, 
 
 
 def _assumption(number: SourcedNumber) -> AssumptionResult:
-    """Return the result record of an assumption."""
+    """Return the record of an assumed number: its value, unit, source, range and grade."""
     return AssumptionResult(
         value=number.value, unit=number.unit, grade=number.grade, source=number.source, range=number.range
     )

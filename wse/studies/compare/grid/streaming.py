@@ -22,10 +22,10 @@ _BY_ROW: Final = ("embedding", "positions")
 
 
 def weights_of(spec: ModelSpec, dtype: str, activation_type: str) -> Weights:
-    """Return the bytes of a model's weights, split into weights for all tokens and expert weights.
+    """Return the bytes of weights that a pass must read, with expert weights counted separately.
 
-    A pass reads only one row per token of an embedding table. Such a table is not counted, unless
-    the output head uses it too.
+    Embedding tables are not counted, because a pass reads only one row of them per token. The
+    exception is a table that is also the matrix of the output head.
 
     Args:
         spec: The model.
@@ -50,10 +50,10 @@ def weights_of(spec: ModelSpec, dtype: str, activation_type: str) -> Weights:
 
 
 def users_with_room(prepared_estimate: PreparedEstimate, wafers: int) -> int:
-    """Return the number of users whose caches would fit if SRAM contained nothing else.
+    """Return the number of users whose KV caches would fit if SRAM contained nothing else.
 
-    This is an upper bound for any way to stream weights. A layer that attends to a window or a
-    chunk of tokens stores only these tokens.
+    This is an upper bound on the users of a machine that streams its weights. Layers with windowed
+    or chunked attention store only the tokens of a window or chunk.
     """
     spec, wafer, options = prepared_estimate.spec, prepared_estimate.wafer, prepared_estimate.options
     cached = cache_bytes(spec, options.context, ELEMENT_BYTES[options.activation_type])
@@ -62,14 +62,15 @@ def users_with_room(prepared_estimate: PreparedEstimate, wafers: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamedRate:
-    """Streaming at one rate to a number of wafers, compared with weights in SRAM.
+    """Comparison of weights that are streamed at a certain rate with weights that stay in SRAM.
 
     Attributes:
-        one_user: The row of a single user.
-        break_even_users: Batch with which streaming gives the same tokens/s as SRAM; None if there
-            is no such batch.
-        break_even_users_per_wafer: Batch with which streaming gives the same tokens/s per wafer.
-        users_with_room: Number of users whose caches would fill all SRAM.
+        one_user: Row of a single user with streamed weights.
+        break_even_users: Batch size at which streaming gives the same tokens/s as SRAM; None if no
+            batch is large enough.
+        break_even_users_per_wafer: Batch size at which streaming gives the same tokens/s per wafer;
+            None if no batch is large enough.
+        users_with_room: Number of users whose KV caches would fill all SRAM.
     """
 
     one_user: ComparisonRow
@@ -78,7 +79,7 @@ class StreamedRate:
     users_with_room: int
 
     def __str__(self) -> str:
-        """Return the description of the rate in a sentence."""
+        """Return a phrase such as "at 150 GB/s to 4 wafers", to be used in a sentence."""
         rate = rate_and_latency(self.one_user.link_bytes_per_s or 0.0)
         return f"at {rate} to {plural(self.one_user.wafers, 'wafer')}"
 
@@ -88,12 +89,12 @@ def streamed_row(
 ) -> ComparisonRow:
     """Return a comparison row for weights that are streamed to the wafers in every pass.
 
-    Its speeds are upper bounds. The weights are divided over the wafers, which receive their parts
-    at the same time.
+    The speeds of the row are upper bounds. The weights are divided over the wafers, which receive
+    them in parallel.
 
     Args:
-        prepared_estimate: The request.
-        streaming: The rate of streaming, and the minimum time of a pass.
+        prepared_estimate: The request, for the cache size of a user and the costs of a wafer.
+        streaming: Rate of streaming to all wafers together, and minimum time of a pass.
         wafers: Number of wafers.
         batch: Number of users whose tokens are decoded in one pass.
     """
@@ -124,7 +125,7 @@ def streamed_row(
 
 
 def _sentence(streaming: StreamingBound, wafers: int, batch: int) -> str:
-    """Return a sentence on what limits a pass: streaming of the weights, or the pass itself."""
+    """Return a sentence that says whether streaming the weights or the pass itself is slower."""
     weights = streaming.weights
     host_bytes = bytes_per_pass(weights, batch)
     load = f"{in_bytes(host_bytes)} of weights"

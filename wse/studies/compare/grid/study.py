@@ -47,13 +47,14 @@ def compare(
     jobs: int | None = None,
     engine: EngineChoice = THIS_MACHINE,
 ) -> CompareResult:
-    """Compare numbers of wafers, mappings and links, and derive a verdict.
+    """Compare a model on several numbers of wafers, with several mappings and wafer links.
 
-    An impossible combination is a row with its ``reason``. Rows with the same layout as another row
-    are left out.
+    A mapping is a rule by which layers are distributed over PEs. The result has a row for each
+    combination and a verdict derived from the rows. A combination that is impossible has a row with
+    the ``reason``. Rows with the same layout as another row are left out.
 
     Args:
-        request: The comparison.
+        request: The model, and what is compared.
         on_progress: Called with (number of combinations done, their number, the last combination),
             at the start and after each combination.
         jobs: Number of processes. None uses all cores, or all CPUs of a cluster. With one process
@@ -73,13 +74,14 @@ def compare(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """The combinations of a request, compiled and timed.
+    """All compared combinations of mapping, objective and number of wafers, with their results.
 
     Attributes:
-        first: The request on the fewest wafers.
-        names: The mappings.
-        counts: The numbers of wafers.
-        results: The rows of each combination, sorted by mapping.
+        first: The request on the smallest number of wafers.
+        names: The compared mappings.
+        counts: The compared numbers of wafers, ascending.
+        results: Results of each combination: sorted by mapping, then by objective, then by number
+            of wafers.
     """
 
     first: PreparedEstimate
@@ -94,7 +96,12 @@ class Grid:
 
 
 def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Grid:
-    """Compile and time the combinations of a request, on all processes of a pool.
+    """Compile and time all combinations of mapping, objective and number of wafers.
+
+    Args:
+        request: Options of the comparison.
+        on_progress: Called with (number of combinations done, their number, the last combination).
+        pool: Processes that compile and time the combinations.
 
     Raises:
         BadInput: As for `compare`.
@@ -120,8 +127,8 @@ def combinations_of(request: CompareRequest, first: PreparedEstimate, counts: It
     They are sorted by mapping, then by objective, then by number of wafers.
 
     Args:
-        request: The comparison.
-        first: The request on the fewest wafers.
+        request: Options of the comparison.
+        first: The request on the smallest number of wafers.
         counts: The numbers of wafers.
     """
     mappings_by_count = {wafers: _names_on(wafers, request, first) for wafers in counts}
@@ -135,10 +142,11 @@ def combinations_of(request: CompareRequest, first: PreparedEstimate, counts: It
 
 
 def _objectives(request: CompareRequest, name: str) -> tuple[str, ...]:
-    """Return the objectives of the layouts of a mapping; there is a row for each.
+    """Return the objectives for which layouts of a mapping are compared, each in its own row.
 
-    If no mapping was requested, only a mapping that tries all others has a layout for throughput
-    too.
+    A ranking has only one objective. Otherwise, requested mappings are compared with a layout for
+    latency and one for throughput. If no mapping was requested, only ``auto``, which tries all
+    mappings, has a layout for throughput.
     """
     if request.is_ranked:
         return (request.goal.objective,)
@@ -147,7 +155,7 @@ def _objectives(request: CompareRequest, name: str) -> tuple[str, ...]:
 
 
 def _compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> CompareResult:
-    """Return the result of `compare`, with the processes of a pool."""
+    """Return the result of `compare`, computed by the processes of a pool."""
     grid = grid_of(request, on_progress, pool)
     first = grid.first
     all_rows = [row for result in grid.results for row in result.rows]
@@ -174,7 +182,10 @@ def _compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Co
 
 
 def _refusal(request: CompareRequest, results: Sequence[CombinationRows]) -> str:
-    """Return why the model does not fit on the maximum number of wafers, and a remedy."""
+    """Return an error message for the case that no combination is possible.
+
+    It says why the model does not fit on the largest possible number of wafers, and what to change.
+    """
     first = results[0].rows[0]
     for wafers in sorted({row.wafers for result in results for row in result.rows}, reverse=True):
         try:
@@ -194,9 +205,15 @@ def wafer_size(first: PreparedEstimate) -> dict[str, str | int]:
 def _names_on(wafers: int, request: CompareRequest, first: PreparedEstimate) -> tuple[str, ...]:
     """Return the mappings to try on a number of wafers.
 
-    These are the requested mappings, or those of the default ones that make a difference. For
-    example, mappings that separate experts are left out for models without experts. If no number of
-    wafers was requested, a mapping file is tried only on its own number.
+    These are the requested mappings. By default, they are the ``candidates`` of the comparison,
+    except those that make no difference, such as a mapping that separates experts for a model
+    without experts. A mapping file lists regions on a certain number of wafers. Unless numbers of
+    wafers were requested, it is tried only on that number.
+
+    Args:
+        wafers: Number of wafers.
+        request: Options of the comparison.
+        first: The request on the smallest number of wafers.
     """
     if request.mappings is not None:
         allowed_counts = (None, wafers)
@@ -208,12 +225,12 @@ def _names_on(wafers: int, request: CompareRequest, first: PreparedEstimate) -> 
 def compared_counts(request: CompareRequest, first: PreparedEstimate) -> tuple[int, ...]:
     """Return the numbers of wafers to compare.
 
-    They are those of ``--wafers``. Without the option, they are multiples of the smallest number on
-    which the model fits, and the numbers of mapping files.
+    They are the values of ``--wafers``. By default, they are multiples of the smallest number on
+    which the model fits, and the numbers that requested mapping files use.
 
     Args:
-        request: The comparison.
-        first: The request on the fewest wafers.
+        request: Options of the comparison.
+        first: The request on the smallest number of wafers.
     """
     if request.wafers is not None:
         return request.wafers
@@ -236,14 +253,14 @@ def all_outputs(
     on_progress: OnProgress,
     pool: Pool,
 ) -> dict[Combination, Output]:
-    """Run a function for each combination, on all processes of a pool.
+    """Run a function for each combination of mapping, objective and number of wafers.
 
     Args:
-        request: The comparison.
+        request: The comparison, which is the first argument of ``work``.
         combinations: The combinations.
-        work: Function to run in a worker process.
+        work: Function to run for each combination in a worker process.
         on_progress: Called with (number of combinations done, their number, the last combination).
-        pool: The processes.
+        pool: The worker processes.
 
     Returns:
         The result of ``work`` for each combination.
@@ -270,10 +287,10 @@ def all_outputs(
 
 
 def fewest_wafers(request: CompareRequest) -> tuple[int, PreparedEstimate]:
-    """Return the smallest number of wafers, and the request on this number.
+    """Return the smallest number of wafers to compare, and the request prepared for this number.
 
-    This is the smallest number that was requested, or the smallest on which the model fits with one
-    of the mappings.
+    The number is the smallest of ``--wafers``. By default, it is the smallest on which the model
+    fits with any of the mappings.
 
     Raises:
         BadInput: A name or file in the request cannot be used with any of the mappings.
@@ -295,7 +312,7 @@ def fewest_wafers(request: CompareRequest) -> tuple[int, PreparedEstimate]:
 
 
 def wafer_counts(min_wafers: int, layers: int) -> tuple[int, ...]:
-    """Return the default numbers of wafers to compare.
+    """Return the default numbers of wafers to compare: multiples of the smallest number.
 
     Args:
         min_wafers: Smallest number on which the model fits.
@@ -306,7 +323,7 @@ def wafer_counts(min_wafers: int, layers: int) -> tuple[int, ...]:
 
 
 def grid_inputs(request: CompareRequest, grid: Grid) -> Report:
-    """Return the options of a comparison with defaults filled in."""
+    """Return the options of a comparison with defaults filled in, keyed by the option's name."""
     first, names, counts = grid.first, grid.names, grid.counts
     common = {key: value for key, value in inputs(first).items() if key not in ("wafers", "mapping", "capacity")}
     links = [{"bytes_per_s": link.bytes_per_s, "latency_s": link.latency_s} for link in request.links(first.wafer)]

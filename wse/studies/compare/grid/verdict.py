@@ -30,9 +30,14 @@ WORTH_TELLING: Final = 0.005
 
 
 def verdict(rows: Sequence[ComparisonRow]) -> tuple[str, ...]:
-    """Return the verdict on the possible rows, of which there must be at least one.
+    """Return two sentences about the best numbers of wafers in a comparison.
 
-    Only rows with the wafers' own link are considered.
+    The first states where one user is fastest and where tokens are cheapest. The second states what
+    more wafers change for one user, or what limits the user if only one number was compared.
+
+    Args:
+        rows: Rows of the comparison, of which at least one must be possible. Except for the effect
+            of other links, only rows with the wafers' own link are considered.
     """
     fastest_by_wafers = _fastest_by_wafers(own_link(rows))
     counts = sorted(fastest_by_wafers)
@@ -49,8 +54,8 @@ def verdict(rows: Sequence[ComparisonRow]) -> tuple[str, ...]:
 def change_of_runs(first: ComparisonRow, second: ComparisonRow) -> str:
     """Return a sentence that compares the speed for one user in two runs.
 
-    The sentence states how much faster or slower the second run is, and why: other cycles, another
-    clock, or both.
+    The sentence states how much faster or slower the second run is, and why: a different number of
+    cycles per token, a different clock, or both.
 
     Args:
         first: Row of the first run.
@@ -77,7 +82,7 @@ def _cycles(row: ComparisonRow) -> float:
 
 
 def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[int]) -> str:
-    """Return a sentence with the best machine for one user, and per wafer and per dollar.
+    """Return a sentence with the machines that are fastest for one user and cheapest per token.
 
     Args:
         user: The row with the fastest single user.
@@ -104,7 +109,10 @@ def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[
 
 
 def _counts_text(counts: Sequence[int]) -> str:
-    """Return the start of a sentence: the numbers of wafers that were compared."""
+    """Return the start of a sentence, such as "Of 1, 2 and 4 wafers compared, one".
+
+    For a single number of wafers, it is only "One".
+    """
     if len(counts) == 1:
         return "One"
     *other_counts, last = map(str, counts)
@@ -112,14 +120,14 @@ def _counts_text(counts: Sequence[int]) -> str:
 
 
 def _more_wafers(fastest_rows: Sequence[ComparisonRow], rows: Sequence[ComparisonRow]) -> str:
-    """Return a sentence on the effect of more wafers on one user.
+    """Return a sentence on how more wafers change the speed of one user.
 
-    It has the change for the next larger number of wafers, with its cause, and the change for the
-    largest number.
+    It states the change from the smallest to the second smallest number of wafers, with its cause,
+    and the change from the smallest to the largest number.
 
     Args:
         fastest_rows: Row with the fastest single user for each number of wafers, ascending.
-        rows: All rows, for other links.
+        rows: All rows, from which the change with other links between wafers is taken.
     """
     base, next_row, *larger_rows = fastest_rows
     change = speed(next_row) / speed(base) - 1
@@ -138,14 +146,16 @@ def _more_wafers(fastest_rows: Sequence[ComparisonRow], rows: Sequence[Compariso
 
 
 def _reason(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> str:
-    """Return the main cause of a change, and the main cause that opposes it.
+    """Return a clause that explains why a token became slower or faster.
 
-    Both have their fraction of a token's time.
+    It names the cause of cycles that changed most in the direction of the change. If another cause
+    changed noticeably in the opposite direction, it is named too. Both are stated in percent of a
+    token's time before the change.
 
     Args:
         base: The row before the change.
         next_row: The row after the change.
-        slower: Whether the change makes a token slower.
+        slower: Whether a token became slower.
     """
     if base.cycles_by is None or next_row.cycles_by is None:
         return ""
@@ -164,7 +174,16 @@ def _reason(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> st
 
 
 def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[ComparisonRow]) -> str:
-    """Return the range of the same change with the other links that were compared."""
+    """Return the change in one user's speed with the other links that were compared, as text.
+
+    The text is a range, such as "; over other links −12.5 % to +3.1 %". Without other links, it is
+    empty.
+
+    Args:
+        base: Row with fewer wafers.
+        next_row: Row with more wafers. Its own link is left out.
+        rows: All rows of the comparison.
+    """
     links = {row.link for row in rows if row.possible and row.wafers == next_row.wafers} - {next_row.link}
     changes = []
     for link in links:
@@ -181,16 +200,16 @@ def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[Co
 
 
 def _fastest_over(rows: Sequence[ComparisonRow], wafers: int, link: object) -> ComparisonRow | None:
-    """Return the row with the fastest single user for a number of wafers and a link, if any."""
+    """Return the row with the fastest single user on a number of wafers with a certain link.
+
+    Returns None if no such row is possible.
+    """
     candidates = [row for row in rows if row.possible and row.wafers == wafers and row.link == link]
     return max(candidates, key=speed, default=None)
 
 
 def _fastest_by_wafers(rows: Sequence[ComparisonRow]) -> dict[int, ComparisonRow]:
-    """Return, for each number of wafers, the row in which a single user is fastest.
-
-    The key is the number of wafers.
-    """
+    """Return the row with the fastest single user for each number of wafers, which is the key."""
     row_by_wafers: dict[int, ComparisonRow] = {}
     for row in rows:
         if row.wafers not in row_by_wafers or speed(row) > speed(row_by_wafers[row.wafers]):
@@ -199,9 +218,9 @@ def _fastest_by_wafers(rows: Sequence[ComparisonRow]) -> dict[int, ComparisonRow
 
 
 def own_link(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
-    """Return the possible rows with the wafers' own link, and those with a single wafer.
+    """Return the possible rows that use the wafers' own link, or only one wafer and so no link.
 
-    The own link is the first one that any possible row has.
+    The wafers' own link is that of the first possible row with several wafers.
     """
     first = next((row.link for row in rows if row.possible and row.wafers > 1), None)
     return [row for row in rows if row.possible and (row.wafers == 1 or row.link == first)]
@@ -213,17 +232,17 @@ def speed(row: ComparisonRow) -> float:
 
 
 def place(row: ComparisonRow) -> str:
-    """Return the description of a machine: number of wafers, mapping, and layout's objective."""
+    """Return a text such as "4 wafers (pipeline)": wafers, mapping, and objective if it matters."""
     return f"{plural(row.wafers, 'wafer')} ({row.chosen or row.mapping}{row.purpose})"
 
 
 def rate(tokens_per_s: float) -> str:
-    """Return tokens/s as text, with three digits below 100."""
+    """Return a speed as text such as "1,234 tokens/s", with three significant digits below 100."""
     return f"{tokens_per_s:,.0f} tokens/s" if tokens_per_s >= 100 else f"{tokens_per_s:.3g} tokens/s"
 
 
 def _change_text(change: float) -> str:
-    """Return a relative change as text: percent faster or slower, or a multiple."""
+    """Return a relative change as text, such as "12 % slower" or "3 times as fast"."""
     if change >= 1:
         return f"{count(1 + change)} times as fast"
     return f"{percent(abs(change))} {'slower' if change < 0 else 'faster'}"

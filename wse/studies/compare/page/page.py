@@ -22,7 +22,7 @@ from wse_traces.schema import CAUSES
 
 
 def as_html(result: CompareResult) -> bytes:
-    """Return the page of a comparison of wafers, mappings and links, encoded in UTF-8."""
+    """Return the HTML page of a comparison of wafers, mappings and wafer links, in UTF-8."""
     rows = result.possible
     return comparison_page(
         title=result.title,
@@ -39,7 +39,7 @@ def as_html(result: CompareResult) -> bytes:
 
 
 def traces_as_html(result: TracesResult) -> bytes:
-    """Return the page of a comparison of two runs, encoded in UTF-8."""
+    """Return the HTML page of a comparison of two recorded runs, in UTF-8."""
     change_tables = [
         changes_table(changes, {kind: ""}, title=f"{CHANGED[phase]}, {text}")
         for phase, changes in result.changes.items()
@@ -60,12 +60,12 @@ def traces_as_html(result: TracesResult) -> bytes:
 
 
 class CurveSection(NamedTuple):
-    """A section of the page with charts of one number over another.
+    """A section of the page with line charts, such as the cost of a token by the speed per user.
 
     Attributes:
         title: Heading of the section.
         note: Text below the charts.
-        series: Names of the series that get a colour of their own.
+        series: Names of the lines that get a colour of their own.
         charts: Data of each chart for ``compare.js``: title, label of the horizontal axis, lines
             and published points.
     """
@@ -98,9 +98,9 @@ def comparison_page(
         verdict: Sentences of the verdict.
         tables: Sortable tables. Drawings are placed after the first table.
         lists: (heading, entries) of each list; an entry is a (name, text) pair.
-        rows: Rows that are drawn over their number of wafers.
+        rows: Rows to plot against their number of wafers.
         stacks: (label, row) of each stacked bar, which shows the cycles of the row by cause.
-        curves: Section with charts of one number over another.
+        curves: Section with line charts.
         command: Command that prints the same numbers.
     """
     data = {
@@ -125,10 +125,15 @@ def comparison_page(
 
 
 def _points(rows: Sequence[ComparisonRow], key: str) -> list[dict[str, Any]]:
-    """Return the points of one drawing, whose horizontal axis is the number of wafers.
+    """Return the points of a chart whose horizontal axis is the number of wafers.
 
-    Each point is a dict with ``wafers``, ``value``, ``series``, ``link`` and ``lines`` (its
-    tooltip).
+    Args:
+        rows: Rows to draw.
+        key: Field of a row that is drawn on the vertical axis.
+
+    Returns:
+        A dict for each row with ``wafers``, ``value``, ``series`` (the layout), ``link`` and
+        ``lines`` (the tooltip).
     """
     speed, *_ = detail_tables(rows, ())
     points = []

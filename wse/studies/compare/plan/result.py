@@ -18,7 +18,10 @@ from wse.studies.results.operating_points import DEFINITIONS
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedRow(Result):
-    """Wafers or GPUs with replicas, at the operating point that best meets the request."""
+    """Wafers or GPUs with the number of replicas and users that best meets the requested limits.
+
+    A replica is one of several equal machines that share the users.
+    """
 
     kind: Annotated[str, Doc("`wafer` or `gpu`")]
     name: Annotated[str, Doc("name of the wafer or GPU")]
@@ -56,7 +59,10 @@ class PlannedRow(Result):
 
     @property
     def machine(self) -> str:
-        """Description: replicas, chips and software of each, and the link if one was requested."""
+        """Description such as "2 x 8 h100, vllm": replicas, chips of a replica, and software.
+
+        The link between wafers is appended if links were requested.
+        """
         chips = f"{self.chips:,} {printable(self.name)}, {printable(self.software)}"
         if self.link_bytes_per_s is not None:
             chips += f", {rate_and_latency(self.link_bytes_per_s, self.link_latency_s)}"
@@ -69,10 +75,10 @@ COLUMNS: Final = tuple(field.name for field in fields(PlannedRow))
 
 @dataclass(frozen=True, kw_only=True)
 class PlanResult(Result):
-    """Machines and their numbers of replicas, ranked by an objective.
+    """Machines and their numbers of replicas, ranked by an objective within latency limits.
 
-    Machines that meet the limits come first, ordered by the objective. The others are ordered by
-    how far they exceed the limits.
+    Machines that meet the limits come first, ordered by the objective. All other machines follow,
+    ordered by how far they exceed the limits.
     """
 
     inputs: Annotated[Mapping[str, Any], Doc("the options with defaults filled in")]
@@ -87,7 +93,10 @@ class PlanResult(Result):
 
     @property
     def title(self) -> str:
-        """One line with the model, the type of its weights if it is unique, and the request."""
+        """One line with the number of users, the model, and the lengths of prompts and answers.
+
+        The element type of the weights is included if all machines use the same type.
+        """
         users = "" if self.users is None else f"{plural(self.users, 'user')} of "
         dtype = f" as {self.rows[0].dtype}" if self._has_one_type else ""
         lengths = dict.fromkeys(f"{row.prompt_len:,} + {row.new_tokens:,}" for row in self.rows)
@@ -96,14 +105,15 @@ class PlanResult(Result):
 
     @property
     def _has_one_type(self) -> bool:
-        """True if the weights of all rows have the same type."""
+        """True if the weights have the same element type on all machines."""
         return len({row.dtype for row in self.rows}) == 1
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Return tables of the verdict, the ranked machines, and the impossible machines if any.
 
         Args:
-            detail: Whether to add a table of room for users, rates and energy.
+            detail: Whether to add a table of the users that fit, the speeds, and the energy of a
+                token.
             width: Not used.
         """
         verdict = pair_table([("", sentence) for sentence in self.verdict], self.title)
@@ -113,17 +123,16 @@ class PlanResult(Result):
         return verdict, machines, *(details if detail else ()), *reasons
 
     def _machine_columns(self) -> tuple[Column, ...]:
-        """Return the columns that identify a machine.
+        """Return the columns that identify a row: its machine and, if necessary, its lengths.
 
-        If several pairs of lengths are compared, these come first, before the description of the
-        machine.
+        A column of lengths (prompt tokens / new tokens) comes first if several pairs are compared.
         """
         lengths = Column(key="lengths", title="lengths", cell=lambda row: f"{row.prompt_len}/{row.new_tokens}")
         machine = Column(key="machine", title="machine", cell=lambda row: row.machine, wraps=True, min_width=20)
         return (lengths, machine) if len(self.inputs["lengths"]) > 1 else (machine,)
 
     def _detail_columns(self) -> tuple[Column, ...]:
-        """Return the columns of the detailed table: room for users, rates, and energy per token."""
+        """Return the columns of the detailed table: users that fit, speeds, energy per token."""
         return (
             *self._machine_columns(),
             number("max_users", "room", count),
@@ -159,7 +168,7 @@ class PlanResult(Result):
         )
 
     def _footer(self) -> list[tuple[str, str]]:
-        """Return the lines below the table of machines: definitions, prices, and omitted rows."""
+        """Return the (label, text) lines below the table: definitions, prices, and omitted rows."""
         hidden = self.tried - len(self.rows)
         prices = [(f"{name}", assumed.text) for name, assumed in self.economics.items() if "usd_per_hour" in name]
         return [

@@ -48,12 +48,12 @@ More numbers around the best one are tried until the gaps to its neighbours are 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CombinationPlan:
-    """The rows of a combination for each link.
+    """The rows of one mapping on one number of wafers.
 
     Attributes:
-        rows: The best layout for each link, and the one with the lowest price per hour if this is
-            another layout.
-        reason: Why the combination is impossible; empty if it is possible.
+        rows: For each link between wafers, the best layout, and the one with the lowest price per
+            hour if this is another one.
+        reason: Why the mapping is impossible on these wafers; empty if it is possible.
         bug: Traceback if the combination ended in a bug in wse; empty otherwise.
     """
 
@@ -69,14 +69,15 @@ def plan_machines(
     jobs: int | None = None,
     engine: EngineChoice = THIS_MACHINE,
 ) -> PlanResult:
-    """Rank machines and their number of replicas by an objective, within limits of latency.
+    """Rank machines by an objective, such as the cost of a token, within latency limits.
 
-    1. For each pair of prompt length and number of new tokens, compute the rows of wafers and GPUs.
-    2. Rank all rows, and select those to show.
+    1. For each pair of prompt length and number of new tokens, determine how many users each
+       machine serves, and with how many replicas.
+    2. Rank all machines, and select those to show.
 
     Args:
-        request: Users, limits and machines. Links between wafers are the wafer's own unless others
-            are requested.
+        request: Users, limits and machines. Wafers are connected by their own link unless other
+            links are requested.
         on_progress: Called with (number of combinations done, their number, the last combination).
         jobs: Number of processes; None uses all cores.
         engine: Engine that runs the processes.
@@ -141,15 +142,17 @@ def _wafer_rows(
 ) -> tuple[PreparedEstimate, list[PlannedRow], dict[str, str], set[int]]:
     """Return the rows of wafers for one prompt length and one number of new tokens.
 
-    Without ``--wafers``, multiples of the smallest number of wafers are tried first. Then numbers
-    between the best one and its neighbours are tried until the gaps around the best are small
-    (`counts_near`). If users are given and cost decides, the same is done around the number with
-    the lowest price per hour.
+    Without ``--wafers``, multiples of the smallest number of wafers are tried first. The search
+    then tries numbers halfway between the best number and its neighbours, until the neighbours are
+    close to the best number (`counts_near`). If users are given and cost decides, the same is done
+    around the number with the lowest price per hour.
 
     Returns:
-        Four values: the prepared request on the fewest wafers; the rows; the reasons for impossible
-        combinations, with the description of the combination as the key; the numbers of wafers that
-        were tried.
+        1. The request prepared for the smallest number of wafers.
+        2. The rows.
+        3. The reasons for impossible combinations of mapping, objective and number of wafers,
+           keyed by the description of the combination.
+        4. The numbers of wafers that were tried.
     """
     price = prices_without_gpus(request.base.costs.price, request.gpu or ())
     priced_request = replace(request, base=replace_options(request.base, price=price))
@@ -162,7 +165,7 @@ def _wafer_rows(
         done_before = len(outputs)
 
         def report_progress(done: int, total: int, name: str, done_before: int = done_before) -> None:
-            """Report progress, including combinations of earlier iterations."""
+            """Report progress. Combinations of earlier iterations of the search are included."""
             on_progress(done_before + done, done_before + total, name)
 
         outputs |= all_outputs(
@@ -199,10 +202,11 @@ def _compares_hours(goal: Goal) -> bool:
 def counts_near(best: int, tried_counts: Collection[int]) -> list[int]:
     """Return the numbers of wafers to try next: halfway between the best and its tried neighbours.
 
-    A gap is not divided further if it is at most an eighth of the best number, or 1.
+    There is no number to try on a side where the neighbour differs from the best number by at most
+    1, or by at most an eighth of the best number.
 
     Args:
-        best: The best number so far.
+        best: The best number of wafers so far.
         tried_counts: All numbers of wafers that were tried.
     """
     lower = max((count for count in tried_counts if count < best), default=best)
@@ -212,10 +216,10 @@ def counts_near(best: int, tried_counts: Collection[int]) -> list[int]:
 
 
 def plan_combination(request: CompareRequest, combination: Combination) -> CombinationPlan:
-    """Return the rows of a mapping on a number of wafers for each link.
+    """Return the rows of a mapping on a number of wafers, for each link between wafers.
 
-    Errors are returned as a reason or as a traceback, because the function runs in worker
-    processes.
+    The function runs in worker processes, so errors are not raised: the result contains the reason
+    or, for a bug in wse, the traceback.
     """
     base = replace(request.base, mapping=combination.mapping, wafers=combination.wafers)
     try:
@@ -232,18 +236,18 @@ def plan_combination(request: CompareRequest, combination: Combination) -> Combi
 
 
 def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None, goal: Goal) -> list[PlannedRow]:
-    """Return the row of the layout that best meets a goal, and that of the cheapest one per hour.
+    """Return the row of the layout on wafers that best meets a goal, and of the cheapest per hour.
 
     The second row is left out if both are the same layout, or if prices per hour are not compared.
 
     Args:
         prepared_estimate: The request.
-        link: Link between wafers; None for the wafer's own. The row has the link only if one is
-            given.
-        goal: Users, limits and objective.
+        link: Requested link between wafers, which is then stated in the row. None for the wafer's
+            own link.
+        goal: Users, latency limits and objective.
 
     Raises:
-        DoesNotFit: There is no room for the model, or for the cache of one request.
+        DoesNotFit: There is no room for the model, or for the KV cache of a single request.
     """
     linked = with_link(prepared_estimate, link)
     ranking = LayoutRanking(linked, searches_for(linked, compile_fastest, goal))
@@ -271,11 +275,12 @@ def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None,
 
 
 def _gpu_rows(request: CompareRequest) -> tuple[list[PlannedRow], dict[str, AssumptionResult], dict[str, str]]:
-    """Return the rows of GPUs for a request with one pair of lengths.
+    """Return the rows of GPUs for one prompt length and one number of new tokens.
 
     Returns:
-        The rows, in each number of GPUs that serves a user; prices and powers; the reasons for
-        impossible numbers.
+        1. A row for each type and number of GPUs that can serve a user.
+        2. The assumed prices and powers of these GPUs.
+        3. The reasons for GPUs that cannot, keyed by their description.
     """
     possible_gpus, reasons = prepared_gpus(request)
     rows: list[PlannedRow] = []
@@ -302,12 +307,12 @@ def planned_row(
     users_per_pass: int | None = None,
     link: WaferLink | None = None,
 ) -> PlannedRow:
-    """Return the row of a plan: an operating point of one or several replicas of a deployment.
+    """Return the row of a plan, which says how many replicas of a deployment serve how many users.
 
     Args:
-        deployment: The deployment of one replica.
+        deployment: The model on the wafers or GPUs of one replica.
         found: The plan.
-        kind: Whether the deployment is on wafers or GPUs.
+        kind: ``wafer`` or ``gpu``.
         name: Name of the wafer or GPU.
         software: Mapping or serving stack.
         dtype: Element type of the weights.
@@ -346,12 +351,12 @@ def planned_row(
 
 
 def with_pareto(rows: Sequence[PlannedRow]) -> list[PlannedRow]:
-    """Return the rows with ``pareto`` set for those that no other row surpasses."""
+    """Return the rows, with ``pareto`` set for those on the Pareto frontier of speed and cost."""
     return [replace(row, pareto=not any(_surpasses(other_row, row) for other_row in rows)) for row in rows]
 
 
 def _surpasses(row: PlannedRow, other_row: PlannedRow) -> bool:
-    """Return whether a row is better than another in speed or cost, and worse in neither."""
+    """Return whether a row dominates another: better in speed or cost, and worse in neither."""
     pairs = (
         (row.tokens_per_s_per_user or 0.0, other_row.tokens_per_s_per_user or 0.0),
         (-(row.usd_per_million_tokens or 0.0), -(other_row.usd_per_million_tokens or 0.0)),
@@ -362,8 +367,8 @@ def _surpasses(row: PlannedRow, other_row: PlannedRow) -> bool:
 def _rank(row: PlannedRow, goal: Goal) -> tuple[bool, float]:
     """Return the sort key of a row; the best row has the smallest key.
 
-    Rows that keep the limits come first, sorted by the objective. Other rows are sorted by how far
-    they exceed the limits.
+    Rows that meet the limits come first, sorted by the objective (latency of a request, throughput
+    or cost). All other rows follow, sorted by how far they exceed the limits.
     """
     if not row.keeps:
         return True, row.excess
@@ -375,11 +380,11 @@ def _rank(row: PlannedRow, goal: Goal) -> tuple[bool, float]:
 
 
 def _inputs(request: CompareRequest, lengths: Sequence[tuple[int, int]], wafers: Sequence[int]) -> dict[str, object]:
-    """Return the options of a request, with the option names (without dashes) as keys.
+    """Return the options of a ranking that have a value, keyed by the option's name.
 
     Args:
         request: The request.
-        lengths: Pairs of prompt tokens and new tokens.
+        lengths: Pairs of prompt tokens and new tokens that were compared.
         wafers: Numbers of wafers that were tried.
     """
     base = request.base

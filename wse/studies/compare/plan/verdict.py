@@ -17,11 +17,13 @@ BEST: Final = {LATENCY: "fastest", THROUGHPUT: "one with the most throughput", C
 
 
 def plan_verdict(rows: Sequence[PlannedRow], goal: Goal, lengths: Sequence[tuple[int, int]]) -> tuple[str, ...]:
-    """Return the sentences of the verdict for each pair of lengths.
+    """Return the verdict of a ranking: sentences that name the best machines.
+
+    There are separate sentences for each pair of prompt tokens and new tokens.
 
     Args:
         rows: All machines that were tried, best first.
-        goal: Users, limits and objective.
+        goal: Users, latency limits and objective.
         lengths: Pairs of prompt tokens and new tokens.
     """
     rows_by_lengths = ([row for row in rows if (row.prompt_len, row.new_tokens) == pair] for pair in lengths)
@@ -30,7 +32,11 @@ def plan_verdict(rows: Sequence[PlannedRow], goal: Goal, lengths: Sequence[tuple
 
 
 def _sentences(lengths: tuple[int, int], rows: Sequence[PlannedRow], goal: Goal) -> Iterator[str]:
-    """Yield the sentences for one pair of lengths."""
+    """Yield the sentences of the verdict for one pair of prompt tokens and new tokens.
+
+    They state how many machines meet the limits and which one is best. If there are both wafers and
+    GPUs, the best of each are compared.
+    """
     lengths_text = f"{lengths[0]:,} + {lengths[1]:,} tokens"
     if not rows:
         yield f"{lengths_text}: no machine that was tried holds the model and the KV cache of one request."
@@ -63,9 +69,9 @@ def _sentences(lengths: tuple[int, int], rows: Sequence[PlannedRow], goal: Goal)
 
 
 def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal) -> Iterator[str]:
-    """Yield sentences that compare the best wafers and the best GPUs.
+    """Yield sentences that compare the best wafers with the best GPUs.
 
-    If one of them does not meet the limits, the sentences state how far it is off.
+    If the wafers or the GPUs do not meet the limits, a sentence states by how much they miss them.
     """
     names: dict[str, str] = {WAFER: "wafers", GPU: "GPUs"}
     for row in (wafers, gpus):
@@ -91,21 +97,23 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal) -> Iterato
 
 
 def _cheapest_per_hour(rows: Sequence[PlannedRow]) -> PlannedRow | None:
-    """Return the row with the lowest price per hour.
+    """Return the row with the lowest price per hour, unless it is also the cheapest per token.
 
     Args:
         rows: Rows that meet the limits, cheapest per token first.
 
     Returns:
-        The row; None if the first row, which is the cheapest per token, has the lowest price per
-        hour too.
+        The row; None if no row costs less per hour than the first one.
     """
     lowest = min(rows, key=_usd_per_hour, default=None)
     return lowest if lowest is not None and _usd_per_hour(lowest) < _usd_per_hour(rows[0]) else None
 
 
 def _near(row: PlannedRow, goal: Goal) -> str:
-    """Return the description of a machine that misses the goal, with how far it is off."""
+    """Return the description of a machine that misses the goal, and by how much it does.
+
+    It states the latencies that exceed their limits. If none does, it states how many users fit.
+    """
     latencies = (("TTFT", row.ttft_s, goal.ttft_s), ("TPOT", row.tpot_s, goal.tpot_s))
     misses = [
         f"{name} {seconds(latency_s)}, {_ratio(latency_s / limit_s)} times the limit"
@@ -124,7 +132,10 @@ def _ratio(times: float) -> str:
 
 
 def _limits(goal: Goal) -> str:
-    """Return the limits as text, with a space before it; empty without limits."""
+    """Return the latency limits as text, such as " within TTFT 200 ms and TPOT 20 ms".
+
+    The text starts with a space. It is empty if there are no limits.
+    """
     limits = [("TTFT", goal.ttft_s), ("TPOT", goal.tpot_s)]
     texts = [f"{name} {seconds(limit)}" for name, limit in limits if limit is not None]
     return f" within {' and '.join(texts)}" if texts else ""
@@ -146,7 +157,7 @@ def _text(row: PlannedRow) -> str:
 
 
 def _usd_per_hour(row: PlannedRow) -> float:
-    """Return the price of a machine per hour; infinity if no price is known."""
+    """Return the price per hour of all replicas in USD; infinity if no price is known."""
     return math.inf if row.usd_per_hour is None else row.usd_per_hour
 
 

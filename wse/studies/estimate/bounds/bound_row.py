@@ -19,10 +19,11 @@ They are computed by `wse.backends.fabric.bounds`.
 
 @dataclass(frozen=True, kw_only=True)
 class BoundRow(Result):
-    """Cycles of some steps of a decoded token with their lower bounds, averaged over all tokens.
+    """Cycles of some steps of a decoded token and their lower bounds, averaged over all tokens.
 
-    Ops that neither multiply nor send have no bound. Their row has no ``limit``, ``ratio``,
-    ``bound_grade`` or ``bound_source``.
+    The bounds are minimum numbers of cycles for any software with the same placement. Ops that
+    neither multiply nor send have no bound. Their row has no ``limit``, ``ratio``, ``bound_grade``
+    or ``bound_source``.
     """
 
     op: Annotated[str | None, Doc("kind of op; of the rows of `ops`")] = None

@@ -35,10 +35,10 @@ Name = TypeVar("Name", str, int)
 
 @dataclass(frozen=True, kw_only=True)
 class BoundsResult(Result):
-    """Cycles of decoding one token and their lower bounds, averaged over all decoded tokens.
+    """Cycles of decoding a token and lower bounds for any software, averaged over all tokens.
 
-    ``token`` is the whole token. The other fields have one row for each kind of op, each kind of
-    layer, or each stage, in the order in which they run.
+    ``token`` is the row of the whole token. ``ops``, ``layers`` and ``stages`` divide its cycles by
+    kind of op, kind of layer, and stage, in the order in which they run.
     """
 
     token: Annotated[BoundRow, Doc("the whole token")]
@@ -53,14 +53,14 @@ class BoundsResult(Result):
 def bounds_result(fabric: Fabric, spec: ModelSpec, token_classes: Sequence[TokenClass], grades: Grades) -> BoundsResult:
     """Compute the cycles of decoded tokens and their lower bounds.
 
-    1. Sum cycles and bounds of each step over all tokens, one token class at a time.
+    1. Sum the cycles and the bounds of each step over all tokens.
     2. Group the steps by kind of op, by kind of layer and by stage.
 
     Args:
-        fabric: Fabric model of the compiled Program.
+        fabric: Timing model of the compiled Program.
         spec: Model.
-        token_classes: Classes of decoded tokens with the same cost, each with its number of tokens.
-        grades: Evidence grades of the constants.
+        token_classes: Groups of decoded tokens with the same cost, each with its number of tokens.
+        grades: Evidence grades of the constants of the timing model.
     """
     program, phase = fabric.program, fabric.program.decode
     bounds_of = PhaseBounds(program, fabric.wafer, fabric.software)
@@ -76,7 +76,11 @@ def bounds_result(fabric: Fabric, spec: ModelSpec, token_classes: Sequence[Token
     ops: list[int] = phase.steps.op.tolist()
 
     def rows(names: Iterable[Name]) -> Iterable[tuple[Name, BoundRow]]:
-        """Yield a row for each distinct name; ``names`` has the name of the group of each step."""
+        """Yield a row for each group of steps.
+
+        Args:
+            names: For each step, the name of the group to which it belongs.
+        """
         steps_of: dict[Name, list[int]] = {}
         for step, name in enumerate(names):
             steps_of.setdefault(name, []).append(step)
@@ -100,10 +104,10 @@ def _row(cycles: F64, bounds: F64, tokens: int, grades: Grades) -> BoundRow:
     """Return the row of a group of steps, with cycles and bounds per token.
 
     Args:
-        cycles: Cycles of the steps over all tokens, [steps, causes].
-        bounds: Lower bounds of the steps over all tokens, [steps, bounds].
+        cycles: Cycles of each step by cause, summed over all tokens: [steps, causes].
+        bounds: Lower bounds of each step, summed over all tokens: [steps, bounds].
         tokens: Number of tokens.
-        grades: Evidence grades of the constants.
+        grades: Evidence grades of the constants, which say how well each is known.
     """
     cycles_by: CyclesBy = dict(zip(CAUSES, (cycles.sum(axis=0) / tokens).tolist(), strict=True))
     bound_cycles: dict[BoundName, float] = dict(zip(BOUNDS, (bounds.sum(axis=0) / tokens).tolist(), strict=True))
@@ -123,14 +127,16 @@ def _row(cycles: F64, bounds: F64, tokens: int, grades: Grades) -> BoundRow:
 
 
 def _kind(layer: Layer) -> str:
-    """Return the kind of a layer in words: its attention and its feed-forward block."""
+    """Return the kind of a layer in words, such as "full attention, dense"."""
     reach = f"window of {layer.window}" if layer.window else f"chunks of {layer.chunk}" if layer.chunk else "full"
     rotation = "" if layer.rotary else ", not rotated"
     return f"{reach} attention{rotation}, {'experts' if layer.experts else 'dense'}"
 
 
 def token_table(bounds: BoundsResult, width: int) -> Table:
-    """Return the table of cycles and bounds: one row for each kind of op, then the whole token.
+    """Return a table that compares a token's cycles with their lower bounds, by kind of op.
+
+    The last row is the whole token.
 
     Args:
         bounds: Bounds to show.
@@ -147,10 +153,10 @@ def token_table(bounds: BoundsResult, width: int) -> Table:
 
 
 def layer_and_stage_tables(bounds: BoundsResult, width: int) -> list[Table]:
-    """Return two tables of cycles and bounds: a row per kind of layer, and a row per stage.
+    """Return two tables of cycles and lower bounds: one by kind of layer, and one by stage.
 
     Args:
-        bounds: Bounds to show. At most ``MOST_ROWS`` stages are shown.
+        bounds: Bounds to show. The second table has at most ``MOST_ROWS`` stages.
         width: Width of the terminal in characters.
     """
     layers = Column(key="layers", title="layers", cell=lambda row: f"{row.layers}{_times(row.count)}", wraps=True)
@@ -163,9 +169,10 @@ def layer_and_stage_tables(bounds: BoundsResult, width: int) -> list[Table]:
 
 
 def _numbers(bounds: BoundsResult, width: int) -> list[Column]:
-    """Return the columns of numbers, which follow the name of a row.
+    """Return the columns of cycles and bounds, which follow the name of a row.
 
-    Bars and the fraction of measured constants are shown on wide terminals only.
+    On wide terminals, there are also bars, and the fraction of the cycles that depends on measured
+    constants only.
     """
     token_cycles, is_wide = bounds.token.cycles, width >= NARROW
     share = Column(key="share", cell=lambda row: bar(row.cycles / token_cycles, 8, "hops"), priority=9)
@@ -181,20 +188,20 @@ def _numbers(bounds: BoundsResult, width: int) -> list[Column]:
 
 
 def _times(count: int | None) -> str:
-    """Return how often an op or layer occurs, as `` ×32``; empty for a single one."""
+    """Return the number of ops or layers of a kind as text, such as `` ×32``; empty for one."""
     return f" ×{count}" if count is not None and count > 1 else ""
 
 
 def _op(row: BoundRow) -> str:
-    """Return the label of a row: the kind of op and how often it runs, or "whole token"."""
+    """Return the label of a row: "whole token", or the kind of op and the number of such ops."""
     return "whole token" if row.op is None else f"{row.op.replace('_', ' ')}{_times(row.count)}"
 
 
 def _bound(bound: BoundName, row: BoundRow) -> Text:
-    """Return the cell of a bound, highlighted if it is the largest bound of the row."""
+    """Return the cycles of a bound as text, highlighted if it is the largest bound of the row."""
     return Text(short_number(row.bounds[bound]), style=COLOURS["hops"] if bound == row.limit else "bright_black")
 
 
 def _limit(row: BoundRow) -> str:
-    """Return the cell with the largest bound of a row and its grade."""
+    """Return the name of a row's largest bound and its evidence grade, such as "hops (V)"."""
     return "none" if row.limit is None else f"{LIMITS[row.limit]} ({row.bound_grade})"

@@ -38,9 +38,9 @@ LEAST: Final = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class GapRow(Result):
-    """Cycles of one cause by which the mean decoded token exceeds its bound.
+    """Cycles of one cause, such as hops, in the gap between a decoded token and its lower bound.
 
-    The rows of all causes add up to the whole gap between the token and its bound.
+    The rows of all causes add up to the whole gap of a mean token.
     """
 
     cause: Annotated[Cause, Doc("the cause of the cycles")]
@@ -52,18 +52,18 @@ class GapRow(Result):
 
 
 def gap_rows(token: BoundRow, ops: Sequence[BoundRow]) -> tuple[GapRow, ...]:
-    """Return, for each cause, the cycles that a decoded token spends above its largest bound.
+    """Return the cycles by which a decoded token exceeds its largest lower bound, by cause.
 
-    The bound limits the cycles of a single cause (`BOUNDED`). Of this cause, the cycles above the
-    bound count. Of all other causes, all cycles count. The rows therefore add up to
-    ``token.cycles`` minus the bound.
+    The bound explains cycles of a single cause (`BOUNDED`). For this cause, only the cycles above
+    the bound are counted. For all other causes, all cycles are counted. The rows therefore add up
+    to ``token.cycles`` minus the bound.
 
     Args:
         token: Row of the whole token.
         ops: One row for each kind of op.
 
     Returns:
-        The rows, largest first; empty if the token has no bound.
+        The rows, most cycles first; empty if the token has no bound.
     """
     if token.limit is None:
         return ()
@@ -88,10 +88,10 @@ def gap_rows(token: BoundRow, ops: Sequence[BoundRow]) -> tuple[GapRow, ...]:
 
 
 def _largest_ops(token: BoundRow, ops: Sequence[BoundRow], cause: Cause) -> dict[str, float]:
-    """Return the kinds of op that contribute most to the cycles above the bound, for one cause.
+    """Return the kinds of op that have most of the cycles above the bound, for one cause.
 
     Returns:
-        The fraction of all such cycles, with the kind of op as the key. There are at most `OPS`
+        The fraction of these cycles in each kind of op, which is the key. There are at most `OPS`
         kinds, largest first, each with a fraction of at least `LEAST`.
     """
     excess_cycles = {row.op or "": _excess_cycles(token, row, cause) for row in ops}
@@ -105,9 +105,14 @@ def _largest_ops(token: BoundRow, ops: Sequence[BoundRow], cause: Cause) -> dict
 
 
 def _excess_cycles(token: BoundRow, row: BoundRow, cause: Cause) -> float:
-    """Return the cycles that a kind of op spends on a cause, minus those that the bound explains.
+    """Return the cycles of a cause in a kind of op, minus those that the bound explains.
 
-    Only the bound that limits the token is subtracted, and only from the cause that it limits.
+    Only the largest bound of the whole token is considered. It explains cycles of one cause only.
+
+    Args:
+        token: Row of the whole token.
+        row: Row of the kind of op.
+        cause: The cause.
     """
     assert token.limit is not None
     bound = row.bounds[token.limit] if cause == BOUNDED[token.limit] else 0
@@ -115,7 +120,7 @@ def _excess_cycles(token: BoundRow, row: BoundRow, cause: Cause) -> float:
 
 
 def gap_table(token: BoundRow, gap: Sequence[GapRow]) -> Table:
-    """Return the table of the cycles above the bound, with one row for each cause."""
+    """Return a table of the cycles by which a token exceeds its bound, with a row per cause."""
     columns = (
         Column(key="cause", title="cause"),
         number("cycles", "cycles", short_number),
@@ -129,5 +134,5 @@ def gap_table(token: BoundRow, gap: Sequence[GapRow]) -> Table:
 
 
 def _ops(row: GapRow) -> str:
-    """Return the cell with the kinds of op that have most cycles of a cause."""
+    """Return the kinds of op with most of a row's cycles as text, with their percentages."""
     return ", ".join(f"{op.replace('_', ' ')} {percent(share)}" for op, share in row.ops.items())

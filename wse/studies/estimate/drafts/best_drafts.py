@@ -21,27 +21,35 @@ Choose = Callable[[DraftMachine], DraftSteps]
 
 
 class Drafter(Protocol):
-    """Deployment for which drafts are chosen: some wafers or GPUs with a model and a draft."""
+    """Wafers or GPUs that serve a model with drafts, for which the best drafts are searched.
+
+    Drafts are tokens of speculative decoding: a cheap source proposes them and the model verifies
+    them in one pass.
+    """
 
     @property
     def plain(self) -> Deployment:
         """The deployment without drafts."""
 
     def machine(self, users: float) -> DraftMachine:
-        """Return the times of drafting and verification passes for ``users`` concurrent users."""
+        """Return the times of drafting and verification with ``users`` concurrent users."""
 
     def deployment(self, choose: Choose) -> Deployment:
-        """Return the deployment with the drafts that ``choose`` returns."""
+        """Return the deployment of the model with certain drafts.
+
+        Args:
+            choose: Function that chooses the drafts, given the times of drafting and verification.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
 class UsersOfDrafts:
-    """Users of a deployment with drafts, on one or several replicas.
+    """Users who are served with drafts of speculative decoding, on one or several replicas.
 
     Attributes:
-        drafter: Deployment of each replica.
+        drafter: Wafers or GPUs of each replica, with the model and its draft.
         users: Requests in flight on all replicas.
-        replicas: Number of equal deployments that share the users.
+        replicas: Number of equal machines that share the users.
     """
 
     drafter: Drafter
@@ -55,11 +63,11 @@ class UsersOfDrafts:
 
     @cached_property
     def machine(self) -> DraftMachine:
-        """Times of passes on the replica with the most users."""
+        """Times of drafting and of verification passes on the replica with the most users."""
         return self.drafter.machine(-(-self.users // self.replicas))
 
     def point(self, choose: Choose) -> OperatingPoint:
-        """Return the operating point with the drafts that ``choose`` returns."""
+        """Return the speed and cost of tokens with the drafts that ``choose`` returns."""
         return operating_point(self.drafter.deployment(choose), self.users, self.replicas)
 
     def speed_up(self, choose: Choose) -> float:
@@ -73,28 +81,33 @@ class UsersOfDrafts:
         """Find the number of sequential draft tokens with the highest speed-up.
 
         Args:
-            curve: Tokens per pass, for each number of draft tokens.
+            curve: Mean tokens that a verification pass yields, for each number of draft tokens.
 
         Returns:
-            The number of draft tokens and the speed-up; (0, 1.0) if no number is faster than none.
+            The number of draft tokens and the speed-up; (0, 1.0) if drafts never gain speed.
         """
         has_one_peak = self.machine.has_one_peak
         return best_draft(curve, lambda tokens: self.speed_up(in_a_row(curve, tokens)), has_one_peak=has_one_peak)
 
     def best_tree(self, acceptance: DraftAcceptance) -> tuple[DraftTree | None, float]:
-        """Find the tree of draft tokens with the highest speed-up.
+        """Find the tree of draft tokens (alternatives at each position) with the highest speed-up.
 
         Returns:
-            The tree and the speed-up; (None, 1.0) if no tree is faster than no draft.
+            The tree and the speed-up; (None, 1.0) if no tree gains speed.
         """
         return fastest_tree(acceptance.shares, lambda tree: self.speed_up(as_tree(tree)), TREE_NODES)
 
 
 def in_a_row(curve: Acceptance, draft_tokens: int) -> Choose:
-    """Return a function that chooses ``draft_tokens`` tokens, drafted one after another."""
+    """Return a function that chooses drafts of ``draft_tokens`` tokens in sequence.
+
+    Args:
+        curve: Mean tokens that a verification pass yields, for each number of draft tokens.
+        draft_tokens: Number of draft tokens, which are drafted one after another.
+    """
     return partial(DraftMachine.row, curve=curve, draft_tokens=draft_tokens)
 
 
 def as_tree(tree: DraftTree) -> Choose:
-    """Return a function that chooses a tree of draft tokens."""
+    """Return a function that chooses a tree of draft tokens, with alternatives at each position."""
     return partial(DraftMachine.tree, tree=tree)

@@ -51,14 +51,16 @@ OUTSIDE: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyPass:
-    """Times of a verification pass over several new tokens of one user, in seconds.
+    """Times of a verification pass, which runs the model over several new tokens of one user.
+
+    All times are in seconds. A draft head is one more layer of the model, which proposes tokens.
 
     Attributes:
         model_s: Time through all stages, without the layer of a draft head.
         head_s: Time of the layer of a draft head and of the steps outside all layers; 0 without a
             head.
-        busy_s: Work of the slowest stage or link.
-        last_stage_s: Work of the last stage, without the layer of a draft head.
+        busy_s: Time for which the pass occupies the slowest stage or link.
+        last_stage_s: Time for which it occupies the last stage, without the layer of a draft head.
     """
 
     model_s: float
@@ -67,42 +69,48 @@ class VerifyPass:
     last_stage_s: float
 
     def busy_with(self, drafts_s: float, *, on_last_stage: bool) -> float:
-        """Return the work of the stage, link or draft with the most work, in seconds.
+        """Return the seconds for which the busiest stage, link or draft works for one pass.
 
         Args:
-            drafts_s: Time of all passes of the draft, in seconds.
+            drafts_s: Time to draft all tokens of the pass, in seconds.
             on_last_stage: Whether the last stage drafts in addition to its own work.
         """
         return max(self.busy_s, drafts_s + (self.last_stage_s if on_last_stage else 0.0))
 
 
 class VerifyPasses:
-    """Verification passes of a compiled model, cached for each context and number of new tokens.
+    """Timing of the verification passes of a model, cached by context and number of new tokens.
 
-    Each number of new tokens is compiled once, for the regions that the model already has.
+    A verification pass runs the model over several new tokens of one user. It is compiled once for
+    each number of new tokens, on the same regions of PEs as the model.
     """
 
     def __init__(self, prepared_placement: PreparedPlacement, compilation: Compilation, *, has_head: bool) -> None:
-        """Create the passes of a compiled model.
+        """Prepare to time the verification passes of a compiled model.
 
         Args:
-            prepared_placement: Prepared request of the model.
+            prepared_placement: Request for the model.
             compilation: The compiled model.
-            has_head: Whether the last layer is that of a draft head.
+            has_head: Whether the last layer is a draft head.
         """
         self._prepared, self._compilation, self._has_head = prepared_placement, compilation, has_head
         self._readers: dict[int, tuple[Fabric, RouteReader]] = {}
         self._passes: dict[tuple[int, int], VerifyPass] = {}
 
     def in_the_middle(self, tokens: int) -> VerifyPass:
-        """Return the pass over ``tokens`` (2 or more) new tokens halfway through generation."""
+        """Return the times of a pass over ``tokens`` new tokens halfway through the generation.
+
+        Args:
+            tokens: Number of new tokens, at least 2.
+        """
         return self.pass_after(self._prepared.middle_context[0], tokens)
 
     def pass_after(self, context: int, tokens: int) -> VerifyPass:
-        """Return the pass over ``tokens`` new tokens of one user after a context.
+        """Return the times of a pass over ``tokens`` new tokens of one user.
 
         Args:
-            context: Tokens before the pass; reduced if the KV cache has no room for the new tokens.
+            context: Tokens in the KV cache before the pass. The number is reduced if the cache
+                would have no room for the new tokens.
             tokens: New tokens, at least 2.
         """
         context = min(context, self._compilation.options.context - tokens)
@@ -111,7 +119,7 @@ class VerifyPasses:
         return self._passes[context, tokens]
 
     def _pass(self, context: int, tokens: int) -> VerifyPass:
-        """Time the pass over ``tokens`` new tokens after a context."""
+        """Time a pass over ``tokens`` new tokens, after ``context`` tokens in the KV cache."""
         fabric, reader = self._compiled(tokens)
         phase, cost, clock_hz = fabric.program.verify[0], fabric.verify_cost(context), self._prepared.wafer.clock_hz
         route = reader.route(phase, cost)
@@ -128,7 +136,7 @@ class VerifyPasses:
         )
 
     def _compiled(self, tokens: int) -> tuple[Fabric, RouteReader]:
-        """Return the fabric model of passes over ``tokens`` new tokens, and their route reader."""
+        """Return the timing model of passes over N new tokens, and the reader of their routes."""
         if tokens not in self._readers:
             fabric = pass_fabric(self._prepared, self._compilation, tokens)
             self._readers[tokens] = fabric, RouteReader(fabric)
@@ -138,12 +146,12 @@ class VerifyPasses:
 def machine_of(
     prepared_placement: PreparedPlacement, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses
 ) -> DraftMachine:
-    """Return the times of the passes of a model and its draft, with which drafts are planned.
+    """Return the times of drafting and of verification, from which the best drafts follow.
 
     Args:
         prepared_placement: The request.
         compilation: The compiled model.
-        draft: The placed draft.
+        draft: The draft head or draft model, compiled for its place.
         passes: The passes that verify drafts, from `verify_passes`.
     """
     if draft.name == HEAD:
@@ -154,10 +162,11 @@ def machine_of(
 def head_machine(
     prepared_placement: PreparedPlacement, compilation: Compilation, head: PlacedDraft, passes: VerifyPasses
 ) -> DraftMachine:
-    """Return the times of the passes of a model and its draft head, for one user.
+    """Return the times of drafting and of verification with a draft head, for one user.
 
-    A token without drafts is timed on the model compiled alone. Passes over several tokens are
-    timed on the model compiled with its head, and are never faster than a token without drafts.
+    A draft head is one more layer of the model. A token without drafts is timed on the model
+    compiled alone. Passes over several tokens are timed on the model compiled with its head. They
+    are assumed to be no faster than a token without drafts.
 
     Args:
         prepared_placement: The request.
@@ -177,11 +186,11 @@ def head_machine(
 def _model_machine(
     prepared_placement: PreparedPlacement, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses
 ) -> DraftMachine:
-    """Return the times of the passes of a model and a separate draft model, for one user.
+    """Return the times of drafting and of verification with a separate draft model, for one user.
 
-    They include the time in which token ids travel between the two models. On the host, any pass of
-    the draft model takes the time to read its weights from memory, and each pass of the model adds
-    a round trip for the ids.
+    They include the time in which token ids travel between the two models. If the draft model runs
+    on the host, each of its passes takes the time to read its weights from memory once, and each
+    pass of the model adds a round trip for the ids.
     """
     wafer = prepared_placement.wafer
     embedding_wafer, region = _embedding_region(compilation.program)
@@ -204,7 +213,11 @@ def _model_machine(
     _, draft_region = _embedding_region(draft.compilation.program)
 
     def ways_s(tokens: int) -> float:
-        """Return the seconds that ids need from model to draft model and back for one pass."""
+        """Return the seconds in which token ids go to the draft model and draft tokens come back.
+
+        Args:
+            tokens: Tokens of a verification pass, of which all except one are draft tokens.
+        """
         cycles = times.exchange_cycles(2, draft_region, region) + times.exchange_cycles(
             tokens - 1, region, draft_region
         )
@@ -217,10 +230,10 @@ def _model_machine(
 def _verify_s(
     prepared_placement: PreparedPlacement, compilation: Compilation, passes: VerifyPasses
 ) -> Callable[[int], float]:
-    """Return a function that gives the seconds of a verification pass for a number of new tokens.
+    """Return a function that gives the seconds of a verification pass over N new tokens.
 
-    A pass over one token is a normal decode pass of all batch slots. With a batch of 1, a pass over
-    several tokens is never faster than a pass over one token.
+    For one token, this is a normal decode pass of the whole batch. With a batch of 1, a pass over
+    several tokens is assumed to be no faster than a decode pass.
     """
     plain_s = decode_s(prepared_placement, compilation)
     least_s = plain_s if compilation.options.batch == 1 else 0.0
@@ -228,15 +241,15 @@ def _verify_s(
 
 
 def verify_passes(prepared_placement: PreparedPlacement, compilation: Compilation, draft: PlacedDraft) -> VerifyPasses:
-    """Return the verification passes of a request with drafts.
+    """Return the timing of the passes that verify the drafts of a request.
 
-    They run on the model compiled with its draft head if it has one, and otherwise on the model
-    alone.
+    The passes run on the model compiled with its draft head if it has one, and otherwise on the
+    model compiled alone.
 
     Args:
         prepared_placement: The request.
         compilation: The model compiled alone.
-        draft: The placed draft.
+        draft: The draft head or draft model, compiled for its place.
     """
     if draft.name == HEAD and draft.compilation is not None:
         return VerifyPasses(draft.prepared, draft.compilation, has_head=True)
@@ -252,14 +265,16 @@ def decode_s(prepared_placement: PreparedPlacement, compilation: Compilation) ->
 
 
 def head_token_parts(head: PlacedDraft) -> tuple[float, float]:
-    """Return the seconds of a pass over one token, divided into those of the model and of the head.
+    """Return the seconds of the model and of its draft head in a pass over one token.
 
-    The model is compiled with the head. Steps outside of all layers, such as the output, run for
-    both and count in both.
+    Steps outside all layers, such as the output, run for both, so they count in both numbers.
+
+    Args:
+        head: The model compiled with its draft head, which is one more layer.
 
     Returns:
-        Seconds of the model without the layer of the head; seconds of that layer and of the steps
-        outside of all layers.
+        1. Seconds of all steps except those of the head's layer.
+        2. Seconds of the head's layer and of the steps outside all layers.
     """
     assert head.compilation is not None  # a head has PEs
     prepared_estimate, program = head.prepared, head.compilation.program
@@ -274,17 +289,20 @@ def head_token_parts(head: PlacedDraft) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaferDrafter:
-    """The wafers of a request with drafts: a `wse.studies.estimate.drafts.best_drafts.Drafter`.
+    """Wafers that serve a model with drafts (tokens that are proposed cheaply and then verified).
+
+    This class implements `wse.studies.estimate.drafts.best_drafts.Drafter`.
 
     Attributes:
         plain: Deployment without drafts.
-        base: Deployment whose passes will verify drafts. With a draft head, it includes the work
-            and caches of the head. With a draft model, it may have room for fewer users.
+        base: Deployment on which the deployment with drafts is based. With a draft head, it
+            includes the work and the caches of the head. With a draft model, it may have room for
+            fewer users.
         draft_wafers: Number of wafers that only the draft model uses.
-        passes: The passes that verify drafts.
-        times: Times of passes for one user.
-        mean_ratio: Ratio of the mean time of a token to the time of the middle token of the
-            generation. Passes are timed at the middle token, so their times are multiplied by it.
+        passes: Timing of the passes that verify drafts.
+        times: Times of drafting and of verification passes for one user.
+        mean_ratio: Mean time of a token divided by the time of the token halfway through the
+            generation. All passes are timed halfway, so their times are multiplied by this ratio.
     """
 
     plain: WaferDeployment
@@ -300,14 +318,18 @@ class WaferDrafter:
         return self.base.max_concurrency
 
     def machine(self, users: float) -> DraftMachine:
-        """Return the times of the passes of model and draft, the same for any number of users.
+        """Return the times of drafting and of verification passes.
 
-        Each verification pass is for the drafts of a single user.
+        They do not depend on the number of users, because each pass verifies the draft of a single
+        user.
         """
         return self.times
 
     def deployment(self, choose: Choose) -> WaferDeployment:
-        """Return the deployment with the chosen drafts, including the wafers of a draft model."""
+        """Return the deployment with the drafts that ``choose`` returns.
+
+        Its wafers include those that only the draft model uses.
+        """
         steps = choose(self.times)
         return replace(
             self.base,
@@ -321,16 +343,15 @@ class WaferDrafter:
 def wafer_drafter(
     prepared_estimate: PreparedEstimate, compilation: Compilation, draft: PlacedDraft, plain: WaferDeployment
 ) -> WaferDrafter:
-    """Return the wafers of a request together with its draft.
+    """Return the wafers that serve a model with a given draft.
 
-    With a draft head, prompts pass through the layer of the head too, and the KV cache of the head
-    leaves less room for users. With a draft model, the number of users is also limited by the
-    caches of the draft model.
+    A draft head is one more layer: prompts go through it too, and its KV cache leaves less room for
+    users. With a draft model, the caches of the draft model must fit for all users as well.
 
     Args:
         prepared_estimate: The request.
         compilation: The compiled model.
-        draft: The placed draft.
+        draft: The draft head or draft model, compiled for its place.
         plain: Deployment without drafts.
     """
     base = plain
@@ -364,13 +385,13 @@ def layer_cycles(program: Program, phase: Phase, cost: PhaseCost, layer: int) ->
 
 
 def _last_stage_cycles(reader: RouteReader, route: PassRoute) -> float:
-    """Return the cycles that the last region on the route of a pass works for this pass."""
+    """Return the cycles for which a pass occupies the last region of PEs on its route."""
     last = next(visit.server for visit in reversed(route) if reader.servers[visit.server].kind == REGION)
     return busy_cycles([route])[last]
 
 
 def _embedding_region(program: Program) -> tuple[int, Region]:
-    """Return the region that stores the embedding, where token ids arrive.
+    """Return the rectangle of PEs that stores the embedding table, which receives token ids.
 
     Returns:
         The index of its wafer, and its size.

@@ -33,7 +33,7 @@ MOST_COMPILED: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeRegion:
-    """A rectangle of free PEs on a wafer of the model.
+    """A rectangle of PEs that the model does not use, on one of the model's wafers.
 
     Attributes:
         wafer: Index of the wafer.
@@ -51,16 +51,17 @@ class FreeRegion:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlacedDraft:
-    """The draft of a request, compiled for the place where it runs.
+    """The source of draft tokens (a draft model or head), compiled for the place where it runs.
 
     Attributes:
-        name: Name of the draft model, or `HEAD`.
-        place: ``same``, ``wafer`` or ``host``.
-        prepared: Prepared request of the draft model. For a head, that of the model with the head
-            as one more layer.
+        name: Name of the draft model, or `HEAD` for a draft head, which is one more layer of the
+            model.
+        place: ``same`` wafers as the model, other wafers (``wafer``), or ``host``.
+        prepared: Request for the draft model. With a head, it is the request for the model with the
+            head as its last layer.
         compilation: The compiled model of ``prepared``; None on the host.
         wafers: Number of wafers that only the draft model uses.
-        region: PEs of a draft model on a wafer of the model; None for other places and for a head.
+        region: PEs of a draft model on the same wafers; None for other places and for a head.
     """
 
     name: str
@@ -72,15 +73,16 @@ class PlacedDraft:
 
 
 def place_draft(prepared_estimate: PreparedEstimate, compilation: Compilation) -> PlacedDraft:
-    """Place and compile the draft of a request.
+    """Compile the draft model or draft head of a request for the place where it runs.
 
     Args:
-        prepared_estimate: The request, which has an acceptance of drafts.
+        prepared_estimate: The request, which must state how often drafts are accepted.
         compilation: The compiled model of the request.
 
     Raises:
         BadInput: The draft model cannot be used.
-        DoesNotFit: The draft does not fit in its place. The message has a remedy that was compiled.
+        DoesNotFit: The draft does not fit in its place. The message suggests options with which it
+            was found to compile.
     """
     request = prepared_estimate.request
     if request.drafts.draft_model is None:
@@ -98,13 +100,14 @@ def place_draft(prepared_estimate: PreparedEstimate, compilation: Compilation) -
 
 
 def place_head(prepared_estimate: PreparedEstimate, capacity: str | None = None) -> PlacedDraft:
-    """Compile the model of a request with a draft head: a copy of its last layer, added at the end.
+    """Compile a model with a draft head, which is a copy of its last layer added at the end.
 
-    As for the model alone, the layout is chosen for the users and the objective of the request.
+    The layout is chosen for the users and the objective of the request, as for the model alone.
 
     Args:
         prepared_estimate: The request.
-        capacity: Whether missing SRAM is refused or reported; None for what the request says.
+        capacity: ``refuse`` to raise an error if SRAM is missing, or ``report`` to compile anyway;
+            None for the value in the request.
 
     Raises:
         DoesNotFit: The wafers of the request have no room for the head and the caches of the users.
@@ -128,11 +131,14 @@ def place_head(prepared_estimate: PreparedEstimate, capacity: str | None = None)
 
 
 def _place_beside(prepared_estimate: PreparedEstimate, compilation: Compilation, name: str) -> PlacedDraft:
-    """Compile a draft model for the largest rectangle of free PEs on which it fits.
+    """Compile a draft model for PEs that the model leaves free on its own wafers.
+
+    Free rectangles of PEs are tried in the order of `free_regions`, but at most `MOST_COMPILED` of
+    those in which the weights would fit.
 
     Raises:
-        BadInput: The request has defects.
-        DoesNotFit: No rectangle is large enough. At most `MOST_COMPILED` are compiled.
+        BadInput: The request has defects, with which the free PEs are not known.
+        DoesNotFit: The draft model fits on none of the tried rectangles.
     """
     if prepared_estimate.defects is not None:
         message = f"--draft-place {SAME}: the free PEs are not known with --defects; give --draft-place wafer"
@@ -154,12 +160,12 @@ def _place_beside(prepared_estimate: PreparedEstimate, compilation: Compilation,
 
 
 def free_regions(prepared_estimate: PreparedEstimate, program: Program) -> list[FreeRegion]:
-    """Return the rectangles of PEs that a model leaves free on its wafers, in the order of trial.
+    """Return rectangles of PEs that a model leaves free, in the order in which to try them.
 
     1. List all free rectangles, including PEs outside a mesh that was requested with ``--mesh``.
-    2. Put the corners of these rectangles that are at most as large as the model's mesh first,
-       because ``wse run`` gives a draft the same number of PEs as the model. The whole rectangles
-       follow, largest first.
+    2. Cut each of them to at most the size of the model's mesh, because ``wse run`` gives a draft
+       the same number of PEs as the model. These come first, followed by the whole rectangles. Both
+       are sorted by size, largest first.
     3. Of several rectangles of the same shape, keep the one nearest to the embedding of the model.
 
     Args:
@@ -185,7 +191,7 @@ def free_regions(prepared_estimate: PreparedEstimate, program: Program) -> list[
 
 
 def _clip_to_mesh(regions: list[FreeRegion], prepared_estimate: PreparedEstimate) -> Iterator[FreeRegion]:
-    """Yield a corner of each region, at most as large as the model's mesh, largest first."""
+    """Yield each region cut to at most the rows and columns of the model's mesh, largest first."""
     rows, cols = prepared_estimate.fabric_shape
     clipped = [
         replace(region, rect=region.rect._replace(rows=min(region.rect.rows, rows), cols=min(region.rect.cols, cols)))
@@ -197,14 +203,14 @@ def _clip_to_mesh(regions: list[FreeRegion], prepared_estimate: PreparedEstimate
 def _draft_request(
     target: PreparedEstimate, name: str, *, mesh: Rect | None = None, wafers: int | None = None
 ) -> PreparedEstimate:
-    """Prepare an estimate of a draft model, with the lengths and users of its target model.
+    """Prepare an estimate of a draft model.
 
-    The target model is the one that verifies the drafts.
+    It has the same lengths and users as the target model, which verifies the draft tokens.
 
     Args:
-        target: Request of the target model.
+        target: Request for the target model.
         name: Name of the draft model.
-        mesh: PEs that the draft model may use; None for the mesh of the target's request.
+        mesh: PEs that the draft model may use; None for the requested mesh of the target model.
         wafers: Number of wafers; None for the fewest on which the draft model fits.
     """
     request = replace_options(
@@ -230,14 +236,14 @@ def _draft_request(
 
 
 def _refusal(prepared_estimate: PreparedEstimate, name: str, regions: list[FreeRegion], fault: str) -> str:
-    """Return the error message for a draft model that does not fit next to the model.
+    """Return the message for a draft model that fits on no free PEs of the model's wafers.
 
     Args:
-        prepared_estimate: Request of the target model.
+        prepared_estimate: Request for the model that verifies the draft tokens.
         name: Name of the draft model.
-        regions: Free rectangles.
-        fault: Error of the first rectangle that was compiled, with a separator before it; may be
-            empty.
+        regions: Free rectangles of PEs.
+        fault: Error of the first compilation, after a separator such as "; "; empty if nothing was
+            compiled.
     """
     draft = _draft_request(prepared_estimate, name)
     largest_region = max(regions, key=lambda region: region.pes, default=None)
@@ -254,9 +260,9 @@ def _refusal(prepared_estimate: PreparedEstimate, name: str, regions: list[FreeR
 
 
 def _wafers_remedy(draft: PreparedEstimate) -> str:
-    """Return what the user can do if a draft model does not fit next to the model.
+    """Return a suggestion for a draft model that does not fit on the wafers of the model.
 
-    The number of additional wafers that it names was found by compiling.
+    It states how many additional wafers the draft model needs, which is determined by compiling.
     """
     try:
         wafers = compile_fastest(draft).program.wafers

@@ -35,16 +35,16 @@ def draft_plan(
     plain: WaferDeployment | None,
     serving: ServingResult | None,
 ) -> DraftPlanResult | None:
-    """Find the best drafts of a request.
+    """Find the drafts of speculative decoding with which the users of a request are fastest.
 
     Args:
         prepared_estimate: The request.
         compilation: The compiled model.
-        plain: Deployment without drafts; None if nothing is decoded.
-        serving: Operating point without drafts; None if nothing is decoded.
+        plain: Deployment on wafers without drafts; None if nothing is decoded.
+        serving: Speed and cost without drafts; None if nothing is decoded.
 
     Returns:
-        The best drafts, or None if the request asks for none or decodes nothing.
+        The best drafts. None if the request has no option ``--draft``, or decodes nothing.
 
     Raises:
         BadInput: The draft model cannot be used, or has another vocabulary.
@@ -76,7 +76,7 @@ def _check_room(drafter: WaferDrafter, serving: ServingResult) -> None:
 
 
 def place_result(draft: PlacedDraft) -> DraftPlaceResult:
-    """Return the result record that says which draft is used and where it runs."""
+    """Return a record of the draft model or head, and of the place where it runs."""
     region, memory = draft.region, host_memory_rate()
     return DraftPlaceResult(
         draft=draft.name,
@@ -90,10 +90,10 @@ def place_result(draft: PlacedDraft) -> DraftPlaceResult:
 
 
 def acceptance_result(acceptance: DraftAcceptance, draft: str, model: str) -> AcceptanceResult:
-    """Return the result record of an acceptance.
+    """Return a record of how often draft tokens are accepted, with its source and evidence grade.
 
     Args:
-        acceptance: The acceptance.
+        acceptance: Probabilities that draft tokens are accepted.
         draft: `HEAD`, or the name of a draft model.
         model: Name of the model that verifies the draft tokens.
     """
@@ -110,16 +110,17 @@ def acceptance_result(acceptance: DraftAcceptance, draft: str, model: str) -> Ac
 
 
 def plan_of(acceptance: DraftAcceptance, users: UsersOfDrafts, place: DraftPlaceResult, model: str) -> DraftPlanResult:
-    """Find the best drafts for the users of some wafers or GPUs.
+    """Find the number of draft tokens, and the draft tree, with the highest speed-up for users.
 
     Args:
-        acceptance: Acceptance of the draft.
-        users: The users and their deployment.
+        acceptance: Probabilities that draft tokens are accepted.
+        users: The users, and the wafers or GPUs that serve them.
         place: The draft and the place where it runs.
         model: Name of the model that verifies the draft tokens.
 
     Returns:
-        The best number of sequential draft tokens, all numbers up to one more, and the best tree.
+        The best number of sequential draft tokens, the speed-up for each number from 1 to one more
+        than the best, and the best tree of draft tokens.
     """
     curve, machine = acceptance.curve, users.machine
     draft_tokens, gain = users.best_row(curve)
@@ -158,7 +159,12 @@ def plan_of(acceptance: DraftAcceptance, users: UsersOfDrafts, place: DraftPlace
 
 
 def _tree_result(tree: DraftTree, gain: float) -> DraftTreeResult:
-    """Return the result record of a tree of draft tokens."""
+    """Return a record of a tree of draft tokens.
+
+    Args:
+        tree: The tree.
+        gain: Tokens/s of a user with this tree, divided by those without drafts.
+    """
     return DraftTreeResult(
         nodes=len(tree.parents),
         depth=tree.depth,

@@ -15,7 +15,7 @@ from wse.studies.options.drafts.draft import HEAD, HOST, SAME, WAFER
 
 @dataclass(frozen=True, kw_only=True)
 class DraftLengthResult(Result):
-    """Time and gain of one number of sequential draft tokens."""
+    """Times and speed-up with a certain number of draft tokens per verification pass."""
 
     draft_tokens: Annotated[int, Doc("draft tokens per verification pass")]
     tokens_per_pass: Annotated[float, Doc("tokens that a pass yields on average, including the one of the model")]
@@ -26,7 +26,7 @@ class DraftLengthResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class DraftTreeResult(Result):
-    """The tree of draft tokens with the highest speed-up."""
+    """The tree of draft tokens (alternative tokens at each position) with the highest speed-up."""
 
     nodes: Annotated[int, Doc("draft tokens of the tree")]
     depth: Annotated[int, Doc("length of its longest path, in passes of the draft")]
@@ -40,7 +40,7 @@ class DraftTreeResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptanceResult(Result):
-    """Acceptance of draft tokens, and the source of its measurement."""
+    """Probabilities that draft tokens are accepted, and the source of their measurement."""
 
     acceptance: Annotated[str, Doc("name of the acceptance: a measured model, `typical`, or what the user gave")]
     acceptance_by_position: Annotated[
@@ -60,7 +60,7 @@ class AcceptanceResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class DraftRegionResult(Result):
-    """The PEs on which a draft model runs, on a wafer of the model that verifies the drafts."""
+    """Rectangle of PEs for a draft model, on a wafer of the model that verifies its tokens."""
 
     wafer: Annotated[int, Doc("index of the wafer")]
     row: Annotated[int, Doc("first row")]
@@ -71,7 +71,7 @@ class DraftRegionResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class DraftPlaceResult(Result):
-    """A draft model or head, and the PEs, wafers or host on which it runs."""
+    """The source of draft tokens (a draft model or head), and the PEs or host on which it runs."""
 
     draft: Annotated[str, Doc("the draft: `head`, or the name of a model")]
     place: Annotated[str, Doc("where the draft runs: `same`, `wafer` or `host`")]
@@ -84,7 +84,10 @@ class DraftPlaceResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class DraftPlanResult(AcceptanceResult, DraftPlaceResult):
-    """The drafts with the highest speed-up on this machine for this number of users."""
+    """The drafts with which users are fastest on a machine, and the speed and cost with them.
+
+    Drafts are tokens that a cheap source proposes and the model verifies in one pass.
+    """
 
     grade: Annotated[Grade, Doc("grade of the weakest number on which the speed-up depends")]
     draft_tokens: Annotated[int, Doc("the best number of draft tokens; 0 if drafts are not faster")]
@@ -124,11 +127,13 @@ NOTABLE: Final = 1.02
 
 
 def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
-    """Return the table of the numbers of draft tokens that were tried, with their evidence below.
+    """Return a table of the speed-up with each number of draft tokens that was tried.
+
+    Below it are the acceptance of drafts with its source, and the cost of tokens.
 
     Args:
         plan: The drafts.
-        place: Where drafts are made, in words; the text of `place_text` if empty.
+        place: Where drafts are made, in words. If empty, `place_text` describes the place.
     """
     rows = [
         {
@@ -165,7 +170,7 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
 
 
 def _cost_text(plan: DraftPlanResult) -> str:
-    """Return the cost of tokens with drafts and its range, for how many users and added wafers."""
+    """Return a phrase with the cost of tokens with drafts, its range, and the number of users."""
     assert plan.usd_per_million_tokens is not None
     value, low, high = plan.usd_per_million_tokens, plan.usd_per_million_tokens_low, plan.usd_per_million_tokens_high
     cost = three_figures(value) if low is None or high is None else ranged(value, low, high, three_figures)
@@ -175,12 +180,12 @@ def _cost_text(plan: DraftPlanResult) -> str:
 
 
 def draft_text(place: DraftPlaceResult) -> str:
-    """Return a description of the draft: a head, or the name of a model."""
+    """Return a description of the draft: "a head of one layer", or the name of a draft model."""
     return "a head of one layer" if place.draft == HEAD else printable(place.draft)
 
 
 def place_text(place: DraftPlaceResult) -> str:
-    """Return a description of the place where a draft runs on wafers."""
+    """Return a phrase such as "on the model's PEs", for the place where a draft runs."""
     if place.draft == HEAD:
         return "on the model's PEs"
     if place.region is not None:
@@ -190,7 +195,10 @@ def place_text(place: DraftPlaceResult) -> str:
 
 
 def acceptance_rows(accepted: AcceptanceResult) -> tuple[tuple[str, str], ...]:
-    """Return (label, text) pairs on the acceptance at each position, the draft, and the source."""
+    """Return (label, text) pairs that describe how often draft tokens are accepted.
+
+    They state the probability at each position, the draft that was measured, and the source.
+    """
     shares = " ".join(f"{share:.0%}" for share in accepted.acceptance_by_position)
     measurement = accepted.acceptance_note or f"measured with {accepted.acceptance_measured_with}"
     if accepted.acceptance_kind == ANY_KIND:

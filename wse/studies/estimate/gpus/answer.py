@@ -35,11 +35,11 @@ TERMS: Final = {
 
 
 def gpu_answer_tables(result: GpuEstimateResult, *, detail: bool) -> list[Table]:
-    """Return the tables of the answer: the headline with its sentences, and the rows of numbers.
+    """Return the first tables of an estimate: its headline and conclusions, and its main numbers.
 
     Args:
         result: The estimate.
-        detail: Whether to add the evidence grades of the numbers.
+        detail: Whether to add the grade of each number, which says how well it is known.
     """
     system, replicas = result.system, result.serving.replicas
     gpus = f"{system.gpus:,} {printable(result.gpu.name)} ({printable(system.software)})"

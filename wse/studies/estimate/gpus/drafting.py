@@ -24,40 +24,45 @@ from wse.studies.options.drafts.draft import HEAD, SAME
 
 @dataclass(frozen=True, kw_only=True)
 class DraftedGpus(GpuDeployment):
-    """A deployment on GPUs whose passes verify draft tokens.
+    """A model on GPUs that serves users with drafts (tokens that are proposed and then verified).
 
-    The duration of a decode round is the time per token: the time of a verification pass with its
-    draft passes, divided by the tokens that the pass yields.
+    A decode round is the time per output token: the duration of a verification pass and its draft
+    passes, divided by the tokens that the pass yields.
 
     Attributes:
-        steps_of: Function that returns the times of a pass with its drafts, given the number of
-            users, which may be a fraction.
+        steps_of: Function that returns the times of a verification pass and its draft passes, given
+            the mean number of users, which may be a fraction.
     """
 
     steps_of: Callable[[float], DraftSteps]
 
     def wait_s(self, other_requests: float) -> float:
-        """Return the mean time in seconds from a request's arrival to the end of the running pass.
+        """Return the mean seconds for which a new request waits until the running pass ends.
 
-        While other requests are running, this is half the duration of a verification pass with its
-        draft passes.
+        If a pass is running, this is half the duration of a verification pass with its draft
+        passes.
 
         Args:
-            other_requests: Mean number of other requests. Below 1, it is the probability that a
-                pass is running.
+            other_requests: Mean number of other requests. A number below 1 is the probability that
+                a pass is running.
         """
         steps = self.steps_of(max(1.0, other_requests))
         return min(1.0, other_requests) * steps.busy_s / 2
 
     def decode_round_s(self, decoding: float) -> float:
-        """Return the seconds per token of ``decoding`` requests while no prompts are read."""
+        """Return the seconds per output token of each request while no prompts are read.
+
+        Args:
+            decoding: Mean number of requests that decode at the same time.
+        """
         return self.steps_of(decoding).token_s
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
-        """Return the rounds in which prompts are read while other requests decode.
+        """Return the number and the duration of the rounds in which prompts are read.
 
-        A prompt makes a pass longer by as many seconds as without drafts. A pass yields several
-        tokens, and a round is the time of one token, so a pass counts as several rounds.
+        A round is the time in which each decoding request gets one token. A verification pass
+        yields several tokens, so it counts as several rounds. Reading a prompt makes a pass longer
+        by the same time as without drafts.
 
         Args:
             decoding: Mean number of requests that decode at the same time.
@@ -81,7 +86,10 @@ class DraftedGpus(GpuDeployment):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuDrafter:
-    """GPUs of a request with drafts, as a `wse.studies.estimate.drafts.best_drafts.Drafter`."""
+    """GPUs that serve a model with drafts (tokens that are proposed cheaply and then verified).
+
+    This class implements `wse.studies.estimate.drafts.best_drafts.Drafter`.
+    """
 
     prepared: PreparedGpuEstimate
 
@@ -91,11 +99,14 @@ class GpuDrafter:
         return self.prepared.deployment
 
     def machine(self, users: float) -> DraftMachine:
-        """Return the times of passes of ``users`` users halfway through their generation.
+        """Return the times of drafting and of verification, halfway through the generation.
 
-        The speed-up may have two peaks over the number of draft tokens. From some number on,
-        vectors are too long for a one-shot all-reduce, and further draft tokens cost less than the
-        first ones.
+        The speed-up as a function of the number of draft tokens may have two peaks. Above a certain
+        number, vectors are too long for a one-shot all-reduce, and further draft tokens cost less
+        than the first ones.
+
+        Args:
+            users: Number of users whose drafts a pass verifies.
         """
         server, context = self.prepared.server, self.prepared.middle_context
         draft = server.draft
@@ -107,7 +118,7 @@ class GpuDrafter:
         )
 
     def deployment(self, choose: Choose) -> DraftedGpus:
-        """Return the GPUs with the drafts that ``choose`` returns for each number of users."""
+        """Return the deployment with the drafts that ``choose`` returns for any number of users."""
         plain = self.plain
         return DraftedGpus(
             server=plain.server,
@@ -118,7 +129,7 @@ class GpuDrafter:
 
 
 def gpu_draft_place(prepared_estimate: PreparedGpuEstimate) -> DraftPlaceResult:
-    """Return the record of the draft of a request: a head or a model, on the model's GPUs."""
+    """Return a record of the draft of a request: a draft head or model, on the model's GPUs."""
     return DraftPlaceResult(
         draft=HEAD if prepared_estimate.draft_model is None else prepared_estimate.draft_model, place=SAME
     )

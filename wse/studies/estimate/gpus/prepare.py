@@ -95,25 +95,25 @@ class PreparedGpuEstimate:
 
     @property
     def users_of_one(self) -> int:
-        """Users of the replica with the most users."""
+        """Number of users on the replica (one of several equal machines) with the most users."""
         return math.ceil(self.users / self.replicas)
 
     @property
     def middle_context(self) -> float:
-        """Tokens before the one halfway through the generation."""
+        """Context length in tokens halfway through the generation."""
         return self.prompt_tokens + self.new_tokens / 2
 
 
 def check_machine(request: EstimateRequest, explicit_fields: Collection[str] = ()) -> None:
-    """Check that a request has either options of GPUs or options of wafers, not both.
+    """Check that a request does not mix options for GPUs with options for wafers.
 
     Args:
         request: The request.
         explicit_fields: Fields that were given even though they have their default value.
 
     Raises:
-        BadInput: An option of wafers is given with ``--gpu``, or an option of GPUs without it. The
-            message names these options.
+        BadInput: An option for wafers is given together with ``--gpu``, or an option for GPUs
+            without ``--gpu``.
     """
     default = EstimateRequest()
     given_names = {
@@ -134,11 +134,11 @@ def check_machine(request: EstimateRequest, explicit_fields: Collection[str] = (
 
 
 def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
-    """Load and check everything that a request for GPUs names.
+    """Load the model, GPU and serving stack of a request, and fill in its defaults.
 
     Raises:
         BadInput: A name is unknown, a file is missing or cannot be used, or the KV caches of the
-            users do not fit. The message says for how many users they do.
+            users do not fit. The message says how many users fit.
         DoesNotFit: The weights do not fit.
     """
     prepared_estimate = prepare_gpus(request)
@@ -149,7 +149,7 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
 
 
 def _check_options(request: EstimateRequest) -> None:
-    """Check the options of a request for GPUs that need nothing to be loaded.
+    """Check those options of a request for GPUs that can be checked without loading files.
 
     Raises:
         BadInput: A number is out of range, or options contradict each other.
@@ -169,11 +169,12 @@ def _check_options(request: EstimateRequest) -> None:
 
 
 def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
-    """Load and check a request for GPUs, except whether the KV caches of its users fit.
+    """Load the model, GPU and serving stack of a request, and fill in its defaults.
 
-    The phases are:
+    Unlike `prepare_gpu_estimate`, this function does not check whether the KV caches of the users
+    fit.
 
-    1. Check the options that need nothing to be loaded.
+    1. Check the options.
     2. Load model, GPU and serving stack.
     3. Choose the number of GPUs and the place of the draft.
     4. Choose the numbers of users and replicas.
@@ -247,16 +248,17 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
 def _draft(
     request: EstimateRequest, server: GpuServer, draft_model: ModelSpec | None, context_tokens: float
 ) -> GpuServer | None:
-    """Return the draft for a model on GPUs, or None without drafts.
+    """Return the timing model of the draft for a model on GPUs; None without drafts.
 
-    The draft is a head, or a model in the format of its checkpoint. A draft model is split over all
-    GPUs or stored on one of them, whichever makes a token faster.
+    The draft is a draft head (one more layer of the model), or a draft model with the number format
+    of its published weights. A draft model is split over all GPUs or stored on one of them,
+    whichever drafts a token faster.
 
     Args:
         request: The request.
         server: The model on its GPUs.
         draft_model: The draft model; None for a head.
-        context_tokens: Tokens before the token for which the two ways are compared.
+        context_tokens: Context length for which the two placements are compared.
     """
     if request.draft is None:
         return None
@@ -272,16 +274,15 @@ def _draft(
 
 
 def _users(request: EstimateRequest, deployment: GpuDeployment) -> int:
-    """Return the number of users to report: as requested, or the best number for the objective.
+    """Return the number of users to estimate: the requested number, or the best for the objective.
+
+    ``--users`` and ``--batch`` have the same meaning on GPUs, which decode for all users at once.
+    Without either, the number is 1 for the objective latency. For throughput and cost, it is the
+    number of users above which throughput no longer rises.
 
     Args:
-        request: The request. Its batch is the number of all users, because GPUs decode for all of
-            them at once.
+        request: The request.
         deployment: The model on the GPUs.
-
-    Returns:
-        Without ``--users`` and ``--batch``: 1 for latency, and for throughput and cost the number
-        of users that saturates the GPUs.
 
     Raises:
         BadInput: ``--users`` and ``--batch`` differ.
@@ -307,7 +308,7 @@ def _check_heads(server: GpuServer) -> None:
 
 
 def _check_users(server: GpuServer, users: int, tokens: int, option: str, replicas: int) -> None:
-    """Check that there are not too many users for the KV caches and for the serving stack.
+    """Check that the KV caches of all users fit, and that the serving stack allows so many users.
 
     Args:
         server: The model on its GPUs.
@@ -317,8 +318,8 @@ def _check_users(server: GpuServer, users: int, tokens: int, option: str, replic
         replicas: Number of equal machines that share the users.
 
     Raises:
-        BadInput: There are too many users. The message has the maximum and the options that raise
-            it.
+        BadInput: There are too many users. The message states the maximum, and the options that
+            raise it.
     """
     max_users = replicas * server.users_that_fit(tokens)
     if users <= max_users:
@@ -341,5 +342,5 @@ def _check_users(server: GpuServer, users: int, tokens: int, option: str, replic
 
 
 def _flag(field: str) -> str:
-    """Return the command-line option of a field of the request."""
+    """Return the command-line option that sets a field of the request, such as ``--gpus``."""
     return options_of(EstimateRequest)[field].flag

@@ -114,7 +114,7 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
 def _grades(
     prepared_estimate: PreparedGpuEstimate, energy: SourcedNumber | None, cost: SourcedNumber | None
 ) -> dict[str, GradeResult]:
-    """Return the evidence grades of the numbers of an estimate.
+    """Return the evidence grades of an estimate, which say how well its numbers are known.
 
     Args:
         prepared_estimate: The request.
@@ -122,7 +122,7 @@ def _grades(
         cost: Cost of a million tokens; None if no price is known.
 
     Returns:
-        Grades. The key is the path of the number in the JSON output, such as ``latency.tpot_s``.
+        Grades, keyed by the path of the number in the JSON output, such as ``latency.tpot_s``.
     """
     decode_grade = gpu_grade(prepared_estimate)
     first_token_grade = _first_token_grade(prepared_estimate, decode_grade)
@@ -137,7 +137,7 @@ def _grades(
 
 
 def _draft_gains(prepared_estimate: PreparedGpuEstimate, serving: ServingResult) -> tuple[GpuDraftGain, ...] | None:
-    """Return the best number of draft tokens for each number of users.
+    """Return the best number of draft tokens for each number of users in the estimate.
 
     Returns:
         One record per number of users; None if the request has no drafts or decodes nothing.
@@ -153,7 +153,10 @@ def _draft_gains(prepared_estimate: PreparedGpuEstimate, serving: ServingResult)
 
 
 def _drafts(prepared_estimate: PreparedGpuEstimate) -> DraftPlanResult | None:
-    """Return the best drafts for a request; None if it asks for none or decodes nothing."""
+    """Return the drafts with which users are fastest.
+
+    The result is None if no drafts are requested, or if nothing is decoded.
+    """
     if prepared_estimate.acceptance is None or prepared_estimate.new_tokens < 2:
         return None
     users = UsersOfDrafts(
@@ -169,11 +172,11 @@ def _drafts(prepared_estimate: PreparedGpuEstimate) -> DraftPlanResult | None:
 def _published(
     prepared_estimate: PreparedGpuEstimate, tokens_per_s_per_user: float, drafts: DraftPlanResult | None
 ) -> tuple[PublishedSpeed, ...] | None:
-    """Return published speeds of the model on the same number of the same GPUs.
+    """Return published speeds of the model on the same number of GPUs of the same type.
 
     Args:
-        prepared_estimate: The request, whose number of users per replica is compared.
-        tokens_per_s_per_user: Estimated speed without drafts, to compare with.
+        prepared_estimate: The request.
+        tokens_per_s_per_user: Estimated speed without drafts, which is compared with them.
         drafts: Estimated speed with drafts; None without drafts.
 
     Returns:
@@ -193,12 +196,12 @@ def _published(
 
 
 def _decoded(prepared_estimate: PreparedGpuEstimate, users: int) -> Tokens:
-    """Return one new token of each of ``users`` users, halfway through the generation."""
+    """Return the work of a decode pass: one new token per user, halfway through the generation."""
     return Tokens(users=users, new=1, context=prepared_estimate.middle_context)
 
 
 def _verify(prepared_estimate: PreparedGpuEstimate) -> GpuVerifyResult | None:
-    """Return the requested verification pass of all users; None if none is requested."""
+    """Return the time of the requested verification pass; None if none is requested."""
     if not prepared_estimate.verify_tokens:
         return None
     server, context = prepared_estimate.server, prepared_estimate.middle_context
@@ -210,9 +213,10 @@ def _verify(prepared_estimate: PreparedGpuEstimate) -> GpuVerifyResult | None:
 
 
 def gpu_grade(prepared_estimate: PreparedGpuEstimate) -> GradeResult:
-    """Return the weakest evidence grade of the constants that an estimate on GPUs depends on.
+    """Return the evidence grade of an estimate on GPUs: how well its constants are known.
 
-    Constants of the GPU and the serving stack that do not affect this model are ignored.
+    It is the weakest grade of the constants of the GPU and the serving stack that affect this
+    model.
     """
     generation = prepared_estimate.server.gpu.generation
     stack = {
@@ -228,10 +232,10 @@ def gpu_grade(prepared_estimate: PreparedGpuEstimate) -> GradeResult:
 
 
 def _first_token_grade(prepared_estimate: PreparedGpuEstimate, decode_grade: GradeResult) -> GradeResult:
-    """Return the grade of the time to first token.
+    """Return the evidence grade of the time to first token.
 
-    With several users, the time also depends on the assumption that other prompts arrive at equal
-    intervals.
+    With several users, this time also depends on an assumption, which is that the prompts of other
+    users arrive at equal intervals. The grade is then at most that of the assumption.
     """
     if prepared_estimate.users_of_one == 1 or weakest((decode_grade.grade, ARRIVALS_GRADE)) == decode_grade.grade:
         return decode_grade
@@ -239,7 +243,10 @@ def _first_token_grade(prepared_estimate: PreparedGpuEstimate, decode_grade: Gra
 
 
 def _irrelevant_constants(server: GpuServer) -> frozenset[str]:
-    """Return the names of constants that do not affect a model on some GPUs."""
+    """Return the names of constants of a GPU or serving stack that do not affect an estimate.
+
+    For example, constants of all-reduces are irrelevant on a single GPU.
+    """
     keys = {"workspace_bytes", "memory_ratio", "max_sequences"}
     if server.parallelism.gpus == 1:
         keys |= {"link_ratio", "all_reduce_s", "one_shot_bytes"}
@@ -251,12 +258,12 @@ def _irrelevant_constants(server: GpuServer) -> frozenset[str]:
 
 
 def _combined_grade(decode_grade: GradeResult, number: SourcedNumber, name: str) -> GradeResult:
-    """Return the grade of an energy or cost per token, which is also limited by that of the speed.
+    """Return the grade of an energy or cost per token, which cannot exceed that of the speed.
 
     Args:
-        decode_grade: Grade of the rate of decoded tokens.
-        number: The energy or cost of a token.
-        name: Name of the constant that gives the number its grade.
+        decode_grade: Grade of the decoded tokens per second.
+        number: The energy or cost of a token, with a grade of its own.
+        name: Name of the constant, such as a power or price, on which that grade is based.
     """
     grade = weakest((decode_grade.grade, number.grade))
     return (
@@ -265,7 +272,7 @@ def _combined_grade(decode_grade: GradeResult, number: SourcedNumber, name: str)
 
 
 def _energy(energy: SourcedNumber, economics: Economics) -> GpuEnergyResult:
-    """Return the result record of the energy of a token."""
+    """Return the record of the energy of a token, with its range and assumptions."""
     return GpuEnergyResult(
         joules_per_token=energy.value,
         range=energy.range,
@@ -276,7 +283,7 @@ def _energy(energy: SourcedNumber, economics: Economics) -> GpuEnergyResult:
 
 
 def _cost(cost: SourcedNumber, economics: Economics) -> GpuCostResult:
-    """Return the result record of the cost of a million tokens."""
+    """Return the record of the cost of a million tokens, with its range and assumptions."""
     return GpuCostResult(
         usd_per_million_tokens=cost.value,
         usd_per_million_tokens_low=cost.low,
@@ -291,7 +298,7 @@ def _cost(cost: SourcedNumber, economics: Economics) -> GpuCostResult:
 
 
 def _inputs(prepared_estimate: PreparedGpuEstimate) -> dict[str, str | int]:
-    """Return the options of the request with defaults filled in; the key is the option's name."""
+    """Return the options of the request with defaults filled in, keyed by the option's name."""
     inputs: dict[str, str | int | None] = {
         "model": prepared_estimate.model,
         "gpu": prepared_estimate.gpu,

@@ -35,13 +35,13 @@ from wse.studies.results.users import users_at
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ChosenLayout:
-    """The layout that was chosen for a request, compiled.
+    """The layout (division of the wafers into regions of layers) that was chosen for a request.
 
     Attributes:
-        prepared: The request, with the number of users of a pass that was chosen.
-        compilation: The compiled layout, with all trials of the search.
-        variants: Variants of the layout that leave more room for caches. Empty unless the objective
-            is latency.
+        prepared: The request, with the number of users per pass that was chosen.
+        compilation: The compiled layout, with a record of all layouts that were tried.
+        variants: The same layout compiled so that it leaves more room for KV caches. Empty unless
+            it was chosen for the latency of one user at a time.
     """
 
     prepared: PreparedEstimate
@@ -52,20 +52,21 @@ class ChosenLayout:
 def choose_layout(
     prepared_estimate: PreparedEstimate, search: Search = compile_with_remedies, goal: Goal | None = None
 ) -> ChosenLayout:
-    """Choose and compile the layout for a request's objective and users.
+    """Choose and compile the layout that serves the users of a request best.
 
-    For latency, the users are those of the goal, or else the batch of the request. If each replica
-    serves one user at a time, the fastest layout is chosen. Otherwise, layouts are ranked by the
-    goal.
+    A layout is one way to divide the wafers into regions of layers. If the objective is latency and
+    each machine serves one user at a time, the layout with the fewest cycles is chosen, or one that
+    is almost as fast but leaves more room for KV caches. Otherwise, layouts are ranked by their
+    speed or cost with all users.
 
     Args:
         prepared_estimate: The request.
-        search: `compile_with_remedies`, or `compile_fastest`, whose error has no remedies.
-        goal: Users and objective of the layout; None for those of the request.
+        search: `compile_with_remedies`, or `compile_fastest`, whose error suggests no remedies.
+        goal: Users and objective; None for those of the request.
 
     Raises:
-        DoesNotFit: The model does not fit. The message has remedies.
-        BadInput: No layout has room for the caches of the users.
+        DoesNotFit: The model does not fit.
+        BadInput: No layout has room for the KV caches of the users.
     """
     goal = goal or prepared_estimate.goal
     if goal.objective == LATENCY:
@@ -91,9 +92,9 @@ def layouts_by_users(prepared_estimate: PreparedEstimate, search: Search) -> dic
         search: Search function, as for `choose_layout`.
 
     Returns:
-        Layouts; the key is a number of users, ascending. The last key, None, has the layout with
-        the highest throughput. A layout that is the fastest for several numbers is listed once,
-        with the smallest of them.
+        Layouts, keyed by the number of users, ascending. The layout with the highest throughput is
+        the last one and has the key None. A layout that is the fastest for several numbers of users
+        is listed once, with the smallest number.
 
     Raises:
         DoesNotFit: The model does not fit.
@@ -109,14 +110,14 @@ def layouts_by_users(prepared_estimate: PreparedEstimate, search: Search) -> dic
 
 
 def fastest_layout(prepared_estimate: PreparedEstimate, compilation: Compilation) -> ChosenLayout:
-    """Return the layout with the most room for caches among those close to the fastest.
+    """Return the layout with the most room for KV caches among those close to the fastest.
 
-    These are the layouts whose request needs at most `MARGIN` more cycles than that of the fastest
-    one.
+    A layout is close to the fastest if a request needs at most the fraction `MARGIN` more cycles on
+    it.
 
     Args:
         prepared_estimate: The request.
-        compilation: Result of a search for its layouts.
+        compilation: Result of a search for layouts, fastest first.
     """
     fastest_candidate = compilation.candidates[0]
     variants = variants_of(prepared_estimate, fastest_candidate)
@@ -143,14 +144,20 @@ def fastest_layout(prepared_estimate: PreparedEstimate, compilation: Compilation
 def _to_chosen_layout(
     prepared_estimate: PreparedEstimate, best: CompiledLayout, layouts: Sequence[CompiledLayout]
 ) -> ChosenLayout:
-    """Return the best layout, with a record of all layouts that any of the searches tried."""
+    """Return the best layout as the chosen one, with a record of all layouts that were tried.
+
+    Args:
+        prepared_estimate: The request.
+        best: The best layout.
+        layouts: Layouts from all searches whose trials are recorded.
+    """
     compilation = _compilation(best.prepared, best.candidate, best.finalist, best.search_result)
     searches = dict.fromkeys((best.search_result, *(layout.search_result for layout in layouts)))
     return ChosenLayout(prepared=best.prepared, compilation=with_trials(prepared_estimate, compilation, searches))
 
 
 def _check_room(layout: CompiledLayout) -> None:
-    """Raise BadInput if the caches of the users do not fit in a layout."""
+    """Raise BadInput if a layout has no room for the KV caches of all requested users."""
     users, room = layout.prepared.request.serving.users, layout.deployment.max_concurrency
     replicas = layout.prepared.goal.replicas_for(room)
     if users is not None and users > replicas * room:
@@ -159,9 +166,10 @@ def _check_room(layout: CompiledLayout) -> None:
 
 
 def _check_bytes(prepared_estimate: PreparedEstimate) -> None:
-    """Raise BadInput, before variants of layouts are compiled, if none can have room for the users.
+    """Raise BadInput if no layout can have room for the KV caches of all requested users.
 
-    The SRAM that code and weights leave on all wafers is an upper limit of the room for caches.
+    This is a quick check before many layouts are compiled. It uses an upper limit of the room: the
+    SRAM of all wafers that is not occupied by code and weights.
     """
     p, users, replicas = prepared_estimate, prepared_estimate.request.serving.users, prepared_estimate.goal.replicas
     if users is None or replicas is None:
@@ -177,14 +185,14 @@ def _check_bytes(prepared_estimate: PreparedEstimate) -> None:
 def _no_room(
     prepared_estimate: PreparedEstimate, users: int, replicas: int, sequences: str, users_remedy: str
 ) -> BadInput:
-    """Return the error for users whose caches do not fit.
+    """Return the error for users whose KV caches do not fit.
 
     Args:
         prepared_estimate: The request.
         users: Requested number of users.
-        replicas: Number of replicas.
-        sequences: How many sequences fit, as text.
-        users_remedy: Number of users to request instead; empty if not even one fits.
+        replicas: Number of equal machines that share the users.
+        sequences: How many sequences fit on a machine, as text.
+        users_remedy: Suggestion for the user, such as ``--users 8``; empty if not even one fits.
     """
     tokens = prepared_estimate.prompt_len + prepared_estimate.new_tokens
     wafers = plural(prepared_estimate.options.wafers, "wafer")
@@ -201,15 +209,14 @@ def _no_room(
 def _compilation(
     prepared_estimate: PreparedEstimate, candidate: Candidate, finalist: int, search_result: Compilation
 ) -> Compilation:
-    """Return the result of a search with one of its layouts as the chosen layout.
+    """Return the result of a search in which another layout is the chosen one.
 
-    The layout is moved to the front of the compiled layouts.
+    The record of this layout is moved to the front of the fully compiled layouts.
 
     Args:
         prepared_estimate: The request.
-        candidate: The compiled layout.
-        finalist: Position, among the compiled layouts of the search, of the layout from which the
-            candidate was derived.
+        candidate: The layout to choose, compiled. It may be a variant of a layout of the search.
+        finalist: Index of that layout among the fully compiled layouts of the search.
         search_result: Result of the search.
     """
     p, (program, options, choice) = prepared_estimate, candidate

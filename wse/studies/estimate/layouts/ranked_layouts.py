@@ -43,10 +43,10 @@ Rank = tuple[bool, float, float]
 
 
 class Variant(NamedTuple):
-    """A layout compiled with one changed choice of the compiler.
+    """A layout that was compiled again, with less SRAM for speed and more room for KV caches.
 
     Attributes:
-        name: Name of the changed choice.
+        name: Description of what the compiler did differently.
         candidate: The compiled layout.
     """
 
@@ -56,15 +56,15 @@ class Variant(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CompiledLayout:
-    """A compiled layout and its deployment.
+    """A compiled layout (division of wafers into regions of layers) and how it serves users.
 
     Attributes:
-        prepared: The request, with the number of users of a pass.
+        prepared: The request, with the number of users per pass.
         candidate: The compiled layout.
-        deployment: Deployment of the layout, which gives its serving performance.
+        deployment: The model as deployed on this layout, from which speed and cost follow.
         search_result: Result of the search that found the layout.
-        finalist: Position, among the layouts that the search compiled fully, of the layout from
-            which this one was derived.
+        finalist: Index, among the layouts that the search compiled fully, of the layout from which
+            this one was derived.
     """
 
     prepared: PreparedEstimate
@@ -74,29 +74,30 @@ class CompiledLayout:
     finalist: int
 
     def rank(self, goal: Goal) -> Rank:
-        """Return the rank of the layout for a goal; the lowest rank is the best."""
+        """Return the sort key of the layout for a goal: the best layout has the smallest key."""
         found = plan(self.deployment, goal)
         return (True, math.inf, 0.0) if found is None else found.rank(self.deployment, goal)
 
 
 class LayoutRanking:
-    """The layouts that searches found for a request, with their variants.
+    """Ranking of the layouts that searches found for a request, and of modified versions of them.
 
-    Each layout is compiled only once, even if the layouts are ranked for several goals.
+    Each version is compiled only once, even if the layouts are ranked for several goals.
     """
 
     def __init__(self, prepared_estimate: PreparedEstimate, searches: Sequence[Compilation]) -> None:
-        """Create a ranking from the results of searches."""
+        """Create a ranking of the layouts that the given searches found."""
         self._prepared = prepared_estimate
         self._searches = searches
         self._layouts: dict[tuple[Options, Choice], CompiledLayout | None] = {}  # None: does not fit
 
     def layouts_for(self, goal: Goal) -> list[CompiledLayout]:
-        """Return the layouts that compete for a goal, best first.
+        """Return the layouts, and improved versions of them, ranked by a goal, best first.
 
-        If the number of replicas is not fixed, layouts are also changed to serve the users on one
-        replica fewer, as long as this gives a better layout. Without this, changes that make room
-        for fewer replicas would not be tried, because each of them alone makes requests slower.
+        If the number of replicas (equal machines that share the users) is not fixed, layouts for
+        one replica fewer are tried as well, as long as this gives a better layout. Without this
+        step, changes that make room for more users per replica would never be accepted, because
+        each of them alone makes requests slower.
         """
         layouts = self._layouts_for(goal)
         while goal.users is not None and goal.replicas is None:
@@ -111,13 +112,14 @@ class LayoutRanking:
         return layouts
 
     def _layouts_for(self, goal: Goal) -> list[CompiledLayout]:
-        """Return the layouts that searches found, and changes that improve them, best first.
+        """Return the layouts that searches found, and versions that improve them, best first.
 
         For each search:
 
-        1. Compile the variants of each layout, and shorten the prompt chunks of its best version.
-        2. Compile the `WIDENED` best versions for passes over more users, unless the request has a
-           batch.
+        1. Compile variants of each layout that leave more room for KV caches. Halve the prompt
+           chunks of the best of them as long as this makes it better.
+        2. Unless the request fixes the number of users per pass, compile the `WIDENED` best
+           versions for passes over 2, 4, 8 ... users, as long as this makes them better.
         """
 
         @cache
@@ -144,7 +146,7 @@ class LayoutRanking:
         return sorted([*layout_by_key.values(), *wider_layouts], key=rank)
 
     def _with_variants(self, candidate: Candidate, search_result: Compilation, finalist: int) -> list[CompiledLayout]:
-        """Return a layout, followed by variants of it (other compiler choices) that fit."""
+        """Return a layout, followed by those variants with more room for KV caches that fit."""
         key = candidate.options, candidate.choice
         layout = self._layouts.get(key) or _with_deployment(self._prepared, candidate, search_result, finalist)
         self._layouts[key] = layout
@@ -153,10 +155,10 @@ class LayoutRanking:
         return [layout, *(variant for variant in variants if variant is not None)]
 
     def _with_smaller_chunks(self, layout: CompiledLayout) -> CompiledLayout | None:
-        """Return a layout whose prompt chunks have about half as many tokens.
+        """Compile a layout again, with prompt chunks of about half as many tokens.
 
-        The number of tokens of a chunk must be a multiple of the rows of a region, except with the
-        product THIN_GEMM.
+        The number of tokens of a chunk must be a multiple of the rows of a region, unless prefill
+        uses the matrix product THIN_GEMM.
 
         Returns:
             The layout, or None if the chunks cannot be shorter or the layout does not fit.
@@ -170,7 +172,7 @@ class LayoutRanking:
         return self._recompiled(layout, layout.prepared, smaller)
 
     def _with_more_slots(self, layout: CompiledLayout, goal: Goal) -> CompiledLayout | None:
-        """Return a layout for passes over twice the number of users.
+        """Compile a layout again, for passes that decode a token for twice as many users.
 
         Returns:
             The layout, or None if there are not enough users or the layout does not fit.
@@ -195,7 +197,16 @@ class LayoutRanking:
     def _recompiled(
         self, layout: CompiledLayout, prepared_estimate: PreparedEstimate, candidate: Candidate
     ) -> CompiledLayout | None:
-        """Return a layout compiled with other options or choices; None if it does not fit."""
+        """Compile a version of a layout with other options or choices; cached.
+
+        Args:
+            layout: The layout from which the version is derived.
+            prepared_estimate: The request for the version.
+            candidate: Options and choices of the version.
+
+        Returns:
+            The version, or None if it does not fit.
+        """
         key = candidate.options, candidate.choice
         if key not in self._layouts:
             compiled = _compiled(prepared_estimate, candidate)
@@ -227,10 +238,9 @@ def _while_better(
 
 
 def variants_of(prepared_estimate: PreparedEstimate, candidate: Candidate) -> tuple[Variant, ...]:
-    """Return variants of a layout that leave more room for caches.
+    """Compile variants of a layout that are slower but leave more room for KV caches.
 
-    The variants have attention on all columns, the fewest codes unpacked at once, or both. Variants
-    that make no difference or do not fit are left out.
+    They are the variants of `variant_choices`. Variants that do not fit are left out.
     """
     choices = variant_choices(candidate.choice)
     compiled = (
@@ -240,10 +250,17 @@ def variants_of(prepared_estimate: PreparedEstimate, candidate: Candidate) -> tu
 
 
 def variant_choices(choice: Choice) -> dict[str, Choice]:
-    """Return variants of the compiler's choices that leave more room for KV caches.
+    """Return changed compiler choices that need more cycles but leave more room for KV caches.
 
-    The key is a name of the variant. The variants have attention on all columns, the fewest codes
-    unpacked at once, or both. Variants that make no difference are left out.
+    1. Distribute attention over all columns of PEs, so that each column stores fewer cache entries.
+    2. Unpack as few codes of quantised weights at once as possible, which needs less scratch
+       memory.
+    3. Do both.
+
+    Choices that are the same as the given ones are left out.
+
+    Returns:
+        The choices, keyed by a description of the change.
     """
     all_columns = replace(choice, attention_cols=0)
     choices = {ALL_COLUMNS: all_columns} if choice.attention_cols else {}
@@ -255,7 +272,7 @@ def variant_choices(choice: Choice) -> dict[str, Choice]:
 
 
 def _without_unpacking(choice: Choice) -> Choice:
-    """Return a choice without the rewrite that unpacks many codes at once."""
+    """Return compiler choices without the rewrite that unpacks many codes of weights at once."""
     rewrites, verify_rewrites = (
         None if settings is None else tuple(setting for setting in settings if setting[0] != WIDE_UNPACKING)
         for settings in (choice.rewrites, choice.verify_rewrites)
@@ -264,7 +281,10 @@ def _without_unpacking(choice: Choice) -> Choice:
 
 
 def _compiled(prepared_estimate: PreparedEstimate, candidate: Candidate) -> Candidate | None:
-    """Return a candidate compiled with its options and choice; None if it does not fit."""
+    """Compile a layout again with the options and choices of ``candidate``.
+
+    Returns None if the layout does not fit.
+    """
     p, (_, options, choice) = prepared_estimate, candidate
     try:
         program = compile_choice(p.spec, p.wafer, p.software, options, choice, WITHOUT_TILES)
@@ -276,7 +296,14 @@ def _compiled(prepared_estimate: PreparedEstimate, candidate: Candidate) -> Cand
 def _with_deployment(
     prepared_estimate: PreparedEstimate, candidate: Candidate, search_result: Compilation, finalist: int
 ) -> CompiledLayout:
-    """Return a compiled candidate with its deployment."""
+    """Return a compiled layout together with the speeds at which it serves users.
+
+    Args:
+        prepared_estimate: The request.
+        candidate: The compiled layout.
+        search_result: Result of the search that found the layout.
+        finalist: Index among the fully compiled layouts of the search.
+    """
     deployment = middle_deployment(prepared_estimate, candidate.program)
     return CompiledLayout(
         prepared=prepared_estimate,

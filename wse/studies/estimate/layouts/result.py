@@ -18,7 +18,7 @@ MOST_ROWS: Final = 8
 
 @dataclass(frozen=True, kw_only=True)
 class LayoutResult(Result):
-    """A layout that a search tried: an assignment of layers to regions of PEs."""
+    """A layout that a search tried: one way to divide the wafers into regions of layers."""
 
     mapping: Annotated[str, Doc("mapping")]
     bands: Annotated[int, Doc("bands of rows into which each wafer is divided")]
@@ -45,7 +45,7 @@ class LayoutResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult(Result):
-    """The layouts that a search tried, with the chosen one first."""
+    """The layouts (divisions of wafers into regions of layers) that a search tried."""
 
     tried: Annotated[int, Doc("layouts that were tried on a reduced model, with one layer of each kind")]
     fitting: Annotated[int, Doc("layouts that fit")]
@@ -56,17 +56,19 @@ class SearchResult(Result):
 
 
 def search_result(choice: Compilation) -> SearchResult | None:
-    """Return the layouts that a search tried: the chosen one, then the others, fastest first.
+    """Return a record of the layouts that a search tried.
+
+    The chosen layout comes first. The other layouts follow, fastest first.
 
     Returns:
-        The layouts, or None if only one was tried.
+        The record, or None if only one layout was tried.
     """
     if len(choice.trials) < 2:
         return None
     costs, chosen_trial = dict(choice.compiled_trials), choice.compiled_trials[0][0]
 
     def rank(trial: Trial) -> tuple[bool, float, float]:
-        """Return the sort key of a trial. The chosen trial comes first, then fast ones."""
+        """Return the sort key of a layout: the chosen one comes first, then the fastest."""
         return trial != chosen_trial, costs.get(trial) or math.inf, trial.token_cycles or math.inf
 
     order = sorted(choice.trials, key=rank)
@@ -79,7 +81,12 @@ def search_result(choice: Compilation) -> SearchResult | None:
 
 
 def search_table(search: SearchResult, clock_hz: float) -> Table:
-    """Return the table of the fastest layouts of a search."""
+    """Return a table of the layouts that a search tried, the chosen one first, then by speed.
+
+    Args:
+        search: The layouts. At most `MOST_ROWS` are shown.
+        clock_hz: Clock rate of the wafer.
+    """
     columns = (
         Column(key="chosen", formatter=lambda is_chosen: "▸" if is_chosen else ""),
         Column(key="mapping", title="mapping", cell=lambda row: row.mapping + (" transposed" if row.turned else "")),
@@ -112,7 +119,13 @@ def search_table(search: SearchResult, clock_hz: float) -> Table:
 
 
 def _layout(trial: Trial, cycles: float | None, *, is_chosen: bool) -> LayoutResult:
-    """Return the result record of a layout that was tried."""
+    """Return the record of a layout that was tried.
+
+    Args:
+        trial: The layout and its results on a reduced model.
+        cycles: Cycles of the request; None if the layout was not fully compiled.
+        is_chosen: Whether this layout was chosen.
+    """
     layout = trial.layout
     mesh_rows, mesh_cols = layout.mesh or (None, None)
     return LayoutResult(

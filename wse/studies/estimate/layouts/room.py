@@ -25,7 +25,7 @@ CHOSEN: Final = "as chosen"
 
 @dataclass(frozen=True, kw_only=True)
 class RoomResult(Result):
-    """The model compiled with another choice, so that more KV caches fit."""
+    """Number of users that fit, and cycles per token, if the compiler uses less SRAM for speed."""
 
     choice: Annotated[str, Doc("the choice that differs from that of the compiler")]
     users: Annotated[int, Doc("users whose KV caches fit, with the context of the request")]
@@ -33,10 +33,11 @@ class RoomResult(Result):
 
 
 def cache_room(layout: ChosenLayout) -> tuple[RoomResult, ...] | None:
-    """Return the layout as chosen, and each variant with room for more users.
+    """Compare a chosen layout with variants that leave room for the KV caches of more users.
 
     Returns:
-        One record per layout; None if no variant has room for more users.
+        A record for the layout as chosen and for each variant with room for more users. None if
+        there is no such variant.
     """
     chosen_row = _row(layout.prepared, CHOSEN, layout.compilation.program)
     rows = [_row(layout.prepared, name, candidate.program) for name, candidate in layout.variants]
@@ -45,14 +46,25 @@ def cache_room(layout: ChosenLayout) -> tuple[RoomResult, ...] | None:
 
 
 def _row(prepared_estimate: PreparedEstimate, name: str, program: Program) -> RoomResult:
-    """Return the number of users and the cycles of a token for a compiled layout."""
+    """Return a record of the number of users that fit and the cycles of a token.
+
+    Args:
+        prepared_estimate: The request.
+        name: Description of the variant.
+        program: The compiled variant.
+    """
     fabric = Fabric(program, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.meshes)
     cycles = fabric.decode_cost(*prepared_estimate.middle_context).cycles
     return RoomResult(choice=name, users=users_at(program, program.context), token_cycles=cycles)
 
 
 def room_table(room: tuple[RoomResult, ...], context: int) -> Table:
-    """Return the table of the users and the cycles per token of each choice."""
+    """Return a table of the users that fit and the cycles of a token, for each variant.
+
+    Args:
+        room: The layout as chosen, and its variants.
+        context: Context length of a user in tokens, for the note.
+    """
     columns = (
         Column(key="choice", title="choice", wraps=True),
         number("users", "users", count),

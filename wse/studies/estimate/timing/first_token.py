@@ -27,9 +27,10 @@ CLOSED_FORM, EVENTS, BOUND = "closed form", "discrete-event run", "lower bound"
 
 @dataclass(frozen=True, kw_only=True)
 class ChunksResult(Result):
-    """Times of reading the prompts of one stream. Each prompt is read in chunks of tokens.
+    """Times of reading the prompts of a batch of users, chunk by chunk.
 
-    A stream is a batch of users whose tokens go through the pipeline stages together.
+    The chunks of tokens are pipelined: while a stage reads a chunk, the stage before it reads the
+    next one.
     """
 
     chunks: Annotated[int, Doc("number of chunks")]
@@ -40,29 +41,33 @@ class ChunksResult(Result):
 
     @property
     def are_exact(self) -> bool:
-        """True if the pipelined time is known, and not only bounded from below."""
+        """True if the pipelined time is exact; False if it is only a lower bound."""
         return self.pipelined_by != BOUND
 
     def ttft_s(self, wafer: WaferSpec) -> float:
-        """Return the time to first token of the last user, from host to host, in seconds.
+        """Return the time to first token of the last user of the batch, in seconds.
 
-        If only a lower bound of the pipelined time is known, the time of the chunks one at a time
-        is used instead. Half of the wafer's round trip to the host is added for the first token in
-        transit to the host, for which no chunk waits.
+        It is the time to read all chunks, plus half of a round trip to the host, in which the first
+        token is sent to the host. If only a lower bound of the pipelined time is known, the time of
+        the chunks one at a time is used instead.
         """
         return (self.pipelined_s if self.are_exact else self.sequential_s) + wafer.host_round_trip_s / 2
 
 
 class PromptRoutes:
-    """Collector of the routes of prompt chunks through the stages, one chunk at a time."""
+    """Collector of the work of prompt chunks, from which the time of all chunks is computed."""
 
     def __init__(self, fabric: Fabric) -> None:
-        """Create a collector without chunks for the Program of a fabric model."""
+        """Create a collector that contains no chunks.
+
+        Args:
+            fabric: Timing model of the compiled Program.
+        """
         self._reader, self._wafer = RouteReader(fabric), fabric.wafer
         self._routes: list[PassRoute] = []
 
     def add(self, phase: Phase, cost: PhaseCost) -> None:
-        """Add the next chunk.
+        """Add the next prompt chunk.
 
         Args:
             phase: Prefill phase of the chunk.
@@ -71,7 +76,7 @@ class PromptRoutes:
         self._routes.append(self._reader.route(phase, cost))
 
     def result(self) -> ChunksResult:
-        """Return the times of all chunks that were added, of which there must be at least one."""
+        """Return the times of all chunks that were added. There must be at least one."""
         return chunks_result(self._routes, self._reader.servers, self._wafer)
 
 
@@ -79,8 +84,8 @@ def prompts_result(fabric: Fabric, costs: Sequence[PhaseCost]) -> ChunksResult:
     """Return the times of reading all prompts, chunk by chunk.
 
     Args:
-        fabric: Fabric model that gave the cycles.
-        costs: Cycles of every chunk, in order.
+        fabric: Timing model of the compiled Program.
+        costs: Cycles of each chunk, in order.
     """
     routes = PromptRoutes(fabric)
     for phase, cost in zip(fabric.program.prefill, costs, strict=True):
@@ -89,12 +94,11 @@ def prompts_result(fabric: Fabric, costs: Sequence[PhaseCost]) -> ChunksResult:
 
 
 def chunks_result(routes: Sequence[PassRoute], servers: Sequence[Server], wafer: WaferSpec) -> ChunksResult:
-    """Return the times of chunks, one at a time and pipelined.
+    """Return the times of reading prompt chunks, both one at a time and pipelined.
 
     Args:
-        routes: Route of each chunk: its visits to servers. Servers are regions of PEs, links and
-            the host.
-        servers: The servers.
+        routes: For each chunk, the servers on which it works, with the cycles of each.
+        servers: Regions of PEs, links and host connections, which work on one chunk at a time.
         wafer: The wafer, for its clock.
     """
     regions = [number for number, server in enumerate(servers) if server.kind == REGION]
@@ -112,8 +116,11 @@ def chunks_result(routes: Sequence[PassRoute], servers: Sequence[Server], wafer:
 def _pipelined_cycles(routes: Sequence[PassRoute]) -> tuple[float, str]:
     """Return the cycles of pipelined chunks, and the method by which they were determined.
 
-    The methods are a closed form if it is exact, else a discrete-event run if it is short, else the
-    closed form as a lower bound.
+    There are three methods:
+
+    1. If a closed form is exact, it is used.
+    2. Otherwise, if there are at most `MOST_VISITS` visits to servers, the chunks are simulated.
+    3. Otherwise, the closed form is used as a lower bound.
     """
     closed_form = chunks_cycles(routes)
     if closed_form.exact:

@@ -18,7 +18,7 @@ from wse.studies.estimate.timing.user_latency import UserLatencyResult, user_lat
 
 @dataclass(frozen=True, kw_only=True)
 class TtftParts(Result):
-    """Time to first token, from host to host, in parts."""
+    """Parts of the time from the moment a prompt leaves the host until the first token arrives."""
 
     handshake_in_s: Annotated[float, Doc("handshake of the prompt", "s")]
     prompt_in_s: Annotated[float, Doc("waiting for the bytes of a chunk of the prompt from the host", "s")]
@@ -29,7 +29,7 @@ class TtftParts(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TpotParts(Result):
-    """Time per output token after the first, in parts."""
+    """Parts of the time per output token: the host, links between wafers, and the mesh of PEs."""
 
     host_s: Annotated[float, Doc("waiting for the host", "s")]
     crossing_s: Annotated[float, Doc("waiting for streams between wafers", "s")]
@@ -38,7 +38,7 @@ class TpotParts(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class LatencyResult(Result):
-    """Times that a user sees. Times of later tokens are absent if nothing is decoded."""
+    """Latencies that a user sees. Times of later tokens are None if nothing is decoded."""
 
     ttft_s: Annotated[float, Doc("time to first token (TTFT) of the last user of the batch, from host to host", "s")]
     ttft_by: Annotated[TtftParts, Doc("the parts of `ttft_s`")]
@@ -57,14 +57,14 @@ def latency_result(
     """Return time to first token (TTFT), time per output token (TPOT) and latency of a request.
 
     The prompts of a batch are read one after another, so the last user waits longest. ``ttft_s`` is
-    the TTFT of this last user. It lasts from the moment at which the first prompt leaves the host
-    until the user's first token has arrived at the host.
+    the TTFT of this user. It starts when the first prompt leaves the host, and ends when the first
+    token of the user has arrived at the host.
 
-    Half of the wafer's round trip to the host is the handshake of the prompt. The other half is the
-    first token in transit to the host, for which the wafer does not wait.
+    A round trip to the host consists of two halves: the handshake of the prompt, and the transfer
+    of the first token to the host, for which the wafer does not wait.
 
-    If ``prompts`` has an exact time of pipelined chunks, only one chunk waits for the host and for
-    crossings, because the stages work on other chunks meanwhile.
+    If the exact time of pipelined chunks is known, only the waiting time of one chunk for the host
+    and for transfers between wafers is counted. The stages work on other chunks meanwhile.
 
     Args:
         clock: Cycles of prompts and decoded tokens.
@@ -109,5 +109,5 @@ def latency_result(
 
 
 def _seconds(totals: PhaseTotals, cause: str, wafer: WaferSpec) -> float:
-    """Return the seconds of one cause in the totals of a phase."""
+    """Return the seconds that a phase spends on one cause, such as ``crossing``."""
     return float(totals.by_cause[CAUSES.index(cause)]) / wafer.clock_hz

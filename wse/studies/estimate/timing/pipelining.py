@@ -31,7 +31,7 @@ PASSES: Final = 4
 
 @dataclass(frozen=True, kw_only=True)
 class StreamsResult(Result):
-    """Steady state with a number of streams in flight.
+    """Speed of a pipeline with a certain number of streams in flight, in the steady state.
 
     A stream is a batch of users whose tokens go through the pipeline stages together.
     """
@@ -50,9 +50,10 @@ class StreamsResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class EventsResult(Result):
-    """Speed with some streams in flight, simulated event by event in the steady state.
+    """Speed of a pipeline in a discrete-event simulation, as a check of the closed form.
 
-    It is compared with the closed form that gives all other rates.
+    All other speeds of the estimate follow from the closed form. A stream is a batch of users whose
+    tokens go through the pipeline stages together.
     """
 
     streams: Annotated[int, Doc("streams in flight")]
@@ -62,9 +63,9 @@ class EventsResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ServerResult(Result):
-    """Work of a server for one stream. A server is a region of PEs or a link.
+    """Time for which a batch of users occupies a server: a region of PEs, a link or a host link.
 
-    A server works for one stream at a time. Stages that share PEs are one server.
+    A server works for one batch at a time. Stages that share PEs form one server.
     """
 
     name: Annotated[str, Doc("name of the server")]
@@ -80,9 +81,9 @@ class ServerResult(Result):
 class PipeliningResult(Result):
     """Speed of a pipeline of stages with one or several streams in flight.
 
-    A stream is one batch of the Program: the tokens of its users go through the stages together.
-    Speeds are given for one stream, for the number of streams that keep the slowest server busy,
-    and for the number of streams whose KV caches fit.
+    A stream is a batch of users whose tokens go through the stages together. Speeds are given for
+    one stream, for the number of streams that keep the slowest stage or link busy, and for the
+    number of streams whose KV caches fit.
     """
 
     stages: Annotated[int, Doc("stages that work at the same time")]
@@ -110,25 +111,31 @@ class PipeliningResult(Result):
 def pipelining_result(
     fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost, *, with_rows: bool = True
 ) -> PipeliningResult:
-    """Return the speed of the pipeline of stages with one or several streams in flight.
+    """Return the speed of a pipeline of stages with one or several batches in flight.
 
-    All streams are assumed to have the same number of tokens in their caches, as in ``decode``.
+    All batches are assumed to have the same number of tokens in their KV caches.
 
     Args:
-        fabric: Fabric model that gave the cycles.
+        fabric: Timing model of the compiled Program.
         prefill: Cycles of each chunk of the prompts.
-        decode: Cycles of one token of each user.
-        with_rows: Whether to also compute and simulate the speed for each of several numbers of
-            streams, which takes time.
+        decode: Cycles to decode one token of each user of a batch.
+        with_rows: Whether to also compute the speed for several numbers of batches, and to simulate
+            one of them. This takes time.
     """
     return _Pipelining(fabric, prefill, decode).result(with_rows=with_rows)
 
 
 class _Pipelining:
-    """The streams of a compiled request: their servers, their route, and how many there can be."""
+    """Computation of the speed of a pipeline with several streams (batches of users) in flight."""
 
     def __init__(self, fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost) -> None:
-        """Determine the route of a token, and how many streams saturate the stages and fit."""
+        """Determine how many streams keep the slowest stage busy, and how many of them fit.
+
+        Args:
+            fabric: Timing model of the compiled Program.
+            prefill: Cycles of each chunk of the prompts.
+            decode: Cycles to decode one token of each user of a stream.
+        """
         self._wafer, self._users, self._context = fabric.wafer, fabric.program.batch, fabric.program.context
         self._times = stage_times(fabric, prefill, decode)
         self._route = as_loop(self._times.decode)
@@ -137,7 +144,7 @@ class _Pipelining:
         self._in_cache = streams_in_cache(fabric.program)
 
     def result(self, *, with_rows: bool) -> PipeliningResult:
-        """Return the limits of the pipeline.
+        """Return the limits and speeds of the pipeline.
 
         Args:
             with_rows: Whether to add a row with the speed for each of several numbers of streams.
@@ -174,13 +181,16 @@ class _Pipelining:
         return cycles / self._wafer.clock_hz
 
     def _tokens_per_s(self, cycles_between_passes: float) -> float:
-        """Return the tokens/s of all users, from the cycles between two passes."""
+        """Return the tokens/s of all users, if the passes of streams end at this interval."""
         return self._users * self._wafer.clock_hz / cycles_between_passes
 
     def _slowest_s(self, *kinds: str) -> float | None:
-        """Return the most seconds that a server of the given kinds works for one pass.
+        """Return the seconds for which a pass occupies the slowest server of the given kinds.
 
         The result is None if none of these servers has work.
+
+        Args:
+            kinds: Kinds of servers: regions of PEs, links, wafer links or host links.
         """
         work = busy_cycles([self._route])
         cycles = max(
@@ -191,14 +201,14 @@ class _Pipelining:
     def _counts(self) -> list[int]:
         """Return the numbers of streams to report, ascending.
 
-        They are the powers of two up to the number that saturates the stages, that number, and the
-        number whose caches fit. None is above the latter.
+        They are powers of two up to the number that saturates the stages, the number that saturates
+        the stages, and the number whose KV caches fit. Numbers that do not fit are left out.
         """
         powers = {2**power for power in range(self._enough.bit_length())}
         return sorted(streams for streams in {*powers, self._enough, self._in_cache} if 1 <= streams <= self._in_cache)
 
     def _row(self, streams: int) -> StreamsResult:
-        """Return the speed in the steady state with ``streams`` streams in flight."""
+        """Return the speed in the steady state with ``streams`` batches of users in flight."""
         pass_interval = cycles_between_passes(self._route, streams)
         server, work = busiest_server(self._route)
         fill_and_drain_cycles = run_cycles(self._route, streams, 1).cycles
@@ -214,10 +224,10 @@ class _Pipelining:
         )
 
     def _by_events(self) -> EventsResult:
-        """Simulate the steady state event by event.
+        """Simulate the steady state of the pipeline event by event.
 
-        The number of streams is the one that saturates the stages, unless fewer fit or the
-        simulation would take too long. Each stream makes `PASSES` passes, and only the last two are
+        The number of streams is the one that saturates the stages, or smaller if fewer fit or the
+        simulation would take too long. Each stream makes `PASSES` passes, of which the last two are
         measured.
         """
         streams = max(1, min(self._enough, self._in_cache, MOST_VISITS // (PASSES * len(self._route))))
@@ -232,7 +242,7 @@ class _Pipelining:
         )
 
     def _servers(self) -> tuple[ServerResult, ...]:
-        """Return the seconds that each region or link works for one token and for the prompts."""
+        """Return the work of each region and link for one token and for the prompts of a stream."""
         decode, prefill = busy_cycles([self._times.decode]), busy_cycles(self._times.prefill)
         latency = dict.fromkeys(range(len(self._times.servers)), 0.0)
         for visit in self._times.decode:
@@ -252,15 +262,16 @@ class _Pipelining:
 
 
 def pipelining_tables(pipelining: PipeliningResult) -> list[Table]:
-    """Return a table of the pipeline's limits, and one with a row for each number of streams.
+    """Return a table of the limits of a pipeline, and a table of speeds by number of streams.
 
-    The second table is left out if these speeds were not computed.
+    A stream is a batch of users in the pipeline. The second table is left out if its speeds were
+    not computed.
     """
     return [_pipelining_table(pipelining), *([_streams_table(pipelining)] if pipelining.rows else [])]
 
 
 def _pipelining_table(pipelining: PipeliningResult) -> Table:
-    """Return the table of the pipeline: one stream alone, the limits of several, and the prompt."""
+    """Return a table of a token's time, the slowest stage, and the number of streams that fit."""
     users = pipelining.users_per_stream
     stream = "each a user" if users == 1 else f"each of {plural(users, 'user')}"
     slowest_text = f"{seconds(pipelining.slowest_stage_s)} a token"
@@ -288,7 +299,7 @@ def _pipelining_table(pipelining: PipeliningResult) -> Table:
 
 
 def _streams_table(pipelining: PipeliningResult) -> Table:
-    """Return the table of speeds, with one row for each number of streams."""
+    """Return a table of speeds, with one row for each number of streams (batches of users)."""
     columns = [
         number("streams", "streams"),
         number("tokens_per_s", "tokens/s", cell=lambda row: _at_most(row) + count(row.tokens_per_s)),
@@ -302,5 +313,5 @@ def _streams_table(pipelining: PipeliningResult) -> Table:
 
 
 def _at_most(row: StreamsResult) -> str:
-    """Return a sign to put before a rate that is only an upper bound."""
+    """Return "≤ " if the speeds of a row are only upper bounds, else ""."""
     return "" if row.exact else "≤ "

@@ -45,12 +45,12 @@ KINDS: Final = (REGION, LINK, WAFER_LINK, HOST_LINK)
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A region of PEs, a link or a host connection. It works for one token at a time.
+    """A region of PEs, a link or a host connection, which works for one batch of tokens at a time.
 
     Attributes:
         kind: One of ``KINDS``.
-        wafer: Wafer of a region or link. For a link to other wafers or to the host, the wafer whose
-            data it carries.
+        wafer: Index of the wafer of a region or link. For a link to other wafers or to the host,
+            the wafer whose data it carries.
         stages: Stages of a region, or the two stages that a link connects.
     """
 
@@ -75,12 +75,15 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTimes:
-    """The servers of a Program, and the routes of prompts and tokens through them, in cycles.
+    """The servers of a compiled Program, and the time that prompts and tokens spend on them.
+
+    A server is a region of PEs, a link or a host connection. A route is a sequence of visits to
+    servers, with the cycles of each visit.
 
     Attributes:
         servers: The servers. A visit in a route refers to a server by its index in this tuple.
         prefill: Route of each chunk of the prompts, in order.
-        decode: Route of one decoded token of each user.
+        decode: Route of a pass that decodes one token of each user.
     """
 
     servers: tuple[Server, ...]
@@ -88,22 +91,22 @@ class StageTimes:
     decode: PassRoute
 
     def servers_of_kind(self, kind: str) -> tuple[int, ...]:
-        """Return the indices of all servers that are of a certain kind.
+        """Return the indices of all servers of one kind.
 
         Args:
-            kind: One of ``KINDS``.
+            kind: One of ``KINDS``, such as ``region``.
         """
         return tuple(number for number, server in enumerate(self.servers) if server.kind == kind)
 
 
 class _Stream(NamedTuple):
-    """A step whose words go from one server to another.
+    """A step that sends words from one region of PEs to another, or between a region and the host.
 
     Attributes:
-        link: Index of the link.
+        link: Index of the link over which the words go, among the servers.
         link_cycles: Cycles for which the link is busy.
         from_host: Whether the host sends the words.
-        receiver: Server of the stage that receives the words; -1 if the host sends or receives
+        receiver: Index of the region that receives the words; -1 if the host sends or receives
             them.
     """
 
@@ -114,12 +117,12 @@ class _Stream(NamedTuple):
 
 
 def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost) -> StageTimes:
-    """Return the servers of a Program, and the routes of its prompt chunks and decode pass.
+    """Divide the cycles of prompt chunks and of a decode pass by region of PEs and link.
 
     Args:
-        fabric: Fabric model that gave the cycles.
+        fabric: Timing model of the compiled Program.
         prefill: Cycles of each chunk, from ``Fabric.prefill_cost``.
-        decode: Cycles of one token of each user, at some length of the caches.
+        decode: Cycles to decode one token of each user, for any length of the KV caches.
     """
     reader = RouteReader(fabric)
     program = fabric.program
@@ -131,9 +134,9 @@ def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost)
 
 
 def streams_in_cache(program: Program) -> int:
-    """Return the maximum number of streams whose KV caches fit if all free SRAM is used for caches.
+    """Return the maximum number of batches in flight whose KV caches fit in all free SRAM.
 
-    A stream has ``program.batch`` users.
+    A batch has ``program.batch`` users.
     """
     return min(
         (max(0, room) // stream_bytes for stream_bytes, room in program.cache_bytes() if stream_bytes), default=1
@@ -141,13 +144,18 @@ def streams_in_cache(program: Program) -> int:
 
 
 class RouteReader:
-    """Converter from phases of a Program to routes through its servers.
+    """Converter from the cycles of a phase to a route: a sequence of visits to servers.
 
-    Servers get their index when they first occur; regions come first.
+    A server is a region of PEs, a link or a host connection. Regions have the first indices. Other
+    servers get an index when they first occur in a route.
     """
 
     def __init__(self, fabric: Fabric) -> None:
-        """Create a reader, and index the regions. Stages that share PEs form one region."""
+        """Create a reader for a compiled Program. Stages that share PEs form one region.
+
+        Args:
+            fabric: Timing model of the Program.
+        """
         self._fabric, self._program = fabric, fabric.program
         self._empty = self._program.cache_slots(0)
         self._numbers: dict[tuple[object, ...], int] = {}
@@ -169,9 +177,9 @@ class RouteReader:
     def route(self, phase: Phase, cost: PhaseCost) -> PassRoute:
         """Return the servers that a run of a phase visits, in order, with the cycles of each visit.
 
-        Consecutive visits to the same server without latency between them are merged. If a stage
-        works right before it receives words from another server, this work counts as done after
-        their arrival.
+        Consecutive visits to the same server without latency between them are merged. Work of a
+        stage right before it receives words from another server is counted as if it were done
+        after their arrival.
 
         Args:
             phase: Phase of the Program.
@@ -182,12 +190,12 @@ class RouteReader:
         return self._routes[cost]
 
     def _route(self, phase: Phase, cost: PhaseCost) -> PassRoute:
-        """Return the route of a phase that is not cached.
+        """Compute the route of a phase.
 
-        1. Divide the steps into segments: each stream is a segment, and a change of server starts a
-           new one.
-        2. Convert each segment to a visit. A stream becomes a visit to the sender, which launches
-           it, and a visit to a link.
+        1. Divide the steps into segments. A step that sends words to another server is a segment of
+           its own. All other steps form a segment as long as they run on the same server.
+        2. Convert each segment to a visit. A step that sends words becomes two visits: one to the
+           sender, which starts the transfer, and one to a link.
         """
         # 1. Segments of steps.
         if phase.steps not in self._streams:  # streams do not depend on the costs
@@ -218,18 +226,20 @@ class RouteReader:
         return tuple(visits)
 
     def _streams_of(self, phase: Phase) -> dict[int, _Stream]:
-        """Return the streams of a phase: steps whose words go from one server to another.
+        """Return the steps of a phase that send words from one server to another.
 
-        The key is the index of the step. Two transfers to the host are not streams. Sending logits
-        keeps the stage waiting, because the next logits need the same buffer. Sending the token id
-        takes no time.
+        Two transfers to the host are not included. Sending logits keeps the stage waiting, because
+        the next logits need the same buffer. Sending the token id takes no time.
+
+        Returns:
+            The transfers, keyed by the index of the step.
         """
         places = np.flatnonzero(transfer_steps(phase.steps, lambda kind: kind.by_place)).tolist()
         streams = ((step, self._stream(phase, step)) for step in places)
         return {step: stream for step, stream in streams if stream is not None}
 
     def _stream(self, phase: Phase, step: int) -> _Stream | None:
-        """Return the stream of a step; None if its words stay at one server or are not awaited."""
+        """Return the transfer of a step to another server; None if the step is no such transfer."""
         source, transfer = int(phase.steps.stage[step]), transfer_of(self._program, phase, step, self._empty)
         wafer, messages = self._program.stages[source].wafer, transfer.messages
         from_host = any(sender == HOST for sender, _ in transfer.crossings)
@@ -244,7 +254,17 @@ class RouteReader:
         return _Stream(number, cycles, from_host, regions[-1] if regions else -1)
 
     def _link_cycles(self, phase: Phase, step: int, transfer: Transfer, *, from_host: bool) -> int:
-        """Return the cycles for which the links of a stream are busy."""
+        """Return the cycles for which a transfer keeps its link busy.
+
+        They follow from the words on the busiest link of the mesh, or from the bytes on the link to
+        another wafer or the host if these need longer.
+
+        Args:
+            phase: Phase of the Program.
+            step: Index of the step that sends the words.
+            transfer: The transfer.
+            from_host: Whether the host sends the words.
+        """
         wafer = self._fabric.wafer
         words = cached_most_words(self._fabric.traffic.step_traffic(phase, step, self._empty).rectangles)
         cycles = words / wafer.stream_words_per_cycle
@@ -254,7 +274,7 @@ class RouteReader:
         return math.ceil(cycles)
 
     def _number(self, key: tuple[object, ...], server: Server) -> int:
-        """Return the index of a server, and add the server if it is new."""
+        """Return the index of a server. The server is added if its key is new."""
         if key not in self._numbers:
             self._numbers[key] = len(self.servers)
             self.servers.append(server)
@@ -262,22 +282,26 @@ class RouteReader:
 
 
 def pass_time(reader: RouteReader, wafer: WaferSpec, route: PassRoute) -> PassTime:
-    """Return the duration of a pass, and the work of the busiest server for it.
+    """Return the duration of a pass, and the time for which it occupies the busiest server.
 
-    The round trip to the host is left out of the duration, because it does not delay other
+    The round trip to the host is not part of the duration, because it does not delay other
     requests.
 
     Args:
         reader: Reader that returned the route.
         wafer: The wafer, for its clock.
-        route: Route of the pass.
+        route: Visits of the pass to regions of PEs, links and the host.
     """
     trips = sum(visit.latency_cycles for visit in route if reader.servers[visit.server].kind == HOST_LINK)
     return PassTime((alone_cycles(route) - trips) / wafer.clock_hz, busiest_server(route)[1] / wafer.clock_hz)
 
 
 def _add(visits: list[Visit], *new_visits: Visit) -> None:
-    """Append visits that take time, and merge consecutive visits to one server."""
+    """Append visits to a route. Visits without any cycles are left out.
+
+    A visit is merged with the visit before it if both are to the same server, and there is no
+    latency between them.
+    """
     for visit in new_visits:
         last = visits[-1] if visits else None
         if last is not None and last.server == visit.server and not last.latency_cycles:

@@ -14,7 +14,7 @@ from wse.studies.estimate.prepare import PreparedEstimate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routing:
-    """Experts that the tokens of a run chose, for each prompt chunk and each decoded token."""
+    """Experts that were selected in a run, for each prompt chunk and each decoded token."""
 
     prefill: Sequence[Pairs]
     decode: Sequence[Pairs]
@@ -28,8 +28,8 @@ def time_run(prepared_estimate: PreparedEstimate, program: Program, routing: Rou
     Args:
         prepared_estimate: The request.
         program: The compiled model.
-        routing: Experts that each token chooses. None distributes tokens over experts as evenly as
-            possible.
+        routing: Experts that each token selects. If None, tokens are assumed to be distributed over
+            the experts as evenly as possible.
     """
     clock = RunTotals(Fabric(program, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.meshes))
     if routing is None:

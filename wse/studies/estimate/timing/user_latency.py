@@ -12,7 +12,7 @@ from wse.serving.network import Network
 
 @dataclass(frozen=True, kw_only=True)
 class UserTtftParts(Result):
-    """Parts of the time to first token for a remote user."""
+    """Parts of the time to first token that a remote user observes."""
 
     connection_s: Annotated[float, Doc("opening a connection", "s")]
     network_s: Annotated[
@@ -24,7 +24,10 @@ class UserTtftParts(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class UserLatencyResult(Result):
-    """Times for a remote user, by the assumptions in `wse/data/network.toml` or in `--network`."""
+    """Latencies that a remote user observes, with assumed delays of network and service.
+
+    The assumptions are those of `wse/data/network.toml`, or of the file given with `--network`.
+    """
 
     ttft_s: Annotated[float, Doc("from a user's request, on a new connection, to the first token", "s")]
     ttft_range_s: Annotated[tuple[float, float], Doc("`ttft_s` at the low and the high ends of the assumptions", "s")]
@@ -41,11 +44,11 @@ class UserLatencyResult(Result):
 def user_latency_result(network: Network, ttft_s: float, request_s: float | None) -> UserLatencyResult:
     """Return the latencies that a remote user observes, including network and service.
 
-    After the first token, tokens are streamed. The network delays each token by the same time as
-    the first one, so the delay is added to the latency of a request only once.
+    Tokens are streamed, and the network delays all of them by the same time. The delay is therefore
+    added only once to the latency of a request.
 
     Args:
-        network: Network and service between user and machine.
+        network: Delays of the network and of the service between user and machine.
         ttft_s: Time to first token of the machine, in seconds.
         request_s: Latency of a request on the machine, in seconds; None if nothing is decoded.
     """

@@ -18,9 +18,10 @@ from wse.studies.results.rewrites import RewriteResult, rewrites_result
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyResult(Result):
-    """A verification pass over several new tokens of one user, halfway through the generation.
+    """Time of a verification pass: the model runs over several new tokens of one user at once.
 
-    The pass gives the id of the next token after each of its tokens.
+    The pass yields the next token after each of these tokens, so it can verify draft tokens. It is
+    timed halfway through the generation.
     """
 
     tokens: Annotated[int, Doc("tokens of the pass")]
@@ -36,7 +37,12 @@ class VerifyResult(Result):
 
 
 def verify_result(placeable: Placeable, fabric: Fabric) -> VerifyResult | None:
-    """Return the verification pass that a request asks for; None if it asks for none."""
+    """Return the time of the requested verification pass; None if none is requested.
+
+    Args:
+        placeable: The request.
+        fabric: Timing model of the compiled Program.
+    """
     tokens = fabric.program.verify_tokens
     if not tokens:
         return None
@@ -52,9 +58,10 @@ def verify_result(placeable: Placeable, fabric: Fabric) -> VerifyResult | None:
 
 
 def verify_rewrites(placeable: Placeable, compilation: Compilation) -> tuple[RewriteResult, ...] | None:
-    """Return the rewrites of the layers' steps that were chosen for the verification pass.
+    """Return the rewrites (changes of a layer's steps that save cycles) of verification passes.
 
-    The result is None if none were chosen for it; the pass then uses the rewrites of decode.
+    The result is None if no rewrites were chosen for these passes. They then use the rewrites of
+    decode passes.
     """
     if compilation.verify_rewrites is None:
         return None

@@ -32,13 +32,13 @@ REMEDY: Final = "give shares from 0 to 1 by position, such as 0.8,0.7,0.6"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftAcceptance:
-    """Probabilities that the draft tokens of a model are accepted.
+    """Probabilities that a model accepts the draft tokens that it verifies.
 
     Attributes:
-        curve: Mean tokens that a verification pass yields, for each number of draft tokens. The
-            draft has one candidate at each position.
-        shares: Probability of acceptance for each position and each candidate at this position, for
-            trees of draft tokens.
+        curve: Mean tokens that a verification pass yields, for each number of draft tokens in
+            sequence.
+        shares: For trees of draft tokens: the probability that each candidate at each position is
+            accepted, [positions][candidates].
     """
 
     curve: Acceptance
@@ -46,10 +46,10 @@ class DraftAcceptance:
 
     @property
     def by_position(self) -> tuple[float, ...]:
-        """Acceptance probability of the draft token at each position, given those before it.
+        """Probability of acceptance at each position, if all draft tokens before it were accepted.
 
-        It applies if all draft tokens before it were accepted. The tuple ends before the first
-        number of draft tokens that was not measured. From there on, the curve is interpolated.
+        The tuple ends before the first number of draft tokens that was not measured, because the
+        curve is interpolated from there on.
         """
         lengths = self.curve.draft_tokens
         positions = next((n for n in range(1, len(lengths) + 1) if lengths[n - 1] != n), len(lengths) + 1) - 1
@@ -59,21 +59,21 @@ class DraftAcceptance:
 def known_acceptances() -> tuple[str, ...]:
     """Return the names of the bundled measurements of how often draft tokens are accepted.
 
-    They are the values of ``--draft`` of ``wse estimate``: ``typical``, and the model of each
-    measurement.
+    They are the values of the option ``--draft`` of ``wse estimate``: ``typical``, and the names of
+    the models that were measured.
     """
     return (TYPICAL, *(curve.model for curve in measured_curves()))
 
 
 def read_acceptance(text: str) -> DraftAcceptance:
-    """Return the acceptance that the text of ``--draft`` describes.
+    """Parse the option ``--draft``, which states how often draft tokens are accepted.
 
     The text is one of:
 
     - a name of `known_acceptances`, in upper or lower case
     - probabilities by position, separated by commas; a single one applies to all positions
-    - a TOML file with ``acceptance``, a list of probabilities by position; an item may itself be a
-      list with the probabilities of the draft's candidates at that position
+    - a TOML file with ``acceptance``, a list of probabilities by position. An item may itself be a
+      list with the probability of each candidate at that position.
 
     Raises:
         UnknownName: There is no such measured acceptance.
@@ -95,7 +95,12 @@ def read_acceptance(text: str) -> DraftAcceptance:
 
 
 def _from_file(path: Path) -> DraftAcceptance:
-    """Return the acceptance in a TOML file; raise BadInput if the file cannot be used."""
+    """Read probabilities of acceptance from a TOML file.
+
+    Raises:
+        UnknownName: The file has another key than ``acceptance``.
+        BadInput: The file cannot be read, or a probability is not a number from 0 to 1.
+    """
     place = f"--draft {path}"
     table = read_toml(path, BadInput)
     if unknown_keys := sorted(table.keys() - {"acceptance"}):
@@ -113,12 +118,13 @@ def _from_file(path: Path) -> DraftAcceptance:
 
 
 def _user_acceptance(shares: list[tuple[float, ...]], place: str, name: str) -> DraftAcceptance:
-    """Return the acceptance of draft tokens from probabilities that the user gave.
+    """Return how often draft tokens are accepted, from probabilities that the user gave.
 
     Args:
-        shares: Probability of acceptance for each position and each candidate at this position.
+        shares: Probability that each candidate at each position is accepted,
+            [positions][candidates].
         place: Option with its value, for messages.
-        name: Name of the resulting acceptance.
+        name: Name of the result in reports.
     """
     try:
         check_shares(shares)
@@ -141,6 +147,6 @@ def _share(value: Any, place: str) -> float:
 
 
 def _refuse(place: str, reason: str) -> NoReturn:
-    """Raise BadInput with the option and the reason."""
+    """Raise BadInput with the option (``place``) and the reason."""
     message = f"{place}: {reason}"
     raise BadInput(message)

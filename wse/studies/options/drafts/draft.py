@@ -22,12 +22,12 @@ DRAFT_TOKENS: Final = 4
 
 
 def check_draft(request: RunRequest) -> None:
-    """Check that the draft options of a request are consistent with each other.
+    """Check that the options of speculative decoding do not contradict each other.
 
     Raises:
-        BadInput: Draft options are given without a draft. Or the number of tokens of a pass is
-            given twice or is below 1. Or ``--draft-mesh`` is given for a draft without PEs of its
-            own.
+        BadInput: Draft options are given without a draft. Or both ``--draft`` and
+            ``--verify-tokens`` are given, or ``--draft-tokens`` is below 1. Or ``--draft-mesh`` is
+            given for a draft that has no PEs of its own.
         UnknownName: The place where the draft runs is unknown.
     """
     drafts = request.drafts
@@ -58,24 +58,27 @@ def check_draft(request: RunRequest) -> None:
 
 
 def has_draft(request: RunRequest) -> bool:
-    """Return whether tokens are drafted.
+    """Return whether a request uses speculative decoding.
 
-    The draft is the model of ``--draft``. With ``--verify-tokens`` above 1 and no ``--draft``,
-    tokens are looked up in the text so far.
+    This is so if ``--draft`` is given, or ``--verify-tokens`` is above 1. Without ``--draft``, the
+    draft tokens are looked up in the text so far.
     """
     return request.drafts.draft is not None or (request.drafts.verify_tokens or 0) > 1
 
 
 def draft_name(request: RunRequest) -> str:
-    """Return the name of the draft of a request that has a draft."""
+    """Return the name of the draft: a model, or "ngram" for a look-up in the text so far.
+
+    The request must have a draft.
+    """
     return NGRAM if request.drafts.draft is None else str(request.drafts.draft)
 
 
 def draft_place(request: RunRequest) -> str:
-    """Return the place where the draft of a request runs.
+    """Return where the draft of a request runs: ``same``, ``wafer`` or ``host``.
 
-    The default is the host if drafts are looked up in the text and the host chooses the tokens;
-    otherwise, the PEs of the model's wafers.
+    The default is the host if drafts are looked up in the text and the host also selects tokens.
+    Otherwise, it is the wafers of the model (``same``).
     """
     if request.drafts.draft_place is not None:
         return request.drafts.draft_place
@@ -83,7 +86,7 @@ def draft_place(request: RunRequest) -> str:
 
 
 def pass_tokens(request: RunRequest, context: int, prompt_tokens: int) -> int:
-    """Return how many tokens a verification pass has: the next token and the draft tokens.
+    """Return the number of tokens of a verification pass: the next token and the draft tokens.
 
     Args:
         request: Request with its draft options.

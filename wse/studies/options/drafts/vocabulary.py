@@ -10,8 +10,8 @@ from wse.models.tokenizers.token_text import Tokenizer
 def check_vocabulary(option: str, draft: LoadedModel, target: LoadedModel, remedy: str) -> None:
     """Check that the token ids of a draft model have the same meaning in the target model.
 
-    Rows of the embedding after the ids of the tokenizer are padding. Models of one family have
-    different numbers of such rows, so these rows are ignored if both models have a tokenizer.
+    If both models have a tokenizer, only the ids of the tokenizers are compared. The embedding
+    table may have further rows as padding, whose number differs between models of one family.
 
     Args:
         option: Option that names the draft model, with its value, for messages.
@@ -20,8 +20,8 @@ def check_vocabulary(option: str, draft: LoadedModel, target: LoadedModel, remed
         remedy: Suggestion for the user, for messages.
 
     Raises:
-        BadInput: The numbers of ids differ, or an id encodes another text. Texts are compared only
-            if both models have a tokenizer.
+        BadInput: The numbers of ids differ, or an id stands for another text. Texts can be compared
+            only if both models have a tokenizer.
     """
     if draft.tokenizer is None or target.tokenizer is None:
         draft_ids, target_ids = draft.spec.vocab_size, target.spec.vocab_size

@@ -12,7 +12,10 @@ from wse.studies.options.option import Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftModelOptions:
-    """Draft model and the place where it runs. No draft model means a draft head of one layer."""
+    """Options for the source of draft tokens (speculative decoding) and the place where it runs.
+
+    The default source is a draft head, which is one more layer of the model.
+    """
 
     draft_model: Annotated[
         str | Path | None,

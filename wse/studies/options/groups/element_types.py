@@ -11,7 +11,10 @@ from wse.studies.options.option import Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeOptions:
-    """Element types in which a model is computed. None means the default of the model."""
+    """Options for the element types in which a model is computed, such as float16 or int8.
+
+    None means that the default depends on the model.
+    """
 
     dtype: Annotated[
         str | None,

@@ -12,7 +12,7 @@ from wse.studies.options.option import Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuOptions:
-    """Number of GPUs, their serving software, and how the model is split over them."""
+    """Options for the number of GPUs, their serving software, and how they share a model."""
 
     gpus: Annotated[
         int | None,

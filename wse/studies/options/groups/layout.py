@@ -26,7 +26,11 @@ ExpertPlacement = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutOptions:
-    """Options of the layout: region size, placement of experts, schedule, and all-reduces."""
+    """Options for the layout of a model on the PEs of wafers.
+
+    They set the size of a region of PEs, the placement of experts, the order of the steps of a
+    layer, and the pattern of all-reduces.
+    """
 
     region: Annotated[
         str | None,

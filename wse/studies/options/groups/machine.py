@@ -49,12 +49,13 @@ MachineSettings = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineOptions:
-    """Wafer on which a model is placed, with its software profile and defects.
+    """Options for the wafer on which a model is placed, its software costs, and its dead PEs.
 
     Attributes:
         wafer_values: (name, number) pairs that replace numbers of ``wafer``.
         software_values: (name, number) pairs that replace numbers of ``software``.
-        settings: Texts of ``--set``. Preparing a request moves them into the two fields above.
+        settings: Texts of ``--set``. When a request is prepared, they are converted to
+            ``wafer_values`` and ``software_values``.
     """
 
     wafer: WaferName = DEFAULT_WAFER

@@ -51,12 +51,13 @@ class WorkloadOptions:
     ] = None
 
     def lengths(self, limit: int) -> tuple[int, int]:
-        """Return the numbers of prompt tokens and generated tokens.
+        """Return the numbers of prompt tokens and generated tokens, with defaults filled in.
 
-        A length that is not requested is `LENGTH`, or less if ``limit`` leaves less.
+        A length that is not requested is `LENGTH`, or shorter so that both lengths together are at
+        most ``limit``. Requested lengths are returned unchanged.
 
         Args:
-            limit: Maximum number of tokens that the model supports.
+            limit: Maximum number of tokens of a sequence.
         """
         if self.prompt_len is not None and self.new_tokens is not None:
             return self.prompt_len, self.new_tokens
@@ -69,7 +70,7 @@ class WorkloadOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingOptions:
-    """Options of a service: users per pass, concurrent users, and what the layout is chosen for."""
+    """Options for serving: users per pass, concurrent users, and the objective of the layout."""
 
     batch: Annotated[
         int | None,
