@@ -226,7 +226,7 @@ def _stage(stage: Stage) -> StageResult:
 
 
 def _attention(stage: Stage) -> tuple[int, ...]:
-    """Return the first and the last column of a stage that compute attention; empty if none does."""
+    """Return the first and the last column of a stage that compute attention, or an empty tuple."""
     first, cols = stage.attention
     return (first, first + cols - 1) if stage.has_attention else ()
 

@@ -193,7 +193,7 @@ class CheckpointedEngine:
         return self.tokens
 
     def keep(self, tokens: int, user: int = 0, next_id: int | None = None) -> None:
-        """Keep the first ``tokens`` tokens of a user's last pass; remove the rest from the KV cache.
+        """Keep the first ``tokens`` tokens of a user's last pass; remove others from the KV cache.
 
         For a pass in the checkpoint, nothing is done.
 

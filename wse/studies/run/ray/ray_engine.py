@@ -235,7 +235,7 @@ class RayEngine:
         return ids
 
     def keep(self, tokens: int, user: int = 0, next_id: int | None = None) -> None:
-        """Keep the first ``tokens`` tokens of a user's last pass; remove the rest from the KV cache.
+        """Keep the first ``tokens`` tokens of a user's last pass; remove others from the KV cache.
 
         Args:
             tokens: Number of tokens to keep.
