@@ -23,7 +23,7 @@ from wse.studies.serve.machines.machine import MachineResult
 
 @dataclass(frozen=True, kw_only=True)
 class WaitsResult(Result):
-    """Waiting times of users, over all requests or over the requests of one tier."""
+    """Distributions of waiting times, over all requests or over the requests of one tier."""
 
     requests: Annotated[int, Doc("number of requests")]
     queueing: Annotated[Distribution, Doc("from arrival until the request is admitted", "s")]
@@ -51,7 +51,7 @@ STABLE_LOAD: Final = 0.9
 
 @dataclass(frozen=True, kw_only=True)
 class LoadResult(Result):
-    """The load of a service relative to its capacity, and whether its queue is stable."""
+    """The rate of arrivals relative to a service's capacity, and whether its queue is stable."""
 
     capacity_requests_per_s: Annotated[float, Doc("requests served per second if some requests always wait", "1/s")]
     offered: Annotated[float | None, Doc("arrivals per second over capacity; absent if all arrive at once")] = None
@@ -64,7 +64,7 @@ class LoadResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GoodputResult(Result):
-    """The requests that are served within the promised latencies."""
+    """Fraction and rate of the requests that are served within the promised latencies."""
 
     ttft_s: Annotated[float | None, Doc("promised time to first token", "s")] = None
     tpot_s: Annotated[float | None, Doc("promised time per output token after the first", "s")] = None
@@ -75,7 +75,7 @@ class GoodputResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class UseResult(Result):
-    """Use of the machine from the first arrival until all requests are finished."""
+    """How busy a machine is, from the first arrival until all requests are finished."""
 
     busy: Annotated[float, Doc("fraction of the time in which a pass runs")]
     slowest_stage: Annotated[float, Doc("fraction of the time in which the slowest stage works")]
@@ -87,7 +87,7 @@ class UseResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class AmountResult(Result):
-    """An energy or a cost, with its range and source."""
+    """An amount of energy or money, with its range and the assumption that it is based on."""
 
     value: Annotated[float, Doc("the amount")]
     range: Annotated[tuple[float, float], Doc("lowest and highest value, from the range of the assumption")]
@@ -97,7 +97,11 @@ class AmountResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class LittleResult(Result):
-    """A check of the simulation by Little's law: both numbers of requests must be equal."""
+    """A check of the simulation by Little's law.
+
+    The mean number of requests in the system must equal their rate times the mean time that each of
+    them spends in the system.
+    """
 
     in_system: Annotated[float, Doc("mean number of requests in the system, counted event by event")]
     by_law: Annotated[float, Doc("requests per second times the mean time of a request in the system")]
@@ -113,7 +117,7 @@ class PrefixResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ServedResult(Result):
-    """Statistics of the served requests. Random requests need a stable queue to be served."""
+    """Statistics of the served requests of a simulation: latencies, throughput, use and costs."""
 
     all: Annotated[WaitsResult, Doc("waiting times of all requests")]
     tiers: Annotated[Mapping[str, WaitsResult], Doc("waiting times of each tier; if there is a fast tier")]
@@ -167,7 +171,7 @@ class ServeResult(Result):
 
     @property
     def verdict(self) -> str:
-        """A sentence on the load and a sentence on how long users wait."""
+        """A sentence on the offered load, and a sentence on how long users wait."""
         load, rate = self.load, self.requests.rate_per_s
         capacity = f"{count(load.capacity_requests_per_s)} requests/s"
         if rate is None or load.offered is None:
@@ -191,7 +195,7 @@ class ServeResult(Result):
         return f"{come} Half of the users have their first token after {seconds(waits.ttft.p50)}{pace}."
 
     def _remedy(self, rate: float) -> str:
-        """Return advice for an overloaded service: the rate it sustains, and the replicas it needs.
+        """Return advice for an overloaded service: a sustainable rate, and the replicas it needs.
 
         Args:
             rate: Arrivals per second, more than can be served.
@@ -203,11 +207,11 @@ class ServeResult(Result):
         return f"{stable}; {count(rate)} requests/s at no more than that load need {total}."
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return tables of the verdict, the waits, the use of the machine, and the assumptions.
+        """Return tables of the verdict, the latencies, the use of the machine, and the assumptions.
 
         Args:
             detail: Has no effect on this result.
-            width: Columns of the terminal.
+            width: Not used here.
         """
         tables = [pair_table([("", self.verdict)], self.title)]
         if self.served is not None:
@@ -216,7 +220,10 @@ class ServeResult(Result):
 
 
 def waits_table(served_result: ServedResult) -> Table:
-    """Return a table of waiting times, with a row for each type of time and for each tier."""
+    """Return a table of latencies: queueing delay, TTFT, TPOT, and time between tokens.
+
+    Each tier of requests has further rows.
+    """
     all_waits = served_result.all
     rows: list[tuple[str, Distribution | None]] = [
         ("queue", all_waits.queueing),
@@ -232,7 +239,7 @@ def waits_table(served_result: ServedResult) -> Table:
 
 
 def _served_table(result: ServeResult, served_result: ServedResult) -> Table:
-    """Return a table of throughput, use of the machine, energy and cost."""
+    """Return a table of throughput, goodput, use of the machine, energy and cost."""
     use = served_result.use
     busy = f"{percent(use.busy)} of the time, the slowest stage {percent(use.slowest_stage)}"
     if use.prefill_busy is not None:
