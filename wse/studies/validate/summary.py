@@ -41,7 +41,10 @@ class ComparedRow:
 
     @property
     def plain_error_pct(self) -> float | None:
-        """Signed error in percent of the prediction without speculative decoding, if there is one."""
+        """Signed error of the prediction without drafts (speculative decoding), in percent.
+
+        None if there is no such prediction.
+        """
         return self._error_pct(self.prediction.plain)
 
     @property

@@ -111,7 +111,7 @@ class Measurement:
 
     @property
     def dtype(self) -> str | None:
-        """Element type: ``float16`` (also if none is stated) or ``float32``; None for other types."""
+        """Element type: ``float16`` (the default) or ``float32``; None for any other type."""
         if not self.text("dtype").strip():
             return "float16"
         return {2: "float16", 4: "float32"}.get(self.element_bytes or 0)
