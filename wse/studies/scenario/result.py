@@ -220,7 +220,7 @@ class ScenarioResult(Result):
         return scenario_tables(self, detail=detail)
 
     def plot(self) -> Figure:
-        """Draw the charts of the scenario."""
+        """Draw the charts of the scenario as a matplotlib figure."""
         from wse.studies.scenario.plot import scenario_figure
 
         return scenario_figure(self)
