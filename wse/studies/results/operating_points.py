@@ -97,7 +97,8 @@ def serving_result(
 ) -> ServingResult:
     """Compute latency, throughput and cost for the requested number of users and for others.
 
-    The other numbers are powers of two, and the number of users that saturates the machine.
+    The other numbers are powers of two up to the number of users that saturates the machine, and
+    that number.
 
     Args:
         deployment: The machine with its model.
@@ -129,8 +130,8 @@ def user_counts(max_users: int, requested_users: int) -> list[int]:
         requested_users: Number of users that is always included.
 
     Returns:
-        Powers of two up to ``max_users``, ``max_users``, and ``requested_users``. Only the
-        requested number can be larger than `MAX_USERS`.
+        Powers of two up to a limit, the limit, and ``requested_users``. The limit is ``max_users``,
+        but at most `MAX_USERS`.
     """
     powers = {2**power for power in range(MAX_USERS.bit_length()) if 2**power <= min(max_users, MAX_USERS)}
     return sorted({*powers, requested_users, *([min(max_users, MAX_USERS)] if max_users else [])})

@@ -96,22 +96,28 @@ def decode_result(
 
 
 def _by_cause(totals: PhaseTotals, runs: int) -> CyclesBy:
-    """Return the mean cycles of each cause per run; the keys are names of causes, such as "hops".
+    """Return the mean cycles per run of each cause, such as hops or compute.
 
     Args:
         totals: Cycles summed over several runs.
         runs: Number of runs by which the totals are divided.
+
+    Returns:
+        The cycles, keyed by the name of the cause.
     """
     return cycles_by_cause(totals.by_cause / runs)
 
 
 def cycles_by_cause(values: F64) -> CyclesBy:
-    """Convert an array of cycles, one for each cause, to a dict keyed by the name of the cause."""
+    """Convert an array with the cycles of each cause, such as hops or compute, to a dict.
+
+    The key is the name of the cause.
+    """
     return {cause: float(value) for cause, value in zip(CAUSES, values, strict=True)}  # type: ignore[misc]
 
 
 def causes_figure(rows: Mapping[str, CyclesBy], title: str) -> Figure:
-    """Draw a stacked bar of cycles for each row, with one colour for each cause.
+    """Draw a stacked bar of cycles for each row, with a colour for each cause, such as hops.
 
     Args:
         rows: Cycles of each cause; the key is the label of the bar.

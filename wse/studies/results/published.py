@@ -206,7 +206,7 @@ def _shape(spec: ModelSpec) -> tuple[int, int, int]:
 
 
 def _point(row: dict[str, str]) -> PublicPoint:
-    """Convert a row of a CSV file of published speeds; the keys are column names."""
+    """Convert a row of a CSV file, keyed by column name, to a published speed."""
     price = row["usd_per_million_tokens"]
     return PublicPoint(
         model=row["model"],

@@ -20,7 +20,7 @@ MAX_LINKS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class BusyLink(Result):
-    """One of the busiest links of a wafer's mesh."""
+    """A link between two PEs, one of those that carry the most words."""
 
     wafer: Annotated[int, Doc("index of its wafer")]
     row: Annotated[int, Doc("row of the PE that sends")]

@@ -22,7 +22,7 @@ class CacheCapacity(NamedTuple):
     block_tokens: int
 
     def users(self, context: int) -> int:
-        """Return the number of users whose caches of ``context`` tokens fit."""
+        """Return how many users fit if each of them has a KV cache of ``context`` tokens."""
         return self.tokens // (-(-context // self.block_tokens) * self.block_tokens)
 
 

@@ -106,7 +106,8 @@ def prepare(request: RunRequest, *, to_run: bool = False) -> PreparedRun:
 def _check_passes(request: RunRequest, context: int, prompts: Sequence[Sequence[int]]) -> None:
     """Check the options of verification passes, which run several tokens of one user.
 
-    With ``--verify-tokens 1``, such a pass runs only the next token, and users take turns.
+    With ``--verify-tokens 1``, such a pass runs only the next token, and the users are served
+    round-robin.
 
     Args:
         request: The request.
@@ -190,6 +191,11 @@ def weights_seed(text: str) -> int:
 
 def _lengths(request: RunRequest, spec: ModelSpec, prompt_tokens: int) -> tuple[int, int]:
     """Return the context length and the number of tokens to generate, with defaults filled in.
+
+    Args:
+        request: The request.
+        spec: The model, whose context limit applies.
+        prompt_tokens: Tokens of the longest prompt.
 
     Raises:
         BadInput: The prompt and the new tokens exceed the context.

@@ -90,7 +90,7 @@ class PromptOptions:
 class SamplingOptions:
     """Options of sampling: how the next token is chosen from the logits.
 
-    `wse.backends.execute.sampling.Sampling` documents in which order they are applied.
+    `wse.backends.execute.sampling.Sampling` documents the exact meaning of each option.
     """
 
     temperature: Annotated[

@@ -156,7 +156,7 @@ def check_draft_tokens(request: ServeRequest, context: int) -> None:
 
 
 def _check_numbers(request: ServeRequest) -> None:
-    """Check that all numbers are in range.
+    """Check that all numeric options of a serving simulation are in range.
 
     Raises:
         BadInput: A number is out of range.

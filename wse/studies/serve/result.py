@@ -290,7 +290,7 @@ def _served_table(result: ServeResult, served_result: ServedResult) -> Table:
 
 
 def _machine_table(result: ServeResult) -> Table:
-    """Return a table of the requests, the machines, the cache transfer and the drafts."""
+    """Return a table of what the simulation is based on: requests, machines, drafts and so on."""
     requests = result.requests
     mean_tokens = math.ceil(requests.prompt_tokens + requests.new_tokens)
     rows = [

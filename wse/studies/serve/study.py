@@ -165,9 +165,10 @@ def _replicas(prepared_serve: PreparedServe, decode: ServingMachine, capacity: f
 
 
 def _stable_replicas(rate: float, capacity: float) -> int:
-    """Return the minimum number of replicas whose load is at most `STABLE_LOAD`.
+    """Return the minimum number of replicas (equal machines) at which the queue stays short.
 
-    The result is 1 if all requests arrive at once.
+    The load of each replica, which is arrivals relative to capacity, is at most `STABLE_LOAD`. The
+    result is 1 if all requests arrive at once.
 
     Args:
         rate: Arrivals per second.

@@ -100,7 +100,7 @@ def checked_value(name: str, raw: object, source: str) -> Scalar:
 
 
 def _value(type_: type, raw: object) -> Scalar:
-    """Convert a value to a type.
+    """Convert a value of a sweep to int, float or str.
 
     Raises:
         TypeError: The value has another type, is not finite, or is an empty or too long text.

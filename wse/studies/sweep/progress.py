@@ -41,5 +41,5 @@ def sweep_progress(stream: TextIO, settings: int) -> Iterator[OnRow]:
 
 
 def without_answer(failed: int) -> str:
-    """Return the number of settings that have no result as text; empty if it is 0."""
+    """Return a text such as "3 without an answer" for settings that failed; empty for 0."""
     return f"{failed:,} without an answer" if failed else ""

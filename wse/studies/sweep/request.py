@@ -57,8 +57,8 @@ def read_grid(source: str | None, sets: Sequence[str]) -> Grid:
 
     Raises:
         BadInput: The file cannot be read, an option or constant is unknown or given twice, or there
-            are too many settings. Or a value has another type, is not finite, or is repeated, or is
-            a name that does not exist.
+            are too many settings. Or a value is invalid, is repeated, or names something that does
+            not exist.
     """
     if source is None and not sets:
         message = "nothing to sweep: give a FILE.toml, or a MODEL with --set, such as --set batch=1,8"

@@ -37,7 +37,7 @@ class SweepResult(Result):
     png: Annotated[str | None, Doc("Path of the plot.")] = None
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return a table of the best settings, and a table with the file, the counts and the time.
+        """Return a table of the printed settings, and a table with the file, the counts and the time.
 
         Args:
             detail: Has no effect on this result.

@@ -112,7 +112,7 @@ class SweepView:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepRow(Result):
-    """A printed setting of a sweep, with the values of the printed columns."""
+    """A row of the printed table of a sweep: a setting with its values, or with an error."""
 
     setting: Annotated[Mapping[str, str | float], Doc("value on each axis that has several values")]
     values: Annotated[Mapping[str, str | float | bool], Doc("values of the printed columns, if the setting has them")]

@@ -117,7 +117,7 @@ class ReasonCount(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuErrors(Result):
-    """Errors of a group of measurements on GPUs."""
+    """Mean errors of a group of measurements on GPUs, such as all dense models with 70B parameters."""
 
     group: Annotated[str, Doc("Name of the group, such as dense 70B.")]
     rows: Annotated[int, Doc("Number of predicted measurements.")]

@@ -49,7 +49,10 @@ class ComparedRow:
 
     @property
     def other_schedule_error_pct(self) -> float | None:
-        """Signed error in percent of the prediction with the other schedule, if there is one."""
+        """Signed error of the prediction with the schedule that was not chosen, in percent.
+
+        A schedule is the order of a layer's steps. None if there is no such prediction.
+        """
         return self._error_pct(self.prediction.other_schedule)
 
     def _error_pct(self, predicted: float | None) -> float | None:

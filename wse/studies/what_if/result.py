@@ -108,7 +108,7 @@ class WhatIfResult(Result):
 
     @property
     def users(self) -> int:
-        """Number of users at a time on the unchanged machine."""
+        """Number of users that the unchanged machine serves at the same time."""
         return self.base.users or 1
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:

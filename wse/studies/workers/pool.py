@@ -85,7 +85,8 @@ class Task(Generic[Output]):
 class KilledItem:
     """The outcome of an item whose process was killed at each try.
 
-    ``reason`` is a text with a remedy.
+    Attributes:
+        reason: Explanation for the user, with a remedy.
     """
 
     reason: str

@@ -199,7 +199,7 @@ class CheckpointFile:
 
         Raises:
             ValueError: The pass is not the next prompt chunk, exceeds a KV cache, or has too few
-                ids. Or tokens are kept by a pass that does not verify any.
+                ids. Or a verification pass keeps no token, or another pass keeps some.
         """
         program, run = self._program, self._program.phases[phase]
         prompts = program.prefill

@@ -93,8 +93,8 @@ class LookUp:
     def propose(self, text_ids: Sequence[int], tokens: int) -> Draft:
         """Return the tokens that followed an earlier occurrence of the last tokens of the text.
 
-        The draft is empty if there is no earlier occurrence with enough tokens after it. Its cycles
-        then include a round trip to the host, if the look-up runs there.
+        The draft is empty if there is no earlier occurrence with enough tokens after it. If the
+        look-up runs on the host, an empty draft may cost an additional round trip to the host.
 
         Args:
             text_ids: Token ids of the prompt and of the generated text so far.

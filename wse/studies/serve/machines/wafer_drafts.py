@@ -91,8 +91,8 @@ def _verify_passes(drafter: WaferDrafter, contexts: tuple[int, ...], result: Dra
 
     Args:
         drafter: Times of drafts and of verification passes.
-        contexts: Numbers of tokens in the cache. If the cache would overflow, the time is that of
-            an earlier pass, which still has room for the draft.
+        contexts: Numbers of tokens in the cache before the pass. A context that leaves no room for
+            the draft is reduced.
         result: The drafts.
     """
     tokens, passes = result.draft_tokens + 1, []

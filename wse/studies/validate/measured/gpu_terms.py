@@ -67,8 +67,8 @@ def gpu_of(m: Measurement) -> str | None:
 def stack_of(m: Measurement) -> str | None:
     """Return the name of the serving stack whose constants apply to a measurement.
 
-    Each stack has constants for its present versions, and separate ones for versions of 2024. The
-    version that the measurement states decides or, if it states none, its date.
+    Some stacks have separate constants for versions of 2024. The version that the measurement
+    states decides which constants apply. If it states none, its date decides.
 
     Returns:
         The name of the stack, or None if the software is not known.
