@@ -81,7 +81,7 @@ def _grade(row: AnswerRow, grades: Mapping[str, GradeResult]) -> str:
 
 
 def speed_sentence(serving: ServingResult) -> str:
-    """Return a sentence with the estimated speed per user and in total.
+    """Return a sentence with the estimated speed per user and, for several users, in total.
 
     If a request generates only one token, the sentence states the time to that token instead.
     """

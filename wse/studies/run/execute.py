@@ -149,7 +149,8 @@ def _check_wavelets(prepared_run: PreparedRun, program: Program, *, traced: bool
     """Check that the last pass of a run can be simulated wavelet by wavelet (word by word).
 
     Raises:
-        BadInput: There are dead PEs, there is no trace, or the pass is too large.
+        BadInput: There are dead PEs, there is no trace, or a rectangle of PEs that stores some
+            layers is too large.
     """
     if prepared_run.meshes:
         message = "--wavelets: the wavelet simulation does not support dead PEs; leave out --defects or --wavelets"

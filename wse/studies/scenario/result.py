@@ -215,7 +215,7 @@ class ScenarioResult(Result):
         Args:
             detail: Whether to show all rows, and all predictions against all published figures.
                 Without it, long tables are shortened.
-            width: Not used here.
+            width: Has no effect on this result.
         """
         return scenario_tables(self, detail=detail)
 

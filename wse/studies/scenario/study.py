@@ -257,7 +257,7 @@ def _curve(laid_out: ModelLayout, draft: Draft | None) -> tuple[Any, ...]:
 def _combination(setting: Setting, served_users: ServedUsers, **fields: Any) -> CombinationResult:
     """Return the record of a setting that can run, with its predicted speed and cost.
 
-    The time to first token includes the connection of the user.
+    The time to first token includes the network connection of a user.
 
     Args:
         setting: The setting.

@@ -211,7 +211,7 @@ class ServeResult(Result):
 
         Args:
             detail: Has no effect on this result.
-            width: Not used here.
+            width: Has no effect on this result.
         """
         tables = [pair_table([("", self.verdict)], self.title)]
         if self.served is not None:

@@ -37,11 +37,11 @@ class SweepResult(Result):
     png: Annotated[str | None, Doc("Path of the plot.")] = None
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return a table of the printed settings, and a table with the file, the counts and the time.
+        """Return a table of the printed settings, and a table of the file, the counts and the time.
 
         Args:
             detail: Has no effect on this result.
-            width: Not used here.
+            width: Has no effect on this result.
         """
         jobs = f"{self.jobs:,} process{'' if self.jobs == 1 else 'es'}"
         resumed = f", {count(self.settings_resumed)} of them done before" if self.settings_resumed else ""

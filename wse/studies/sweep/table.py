@@ -91,7 +91,7 @@ def _rows(grid: Grid, entries: Entries, every_column: bool) -> Iterator[Row]:  #
 
 
 def _is_prose(name: str) -> bool:
-    """Return whether a column contains an evidence grade, a source or an assumption."""
+    """Return whether a column contains a grade, a source, an assumption or a replaced constant."""
     return name.startswith(PROSE_BEGINS) or name.endswith(PROSE_ENDS)
 
 

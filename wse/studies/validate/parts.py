@@ -117,7 +117,7 @@ class ReasonCount(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuErrors(Result):
-    """Mean errors of a group of measurements on GPUs, such as all dense models with 70B parameters."""
+    """Mean errors of a group of measurements on GPUs, such as all dense models of 70B."""
 
     group: Annotated[str, Doc("Name of the group, such as dense 70B.")]
     rows: Annotated[int, Doc("Number of predicted measurements.")]

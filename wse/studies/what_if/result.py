@@ -118,7 +118,7 @@ class WhatIfResult(Result):
 
         Args:
             detail: Has no effect on this result.
-            width: Not used here.
+            width: Has no effect on this result.
         """
         rows = [self.base, *(row for row in self.changes if row.has_effect)]
         footer = [
