@@ -21,13 +21,13 @@ NO_STATEMENT: Final = "drafts not stated"
 
 
 class AnswerRow(NamedTuple):
-    """One number of the answer.
+    """A row of the answer table: one number, such as the time to first token (TTFT).
 
     Attributes:
-        name: Usual short name of the number, such as TTFT.
+        name: Usual short name of the number, such as ``TTFT``.
         value: The number with its unit.
         note: Explanation of the number.
-        grade_key: Key of the number in the ``grades`` of the result; empty if it has no grade.
+        grade_key: Key of the number in the evidence grades of the result; empty if it has no grade.
     """
 
     name: str
@@ -45,11 +45,11 @@ def answer_tables(
     """Return two tables: a headline with the answer in words, and the numbers of the answer.
 
     Args:
-        headline: The model and the machine.
+        headline: Title of the first table: the model and the machine.
         sentences: The answer in words. Empty sentences are left out.
         rows: The numbers of the answer.
-        grades: Evidence grades, with the key of a row as the key. They are shown in a column; None
-            for no such column.
+        grades: Evidence grades of the numbers. The keys are the ``grade_key`` of rows. None leaves
+            out the column of grades.
     """
     columns = [Column(key="name", style="bright_black"), number("value", formatter=str)]
     if grades is not None:
@@ -66,22 +66,25 @@ def machine_text(machine: str, replicas: int) -> str:
 
 
 def verification_text(tokens: int, ratio_to_decode: float) -> str:
-    """Return the description of a verification pass.
+    """Describe a verification pass, which checks several draft tokens of a user at once.
 
     Args:
-        tokens: New tokens of a user in the pass.
-        ratio_to_decode: Time of the pass, divided by that of a decode pass.
+        tokens: New tokens of the user that the pass processes.
+        ratio_to_decode: Time of the pass, divided by the time of a pass over a single token.
     """
     return f"a pass over {tokens} new tokens of a user, {ratio_to_decode:.3g} times that over one"
 
 
 def _grade(row: AnswerRow, grades: Mapping[str, GradeResult]) -> str:
-    """Return the cell with the grade of a row; empty if the row has none."""
+    """Return the evidence grade of a row as a table cell; empty if the row has none."""
     return grades[row.grade_key].grade if row.grade_key in grades else ""
 
 
 def speed_sentence(serving: ServingResult) -> str:
-    """Return a sentence with the speeds for users at the operating point of a result."""
+    """Return a sentence with the estimated speed per user and, for several users, in total.
+
+    If a request generates only one token, the sentence states the time to that token instead.
+    """
     if serving.tokens_per_s_per_user is None:
         return f"The first token of a request, which is its only one, comes after {seconds(serving.ttft_s)}."
     speed = f"{count(serving.tokens_per_s_per_user)} tokens/s"
@@ -93,7 +96,7 @@ def speed_sentence(serving: ServingResult) -> str:
 
 
 def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:
-    """Return a sentence with published speeds of the model on the machine, or "" without any."""
+    """Return a sentence with published speeds for the same machine; empty if there are none."""
     if not speeds:
         return ""
     users = speeds[0].estimated_users
@@ -106,12 +109,15 @@ def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:
 
 
 def serving_rows(serving: ServingResult, tpot_note: str, room_note: str = "") -> Iterator[AnswerRow]:
-    """Yield the rows of the answer for latencies, concurrency, throughput, cost and energy.
+    """Yield the rows of the answer: TTFT, TPOT, concurrency, throughput, cost and energy.
+
+    Rows of unknown numbers are left out.
 
     Args:
-        serving: The operating point of a result, and those of other numbers of users.
-        tpot_note: Explanation of the time per output token.
-        room_note: Maximum number of users, with its reason. By default, KV caches are the reason.
+        serving: Latencies, speed, cost and energy for the requested number of users.
+        tpot_note: Explanation of the time per output token (TPOT).
+        room_note: Sentence on the maximum number of users and what limits it. By default, it states
+            how many KV caches fit.
     """
     at = f"at concurrency {serving.users:,}"
     prompt = f"{serving.prompt_tokens:,} prompt tokens, {count(serving.prompt_tokens / serving.ttft_s)} tokens/s"
@@ -144,7 +150,7 @@ def serving_rows(serving: ServingResult, tpot_note: str, room_note: str = "") ->
 
 
 def _range(low: float | None, high: float | None) -> str:
-    """Return both ends of a range in brackets; empty for a range without width."""
+    """Return " (LOW to HIGH)" for a range of values; empty if the ends are unknown or equal."""
     text = range_text(low, high, three_figures)
     return text and f" ({text})"
 

@@ -21,7 +21,7 @@ AXES: dict[Axis, int] = {"rows": ROWS, "columns": COLUMNS}
 
 @dataclass(frozen=True, kw_only=True)
 class DefectsResult(Result):
-    """Dead PEs and links of all wafers, and their cost."""
+    """Dead PEs (processing elements) and links of all wafers, and the slowdown that they cause."""
 
     given: Annotated[str, Doc("the file or the rate of `--defects`")]
     seed: Annotated[int | None, Doc("random seed of the dead PEs, if a rate was given")] = None
@@ -47,18 +47,18 @@ class DefectsResult(Result):
 
 
 def defects_result(placeable: Placeable, program: Program, lengths: Sequence[int]) -> DefectsResult | None:
-    """Return the dead PEs and links of a request's wafers, and the slowdown that they cause.
+    """Count the dead PEs and links of a request's wafers, and compute the slowdown that they cause.
 
-    The slowdown is relative to the same Program on a mesh without defects that has the rows and
-    columns that programs see.
+    The slowdown compares the cycles of a decoded token with those of the same Program on a mesh
+    without defects. That mesh has the same size as the mesh of live PEs that programs see.
 
     Args:
         placeable: The request.
         program: The compiled model.
-        lengths: Tokens in each user's cache before the token that is timed.
+        lengths: Tokens in each user's KV cache before the token that is timed.
 
     Returns:
-        The record, or None for a request without defects.
+        The counts and the slowdown, or None for a request without defects.
     """
     defects, meshes = placeable.defects, placeable.meshes
     if defects is None:
@@ -93,7 +93,7 @@ def defects_result(placeable: Placeable, program: Program, lengths: Sequence[int
 
 
 def defects_table(defects: DefectsResult) -> Table:
-    """Return the table of dead PEs and links, the PEs that are left, and the slowdown."""
+    """Return the table of dead PEs and links, the fraction of usable PEs, and the slowdown."""
     if not (defects.dead_pes or defects.dead_links):
         remedy = "list some in a file" if defects.seed is None else "another --defects-seed draws others"
         text = f"no PE and no link on {defects.fabric_rows}x{defects.fabric_cols} PEs; {remedy}"
@@ -121,9 +121,10 @@ def defects_table(defects: DefectsResult) -> Table:
 
 
 def _extra_hops(fabric: Fabric, axis: int) -> int:
-    """Return the extra hops, due to defects, of the longest line of any region along an axis.
+    """Return the extra hops that defects add to the longest line of PEs along an axis.
 
-    A line is a row or a column of a region's PEs.
+    A line is a row or a column of the rectangle of PEs (region) that stores some layers. The result
+    is the maximum over all regions.
     """
     lines = [fabric.routes.line(stage, axis) for stage in range(len(fabric.program.stages))]
     ends = [stage.rect[3 - axis] - 1 for stage in fabric.program.stages]  # on one wafer
@@ -132,10 +133,14 @@ def _extra_hops(fabric: Fabric, axis: int) -> int:
 
 
 def _streams(fabric: Fabric, axis: int) -> int:
-    """Return the maximum number of streams that share a link in a line along an axis.
+    """Return the maximum number of connections of one line of PEs that share a physical link.
 
-    A line is a row or a column of a region's PEs. Routes around dead PEs may make streams share
-    links.
+    A line is a row or a column of the rectangle of PEs (region) that stores some layers. Without
+    defects, each pair of neighbours has a link of its own. Routes around dead PEs may share links.
+
+    Args:
+        fabric: Timing model of the compiled model.
+        axis: Axis of the lines, one of the values of `AXES`.
     """
     lines = [fabric.routes.line(stage, axis) for stage in range(len(fabric.program.stages))]
     return max((line.streams for line in lines if line is not None), default=1)

@@ -26,7 +26,7 @@ DEFINITIONS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class OperatingPointResult(Result):
-    """Speed for each user, and cost and energy of a token, for a number of concurrent users."""
+    """Latency, throughput, cost and energy for one number of concurrent users."""
 
     users: Annotated[int, Doc("users: requests in flight, on all replicas together")]
     replicas: Annotated[int, Doc("number of equal machines that share the users")]
@@ -57,9 +57,10 @@ class OperatingPointResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ServingResult(OperatingPointResult):
-    """The operating point for the requested users, and those for other numbers of users.
+    """Latency, throughput, cost and energy for the requested number of users, and for others.
 
-    All of them are on the same machine.
+    The fields of the base class are for the requested number. ``points`` lists several numbers of
+    users of the same deployment, including the requested one.
     """
 
     prompt_tokens: Annotated[int, Doc("tokens of each prompt")]
@@ -70,7 +71,7 @@ class ServingResult(OperatingPointResult):
 
 
 def point_result(point: OperatingPoint) -> OperatingPointResult:
-    """Return the result record of an operating point."""
+    """Convert an operating point to a record for results: numbers instead of sourced numbers."""
     cost, energy = point.usd_per_million_tokens, point.joules_per_token
     return OperatingPointResult(
         users=point.concurrency,
@@ -94,14 +95,17 @@ def point_result(point: OperatingPoint) -> OperatingPointResult:
 def serving_result(
     deployment: Deployment, users: int, users_per_pass: int | None = None, replicas: int = 1
 ) -> ServingResult:
-    """Return the operating point of a deployment for the requested users and for other numbers.
+    """Compute latency, throughput and cost for the requested number of users and for others.
+
+    The other numbers are powers of two up to the number of users that saturates the machine, and
+    that number.
 
     Args:
         deployment: The machine with its model.
-        users: Requests in flight on all replicas.
+        users: Requested number of users: requests in flight on all replicas together.
         users_per_pass: Users whose tokens are decoded in one pass on wafers; None on GPUs.
-        replicas: Number of deployments that share the users, at most ``users``. The other numbers
-            of users are multiples of it.
+        replicas: Number of equal deployments that share the users, at most ``users``. The other
+            numbers of users are multiples of it.
     """
     saturating = max(1, saturating_users(deployment))
     multiples = (replicas * number for number in user_counts(deployment.max_concurrency, saturating))
@@ -119,27 +123,27 @@ def serving_result(
 
 
 def user_counts(max_users: int, requested_users: int) -> list[int]:
-    """Return the numbers of users for a table, ascending.
+    """Return the numbers of users for which a table has a row, ascending.
 
     Args:
-        max_users: Maximum number of users.
-        requested_users: Requested number of users.
+        max_users: Maximum number of users that the machine can serve.
+        requested_users: Number of users that is always included.
 
     Returns:
-        Powers of two up to the maximum, the maximum, and the requested number. All but the latter
-        are at most `MAX_USERS`.
+        Powers of two up to a limit, the limit, and ``requested_users``. The limit is ``max_users``,
+        but at most `MAX_USERS`.
     """
     powers = {2**power for power in range(MAX_USERS.bit_length()) if 2**power <= min(max_users, MAX_USERS)}
     return sorted({*powers, requested_users, *([min(max_users, MAX_USERS)] if max_users else [])})
 
 
 def points_table(serving: ServingResult, price: str = "") -> Table:
-    """Return the table of operating points, with definitions of its columns.
+    """Return the table of latency, throughput and cost by number of users.
 
-    The row with the requested number of users is in bold.
+    The footer defines the columns. The row with the requested number of users is in bold.
 
     Args:
-        serving: The operating points.
+        serving: The operating points to list.
         price: Price of the machine with its source; empty if there is none.
     """
     tokens = f"{serving.prompt_tokens:,} + {serving.new_tokens:,} tokens"
@@ -174,6 +178,6 @@ def points_table(serving: ServingResult, price: str = "") -> Table:
 
 
 def _saturated_text(points: Sequence[OperatingPointResult]) -> str:
-    """Return a note on the number of users from which on the machine is saturated; may be empty."""
+    """Return a note on the first number of users at which more users only wait; empty for none."""
     first = next((point.users for point in points if point.saturated), None)
     return "" if first is None else f"; from {first} on more users only wait"

@@ -22,7 +22,7 @@ CyclesBy = Mapping[Cause, float]
 
 @dataclass(frozen=True, kw_only=True)
 class PrefillResult(Result):
-    """Cycles and time to read the prompts of all users."""
+    """Cycles and time of prefill, in which the prompts of all users are read."""
 
     cycles: Annotated[float, Doc("cycles of all chunks of all prompts, one at a time", "cycles")]
     s: Annotated[float, Doc("time of these cycles", "s")]
@@ -33,7 +33,10 @@ class PrefillResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeResult(Result):
-    """The mean decoded token. Its cycles give one token to each user of the batch."""
+    """Cycles and speed of decoding, averaged over all decode passes.
+
+    A decode pass generates one token for each user of the batch.
+    """
 
     cycles_per_token: Annotated[float, Doc("cycles of a token of each user", "cycles")]
     cycles_per_layer: Annotated[float, Doc("cycles of a layer of such a token", "cycles")]
@@ -44,10 +47,10 @@ class DecodeResult(Result):
 
 
 def prefill_result(totals: PhaseTotals, prompt_tokens: int, clock_hz: float, ttft_s: float) -> PrefillResult:
-    """Return the result record of prefill.
+    """Return cycles, time and rate of prefill, in which the prompts of all users are read.
 
     Args:
-        totals: Totals over all chunks of all prompts.
+        totals: Cycles summed over all chunks of all prompts.
         prompt_tokens: Number of tokens of all prompts.
         clock_hz: Clock of the wafer.
         ttft_s: Time to first token of the last user, in seconds.
@@ -69,16 +72,16 @@ def decode_result(
     *,
     routing: str | None = None,
 ) -> DecodeResult:
-    """Return the result record of decoding, averaged over all decoded tokens.
+    """Return cycles and speed of decoding, averaged over all decode passes.
 
     The cycles by cause add up exactly to ``cycles_per_token``.
 
     Args:
-        totals: Totals over all decoded tokens.
+        totals: Cycles summed over all decode passes.
         layers: Number of layers of the model.
         clock_hz: Clock of the wafer.
         batch: Number of users whose tokens are decoded in one pass.
-        routing: How experts are assumed to be chosen; None to leave this out.
+        routing: How experts are assumed to be chosen, for the record; None to leave this out.
     """
     cycles_by = _by_cause(totals, totals.runs)
     cycles = sum(cycles_by.values())
@@ -93,17 +96,28 @@ def decode_result(
 
 
 def _by_cause(totals: PhaseTotals, runs: int) -> CyclesBy:
-    """Return the mean cycles per run that each cause takes; the key is the name of the cause."""
+    """Return the mean cycles per run of each cause, such as hops or compute.
+
+    Args:
+        totals: Cycles summed over several runs.
+        runs: Number of runs by which the totals are divided.
+
+    Returns:
+        The cycles, keyed by the name of the cause.
+    """
     return cycles_by_cause(totals.by_cause / runs)
 
 
 def cycles_by_cause(values: F64) -> CyclesBy:
-    """Return an array of cycles, [causes], as a dict with the names of the causes as keys."""
+    """Convert an array with the cycles of each cause, such as hops or compute, to a dict.
+
+    The key is the name of the cause.
+    """
     return {cause: float(value) for cause, value in zip(CAUSES, values, strict=True)}  # type: ignore[misc]
 
 
 def causes_figure(rows: Mapping[str, CyclesBy], title: str) -> Figure:
-    """Return a figure with a bar of cycles for each row, divided by cause.
+    """Draw a stacked bar of cycles for each row, with a colour for each cause, such as hops.
 
     Args:
         rows: Cycles of each cause; the key is the label of the bar.

@@ -55,7 +55,7 @@ class WaferResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ExpertsResult(Result):
-    """The experts of a layer, and their distribution over columns of PEs."""
+    """Number of experts of a mixture-of-experts layer, and how many a column of PEs stores."""
 
     count: Annotated[int, Doc("number of experts of a layer")]
     active: Annotated[int, Doc("number of experts that a token uses")]
@@ -64,7 +64,7 @@ class ExpertsResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class StageResult(Result):
-    """A pipeline stage: some layers, and the rectangle of PEs that stores and runs them."""
+    """A pipeline stage: some consecutive layers, and the rectangle of PEs that runs them."""
 
     wafer: Annotated[int, Doc("index of its wafer, or of the first of its wafers")]
     wafers: Annotated[int, Doc("number of wafers that it spans")]
@@ -88,18 +88,18 @@ class StageResult(Result):
 
     @property
     def narrows_attention(self) -> bool:
-        """True if only some columns of the region compute attention."""
+        """Whether only some columns of the stage's rectangle of PEs compute attention."""
         return self.attention not in ((), (0, self.wafers * self.cols - 1))
 
     @property
     def cuts_layers(self) -> bool:
-        """True if some parts of its first or last layer are in other stages."""
+        """Whether other stages store parts of this stage's first or last layer."""
         return self.parts not in ((), (0, LAYER_PARTS - 1))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SystemResult(Result):
-    """The wafers, the mapping and the stages of a compiled model."""
+    """Placement of a compiled model: wafers, mapping, prefill chunks and stages."""
 
     wafers: Annotated[int, Doc("number of wafers")]
     regions: Annotated[int, Doc("number of regions on all wafers")]
@@ -117,7 +117,7 @@ class SystemResult(Result):
     context: Annotated[int | None, Doc("tokens that a user's KV cache has room for; of estimate and compile")] = None
 
     def mapping_file(self) -> str:
-        """Return the stages as the text of a mapping file, for `wse.studies.options.mapping_file`.
+        """Return the stages as the text of a mapping file, which ``--mapping`` accepts.
 
         Raises:
             BadInput: A stage spans several wafers, or shares its PEs with another stage.
@@ -131,14 +131,14 @@ class SystemResult(Result):
 
 
 def _as_listed(stage: StageResult) -> str:
-    """Return a stage as a table of a mapping file."""
+    """Return a stage as a ``[[regions]]`` table of a TOML mapping file."""
     keys = {key: getattr(stage, key) for key in ("wafer", "row", "col", "rows", "cols")} | {"layers": [*stage.layers]}
     keys |= {"parts": [*stage.parts]} if stage.cuts_layers else {}
     return "[[regions]]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items())
 
 
 def model_result(spec: ModelSpec, program: Program, *, weights: str | None = None) -> ModelResult:
-    """Return the result record of a Program's model.
+    """Return name, size and element types of a compiled model.
 
     Args:
         spec: The model.
@@ -163,13 +163,14 @@ def wafer_result(
     colours: int | None = None,
     replaced: Mapping[str, float] | None = None,
 ) -> WaferResult:
-    """Return the result record of a wafer, with the mesh of PEs that programs can use.
+    """Return name, clock and size of a wafer. The size is that of the mesh that programs can use.
 
     Args:
         wafer: The wafer.
         sram_bytes_per_pe: Size of a PE's SRAM; None to leave it out.
-        colours: Number of colours for programs; None to leave it out.
-        replaced: Numbers of wafer and software profile that replace those of the files.
+        colours: Number of colours (routes of the fabric) for programs; None to leave it out.
+        replaced: New values of constants of the wafer or of the software profile that the user
+            changed; the key is the name of the constant.
     """
     return WaferResult(
         name=wafer.name,
@@ -183,7 +184,7 @@ def wafer_result(
 
 
 def system_result(program: Program, *, context: int | None = None) -> SystemResult:
-    """Return the result record of a Program's wafers, mapping and stages.
+    """Return how a compiled model is placed on wafers.
 
     Args:
         program: The compiled model.
@@ -225,13 +226,13 @@ def _stage(stage: Stage) -> StageResult:
 
 
 def _attention(stage: Stage) -> tuple[int, ...]:
-    """Return the first and the last column of a stage that compute attention; empty for none."""
+    """Return the first and the last column of a stage that compute attention, or an empty tuple."""
     first, cols = stage.attention
     return (first, first + cols - 1) if stage.has_attention else ()
 
 
 def _experts(program: Program) -> ExpertsResult | None:
-    """Return the experts of a layer; None for a model without experts."""
+    """Return number and placement of a layer's experts; None for models without experts."""
     mixtures = [mixture for mixture in program.mixtures if mixture is not None]
     if not mixtures:
         return None
@@ -240,14 +241,17 @@ def _experts(program: Program) -> ExpertsResult | None:
 
 
 def cut_bytes_per_token(program: Program) -> int:
-    """Return the bytes that a decoded token sends between regions, on and between wafers."""
+    """Return the bytes that all stages send to their next stage for one decoded token.
+
+    Transfers within a wafer and between wafers both count.
+    """
     phase = program.decode
     moves = np.flatnonzero(transfer_steps(phase.steps, lambda kind: kind.by_place)).tolist()
     return sum(transfer_of(program, phase, step, program.cache_slots(0)).stage_transfer_bytes for step in moves)
 
 
 def model_line(model: ModelResult) -> str:
-    """Return a line with the name, size and number formats of a model."""
+    """Return a line of text with name, size and number formats of a model."""
     activations = "" if model.activations == model.dtype else f"activations as {model.activations}, "
     return (
         f"{printable(model.name)}: {count(model.parameters)} parameters, {in_bytes(model.bytes)} "
@@ -256,9 +260,10 @@ def model_line(model: ModelResult) -> str:
 
 
 def used_text(wafer: WaferResult, system: SystemResult) -> str:
-    """Return how much of a wafer regions use, such as "400x400 in use, 25 %".
+    """Return which part of a wafer the stages occupy, such as "400x400 in use, 25 %".
 
-    The text is empty if almost all PEs are used.
+    The occupied part reaches from the first PE to the last row and column of any stage. The text is
+    empty if it is at least 95 % of the wafer.
     """
     used_fraction = system.used_rows * system.used_cols / (wafer.rows * wafer.cols)
     if used_fraction >= ABOUT_ALL:
@@ -270,9 +275,9 @@ def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult
     """Return the table of the wafer, the model, and its placement on the wafer.
 
     Args:
-        model: The model.
-        wafer: The wafer.
-        system: The stages of the model.
+        model: Name, size and element types of the model.
+        wafer: Name, size and clock of the wafer.
+        system: Mapping and stages of the model.
         note: A note to add as the last row, or None.
     """
     stages = [stage for stage in system.stages if stage.layers or stage.embedding or stage.head]
@@ -310,7 +315,7 @@ def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult
 
 
 def _layers(stages: Sequence[StageResult]) -> str:
-    """Return a text on how many layers each stage has, and how many layers are split."""
+    """Return the layers per stage as text, such as "3 layers each, 2 of them split"."""
     layers = [s.layers[1] - s.layers[0] + 1 if s.layers else 0 for s in stages]
     if len(stages) == 1:
         return f"used by all {plural(layers[0], 'layer')}"

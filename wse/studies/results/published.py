@@ -33,7 +33,7 @@ DRAFTS_TEXTS: Final = {"no": "no", "yes": "yes", "unknown": "not stated", None: 
 
 @dataclass(frozen=True, kw_only=True)
 class PublicPoint(Result):
-    """A published speed of the model, or of a model with the same layers."""
+    """A published speed of the model, or of a model with the same layers, with its conditions."""
 
     model: Annotated[str, Doc("the model as its source names it")]
     system: Annotated[str, Doc("the machine or service")]
@@ -55,10 +55,7 @@ class PublicPoint(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedSpeed(PublicPoint):
-    """A published speed, and the ratio of the estimated speed to it.
-
-    The machine of the published speed is that of the estimate.
-    """
+    """A published speed, and the ratio of an estimate on the same machine to it."""
 
     estimated_tokens_per_s_per_user: Annotated[float, Doc("the estimated speed", "1/s")]
     estimated_chips: Annotated[int, Doc("number of wafers or GPUs of the estimate")]
@@ -68,18 +65,18 @@ class PublishedSpeed(PublicPoint):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimatedSpeed:
-    """The speed of an estimate for a user, and the conditions to compare with published speeds.
+    """Estimated speed of a user, with the conditions that a comparable published speed must share.
 
     Attributes:
         machine: Name of the wafer or GPU.
         chips: Number of wafers or GPUs.
-        same_chips_only: Whether published speeds for another number of chips are not comparable.
-            True for GPUs. Services on wafers use as many as the model needs.
+        same_chips_only: Whether only published speeds for the same number of chips are comparable.
+            True for GPUs. False for wafers, of which a service uses as many as the model needs.
         users: Concurrent users.
         dtype: Number format of the weights.
-        tokens_per_s_per_user: Generated tokens/s of a user without drafts.
-        drafted_tokens_per_s_per_user: Generated tokens/s of a user with drafts; None if the request
-            has no drafts.
+        tokens_per_s_per_user: Generated tokens/s of a user without speculative decoding.
+        drafted_tokens_per_s_per_user: Generated tokens/s of a user with speculative decoding; None
+            if the request does not use it.
     """
 
     machine: str
@@ -91,10 +88,10 @@ class EstimatedSpeed:
     drafted_tokens_per_s_per_user: float | None = None
 
     def compares_with(self, point: PublicPoint) -> bool:
-        """Return whether a published speed was measured under the same conditions.
+        """Return whether a published speed was measured under the same conditions as the estimate.
 
-        Machine and users must agree. Bits of weights, and the number of GPUs, must agree if the
-        source states them.
+        The machine and the number of users must agree. The bits of a weight must agree if the
+        source states them. For GPUs, the number of GPUs must agree too, if it is stated.
         """
         return (
             (point.machine, point.users) == (self.machine, self.users)
@@ -103,9 +100,10 @@ class EstimatedSpeed:
         )
 
     def compared_with(self, point: PublicPoint) -> PublishedSpeed:
-        """Return the published speed with the ratio of the estimate to it.
+        """Return the published speed together with the ratio of the estimate to it.
 
-        The estimate with drafts is used unless the published speed is without drafts.
+        If the request uses speculative decoding, the ratio is that of the speed with drafts, except
+        for services that are known to use none.
         """
         drafted_speed = None if point.drafts == "no" else self.drafted_tokens_per_s_per_user
         speed = drafted_speed or self.tokens_per_s_per_user
@@ -120,18 +118,22 @@ class EstimatedSpeed:
 
 
 def public_points(spec: ModelSpec) -> tuple[PublicPoint, ...]:
-    """Return the published speeds of services for models with the same layers, fastest first."""
+    """Return the published speeds of services for models with the same layers, fastest first.
+
+    Two models have the same layers if they agree in the number of layers, the hidden size and the
+    number of parameters.
+    """
     points = _points(spec, SERVICES_FILE, lambda _: True)
     return tuple(sorted(points, key=lambda point: -point.tokens_per_s_per_user))
 
 
 def published_speeds(spec: ModelSpec, estimated: EstimatedSpeed) -> tuple[PublishedSpeed, ...] | None:
-    """Return the published speeds of a model that an estimate can be compared with.
+    """Return up to two published speeds with the same conditions as an estimate.
 
     Returns:
-        Up to two speeds: the fastest without drafts and the fastest with drafts. If no source
-        states that it uses drafts, the second is the fastest whose source does not say. None if no
-        published speed can be compared.
+        The fastest speed without draft tokens (speculative decoding), then the fastest speed with
+        them. If no source states that it uses drafts, the second speed is the fastest one whose
+        source does not say whether it does. None if no published speed is comparable.
     """
     comparable = [
         point for file in (SERVICES_FILE, GPUS_FILE) for point in _points(spec, file, estimated.compares_with)
@@ -143,7 +145,7 @@ def published_speeds(spec: ModelSpec, estimated: EstimatedSpeed) -> tuple[Publis
 
 
 def published_table(speeds: Sequence[PublishedSpeed]) -> Table:
-    """Return the table of published speeds, with their sources and the estimate's ratio to each."""
+    """Return the table of published speeds, each with the ratio of the estimate to it."""
     columns = (
         number("tokens_per_s_per_user", "tok/s/user"),
         number("ratio", "estimate", cell=lambda row: f"{row.ratio:.2f} times"),
@@ -160,22 +162,22 @@ def published_table(speeds: Sequence[PublishedSpeed]) -> Table:
 
 
 def _estimated_machine(speed: PublishedSpeed) -> str:
-    """Return the cell with the users and the machine of the estimate."""
+    """Return the users and the machine of the estimate as text, such as "1 user on 2 wse3"."""
     return f"{plural(speed.estimated_users, 'user')} on {speed.estimated_chips:,} {printable(speed.machine or '')}"
 
 
 def weight_bits(dtype: str) -> int:
-    """Return the number of bits of a weight in a number format, without scales."""
+    """Return the bits of a weight in a number format such as ``fp8``, without its block scales."""
     return int(FORMATS[dtype].bits)
 
 
 def _points(spec: ModelSpec, file: str, selects: Callable[[PublicPoint], bool]) -> Iterable[PublicPoint]:
-    """Return the published speeds in a file for models with the same layers.
+    """Return the published speeds in a bundled file for models with the same layers.
 
     Args:
         spec: The model.
-        file: Name of the file.
-        selects: Function that returns whether to include a published speed.
+        file: Name of the file in ``wse/data``.
+        selects: Returns whether to include a published speed.
     """
     shape = _shape(spec)
     selected = ((name, point) for name, point in _all_points(file) if selects(point))
@@ -191,20 +193,20 @@ def _all_points(file: str) -> tuple[tuple[str, PublicPoint], ...]:
 
 @cache
 def _shape_of(configuration: str) -> tuple[int, int, int]:
-    """Return the shape of a bundled model, with which models are compared."""
+    """Return layers, hidden size and parameters of a bundled model, given its name."""
     return _shape(load_model(configuration, with_weights=False).spec)
 
 
 def _shape(spec: ModelSpec) -> tuple[int, int, int]:
-    """Return numbers by which models with the same layers are recognised.
+    """Return the number of layers, the hidden size and the number of parameters.
 
-    They are the number of layers, the hidden size and the number of parameters.
+    Models that agree in these three numbers are assumed to have the same layers.
     """
     return spec.layer_count, spec.hidden_size, parameter_count(spec)
 
 
 def _point(row: dict[str, str]) -> PublicPoint:
-    """Return the published speed in a row of a file."""
+    """Convert a row of a CSV file, keyed by column name, to a published speed."""
     price = row["usd_per_million_tokens"]
     return PublicPoint(
         model=row["model"],
@@ -230,7 +232,7 @@ def _count(cell: str) -> int | None:
 
 
 def _short_address(address: str) -> str:
-    """Return host and path of a web address, with a long path shortened."""
+    """Return host and path of a web address. A path longer than `LONGEST_PATH` is shortened."""
     parts = urlsplit(address)
     path = printable(parts.path.rstrip("/"))
     short_path = path if len(path) <= LONGEST_PATH else f"{path[:LONGEST_PATH]}..."

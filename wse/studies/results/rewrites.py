@@ -17,7 +17,7 @@ from wse.reports.terminal import short_number
 
 @dataclass(frozen=True, kw_only=True)
 class RewriteResult(Result):
-    """A change of a layer's steps that saves cycles (a rewrite), and whether it is used."""
+    """A rewrite (a change of a layer's steps that saves cycles), and whether it is used."""
 
     name: Annotated[str, Doc("name of the rewrite")]
     used: Annotated[bool, Doc("whether the rewrite is used")]
@@ -31,7 +31,9 @@ class RewriteResult(Result):
 def rewrites_result(
     spec: ModelSpec, options: Options, used_rewrites: Sequence[RewriteTrial]
 ) -> tuple[RewriteResult, ...] | None:
-    """Return all rewrites (changes of a layer's steps), and whether and why each is used.
+    """List all known rewrites (changes of a layer's steps), with the cycles that used ones save.
+
+    A rewrite that is not used has the reason instead.
 
     Args:
         spec: The model.
@@ -39,7 +41,8 @@ def rewrites_result(
         used_rewrites: The rewrites that are used, with the cycles that they save.
 
     Returns:
-        The rewrites in the order in which they are applied, or None for the baseline schedule.
+        The rewrites in the order in which they are applied, or None for the baseline schedule,
+        which uses none.
     """
     if options.schedule == BASELINE:
         return None
@@ -64,7 +67,7 @@ def rewrites_table(rewrites: tuple[RewriteResult, ...], cycles: float, saver: st
     Args:
         rewrites: The rewrites.
         cycles: Cycles of a token or pass with all used rewrites.
-        saver: "token" or "pass".
+        saver: What ``cycles`` and the savings are per: "token" or "pass".
     """
     columns = (
         Column(key="name", title="rewrite", cell=lambda row: row.name + (f" by {row.setting}" if row.setting else "")),

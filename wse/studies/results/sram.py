@@ -24,7 +24,7 @@ BytesByUse = Mapping[Use, int]
 
 @dataclass(frozen=True, kw_only=True)
 class SramResult(Result):
-    """SRAM of the fullest PE, and the tokens for whose KV caches there is room."""
+    """SRAM use of the fullest PE, and the KV-cache capacity of each user in tokens."""
 
     bytes_per_pe: Annotated[BytesByUse, Doc("bytes of each use on the fullest PE, including free bytes", "B")]
     fullest_pe_fraction: Annotated[float, Doc("fraction of the fullest PE's SRAM that is in use")]
@@ -49,10 +49,10 @@ def sram_result(program: Program, sram_bytes: int) -> SramResult:
 
 
 def fullest_table(sram: SramResult, batch: int, *, width: int = WIDEST) -> Table:
-    """Return the table of the bytes that each use takes on the fullest PE.
+    """Return the table of the bytes on the fullest PE by use, such as weights or KV cache.
 
     Args:
-        sram: SRAM to show.
+        sram: SRAM use to show.
         batch: Users whose tokens are decoded in one pass.
         width: Width of the terminal in characters.
     """
@@ -63,18 +63,21 @@ def fullest_table(sram: SramResult, batch: int, *, width: int = WIDEST) -> Table
 
 
 def use_bytes(program: Program, stage: int, sram_bytes: int) -> BytesByUse:
-    """Return the bytes of SRAM that each use, such as weights or cache, needs on a PE of a stage.
+    """Return the bytes of SRAM by use, such as weights or KV cache, on a PE of a pipeline stage.
 
     Args:
         program: The compiled model.
         stage: Index of the stage.
-        sram_bytes: Size of a PE's SRAM.
+        sram_bytes: Size of a PE's SRAM. What is left is counted as ``free``.
     """
     return stage_bytes(program, stage, sram_bytes)  # type: ignore[return-value]
 
 
 def kv_capacity_tokens(program: Program) -> int:
-    """Return the tokens of each user's KV cache that fit; the context if no stage has a cache."""
+    """Return the maximum number of tokens that each user's KV cache could store.
+
+    If no stage has a KV cache, this is the context length of the Program.
+    """
     if not any(cache for cache, _ in program.cache_bytes()):
         return program.context
     return cache_capacity(program, program.context).tokens // program.batch

@@ -20,7 +20,7 @@ MAX_LINKS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class BusyLink(Result):
-    """One of the busiest links of a wafer's mesh."""
+    """A link between two PEs, one of those that carry the most words."""
 
     wafer: Annotated[int, Doc("index of its wafer")]
     row: Annotated[int, Doc("row of the PE that sends")]
@@ -31,9 +31,10 @@ class BusyLink(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class FabricResult(Result):
-    """Colours in use, and words that the mean decoded token of all users sends.
+    """Traffic on links for the mean decoded token of all users, and the number of colours in use.
 
-    Fields about words are absent if nothing is decoded.
+    A colour is a route that routers are set up for. Fields about traffic are absent if no token is
+    decoded.
     """
 
     colours_used: Annotated[int, Doc("colours used by the stage that uses the most colours")]
@@ -54,7 +55,7 @@ class CutResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CrossingResult(Result):
-    """Bytes of the mean decoded token of all users between wafers, and to and from the host."""
+    """Bytes between wafers, and to and from the host, for the mean decoded token of all users."""
 
     bytes_per_token: Annotated[float, Doc("bytes between all pairs of wafers", "B")]
     host_bytes_per_token: Annotated[float, Doc("bytes to and from the host", "B")]
@@ -63,7 +64,7 @@ class CrossingResult(Result):
 
 
 def fabric_result(program: Program, totals: PhaseTotals) -> FabricResult:
-    """Return the traffic on links per decode pass, averaged, and the number of colours in use."""
+    """Return the traffic on links of the mean decode pass, and the number of colours in use."""
     if not totals.runs:
         return FabricResult(colours_used=colours_used(program))
     busiest = totals.busiest_links()
@@ -97,10 +98,12 @@ def colours_used(program: Program) -> int:
 
 
 def crossing_result(totals: PhaseTotals, clock_hz: float) -> CrossingResult:
-    """Return the bytes between wafers of the mean decoded token, their time, and the host's bytes.
+    """Return the bytes and the time of transfers between wafers for the mean decoded token.
+
+    Bytes to and from the host are counted separately.
 
     Args:
-        totals: Totals over all decoded tokens.
+        totals: Bytes and cycles summed over all decoded tokens.
         clock_hz: Clock of the wafer.
     """
     crossing = float(totals.by_cause[CAUSES.index("crossing")])

@@ -8,27 +8,26 @@ from wse.program.program import Program
 
 
 class CacheCapacity(NamedTuple):
-    """Capacity for KV caches of the stage that limits the number of users.
+    """KV-cache capacity of the pipeline stage that limits the number of users.
 
-    The tokens of a cache are distributed over the rows of the stage. A cache of n tokens therefore
-    needs ceil(n / block_tokens) blocks.
+    The tokens of a cache are distributed over the rows of PEs of the stage. They are allocated in
+    blocks of one token per row, so a cache of n tokens needs ceil(n / block_tokens) blocks.
 
     Attributes:
-        tokens: Tokens of all users together that can be stored, a multiple of ``block_tokens``.
-        block_tokens: Number of tokens of a block, which has one cache slot on each row of the
-            stage.
+        tokens: Maximum number of tokens of all users together, a multiple of ``block_tokens``.
+        block_tokens: Number of tokens of a block, which is the number of rows of the stage.
     """
 
     tokens: int
     block_tokens: int
 
     def users(self, context: int) -> int:
-        """Return the number of users whose caches of ``context`` tokens fit."""
+        """Return how many users fit if each of them has a KV cache of ``context`` tokens."""
         return self.tokens // (-(-context // self.block_tokens) * self.block_tokens)
 
 
 def cache_capacity(program: Program, context: int) -> CacheCapacity:
-    """Return the room for KV caches in addition to what one pass of the Program needs.
+    """Return how many tokens of KV caches fit in SRAM next to the weights and buffers of a pass.
 
     Args:
         program: The compiled model. A stage without a cache does not limit the number of users.
@@ -45,7 +44,7 @@ def cache_capacity(program: Program, context: int) -> CacheCapacity:
 
 
 def users_at(program: Program, context: int) -> int:
-    """Return the number of users whose KV caches fit in addition to what one pass needs.
+    """Return the number of users whose KV caches fit in SRAM next to the weights and buffers.
 
     Args:
         program: The compiled model.

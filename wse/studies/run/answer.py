@@ -14,18 +14,18 @@ OnText = Callable[[str], None]
 
 
 class Answer:
-    """The prompt of one user, and the tokens generated so far.
+    """The prompt of one user, and the tokens and text generated after it so far.
 
-    The answer is finished after an end token or after ``max_tokens`` generated tokens.
-    Text is passed to the callback ``on_text`` as soon as it is known: first that of the prompt,
-    then each new part.
+    An answer is finished after an end token or after ``max_tokens`` generated tokens. Text is
+    passed to the callback ``on_text`` as soon as it is known: first the text of the prompt, then
+    each new part.
 
     Attributes:
         prompt: Token ids of the prompt.
         tokens: Generated token ids.
         text: Text of the prompt and of the generated tokens. Empty without a tokenizer.
         logits: float32 ``[vocabulary]`` after the prompt. None if the wafer does not output them.
-        cycles: Time of the last token, in cycles from the start of the run.
+        cycles: Time at which the last token was generated, in cycles since the start of the run.
     """
 
     def __init__(
@@ -46,12 +46,12 @@ class Answer:
 
     @property
     def is_finished(self) -> bool:
-        """True after an end token or after the maximum number of tokens."""
+        """Whether an end token or the maximum number of tokens was generated."""
         return len(self.tokens) == self._max_tokens or (bool(self.tokens) and self.tokens[-1] in self._end_ids)
 
     @property
     def has_text(self) -> bool:
-        """True if the model has a tokenizer, so that token ids can be turned into text."""
+        """Whether the model has a tokenizer, so that token ids can be converted to text."""
         return self._stream is not None
 
     def read(self) -> list[bytes]:
@@ -73,7 +73,7 @@ class Answer:
             self._say(self._stream.finish())
 
     def result(self) -> AnswerResult:
-        """Return the answer so far, for the result of the run."""
+        """Convert the answer so far to a record for the result of the run."""
         return AnswerResult(
             tokens=tuple(self.tokens),
             prompt_tokens=len(self.prompt),

@@ -13,7 +13,7 @@ from wse.studies.options.option import Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDraftOptions:
-    """Options of draft tokens in a run: the draft model, tokens per draft, place of the draft."""
+    """Options of speculative decoding in a run: where draft tokens come from, and how many."""
 
     draft: Annotated[
         str | Path | None,

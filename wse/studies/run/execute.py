@@ -146,7 +146,12 @@ def execute(
 
 
 def _check_wavelets(prepared_run: PreparedRun, program: Program, *, traced: bool) -> None:
-    """Raise BadInput if the last pass of a run cannot be simulated wavelet by wavelet and traced."""
+    """Check that the last pass of a run can be simulated wavelet by wavelet (word by word).
+
+    Raises:
+        BadInput: There are dead PEs, there is no trace, or a rectangle of PEs that stores some
+            layers is too large.
+    """
     if prepared_run.meshes:
         message = "--wavelets: the wavelet simulation does not support dead PEs; leave out --defects or --wavelets"
         raise BadInput(message)
@@ -158,11 +163,11 @@ def _check_wavelets(prepared_run: PreparedRun, program: Program, *, traced: bool
 def _recorder(
     prepared_run: PreparedRun, program: Program, digest: str, trace: Path | None, on_warning: Callable[[str], None]
 ) -> Callable[[], RunRecorder] | None:
-    """Return a function that opens the recorder of a trace, or None without a trace.
+    """Return a function that opens the trace file and returns its recorder; None without a trace.
 
     Args:
-        prepared_run: The request.
-        program: The compiled Program of the request.
+        prepared_run: The checked request of the run.
+        program: The compiled Program of the run.
         digest: Digest of the Program.
         trace: Path of the trace.
         on_warning: Called with a sentence if the trace replaces an existing one.
@@ -176,7 +181,7 @@ def _recorder(
 
 
 def _samplers(prepared_run: PreparedRun, program: Program) -> list[Sampler]:
-    """Return a sampler for each user if the host draws the tokens, else an empty list.
+    """Return a random sampler for each user; empty if tokens are chosen on the wafer.
 
     All samplers have the seed of the request, so a user gets the same tokens alone and in a batch.
     """

@@ -21,11 +21,11 @@ from wse.studies.run.prepare import PreparedRun, prepare
 
 
 def check_memory(prepared_run: PreparedRun, program: Program) -> None:
-    """Raise an error if a run needs more memory than this computer has free.
+    """Raise an error if the emulation of a run needs more memory than this computer has free.
 
     Raises:
-        InsufficientMemory: Names the bytes needed and free, and similar settings that would fit.
-            Each of these was compiled before it is named.
+        InsufficientMemory: The message states the bytes needed and free, and similar settings that
+            would fit. Each of these settings was compiled to make sure.
     """
     run_bytes, free = required_bytes(program), free_bytes()
     if free is None or run_bytes <= free:
@@ -44,15 +44,16 @@ def check_memory(prepared_run: PreparedRun, program: Program) -> None:
 
 
 def _remedies(prepared_run: PreparedRun, free_memory: int) -> Iterator[str]:
-    """Yield option changes that make a run fit into the free memory, the smallest of each type.
+    """Yield changes of options that make a run fit into the free memory, as command-line text.
 
-    The changes are, as far as they help: the default mesh, a narrower weight type, fewer new
-    tokens, and, with random weights, a smaller model.
+    These changes are tried: the default mesh, narrower weight types, fewer new tokens, and, with
+    random weights, a smaller model. For each of them, the smallest change that suffices is yielded,
+    if any.
     """
     request, options = prepared_run.request, prepared_run.options
 
     def fits_with(**changes: Any) -> bool:
-        """Return whether the request would fit with these options changed."""
+        """Return whether the request fits into the free memory with the given options changed."""
         try:
             changed_run = prepare(replace_options(request, **changes))
             return required_bytes(compile_fastest(changed_run).program) <= free_memory
@@ -75,9 +76,10 @@ def _remedies(prepared_run: PreparedRun, free_memory: int) -> Iterator[str]:
 
 
 def _smaller_model(prepared_run: PreparedRun, free_memory: int, fits_with: Any) -> Iterator[str]:
-    """Yield the largest bundled configuration that is smaller than the model and would fit.
+    """Yield a text that suggests the largest bundled model that fits into memory.
 
-    Nothing is yielded if no configuration fits.
+    Only models with fewer parameters than the requested one are tried. If none fits, nothing is
+    yielded.
 
     Args:
         prepared_run: The run that needs too much memory.

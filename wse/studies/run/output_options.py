@@ -11,7 +11,7 @@ from wse.studies.options.option import Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceOptions:
-    """Options of a run's trace: its path, and what is stored in addition to cycles and tokens."""
+    """Options of a run's trace file: its path, and what to store besides cycles and tokens."""
 
     trace: Annotated[
         str | Path | None,

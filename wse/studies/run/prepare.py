@@ -50,17 +50,16 @@ class PreparedRun(PreparedPlacement):
 
 
 def prepare(request: RunRequest, *, to_run: bool = False) -> PreparedRun:
-    """Check a run request, load all that it names, and set its defaults.
+    """Check a run request, load the files that it names, and set its defaults.
 
     Args:
         request: The request.
-        to_run: Whether the run will be executed, so that weights must exist. A request that is only
-            compiled needs none.
+        to_run: Whether the run will be executed. If so, the model must have weights.
 
     Raises:
-        BadModel: There are no weights to run.
+        BadModel: The run will be executed, but the model has no weights.
         BadInput: Something named is missing or cannot be used. A subclass says what.
-        DoesNotFit: No square mesh on the wafer can store the model. Only if no mesh is given.
+        DoesNotFit: No mesh is given, and no square mesh on the wafer can store the model.
     """
     request = with_settings(request)
     check_counts(wafers=request.wafers, new_tokens=request.inputs.new_tokens, context=request.context)
@@ -105,7 +104,10 @@ def prepare(request: RunRequest, *, to_run: bool = False) -> PreparedRun:
 
 
 def _check_passes(request: RunRequest, context: int, prompts: Sequence[Sequence[int]]) -> None:
-    """Check the options of passes that verify draft tokens, or that handle users round-robin.
+    """Check the options of verification passes, which run several tokens of one user.
+
+    With ``--verify-tokens 1``, such a pass runs only the next token, and the users are served
+    round-robin.
 
     Args:
         request: The request.
@@ -113,9 +115,9 @@ def _check_passes(request: RunRequest, context: int, prompts: Sequence[Sequence[
         prompts: Token ids of each user's prompt.
 
     Raises:
-        BadInput: A pass has more tokens than the context leaves, or several users have drafts. Or
-            the host draws tokens in such passes with a checkpoint or on Ray, which is not
-            supported.
+        BadInput: A pass has more tokens than the prompts leave room for, or there are drafts for
+            several users. Or these passes are combined with something that they do not support:
+            random sampling with a checkpoint or on Ray, or a draft model with a checkpoint.
     """
     check_draft(request)
     if request.drafts.verify_tokens not in (None, 1):
@@ -148,7 +150,9 @@ def _check_passes(request: RunRequest, context: int, prompts: Sequence[Sequence[
 
 
 def weights_of(request: RunRequest, loaded_model: LoadedModel) -> Callable[[str], Source]:
-    """Return a function from tensor names to weights, which are random if the request says so.
+    """Return a function that returns the weights of a tensor, given its name.
+
+    The weights come from the model's files, or are random if the request says so.
 
     Raises:
         BadModel: The model has no weights.
@@ -170,7 +174,7 @@ def weights_of(request: RunRequest, loaded_model: LoadedModel) -> Callable[[str]
 
 
 def weights_seed(text: str) -> int:
-    """Return the seed of a text ``random:SEED``, with the seed in plain decimal digits.
+    """Parse a text ``random:SEED`` and return the seed, a number in plain decimal digits.
 
     Raises:
         BadInput: The text has another form, or the seed is out of range.
@@ -186,7 +190,12 @@ def weights_seed(text: str) -> int:
 
 
 def _lengths(request: RunRequest, spec: ModelSpec, prompt_tokens: int) -> tuple[int, int]:
-    """Return the context length and the number of tokens to generate.
+    """Return the context length and the number of tokens to generate, with defaults filled in.
+
+    Args:
+        request: The request.
+        spec: The model, whose context limit applies.
+        prompt_tokens: Tokens of the longest prompt.
 
     Raises:
         BadInput: The prompt and the new tokens exceed the context.
@@ -236,8 +245,8 @@ def check_sampling(sampling: Sampling) -> None:
     """Check the values of sampling options.
 
     Raises:
-        BadInput: A value is out of range, or limits the drawn tokens although the temperature is 0,
-            where nothing is drawn.
+        BadInput: A value is out of range. Or ``top_k``, ``top_p`` or ``min_p`` is set although the
+            temperature is 0, so that nothing is drawn at random.
     """
     if not 0.0 <= sampling.temperature < LARGEST_FACTOR:
         _refuse("temperature", sampling.temperature, "give 0 for greedy, or a positive number")

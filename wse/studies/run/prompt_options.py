@@ -34,7 +34,7 @@ def read_ids(text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptOptions:
-    """Options of the prompts that a run continues, and of how many tokens it generates.
+    """Options that give the prompts of a run and the number of tokens to generate.
 
     ``prompt`` and ``prompt_ids`` contain either the prompt of one user or a sequence with one
     prompt per user.
@@ -88,9 +88,9 @@ class PromptOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingOptions:
-    """Options of how the next token is chosen from the logits.
+    """Options of sampling: how the next token is chosen from the logits.
 
-    `wse.backends.execute.sampling.Sampling` documents the rule.
+    `wse.backends.execute.sampling.Sampling` documents the exact meaning of each option.
     """
 
     temperature: Annotated[
@@ -136,7 +136,7 @@ class SamplingOptions:
     ] = 0
 
     def rule(self) -> Sampling:
-        """Return these options as the rule that the executing backend uses."""
+        """Convert the options to the sampling rule that the backend applies."""
         from wse.backends.execute.sampling import Sampling
 
         return Sampling(**{field.name: getattr(self, field.name) for field in fields(Sampling)})

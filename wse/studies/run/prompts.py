@@ -26,7 +26,9 @@ Prompt = str | tuple[int, ...] | None
 
 
 def prompts_of(request: RunRequest) -> list[Prompt]:
-    """Return one prompt per user, or a single None if the request gives no prompt.
+    """Return the prompts of a request, one per user.
+
+    The list contains a single None if the request gives no prompt.
 
     Raises:
         BadInput: Prompts are given by more than one option, or their file cannot be used.
@@ -66,9 +68,9 @@ def _id_lists(prompt_ids: Any) -> list[Sequence[SupportsIndex]]:
 def prompt_ids(prompt: Prompt, request: RunRequest, loaded_model: LoadedModel) -> tuple[int, ...]:
     """Return the token ids of one user's prompt.
 
-    Given ids are used unchanged and a text is tokenized. Without a prompt, a bundled model
-    continues a fixed text. Other models start from their begin token, or from id 0 if they have
-    neither a begin token nor weights.
+    Given ids are used unchanged, and a text is tokenized. Without a prompt, a bundled model
+    continues a fixed text. Other models start from their begin token. A model that has neither a
+    begin token nor weights starts from id 0.
 
     Args:
         prompt: Token ids, a text, or None for the default prompt.
@@ -78,7 +80,7 @@ def prompt_ids(prompt: Prompt, request: RunRequest, loaded_model: LoadedModel) -
     Raises:
         BadInput: An id is outside the vocabulary, or the prompt is empty or cannot be used in a
             chat. Or no prompt is given and the model has no begin token.
-        BadModel: The model has no tokenizer or chat template that the text needs.
+        BadModel: A text is given and the model has no tokenizer, or no chat template for a chat.
     """
     spec = loaded_model.spec
     if request.inputs.system is not None and not request.inputs.chat:
@@ -185,9 +187,10 @@ MAX_PROMPTS: Final = 4096
 
 
 def read_prompts(path: Path) -> tuple[str, ...]:
-    """Return the prompts of a UTF-8 file, in order.
+    """Read the prompts of a UTF-8 file, in order.
 
-    A prompt on a line contains no line break. A text in a JSON list may contain some.
+    A file with the suffix ``.json`` contains a JSON list of texts. Any other file contains one
+    prompt per line.
 
     Raises:
         BadInput: The file is missing, not a regular file, unreadable, too large, not UTF-8, or not
@@ -218,9 +221,9 @@ def _text(path: Path) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines of a text without their ends.
+    """Split a text at line feeds, each optionally after a carriage return.
 
-    A line ends with a line feed, optionally after a carriage return. The last line needs no end.
+    The last line may lack its line feed.
     """
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
 

@@ -17,7 +17,7 @@ from wse.studies.run.prompt_options import PromptOptions, SamplingOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest(PlacementRequest):
-    """All options of a run: model, placement, prompts, sampling, drafts and output files."""
+    """All options of ``wse run``: model, placement, prompts, sampling, drafts and output files."""
 
     model: Annotated[
         str | Path,
@@ -49,7 +49,7 @@ class RunRequest(PlacementRequest):
     ray_address: RayAddress = None
 
     def shorter_context_remedy(self, context: int, prompt_tokens: int) -> str:
-        """Return the options to use for a shorter context, for an error message.
+        """Return command-line options that request a shorter context, for an error message.
 
         Args:
             context: The context that would fit, in tokens.

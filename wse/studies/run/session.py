@@ -37,14 +37,15 @@ from wse.tracing.record.run import RunRecorder
 class Session:
     """The state of a run in progress: backend, clock, trace and the answers of all users.
 
-    A backend computes the tokens of each pass. The fabric model adds the cycles of the pass to the
-    clock, and the trace recorder writes both to the trace.
+    A backend computes the tokens of each pass. The fabric model (the fast timing model) adds the
+    cycles of the pass to the clock. The trace recorder writes both to the trace.
 
     Attributes:
         clock: Cycles and traffic of all passes so far.
         load: Number of tokens that were routed to each expert.
-        wall_s: Seconds that this computer took for all passes.
-        passes_again: Number of first passes that are read from a checkpoint instead of executed.
+        wall_s: Seconds that this computer needed for all passes.
+        passes_again: Number of passes at the start of the run that are read from a checkpoint
+            instead of executed.
         answers: The answer of each user.
     """
 
@@ -82,10 +83,10 @@ class Session:
 
         1. Run the prefill passes of all prompts.
         2. With ``--verify-tokens 1``, run a pass for the next token of each user, round-robin.
-        3. Otherwise, run passes that verify a draft or decode the next token of all users.
+        3. Otherwise, run passes that either verify a draft or decode the next token of all users.
 
-        A user that is finished before the others keeps its batch slot. The tokens generated in that
-        slot are ignored.
+        A user whose answer is finished before the others keeps its batch slot. Tokens generated in
+        that slot are ignored.
         """
         began = time.perf_counter()
         self._report_tokens()
@@ -105,7 +106,7 @@ class Session:
         self.wall_s = time.perf_counter() - began
 
     def _report_tokens(self) -> None:
-        """Report how many tokens were read and generated, and the maximum possible number."""
+        """Report progress: the number of tokens read and generated so far, and its maximum."""
         max_tokens = sum(len(answer.prompt) + self.prepared.new_tokens for answer in self.answers)
         self._on_tokens(self._read_tokens + sum(len(answer.tokens) for answer in self.answers), max_tokens, "")
 
@@ -169,8 +170,8 @@ class Session:
     def _draft(self) -> Draft:
         """Return the draft tokens that the next pass verifies.
 
-        The draft is empty if there is no drafter or the KV cache has no room for it. The time that
-        the model waits for the draft is added to the clock.
+        The draft is empty if the run has no drafts or the KV cache has no room for them. The time
+        that the model waits for the draft is added to the clock.
         """
         answer, tokens = self.answers[0], self.program.verify_tokens
         if self._drafter is None or self.clock.lengths[0] + tokens > self.program.context:
@@ -180,16 +181,14 @@ class Session:
         return draft
 
     def _verify(self, draft: Draft, user: int = 0) -> None:
-        """Run a verification pass over the next token of a user and its draft.
+        """Run a verification pass over the next token of a user and its draft tokens.
 
-        The accepted tokens are added to the user's answer.
-
-        1. The pass returns the id that follows each of its tokens, or the logits from which the
-           host draws that id.
-        2. Draft tokens are accepted up to the first that differs from the id that follows its
+        1. Run the pass. It returns the id that follows each of its tokens, or the logits from which
+           the host draws that id.
+        2. Accept draft tokens up to the first one that differs from the id that follows its
            predecessor. If the host draws, `wse.backends.execute.sampling.Sampler.accept` decides.
-        3. The KV cache keeps the next token and the accepted tokens. The ids that follow them are
-           added to the answer. All of them are generated in the time of this one pass.
+        3. Keep the next token and the accepted tokens in the KV cache. Add the ids that follow them
+           to the answer. All of these ids are generated in the time of this one pass.
 
         Args:
             draft: The draft tokens, possibly none.
@@ -220,10 +219,13 @@ class Session:
                 wall = 0.0
 
     def _record_routing(self, phase: str) -> Pairs:
-        """Count the tokens that the last pass routed to each expert.
+        """Add the tokens that the last pass routed to each expert to the totals of the run.
+
+        Args:
+            phase: ``prefill``, ``decode`` or ``verify``.
 
         Returns:
-            The number of tokens per expert, int64 ``[experts]``, keyed by layer.
+            The number of tokens of this pass per expert, int64 ``[experts]``, keyed by layer.
         """
         pairs = dict(self.engine.expert_pairs)
         self.load.add(phase, pairs)
@@ -243,21 +245,21 @@ class Session:
 
         Args:
             phase_index: Index of the phase of the Program that ran.
-            use: Occupied cache slots.
+            use: Occupied KV-cache slots.
             cost: Cycles and traffic of the pass.
-            pairs: Number of tokens that chose each expert; the key is the layer.
+            pairs: Number of tokens that were routed to each expert; the key is the layer.
             start: Cycle at which the pass started.
-            wall_s: Seconds that this computer took.
+            wall_s: Seconds that this computer needed for the pass.
         """
         self._passes += 1
         pass_index = self.keeper.write(RunRecorder.add_pass, phase_index, use, cost, pairs, start, wall_s)
         self._last_pass = pass_index or 0
 
     def log_wavelets(self, recorder: RunRecorder) -> WaveletsResult:
-        """Simulate the last pass of the run wavelet by wavelet and write every move to the trace.
+        """Simulate the last pass of the run wavelet by wavelet (32-bit word by word), and trace it.
 
         Args:
-            recorder: Recorder of the run. Its trace receives the moves.
+            recorder: Recorder of the run. Its trace receives every move of a word.
 
         Returns:
             Cycles of the pass, hops of all wavelets, and the number of moves written. Transfers
@@ -281,7 +283,7 @@ class Session:
         return WaveletsResult(cycles=log.cycles, wavelet_hops=log.wavelet_hops, moves=log.moves)
 
     def _verification(self) -> VerifiedResult | None:
-        """Return the totals of verification passes, or None if the run has none."""
+        """Return the results of verification passes, or None if the run has none."""
         if not self.program.verify_tokens:
             return None
         generated_tokens = [len(answer.tokens) - 1 for answer in self.answers]

@@ -94,7 +94,10 @@ def run(
 def _backend(prepared_run: PreparedRun, program: Program) -> AbstractContextManager[BackendFactory]:
     """Return a context manager that yields a function to create the requested backend.
 
-    For this machine, its memory is checked first. Errors are those of `run`.
+    For the backend on this computer, the free memory is checked first.
+
+    Raises:
+        InsufficientMemory: This computer has too little memory.
     """
     if prepared_run.request.engine == RAY:
         from wse.studies.run.ray.ray_backend import ray_backend  # brings Ray, which is optional
@@ -105,7 +108,7 @@ def _backend(prepared_run: PreparedRun, program: Program) -> AbstractContextMana
 
 
 def _watched_pes(request: RunRequest, program: Program, *, traced: bool) -> tuple[PePlace, ...]:
-    """Return the PEs whose buffers ``--record-pe`` stores in the trace.
+    """Return the PEs that ``--record-pe`` names, whose buffers are stored in the trace.
 
     Raises:
         BadInput: The PEs cannot be recorded, for example because the run is on a Ray cluster.
@@ -136,8 +139,8 @@ def _checkpoint_path(request: RunRequest) -> Path | None:
     """Return the path of the checkpoint file, or None without ``--checkpoint``.
 
     Raises:
-        BadInput: The path cannot be used, the time between two checkpoints is not a number of at
-            least 0, or ``--record`` or ``--record-pe`` is given too. Passes that are read from a
+        BadInput: The path cannot be used, or the time between checkpoints is not a number of at
+            least 0. Or ``--record`` or ``--record-pe`` is given too. Passes that are read from a
             checkpoint are not executed, so they have nothing to record.
     """
     if request.checkpoints.checkpoint is None:

@@ -16,11 +16,11 @@ from wse.studies.run.drafts.drafts import Drafter
 
 
 class AcceptanceCounts:
-    """Counts of accepted draft tokens, separately for each position in the draft.
+    """Number of draft tokens that were verified and accepted, by position in the draft.
 
     Attributes:
-        verified: For each position, the number of draft tokens that were decided on, because all
-            draft tokens before them were accepted.
+        verified: For each position, the number of draft tokens whose predecessors were all
+            accepted. Only these were compared with the model's own choice.
         accepted: For each position, the number of draft tokens that were accepted.
     """
 
@@ -28,7 +28,7 @@ class AcceptanceCounts:
         self.verified, self.accepted = [0] * tokens, [0] * tokens
 
     def add(self, accepted: int) -> None:
-        """Count a verification pass in which the first ``accepted`` draft tokens were accepted."""
+        """Add a verification pass in which the first ``accepted`` draft tokens were accepted."""
         for position in range(len(self.verified)):
             self.verified[position] += position <= accepted
             self.accepted[position] += position < accepted
@@ -61,8 +61,8 @@ class VerifiedResult(Result):
     """The verification passes of a run, and the resulting speed.
 
     A verification pass runs the model over the next token of a user and its draft tokens. Without
-    drafts, it runs over the next token only. For comparison, the result contains the speed without
-    drafts, timed token by token on the same Program.
+    drafts, it runs over the next token only. With drafts, the result also contains the speed
+    without them, timed token by token on the same Program.
     """
 
     tokens: Annotated[int, Doc("tokens of a pass: the next token and its draft tokens")]
@@ -82,11 +82,11 @@ class VerifiedResult(Result):
 
 
 def draft_result(drafter: Drafter, counts: AcceptanceCounts, clock: RunTotals) -> DraftResult:
-    """Return how many draft tokens of a run were accepted, and the time that drafts took.
+    """Return how many draft tokens of a run were accepted, and how long the model waited for them.
 
     Args:
         drafter: Source of the drafts: a draft model or a look-up in the text.
-        counts: Accepted draft tokens, for each position.
+        counts: Number of accepted draft tokens by position.
         clock: Totals of the run, with the number of passes and the cycles spent on drafts.
     """
     pairs = list(zip(counts.accepted, counts.verified, strict=True))

@@ -12,14 +12,19 @@ from wse.studies.scenario.result import AgainstResult, CombinationResult, Publis
 
 
 def compare_with_published(combination: CombinationResult, published: Sequence[PublishedResult]) -> CombinationResult:
-    """Return a combination with its agreement with the published figures.
+    """Compare the prediction for a combination of settings with the published figures.
 
-    The agreement is the worst of those with the figures that apply to the combination and decide.
-    It is None if there are no such figures. An impossible combination is ruled out.
+    The result has a comparison with each figure that applies to its machine, element type and
+    drafts. The agreement of the combination is the worst of its agreements with figures that may
+    rule it out, or None if there are no such figures. A combination that cannot run at all is ruled
+    out.
 
     Args:
         combination: A combination of settings with its prediction.
         published: All published figures of the scenario.
+
+    Returns:
+        The combination with its comparisons and its agreement.
     """
     if combination.prediction is None:
         return replace(combination, agreement=RULED_OUT)
@@ -43,12 +48,14 @@ def compare_with_published(combination: CombinationResult, published: Sequence[P
 def agreement_of(published: PublishedResult, predicted: float) -> Agreement:
     """Return whether a prediction is consistent with a published figure, near it, or ruled out.
 
-    A prediction within the tolerance of an ``about`` figure is consistent. For ``at_least`` and
-    ``at_most``, a prediction on the right side of the bound is consistent, and one that misses it
-    by at most the tolerance is near. Any other prediction is ruled out.
+    The rule depends on the relation between the true value and the published one:
+
+    - ``about``: consistent within the tolerance, otherwise ruled out.
+    - ``at_least``, ``at_most``: consistent on the right side of the bound, near if it misses the
+      bound by at most the tolerance, otherwise ruled out.
 
     Args:
-        published: The published figure, with its relation and tolerance.
+        published: The published figure, with its relation and relative tolerance.
         predicted: The predicted value, in the unit of the figure.
     """
     error = predicted / published.value - 1
@@ -59,13 +66,16 @@ def agreement_of(published: PublishedResult, predicted: float) -> Agreement:
 
 
 def _fault_text(published: PublishedResult, row: AgainstResult) -> str:
-    """Return a sentence on a published figure that rules a combination out, with both values."""
+    """Return a text with a predicted and a published value that contradict each other."""
     figure = FIGURES[published.figure]
     return f"{figure.title}: {figure.text(row.predicted)}, published {published_text(published)}"
 
 
 def _applies(published: PublishedResult, combination: CombinationResult) -> bool:
-    """Return whether a figure applies to the machine, element type and drafts of a combination."""
+    """Return whether a published figure is about a combination's machine, element type and drafts.
+
+    A figure that names no machines, for example, is about all machines.
+    """
     pairs = (
         (published.machines, combination.machine),
         (published.dtypes, combination.dtype),
@@ -77,9 +87,14 @@ def _applies(published: PublishedResult, combination: CombinationResult) -> bool
 def verdict_of(combinations: Sequence[CombinationResult], published: Sequence[PublishedResult]) -> tuple[str, ...]:
     """Return the verdict on a scenario in one or two sentences.
 
-    The first sentence counts the combinations that agree. The second one names the combination that
-    is nearest to the first figure that decides. If no figure decides, the sentences count the
-    possible combinations and name the fastest.
+    The first sentence counts the combinations of settings that agree with the published figures.
+    The second one names the combination whose prediction is nearest to the first figure that may
+    rule out combinations. Without such figures, the sentences count the combinations that can run
+    and name the fastest.
+
+    Args:
+        combinations: All combinations of the scenario, compared with the published figures.
+        published: All published figures of the scenario.
     """
     possible = [combination for combination in combinations if combination.prediction is not None]
     impossible_count = len(combinations) - len(possible)

@@ -31,7 +31,7 @@ USER_FIGURES: Final = ("tokens_per_s_per_user", "ordinary_tokens_per_s_per_user"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A point of a chart.
+    """A point of a chart, with a tooltip.
 
     Attributes:
         x: Horizontal coordinate.
@@ -46,7 +46,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """Connected points of one combination.
+    """A line of a chart: points of one combination of model and machine, by number of users.
 
     Attributes:
         series: Model or machine that determines the colour; empty if the combination is ruled out.
@@ -61,12 +61,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """Chart of a scenario.
+    """A chart of predicted and published figures of a scenario.
 
     Attributes:
         title: Title, which is also the label of the vertical axis.
         across: Label of the horizontal axis.
-        lines: Lines of the combinations.
+        lines: Predictions: a line for each combination of model and machine.
         public: Published figures.
     """
 
@@ -77,12 +77,15 @@ class Drawing:
 
 
 def drawings_of(result: ScenarioResult) -> tuple[Drawing, ...]:
-    """Return the two charts of a scenario. Impossible combinations are left out."""
+    """Return the two charts of a scenario: costs by speed, and tiers or sizes by speed.
+
+    Combinations of settings that cannot run are left out.
+    """
     possible = [combination for combination in result.combinations if combination.prediction is not None]
     several_models = len({combination.model for combination in possible}) > 1
 
     def line(combination: CombinationResult, points: Sequence[Point]) -> Line:
-        """Return the line of a combination with the colour of its model or machine."""
+        """Return the line of a combination, coloured by model or, for one model, by machine."""
         name = combination.model if several_models else combination.machine
         series = "" if combination.agreement == RULED_OUT else printable(name)
         return Line(series=series, kind=combination.kind, points=tuple(points))
@@ -106,14 +109,15 @@ def drawings_of(result: ScenarioResult) -> tuple[Drawing, ...]:
 
 
 def series_of(drawings: Sequence[Drawing]) -> list[str]:
-    """Return the names of all series that have a colour, in the order of their first line."""
+    """Return the names of all series that are drawn in colour, in the order of their first line."""
     return list(dict.fromkeys(line.series for drawing in drawings for line in drawing.lines if line.series))
 
 
 def _ratios(lines: Sequence[Line], published: Sequence[PublishedResult]) -> Drawing:
-    """Return the chart of speed and cost relative to the ordinary tier.
+    """Return the chart of speed and cost relative to the ordinary service tier.
 
-    A published speed-up is drawn at the first published cost ratio, if there is one.
+    Published speed-ups are drawn at the height of the first published cost ratio. Without a
+    published cost ratio, they have no height.
     """
     cost = next((figure for figure in published if figure.figure == "cost_ratio"), None)
     cost_lines = _published_lines(cost) if cost else ()
@@ -135,10 +139,10 @@ def _ratios(lines: Sequence[Line], published: Sequence[PublishedResult]) -> Draw
 
 
 def _ratio_points(combination: CombinationResult) -> list[Point]:
-    """Return the operating points of a combination, relative to those of its ordinary tier.
+    """Return speed and cost of a combination by number of users, relative to its ordinary tier.
 
-    The points are the two tiers and those points of the curve that have at most the users of the
-    ordinary tier. They are sorted by number of users.
+    The points are the ordinary and the fast tier, and all points in which fewer users share the
+    machine than in the ordinary tier. They are sorted by number of users.
     """
     assert combination.tiers is not None  # callers check this
     ordinary, fast = combination.tiers.point("ordinary"), combination.tiers.point("fast")
@@ -149,9 +153,9 @@ def _ratio_points(combination: CombinationResult) -> list[Point]:
 
 
 def _size_point(combination: CombinationResult, *, several_models: bool) -> Point:
-    """Return the point of a combination in the chart of size over speed per user.
+    """Return the point of a combination in the chart of size by speed per user.
 
-    The size is the number of chips if all combinations have the same model, and otherwise the
+    The size is the number of chips if all combinations have the same model. Otherwise it is the
     number of parameters in billions.
     """
     assert combination.prediction is not None  # callers check this
@@ -161,13 +165,14 @@ def _size_point(combination: CombinationResult, *, several_models: bool) -> Poin
 
 
 def _point(combination: CombinationResult, point: Mapping[str, Any], speed: float = 1.0, cost: float = 1.0) -> Point:
-    """Return the point of a combination with its tooltip.
+    """Return speed and cost of a combination for one number of users, as a point with a tooltip.
 
     Args:
         combination: The combination.
-        point: Its operating point, as a dict.
-        speed: Speed by which that of a user is divided, in tokens/s.
-        cost: Cost by which that of a token is divided, in USD per million tokens.
+        point: Its numbers for this number of users, with the names of
+            `wse.studies.results.operating_points.OperatingPointResult` fields as keys.
+        speed: Divisor of the speed of a user, in tokens/s.
+        cost: Divisor of the cost of a token, in USD per million tokens.
     """
     low, value, high = (point[f"usd_per_million_tokens{end}"] for end in ("_low", "", "_high"))
     lines = (
@@ -181,6 +186,6 @@ def _point(combination: CombinationResult, point: Mapping[str, Any], speed: floa
 
 
 def _published_lines(published: PublishedResult) -> tuple[str, ...]:
-    """Return two tooltip lines for a published figure: its value; its publisher and date."""
+    """Return two tooltip lines for a published figure: its value, then its publisher and date."""
     date = "" if published.date is None else f", {printable(published.date)}"
     return f"published: {FIGURES[published.figure].title} {published_text(published)}", f"{published.by}{date}"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """Figure of a combination that can be compared with published figures.
+    """A predicted number, such as a cost per token, that can be compared with published numbers.
 
     Attributes:
         name: Name in scenario files, and of the field of the result.
@@ -30,7 +30,7 @@ class Figure:
     part: str
 
     def of(self, combination: CombinationResult) -> float | None:
-        """Return the value of this figure for a combination, or None if there is none."""
+        """Return the predicted value for a combination of settings, or None if there is none."""
         value: Any = getattr(getattr(combination, self.part), self.name, None)
         return None if value is None else float(value)
 
@@ -41,10 +41,10 @@ class Figure:
 
 
 def _figures(part: str, *figures: tuple[str, str, str]) -> tuple[Figure, ...]:
-    """Return figures from (name, title, unit) tuples.
+    """Create figures from (name, title, unit) tuples.
 
     Args:
-        part: Part of a combination's result that has these figures.
+        part: Field of a CombinationResult that contains these figures.
         figures: The tuples.
     """
     return tuple(Figure(name=name, title=title, unit=unit, part=part) for name, title, unit in figures)
@@ -81,11 +81,14 @@ def nearest_of(
 ) -> tuple[CombinationResult, AgainstResult] | None:
     """Return the combination whose prediction is nearest to a published figure, and the comparison.
 
-    If some combinations are consistent with all figures, only these are considered.
+    Combinations that agree with all figures take precedence over all others.
 
     Args:
-        combinations: The combinations with their comparisons.
+        combinations: The combinations of settings, with their comparisons.
         published: Index of the published figure.
+
+    Returns:
+        The combination and its comparison, or None if no prediction was compared with the figure.
     """
     pairs = [
         (combination, row)

@@ -26,19 +26,21 @@ def answer_to_files(
     png: str | Path | None,
     jobs: int | None = None,
 ) -> ScenarioResult:
-    """Compute the result of a scenario, and write its HTML page and its charts.
+    """Compare the predictions of a scenario with published figures, and write a page and charts.
 
     Args:
         source: A bundled name, a TOML file, or a mapping with the content of such a file.
-        on_progress: Called with (finished models, all models, name).
-        html: Path of the page, or None.
+        on_progress: Called with (finished groups, all groups, name). The settings of a group share
+            a compilation.
+        html: Path of the HTML page, or None.
         png: Path of the charts, or None.
         jobs: Number of processes; by default one per core.
 
     Raises:
-        BadInput and its subclasses: As in `wse.studies.scenario.study.answer`. Also if a path is
-            empty, is a folder or the scenario's own file, or its folder is missing.
-        DoesNotFit: All combinations are impossible.
+        BadInput and its subclasses: The scenario is invalid, as for
+            `wse.studies.scenario.study.answer`. Or a path is empty, is a folder or the scenario's
+            own file, or its folder is missing.
+        DoesNotFit: No combination of settings can run.
     """
     inputs = [] if isinstance(source, Mapping) else [Path(source)]
     requested_paths = {"--html": html, "--png": png}
@@ -54,7 +56,7 @@ def answer_to_files(
 
 
 def scenarios() -> ScenariosResult:
-    """Return name, title and question of each bundled scenario."""
+    """List the bundled scenarios with their titles and questions."""
     bundled = map(read_scenario, bundled_scenarios())
     return ScenariosResult(
         scenarios=tuple(

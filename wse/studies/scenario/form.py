@@ -32,7 +32,7 @@ Text = Annotated[str, Field(min_length=1, max_length=4_096)]
 
 
 def _as_list(value: Any) -> Any:
-    """Return a list as it is, and any other value as a list with one element."""
+    """Return a list unchanged, and any other value as a list with one element."""
     return value if isinstance(value, list) else [value]
 
 
@@ -41,13 +41,13 @@ _Tables = Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST_VA
 
 
 class Form(BaseModel):
-    """Table of a scenario file with checked types and ranges."""
+    """Base class of the tables of a scenario file. It checks types and ranges of values."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
     @classmethod
     def read(cls, table: Mapping[str, Any], place: str) -> Self:
-        """Check a table and return it.
+        """Check the types and ranges of a table and convert it to this class.
 
         Args:
             table: The table as read from a file.
@@ -74,10 +74,10 @@ class Form(BaseModel):
 
 
 class TiersForm(Form):
-    """The table [tiers] of a scenario file, which describes an ordinary and a fast service tier.
+    """The table ``[tiers]`` of a scenario file: an ordinary and a fast service tier.
 
-    The speed of the fast tier is a multiple of the ordinary speed per user. Both tiers are on the
-    same number of chips.
+    The fast tier promises each user a multiple of the ordinary speed. Both tiers are on the same
+    number of chips.
     """
 
     plain_speed: Annotated[
@@ -94,7 +94,7 @@ class TiersForm(Form):
 
 
 class PublishedForm(Form):
-    """Table [[published]]: a published figure with which predictions are compared."""
+    """A table ``[[published]]`` of a scenario file: a figure to compare predictions with."""
 
     figure: Annotated[Text, Field(description="the name of a figure")]
     value: Annotated[float, Field(gt=0, le=1e12, description="a number above 0")]
@@ -127,9 +127,10 @@ class PublishedForm(Form):
 
 
 class ScenarioForm(Form):
-    """Top level of a scenario file, except for the settings that apply to all combinations.
+    """The top level of a scenario file: question, models, machines, drafts, published figures.
 
-    These settings are the fields of a sweep.
+    Settings that apply to all combinations are at the top level too, but are read separately. They
+    have the names of the fields of a sweep.
     """
 
     title: Annotated[Text, Field(description="a title")]

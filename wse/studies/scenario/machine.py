@@ -38,11 +38,11 @@ from wse.studies.scenario.result import SpeculationResult
 
 
 class Draft(NamedTuple):
-    """Options of speculative decoding.
+    """Options of speculative decoding, in which the model verifies several draft tokens at once.
 
     Attributes:
-        acceptance: Acceptance of drafts: a name, a list or a file, as of ``--draft``.
-        model: Name of the draft model; None for a draft head.
+        acceptance: How often drafts are accepted: a name, a list or a file, as for ``--draft``.
+        model: Name of the draft model; None for a draft head (one more layer of the model).
         place: Where the draft runs; None for the default.
     """
 
@@ -52,7 +52,7 @@ class Draft(NamedTuple):
 
     @classmethod
     def of(cls, request: EstimateRequest) -> Draft | None:
-        """Return the draft options of a request, or None if it has no drafts."""
+        """Return the options of speculative decoding in a request, or None without it."""
         if request.draft is None:
             return None
         options = request.drafts
@@ -62,13 +62,13 @@ class Draft(NamedTuple):
 
 
 class ServedUsers(NamedTuple):
-    """Speed and cost of a number of users on a machine.
+    """Speed and cost of a machine that serves a certain number of users at the same time.
 
     Attributes:
-        point: The operating point.
+        point: Latencies, speed and cost for this number of users.
         deployment: The machine, including the wafers and caches of a draft model.
         grade: Evidence grade of the weakest number on which the speed depends.
-        speculation: Drafts and their gain; None without drafts.
+        speculation: Draft tokens and the speed-up that they give; None without drafts.
     """
 
     point: OperatingPoint
@@ -83,17 +83,17 @@ class ServedUsers(NamedTuple):
 
     @property
     def speed(self) -> float:
-        """Tokens per second of each user. Answers in a scenario have at least two tokens."""
+        """Tokens per second of each user while answers are generated."""
         return self.point.tokens_per_s_per_user or 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelLayout:
-    """A model on a machine in one layout.
+    """A model on a machine in one layout, which determines on which chips each layer runs.
 
     Attributes:
-        plain: The deployment without drafts.
-        grade: Evidence grade of its speed.
+        plain: The deployment without drafts (speculative decoding).
+        grade: Evidence grade of the speed without drafts.
         model: Name of the model.
         with_draft: Function that returns the name of the draft, and the machine with this draft. It
             raises BadInput or DoesNotFit if the draft cannot run.
@@ -107,11 +107,15 @@ class ModelLayout:
 
     @property
     def useful_users(self) -> int:
-        """Minimum number of users that saturate the machine without drafts, or all that fit."""
+        """Minimum number of users at which more users would not increase throughput.
+
+        If the KV caches of fewer users fit, it is the maximum number that fits. Drafts are not
+        considered.
+        """
         return saturating_users(self.plain)
 
     def serve(self, draft: Draft | None, users: int) -> ServedUsers:
-        """Return speed and cost with a number of users. The result is cached.
+        """Return speed and cost for a number of users. Results are cached.
 
         Args:
             draft: Options of drafts, or None. The number of draft tokens is the one with the
@@ -123,7 +127,7 @@ class ModelLayout:
         return self._served_users[draft, users]
 
     def _serve(self, draft: Draft | None, users: int) -> ServedUsers:
-        """Compute speed and cost with a number of users, as `served`."""
+        """Compute speed and cost for a number of users. `serve` caches the results."""
         if draft is None:
             return ServedUsers(operating_point(self.plain, users), self.plain, self.grade)
         name, drafter = self.with_draft(draft)
@@ -144,11 +148,11 @@ class ModelLayout:
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """A model on one machine, which can be laid out for different goals.
+    """A model on one machine, which can be laid out for different goals such as latency or cost.
 
     Attributes:
-        facts: Values of those fields of a CombinationResult that are the same for all its
-            combinations. The key is the name of the field.
+        facts: Model and chips, as fields that all combinations on this machine share. The key is
+            the name of the `CombinationResult` field.
         economics: Power and price of a chip.
         lay_out: Function that returns the layout for a goal. It raises BadInput or DoesNotFit if
             there is none.
@@ -160,7 +164,7 @@ class Machine:
 
 
 def machine_of(request: EstimateRequest) -> Machine:
-    """Return the model and the machine of a request. Drafts in the request are ignored.
+    """Prepare the model and the machine of a request. Drafts in the request are ignored.
 
     Raises:
         BadInput and its subclasses: Something that the request names cannot be used, or the price
@@ -179,7 +183,7 @@ def _wafers(request: EstimateRequest) -> Machine:
 
     @cache
     def lay_out(goal: Goal) -> ModelLayout:
-        """Return the layout for a goal, compiled only once."""
+        """Return the fastest or cheapest layout for a goal. Each goal is compiled only once."""
         goal_estimate = prepare_estimate(replace_options(request, users=goal.users, objective=goal.objective))
         return _model_layout(choose_layout(goal_estimate, compile_fastest, goal))
 
@@ -188,20 +192,19 @@ def _wafers(request: EstimateRequest) -> Machine:
 
 
 def _model_layout(layout: ChosenLayout) -> ModelLayout:
-    """Return a compiled layout on wafers with its timing.
-
-    A draft is placed only once, because its placement does not depend on its acceptance.
-    """
+    """Time a compiled layout on wafers, and return it with a function that adds a draft."""
     estimate, compilation = layout.prepared, layout.compilation
     timed_result = timed_estimate(estimate, compilation.program)
 
     @cache
     def place(model: str | None, draft_place: str | None) -> tuple[str, Drafter]:
-        """Return the name of a draft, and the wafers on which model and draft run.
+        """Place a draft model or draft head, and return its name and the wafers on which it runs.
+
+        Results are cached, because the placement does not depend on how often drafts are accepted.
 
         Args:
             model: Name of the draft model; None for a draft head.
-            draft_place: Where the draft runs.
+            draft_place: Where the draft runs; None for the default.
         """
         request = _with_draft(estimate.request, model, draft_place)
         draft = place_draft(prepare_estimate(replace(request, wafers=estimate.options.wafers)), compilation)
@@ -227,11 +230,13 @@ def _gpus(request: EstimateRequest) -> Machine:
 
     @cache
     def place(model: str | None, draft_place: str | None) -> tuple[str, Drafter]:
-        """Return the name of a draft, and the GPUs on which model and draft run.
+        """Place a draft model or draft head, and return its name and the GPUs on which it runs.
+
+        Results are cached, because the placement does not depend on how often drafts are accepted.
 
         Args:
             model: Name of the draft model; None for a draft head.
-            draft_place: Where the draft runs.
+            draft_place: Where the draft runs; None for the default.
         """
         draft_estimate = prepare_gpu_estimate(_with_draft(request, model, draft_place))
         return gpu_draft_place(draft_estimate).draft, GpuDrafter(prepared=draft_estimate)
@@ -247,7 +252,7 @@ def _gpus(request: EstimateRequest) -> Machine:
 
 
 def _with_draft(request: EstimateRequest, model: str | None, place: str | None) -> EstimateRequest:
-    """Return a request with a draft. Its acceptance is a placeholder that is not used."""
+    """Return a request with the given draft. How often the draft is accepted is a placeholder."""
     return replace_options(request, draft=TYPICAL, draft_model=model, draft_place=place)
 
 

@@ -18,7 +18,7 @@ NOTE: Final = (
 
 
 def scenario_as_html(result: ScenarioResult) -> bytes:
-    """Return the bytes of the HTML page, in UTF-8."""
+    """Return the HTML page of a scenario, with its verdict, tables and charts, encoded in UTF-8."""
     drawings = drawings_of(result)
     return comparison_page(
         title=printable(result.title),

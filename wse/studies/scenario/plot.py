@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def scenario_as_png(result: ScenarioResult) -> bytes:
-    """Return the plot of a scenario as the bytes of a PNG image."""
+    """Return the charts of a scenario as the bytes of a PNG image."""
     from wse.reports.figure import png_of
 
     return png_of(scenario_figure(result))
 
 
 def scenario_figure(result: ScenarioResult) -> Figure:
-    """Return the plot of a scenario, with a panel for each chart."""
+    """Draw the charts of a scenario side by side."""
     from wse.reports.figure import NotebookFigure
 
     drawings = drawings_of(result)
@@ -43,7 +43,15 @@ def scenario_figure(result: ScenarioResult) -> Figure:
 
 
 def _line(axes: Any, line: Line, series: Sequence[str]) -> None:
-    """Draw the line of a combination, in grey if the combination is ruled out."""
+    """Draw the predictions for one combination of model and machine as a line.
+
+    The line is grey if published figures rule the combination out.
+
+    Args:
+        axes: Matplotlib axes.
+        line: The line.
+        series: Names of all series. The index of the line's series determines its colour.
+    """
     number = series.index(line.series) if line.series else -1
     axes.plot(
         [point.x for point in line.points],
@@ -60,7 +68,7 @@ def _line(axes: Any, line: Line, series: Sequence[str]) -> None:
 
 
 def _published(axes: Any, drawing: Drawing) -> None:
-    """Draw the published figures: a diamond, or a vertical line if only a speed is published."""
+    """Draw the published figures: diamonds, and vertical lines for speeds without a price."""
     for point in drawing.public:
         if point.y is None:
             axes.axvline(point.x, color="black", linewidth=0.9, linestyle=":", label="published speed")

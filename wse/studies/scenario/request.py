@@ -40,11 +40,12 @@ COLUMNS: Final = {"model", "dtype", "prompt_len", "wafer", "wafers", "gpu", "gpu
 
 
 class _Table(NamedTuple):
-    """A table of a scenario file for models, machines or drafts.
+    """A table ``[[models]]``, ``[[machines]]`` or ``[[drafts]]`` of a scenario file.
 
     Attributes:
-        name: Name of the machine or draft, or None.
-        axes: Values to combine. The key is the name of the field that they set.
+        name: Name that the file gives to the machine or to the drafts, or None.
+        axes: Values of settings, of which all combinations are estimated. The key is the name of
+            the setting.
     """
 
     name: str | None
@@ -53,7 +54,7 @@ class _Table(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One combination of settings that a scenario requests.
+    """One combination of settings of a scenario, of which speed and cost are estimated.
 
     Attributes:
         request: Options of the estimate.
@@ -72,20 +73,20 @@ class Setting:
     def placement(self) -> EstimateRequest:
         """The request without users and drafts.
 
-        Settings with the same placement share a compilation.
+        Settings for which it is equal share a compilation.
         """
         return replace_options(self.request, users=None, draft=None, draft_model=None, draft_place=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """Content of a scenario file.
+    """Content of a scenario file: a question, settings to estimate, and published figures.
 
     Attributes:
         name: Name of a bundled scenario, or path of the file.
         title: Title of the scenario.
-        question: Question that it answers.
-        tiers: The ordinary and the fast tier; None without tiers.
+        question: Question that the scenario answers.
+        tiers: The ordinary and the fast service tier; None without tiers.
         published: Published figures.
         settings: All combinations of settings, grouped by machine.
     """
@@ -105,7 +106,7 @@ def bundled_scenarios() -> dict[str, Path]:
 
 
 def read_scenario(source: str | Path | Mapping[str, Any]) -> Scenario:
-    """Read and check a scenario.
+    """Read and check a scenario: a question, settings to estimate, and published figures.
 
     Args:
         source: Name of a bundled scenario, a TOML file, or a mapping with the content of such a
@@ -128,7 +129,7 @@ def read_scenario(source: str | Path | Mapping[str, Any]) -> Scenario:
 
 
 def _scenario(name: str, table: dict[str, Any]) -> Scenario:
-    """Check the table of a scenario file and return the scenario.
+    """Check the content of a scenario file and return the scenario.
 
     Args:
         name: Name of the scenario, for error messages.
@@ -160,14 +161,14 @@ def _settings(
     """Yield all combinations of settings of a scenario.
 
     1. Read the tables of models, machines and drafts. Every model needs the field ``model``, and
-       names are unique.
-    2. Combine each machine with each model and each draft, and refuse more than
-       `MOST_COMBINATIONS`.
-    3. Yield a setting for each point of the axes of each combination.
+       the names of machines and of drafts are unique.
+    2. Combine each machine with each model and each draft. Refuse more than `MOST_COMBINATIONS`
+       combinations of values.
+    3. Yield a setting for each combination of values.
 
     Args:
         form: The checked top level of the file.
-        tiers: The tiers, or None. Each plain speed counts as a combination.
+        tiers: The tiers, or None. Each ordinary speed counts as a separate combination.
         common_settings: Settings outside of all tables, which apply to all combinations.
         name: Name of the scenario, for error messages.
 
@@ -224,14 +225,14 @@ def _settings(
 
 
 def _read_table(table: Mapping[str, Any], place: str) -> _Table:
-    """Return the name and the axes of a table.
+    """Return the name and the settings in a table of models, machines or drafts.
 
     Args:
         table: The table as read from the file.
         place: Name of the file and the table, for error messages.
 
     Raises:
-        BadInput: The name is not a text, or a field is not accepted in scenarios or invalid.
+        BadInput: The name is not a text, or a setting is invalid or not accepted in scenarios.
     """
     name = table.get("name")
     if name is not None and not isinstance(name, str):
@@ -249,7 +250,7 @@ def _read_table(table: Mapping[str, Any], place: str) -> _Table:
 
 @contextmanager
 def _errors_at(place: str) -> Iterator[None]:
-    """Prefix the message of every BadInput that is raised in the context with ``place``."""
+    """In this context, prefix the message of every BadInput with ``place``."""
     try:
         yield
     except BadInput as error:
@@ -258,7 +259,7 @@ def _errors_at(place: str) -> Iterator[None]:
 
 
 def _machine_name(request: EstimateRequest) -> str:
-    """Return a name for a machine without one: the wafer, or the GPU and the serving stack."""
+    """Return a name for a machine without one: its wafer, or its GPU and serving stack."""
     return str(request.machine.wafer) if request.gpu is None else f"{request.gpu}, {request.gpu_serving.stack or STACK}"
 
 
@@ -270,10 +271,11 @@ def _draft_name(request: EstimateRequest) -> str:
 
 
 def _check_tiers(settings: Sequence[Setting], tiers: TiersForm, name: str) -> None:
-    """Check that a scenario with tiers gives no users, and has drafts if a tier needs them.
+    """Check that the settings of a scenario are possible with service tiers.
 
     Raises:
-        BadInput: One of these conditions is violated.
+        BadInput: A setting gives the number of users, which follows from the speed of a tier. Or
+            only the fast tier has drafts, and the scenario has none.
     """
     if any(setting.request.serving.users is not None for setting in settings):
         message = f"{name}: users: with [tiers] users follow from the speed; leave it out"
@@ -284,7 +286,13 @@ def _check_tiers(settings: Sequence[Setting], tiers: TiersForm, name: str) -> No
 
 
 def _check_published(published: PublishedForm, settings: Sequence[Setting], place: str, *, has_tiers: bool) -> None:
-    """Check a published figure against the settings of its scenario.
+    """Check that a published figure exists and names machines and drafts of its scenario.
+
+    Args:
+        published: The published figure.
+        settings: All combinations of settings of the scenario.
+        place: Name of the file and the table, for error messages.
+        has_tiers: Whether the scenario has an ordinary and a fast service tier.
 
     Raises:
         UnknownName: The figure, a machine or drafts that it names do not exist.

@@ -43,7 +43,10 @@ class SpeculationResult(AcceptanceResult):
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionResult(OperatingPointResult):
-    """Predicted speed and cost of a combination, while the prompts of other users are read."""
+    """Predicted speed and cost for a combination of settings.
+
+    The speeds include the delays that are caused by reading the prompts of other users.
+    """
 
     ttft_s: Annotated[float, Doc("time to first token as measured by a user on a new connection", "s")]
     chips: Annotated[int, Doc("wafers or GPUs, including those of a draft model")]
@@ -54,7 +57,10 @@ class PredictionResult(OperatingPointResult):
 
 @dataclass(frozen=True, kw_only=True)
 class TiersResult(Result):
-    """An ordinary tier, and a fast tier of fewer users on the same machines."""
+    """Speed and cost of an ordinary service tier, and of a faster one with fewer users.
+
+    Both tiers are on the same number of chips.
+    """
 
     ordinary_users: Annotated[int, Doc("users of the ordinary tier")]
     ordinary_tokens_per_s_per_user: Annotated[float, Doc("speed of each user of the ordinary tier", "tokens/s")]
@@ -74,7 +80,7 @@ class TiersResult(Result):
 
     @classmethod
     def of(cls, ordinary: OperatingPointResult, fast: OperatingPointResult, *, reached: bool) -> TiersResult:
-        """Return the tiers for two operating points.
+        """Compare the speed and the cost of two service tiers.
 
         Args:
             ordinary: Operating point of the ordinary tier.
@@ -94,20 +100,20 @@ class TiersResult(Result):
         )
 
     def point(self, tier: str) -> dict[str, float]:
-        """Return the numbers of one tier.
+        """Return users, speed and cost of one tier.
 
         Args:
             tier: ``ordinary`` or ``fast``.
 
         Returns:
-            Numbers; the keys are `TIER_KEYS`, such as ``tokens_per_s_per_user``.
+            The numbers, keyed by the names in `TIER_KEYS`, such as ``tokens_per_s_per_user``.
         """
         return {key: getattr(self, f"{tier}_{key}") for key in TIER_KEYS}
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedResult(Result):
-    """A published figure with which predictions are compared."""
+    """A published figure, such as a speed or a price, with which predictions are compared."""
 
     figure: Annotated[str, Doc("name of the figure")]
     value: Annotated[float, Doc("published value")]
@@ -127,7 +133,7 @@ class PublishedResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class AgainstResult(Result):
-    """Comparison of a prediction with a published figure."""
+    """Comparison of one prediction with one published figure."""
 
     published: Annotated[int, Doc("index of the figure in `published`")]
     predicted: Annotated[float, Doc("predicted value, in the unit of the figure")]
@@ -140,7 +146,10 @@ class AgainstResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CombinationResult(Result):
-    """A combination of settings, its prediction, and its agreement with published figures."""
+    """A combination of settings of a scenario, with its prediction and its agreement with figures.
+
+    If the combination cannot run, it has no prediction, and ``ruled_out_by`` states the reason.
+    """
 
     model: Annotated[str, Doc("name of the model")]
     parameters: Annotated[int, Doc("number of parameters")]
@@ -190,7 +199,7 @@ class CombinationResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioResult(Result):
-    """Predictions for all combinations of a scenario, compared with published figures."""
+    """The result of ``wse scenario``: predictions compared with published figures; a verdict."""
 
     name: Annotated[str, Doc("name of the scenario, or the path of its file")]
     title: Annotated[str, Doc("title of the scenario")]
@@ -201,15 +210,17 @@ class ScenarioResult(Result):
     economics: Annotated[Mapping[str, AssumptionResult], Doc("assumptions behind power and cost of each machine")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return the tables of published figures and of combinations.
+        """Return tables of published figures and of combinations, including the ruled-out ones.
 
-        Long tables are shortened and rows that are ruled out are left out, unless ``detail`` is
-        set.
+        Args:
+            detail: Whether to show all rows, and all predictions against all published figures.
+                Without it, long tables are shortened.
+            width: Has no effect on this result.
         """
         return scenario_tables(self, detail=detail)
 
     def plot(self) -> Figure:
-        """Return the charts of the scenario as a matplotlib figure."""
+        """Draw the charts of the scenario as a matplotlib figure."""
         from wse.studies.scenario.plot import scenario_figure
 
         return scenario_figure(self)
@@ -231,5 +242,5 @@ class ScenariosResult(Result):
     scenarios: Annotated[tuple[ScenarioSummary, ...], Doc("scenarios, sorted by name")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return one table with a row for each scenario."""
+        """Return one table with name, title and question of each bundled scenario."""
         return (scenarios_table(self.scenarios),)

@@ -43,11 +43,12 @@ Combination = tuple[Setting, CombinationResult]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """Results for settings with the same placement, or the traceback of a bug.
+    """Predictions for settings that share a compilation, or the traceback of a bug.
 
     Attributes:
-        combinations: The settings with their results.
-        economics: Assumptions about power and prices; the key names number and machine.
+        combinations: The settings with their predictions.
+        economics: Assumptions about power and prices. The key is made of the name of the number and
+            of the machine.
         bug: Traceback of an unexpected exception; empty without one.
     """
 
@@ -59,11 +60,11 @@ class Answers:
 def answer(
     source: str | Path | Mapping[str, Any], on_progress: OnProgress = ignore, *, jobs: int | None = None
 ) -> ScenarioResult:
-    """Compute the result of a scenario, a file with settings and published figures.
+    """Predict speed and cost for all settings of a scenario; compare with published figures.
 
-    1. Group the settings by placement. The settings of a group share a compilation.
+    1. Group the settings that differ only in users and drafts. A group shares a compilation.
     2. Compute the groups in parallel.
-    3. Compare all combinations with the published figures.
+    3. Compare all combinations of settings with the published figures.
 
     Args:
         source: A bundled name, a TOML file, or a mapping with the content of such a file.
@@ -74,7 +75,7 @@ def answer(
     Raises:
         BadInput and its subclasses: The file cannot be read, something that it names is missing or
             cannot be used, or the system killed a process.
-        DoesNotFit: All combinations are impossible.
+        DoesNotFit: No combination of settings can run.
         WseBug: A combination ended in a bug in wse.
     """
     # 1. Group the settings.
@@ -126,14 +127,15 @@ def answer(
 
 
 def answers_of(settings: Sequence[Setting], tiers: TiersForm | None) -> Answers:
-    """Compute the results for settings with the same placement.
+    """Predict speed and cost for settings that differ only in users and drafts.
 
-    An impossible combination has the reason instead of a prediction. An unexpected exception is
+    A setting that cannot run has the reason instead of a prediction. An unexpected exception is
     returned as a bug.
 
     Args:
-        settings: The settings.
-        tiers: The tiers of the scenario, or None. There is a combination for each plain speed.
+        settings: The settings, which share a compilation.
+        tiers: The service tiers of the scenario, or None. Each ordinary speed gives a separate
+            combination.
     """
     try:
         machine = machine_of(settings[0].placement)
@@ -159,7 +161,9 @@ def answers_of(settings: Sequence[Setting], tiers: TiersForm | None) -> Answers:
 
 
 def _with_users(setting: Setting, machine: Machine) -> CombinationResult:
-    """Return the combination for the requested users, or for those that saturate the machine.
+    """Predict speed and cost of a setting for its number of users.
+
+    If the request states no number of users, it is the number that saturates the machine.
 
     Raises:
         BadInput: The KV caches of the requested users do not fit.
@@ -178,10 +182,10 @@ def _with_users(setting: Setting, machine: Machine) -> CombinationResult:
 
 
 def _with_tiers(setting: Setting, machine: Machine, tiers: TiersForm, plain_speed: float) -> CombinationResult:
-    """Return the result of a setting with two service tiers, an ordinary and a fast one.
+    """Predict speed and cost of a setting with two service tiers, an ordinary and a fast one.
 
-    For each tier, the layout with the cheapest token at the tier's speed is chosen. The users of a
-    tier are the maximum number that get this speed.
+    Each tier promises its users a speed. Its layout is the one with the lowest cost per token at
+    this speed, and it has the maximum number of users that get the speed.
 
     Args:
         setting: The setting.
@@ -213,13 +217,21 @@ def _with_tiers(setting: Setting, machine: Machine, tiers: TiersForm, plain_spee
 
 
 def _users(request: EstimateRequest) -> int | None:
-    """Return the users that a request states; None for the number that saturates the machine."""
+    """Return the number of users in flight; None for the number that saturates the machine.
+
+    If the request states no number, a request for minimum latency has the users of its batch (by
+    default one), and any other request has None.
+    """
     serving = request.serving
     return serving.users or (serving.batch or 1 if (serving.objective or LATENCY) == LATENCY else None)
 
 
 def _check_room(laid_out: ModelLayout) -> None:
-    """Raise BadInput if not even the KV cache of a single user fits."""
+    """Check that the KV cache of at least one user fits.
+
+    Raises:
+        BadInput: It does not fit.
+    """
     if not laid_out.plain.max_concurrency:
         message = f"the KV cache of {laid_out.plain.shape.tokens:,} tokens does not fit"
         raise BadInput(message)
@@ -229,7 +241,7 @@ def _users_at(laid_out: ModelLayout, draft: Draft | None, tokens_per_s: float) -
     """Return the maximum number of users that each get ``tokens_per_s``; 0 if not even one does."""
 
     def is_fast(users: int) -> bool:
-        """Return whether the caches of the users fit and each user has the speed."""
+        """Return whether the KV caches of that many users fit and each user gets the speed."""
         served_users = laid_out.serve(draft, users)
         return served_users.fits and served_users.speed >= tokens_per_s
 
@@ -237,18 +249,20 @@ def _users_at(laid_out: ModelLayout, draft: Draft | None, tokens_per_s: float) -
 
 
 def _curve(laid_out: ModelLayout, draft: Draft | None) -> tuple[Any, ...]:
-    """Return the operating points for several numbers of users up to saturation."""
+    """Return latencies, speed and cost for several numbers of users, up to saturation."""
     points = (laid_out.serve(draft, users) for users in user_counts(laid_out.useful_users, 1))
     return tuple(point_result(served_users.point) for served_users in points if served_users.fits)
 
 
 def _combination(setting: Setting, served_users: ServedUsers, **fields: Any) -> CombinationResult:
-    """Return the result of a possible combination.
+    """Return the record of a setting that can run, with its predicted speed and cost.
+
+    The time to first token includes the network connection of a user.
 
     Args:
         setting: The setting.
         served_users: Speed and cost with its users.
-        fields: Further fields of the result.
+        fields: Further fields of the record.
     """
     point = point_result(served_users.point)
     prediction = point.convert(
@@ -263,14 +277,22 @@ def _combination(setting: Setting, served_users: ServedUsers, **fields: Any) -> 
 
 
 def _impossible_combination(setting: Setting, reason: str, **fields: Any) -> CombinationResult:
-    """Return the result of an impossible combination, with the reason and further fields."""
+    """Return the record of a setting that cannot run, with the reason.
+
+    Args:
+        setting: The setting.
+        reason: Why the setting cannot run.
+        fields: Further fields of the record.
+    """
     return _result(setting, ruled_out_by=(reason,), **fields)
 
 
 def _result(setting: Setting, **fields: Any) -> CombinationResult:
-    """Return the result of a combination.
+    """Return the record of a setting.
 
-    Fields that are not given have the values of the request.
+    Args:
+        setting: The setting.
+        fields: Fields of the record. All others have the values that the setting requests.
     """
     request = setting.request
     requested_fields: dict[str, Any] = {
@@ -294,17 +316,17 @@ def _published_type(model: str | Path) -> str:
 
 
 def _name(setting: Setting) -> str:
-    """Return the name of a model on a machine, for progress and error messages."""
+    """Return a text such as "llama-3-8b as int8 on wse3", for progress and error messages."""
     request = setting.request
     dtype = "" if request.types.dtype is None else f" as {request.types.dtype}"
     return f"{request.model}{dtype} on {setting.machine}"
 
 
 def _without_duplicates(combinations: Iterable[Combination]) -> Iterator[CombinationResult]:
-    """Yield all combinations except duplicates.
+    """Yield all combinations of settings except duplicates.
 
     Two combinations are duplicates if they differ only in how the number of chips was requested,
-    such as ``auto`` and the resulting number.
+    such as ``auto`` and the number that it results in.
     """
     seen_keys = set()
     for setting, result in combinations:
@@ -316,7 +338,7 @@ def _without_duplicates(combinations: Iterable[Combination]) -> Iterator[Combina
 
 
 def _published(form: PublishedForm) -> PublishedResult:
-    """Return the record of a published figure for the result, with its unit."""
+    """Convert a published figure of a scenario file to a record with a unit, for the result."""
     values: dict[str, Any] = form.model_dump()
     names = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
     return PublishedResult(**values | names | {"unit": FIGURES[form.figure].unit})

@@ -12,7 +12,7 @@ from wse.studies.scenario.result import ScenarioResult
 
 
 def print_scenario(result: ScenarioResult, stream: TextIO, *, detail: bool = False) -> None:
-    """Print a scenario.
+    """Print the question, the verdict and the tables of a scenario.
 
     Args:
         result: The result.

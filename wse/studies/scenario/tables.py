@@ -31,18 +31,19 @@ _AGREEMENT: Final = Column(key="agreement", title="agrees", priority=1)
 
 
 def _part_column(part: str, key: str, title: str, formatter: Any = count, **settings: Any) -> Column:
-    """Return a column with one field of the prediction, or of the tiers, of each combination.
+    """Return a table column with one predicted number of each combination of settings.
 
     Args:
-        part: ``prediction`` or ``tiers``.
-        key: Name of the field.
+        part: Where the number is: ``prediction``, or ``tiers`` for an ordinary or fast service
+            tier.
+        key: Name of the field of this part.
         title: Title of the column.
         formatter: Function that formats the value.
         settings: Further settings of the column.
     """
 
     def cell(combination: CombinationResult) -> str:
-        """Return the formatted value, or "" if the combination has none."""
+        """Return the formatted value of a combination, or "" if it has none."""
         value = getattr(getattr(combination, part), key, None)
         return "" if value is None else str(formatter(value))
 
@@ -50,10 +51,17 @@ def _part_column(part: str, key: str, title: str, formatter: Any = count, **sett
 
 
 def _draft_column(key: str, title: str, formatter: Any, priority: int) -> Column:
-    """Return a column with one field of the drafts of each combination."""
+    """Return a table column with one number of each combination's drafts (speculative decoding).
+
+    Args:
+        key: Name of the field of the drafts.
+        title: Title of the column.
+        formatter: Function that formats the value.
+        priority: Narrow terminals drop columns with a high priority number first.
+    """
 
     def cell(combination: CombinationResult) -> str:
-        """Return the formatted value, or "" if the combination has no drafts."""
+        """Return the formatted value of a combination, or "" if it has no drafts."""
         drafts = None if combination.prediction is None else combination.prediction.speculation
         return "" if drafts is None else str(formatter(getattr(drafts, key)))
 
@@ -86,7 +94,7 @@ _TIERS: Final = (
 
 
 def scenario_tables(result: ScenarioResult, *, detail: bool) -> tuple[Table, ...]:
-    """Return the tables of a scenario that have rows.
+    """Return the tables of a scenario. Tables without rows are left out.
 
     Args:
         result: The result.
@@ -124,7 +132,10 @@ def scenarios_table(scenarios: Sequence[ScenarioSummary]) -> Table:
 
 
 def _published_table(result: ScenarioResult) -> Table:
-    """Return the table of published figures, each with the nearest prediction."""
+    """Return the table of published figures, each with the nearest prediction.
+
+    The table also shows how many predictions are consistent with each figure.
+    """
     columns = (
         Column(key="figure", title="figure", wraps=True, min_width=16),
         Column(key="published", title="published", wraps=True, min_width=14),
@@ -171,15 +182,15 @@ def _published_table(result: ScenarioResult) -> Table:
 def _combinations_table(
     combinations: Sequence[CombinationResult], prices: Sequence[tuple[str, str]], *, shows_all: bool
 ) -> Table:
-    """Return the table of combinations.
+    """Return the table of settings with their predicted speed and cost.
 
-    With tiers, the lowest cost ratio of the fast tier comes first; without, the fastest
-    combination.
+    In scenarios with service tiers, the rows are sorted by the cost of a fast token relative to an
+    ordinary one, lowest first. In all others, they are sorted by speed, fastest first.
 
     Args:
-        combinations: The combinations.
-        prices: Lines on prices for the footer.
-        shows_all: Whether the table is not shortened.
+        combinations: The combinations of settings.
+        prices: Footer lines about prices: (label, text).
+        shows_all: Whether to show all rows instead of the first `SHORT` ones.
     """
     has_tiers = any(combination.tiers for combination in combinations)
     rows = sorted(combinations, key=lambda row: row.tiers.cost_ratio if row.tiers else -row.speed)
@@ -202,7 +213,7 @@ def _combinations_table(
 
 
 def _drafts_table(possible: Sequence[CombinationResult]) -> Table:
-    """Return a table of drafts: acceptance at each position, measured draft, and source."""
+    """Return a table of the drafts (speculative decoding): acceptance by position, and source."""
     rows: dict[str, dict[str, str]] = {}
     for combination in possible:
         speculation = None if combination.prediction is None else combination.prediction.speculation
@@ -215,7 +226,11 @@ def _drafts_table(possible: Sequence[CombinationResult]) -> Table:
 
 
 def _against_table(result: ScenarioResult | None) -> Table:
-    """Return the table of every prediction against every published figure; empty for None."""
+    """Return the table of every prediction against every published figure.
+
+    Args:
+        result: The result. None gives a table without rows.
+    """
     rows = []
     for combination in () if result is None else result.combinations:
         for row in combination.against or ():
@@ -244,9 +259,14 @@ def _against_table(result: ScenarioResult | None) -> Table:
 
 
 def _ruled_table(ruled_out: Sequence[CombinationResult], *, shows_all: bool) -> Table:
-    """Return the table of combinations that published figures rule out, with the reasons.
+    """Return the table of combinations that are ruled out, with the reasons.
 
-    An impossible model on a machine has one row for all its drafts and users.
+    A combination of model and machine that cannot run at all has one row for all its drafts and
+    users.
+
+    Args:
+        ruled_out: The combinations.
+        shows_all: Whether to show all rows instead of the first `SHORT` ones.
     """
     rows = [
         combination.to_dict()
@@ -266,12 +286,17 @@ def _ruled_table(ruled_out: Sequence[CombinationResult], *, shows_all: bool) -> 
 
 
 def _reasons(combination: CombinationResult) -> str:
-    """Return the reasons why a combination is ruled out, without remedies and lists of bytes."""
+    """Return why a combination is ruled out, without the remedies and byte counts of messages."""
     reasons = combination.ruled_out_by or ()
     return printable("; ".join(reason.partition("; ")[0].partition(": code ")[0] for reason in reasons))
 
 
 def _more_rows(rows: Sequence[Any], listed_rows: Sequence[Any]) -> tuple[tuple[str, str], ...]:
-    """Return a table footer with the number of rows that are not listed; empty for none."""
+    """Return a footer line with the number of rows that are not listed; empty if all are listed.
+
+    Args:
+        rows: All rows.
+        listed_rows: The rows that the table lists.
+    """
     hidden_count = len(rows) - len(listed_rows)
     return (("...", f"and {hidden_count} more with --detail"),) if hidden_count else ()

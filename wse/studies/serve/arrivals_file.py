@@ -30,10 +30,11 @@ TIERS: Final = {"fast": FAST, "normal": NORMAL, "": NORMAL}
 
 
 def read_arrivals(path: Path, context: int, limit_source: str) -> Workload:
-    """Return the requests of a CSV file.
+    """Read the requests of a serving simulation from a CSV file.
 
-    Times must not be negative or decrease. Lengths must be integers of at least 1 and fit into the
-    context. A prefix must be shorter than its prompt.
+    Arrival times must not be negative or decrease. Lengths must be integers of at least 1, and
+    prompt and answer together must fit into the context. A prefix that prompts share must be
+    shorter than each of these prompts.
 
     Args:
         path: The file.
@@ -89,10 +90,15 @@ class _RowReader:
         self._prefixes: dict[str, tuple[int, int]] = {}  # number and tokens
 
     def read(self, number: int, row: list[str]) -> None:
-        """Check a row and add it to the requests.
+        """Check a row of the CSV file and add it to the requests.
+
+        Args:
+            number: Number of the row in the file, for error messages.
+            row: Cells of the row.
 
         Raises:
             BadInput: The row is invalid.
+            UnknownName: The tier is unknown.
         """
         place, rows = f"{self._path}, row {number}", self._rows
         if len(row) != len(self._columns):
@@ -155,7 +161,7 @@ class _RowReader:
         return number, tokens
 
     def workload(self) -> Workload:
-        """Return all requests that were read.
+        """Return all requests that were read from the file.
 
         Raises:
             BadInput: There is no request.

@@ -18,7 +18,7 @@ MAX_DRAFTED: Final = 64
 
 
 def check_options(request: ServeRequest) -> None:
-    """Check that all options are in range and that none is without effect.
+    """Check that all options of a serving simulation are in range and that none is without effect.
 
     Raises:
         BadInput: An option is out of range, is unknown, or has no effect with the other options.
@@ -54,7 +54,11 @@ def check_options(request: ServeRequest) -> None:
 
 
 def _check_needs(request: ServeRequest) -> None:
-    """Raise BadInput if an option has no effect because another option is missing."""
+    """Check that no option is without effect because another option is missing.
+
+    Raises:
+        BadInput: An option needs another option.
+    """
     traffic, batches, prefilling = request.traffic, request.batches, request.prefilling
     is_static, on_gpus = batches.batching == STATIC, request.base.gpu is not None
     has_own, by_gpus, by_wafers = (
@@ -92,7 +96,11 @@ def _check_needs(request: ServeRequest) -> None:
 
 
 def _check_prefill(request: ServeRequest) -> None:
-    """Raise BadInput if options about the machine that reads prompts contradict each other."""
+    """Check that the options of a separate machine that reads prompts do not contradict each other.
+
+    Raises:
+        BadInput: Two options contradict each other.
+    """
     prefilling, wafers_only = request.prefilling, "is of wafers that decode; leave it out, or leave out --gpu"
     on_gpus, on_part = request.base.gpu is not None, prefilling.prefill_mesh is not None
     has_wafers, by_gpus = prefilling.prefill_wafers is not None, prefilling.prefill_gpu is not None
@@ -111,7 +119,12 @@ def _check_prefill(request: ServeRequest) -> None:
 
 
 def _check_replicas(request: ServeRequest) -> None:
-    """Raise BadInput for replicas with static batches, or if their number cannot be determined."""
+    """Check the option ``--replicas``, the number of equal machines that share the requests.
+
+    Raises:
+        BadInput: There are replicas although batches are static. Or the number is ``auto``, and
+            neither a rate nor a number of users determines it.
+    """
     replicas, is_drawn = request.base.replicas, str(request.arrivals) in ARRIVALS
     check_counts(replicas=replicas)
     if replicas == 1:
@@ -125,7 +138,15 @@ def _check_replicas(request: ServeRequest) -> None:
 
 
 def check_draft_tokens(request: ServeRequest, context: int) -> None:
-    """Raise BadInput if a draft is longer than allowed or than the context permits."""
+    """Check that drafts of the requested length are allowed and fit into the context.
+
+    Args:
+        request: The serving request. Without ``--draft-tokens``, nothing is checked.
+        context: Maximum number of tokens of a request.
+
+    Raises:
+        BadInput: The drafts are too long.
+    """
     max_tokens = min(MAX_DRAFTED, context - 2)
     if request.draft_tokens is not None and request.draft_tokens > max_tokens:
         message = (
@@ -135,7 +156,11 @@ def check_draft_tokens(request: ServeRequest, context: int) -> None:
 
 
 def _check_numbers(request: ServeRequest) -> None:
-    """Raise BadInput if a number is out of range."""
+    """Check that all numeric options of a serving simulation are in range.
+
+    Raises:
+        BadInput: A number is out of range.
+    """
     traffic, batches, prefilling, promises = request.traffic, request.batches, request.prefilling, request.promised
     for option, value, max_value, noun in (
         ("--rate", traffic.rate, 1e12, "requests a second"),

@@ -23,14 +23,14 @@ _CHECKS: Final = {"--timeline": output_path, "--html": page_path}
 def serve_to_files(
     request: ServeRequest, on_progress: OnProgress, *, timeline: str | Path | None, html: str | Path | None
 ) -> ServeResult:
-    """Simulate a service and write its timeline and page, if requested.
+    """Simulate a service and write the requested files: a timeline and an HTML page.
 
     Paths are checked before the simulation.
 
     Args:
         request: The options of the simulation.
         on_progress: Called with (requests served, total, current activity).
-        timeline: Path of the timeline for Perfetto. None writes none.
+        timeline: Path of the timeline, which Perfetto can show. None writes none.
         html: Path of the page. None writes none.
 
     Raises:

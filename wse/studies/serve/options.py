@@ -146,7 +146,7 @@ class BatchingOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillOptions:
-    """Options of a separate machine that reads prompts, and of the link that sends KV caches."""
+    """Options of a separate machine that reads prompts, and of the link for the KV caches."""
 
     prefill: Annotated[
         str,
@@ -230,7 +230,10 @@ class PrefillOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromisedTimes:
-    """Options of the latencies promised to users. Requests within them count as goodput."""
+    """Options of the latencies that are promised to users.
+
+    Requests that are served within them count as goodput.
+    """
 
     ttft: Annotated[
         float | None,

@@ -27,15 +27,19 @@ _OPTION: Final = re.compile(r"--(wafers?|gpus?|stack|mesh)(?![\w-])")
 
 
 def prepare_machine(placement: EstimateRequest) -> Placement:
-    """Check the request for a machine, on wafers or GPUs, and load all that it names."""
+    """Check a request for a machine on wafers or GPUs, and load the files that it names."""
     check_machine(placement)
     return prepare_estimate(placement) if placement.gpu is None else prepare_gpu_estimate(placement)
 
 
 def _other_machine(request: ServeRequest, placement: EstimateRequest) -> EstimateRequest:
-    """Return a request for the same model and lengths on the other type of machine.
+    """Return a request for the machine that reads prompts, if it is of another type than decoding.
 
     If wafers decode, GPUs read prompts; if GPUs decode, wafers do.
+
+    Args:
+        request: The serving request.
+        placement: Request for the machine that decodes. Model and lengths are taken from it.
     """
     prefilling = request.prefilling
     common_request = make_request(
@@ -59,17 +63,25 @@ def _other_machine(request: ServeRequest, placement: EstimateRequest) -> Estimat
 
 
 def prefill_machine(request: ServeRequest, placement: EstimateRequest) -> Placement:
-    """Return the checked machine that reads prompts. Its errors name the ``--prefill`` options."""
+    """Check and load the separate machine that reads prompts.
+
+    Args:
+        request: The serving request.
+        placement: Request for the machine that decodes.
+
+    Raises:
+        BadInput: The machine cannot be used. The message names the ``--prefill`` options.
+    """
     with prefill_errors(request):
         return _prefill(request, placement)
 
 
 def _prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:
-    """Return the checked machine that reads prompts.
+    """Check and load the separate machine that reads prompts.
 
     There are three cases:
 
-    1. The other type of machine: GPUs if wafers decode, or wafers if GPUs decode.
+    1. Another type of machine: GPUs if wafers decode, or wafers if GPUs decode.
     2. Separate machines of the same type.
     3. A separate mesh next to, or below, the mesh that decodes, on the same wafers.
 
@@ -109,7 +121,7 @@ def _prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:
 
 @contextmanager
 def prefill_errors(request: ServeRequest) -> Iterator[None]:
-    """In this context, change errors to name the options of the machine that reads prompts.
+    """In this context, make error messages name the options of the machine that reads prompts.
 
     >>> request = make_request(ServeRequest, prefill="own")
     >>> with prefill_errors(request):
@@ -127,9 +139,10 @@ def prefill_errors(request: ServeRequest) -> Iterator[None]:
 
 
 def own_options(request: ServeRequest) -> frozenset[str]:
-    """Return the options, without ``--``, that prefill has apart from decoding.
+    """Return the options that the machine that reads prompts has as ``--prefill-`` options.
 
-    An example is ``wafers``, which is ``--prefill-wafers`` for prefill.
+    For example, ``wafers`` stands for ``--prefill-wafers``. All other options are shared with the
+    machine that decodes.
     """
     if request.prefilling.prefill_gpu is not None:
         return frozenset(("gpu", "gpus", "stack"))

@@ -30,11 +30,11 @@ class PreparedServe:
     """A checked serving request. Machines and requests are known, but passes are not timed yet.
 
     Attributes:
-        request: The request with all options.
+        request: The serving request with all options.
         decode: The machine that decodes.
         prefill: The machine that reads prompts, if it is separate.
-        context: Maximum number of tokens of a request.
-        workload: The requests to serve. Random requests arrive at one per second until the rate is
+        context: Maximum number of tokens of a user's request.
+        workload: The users' requests. Random requests arrive at one per second until the rate is
             known.
         has_times: Whether the arrival times are from a file and must not change.
         shares_wafers: Whether prompts are read on a separate part of the same wafers.
@@ -50,7 +50,7 @@ class PreparedServe:
 
     @property
     def load(self) -> float:
-        """The requested load relative to capacity, or its default."""
+        """Requested arrival rate as a fraction of the capacity of the service, or its default."""
         return LOAD if self.request.traffic.load is None else self.request.traffic.load
 
     @property
@@ -60,7 +60,7 @@ class PreparedServe:
 
 
 def prepare_serve(request: ServeRequest) -> PreparedServe:
-    """Check a serving request, load all that it names, and draw or read its requests.
+    """Check a serving request, load the files that it names, and draw or read the users' requests.
 
     Raises:
         BadInput: Something named is missing or cannot be used. A subclass says what.
@@ -83,10 +83,10 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
 
 
 def _arrivals_path(request: ServeRequest) -> Path:
-    """Return the path of the file with arrivals.
+    """Return the path of the CSV file that ``--arrivals`` names.
 
     Raises:
-        UnknownName: ``--arrivals`` is neither a known process nor a file.
+        UnknownName: ``--arrivals`` is neither a known random process nor a file.
         BadInput: Options for random requests are given as well.
     """
     traffic, lengths = request.traffic, request.base.workload
@@ -110,7 +110,7 @@ def _arrivals_path(request: ServeRequest) -> Path:
 
 
 def _requests_of_file(request: ServeRequest, path: Path) -> tuple[Workload, int]:
-    """Return the requests in a file of arrivals, and the context in tokens that they need."""
+    """Read the requests in a CSV file. Return them with the context in tokens that they need."""
     context, spec = request.base.context, load_model(request.base.model, with_weights=False).spec
     check_context(context, spec)
     if context is not None:
@@ -121,7 +121,7 @@ def _requests_of_file(request: ServeRequest, path: Path) -> tuple[Workload, int]
 
 
 def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
-    """Draw random requests. Return them with the context that they need.
+    """Draw random requests. Return them with the context in tokens that they need.
 
     Raises:
         BadInput: The lengths exceed the context, or the prefix is not shorter than the prompt.
@@ -164,7 +164,14 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
 
 
 def _decode_request(request: ServeRequest, **lengths: int | None) -> EstimateRequest:
-    """Return the request for the machine that decodes, with only the prices of that machine."""
+    """Return the request for the machine that decodes.
+
+    If a machine of another type reads prompts, that machine's price is left out.
+
+    Args:
+        request: The serving request.
+        lengths: Numbers of prompt and new tokens, and the context; None for a default.
+    """
     placement, gpu = request.estimate_request(**lengths), request.base.gpu
     price = placement.costs.price
     if request.prefilling.prefill_gpu is not None:

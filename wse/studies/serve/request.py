@@ -19,8 +19,8 @@ from wse.studies.serve.options import BatchingOptions, PrefillOptions, PromisedT
 class ServeRequest:
     """All options of a serving simulation. None stands for a default that is determined later.
 
-    ``base`` contains the model, the machine that decodes, and the mean lengths of requests. Its
-    default objective is throughput.
+    ``base`` contains the model, the machine that decodes, and the mean lengths of requests. If it
+    has no objective for the layout, the objective is throughput.
     """
 
     base: Annotated[
@@ -65,7 +65,7 @@ class ServeRequest:
     def estimate_request(
         self, *, prompt_len: int | None, new_tokens: int | None, context: int | None
     ) -> EstimateRequest:
-        """Return the request for the machine that decodes, with the given lengths.
+        """Return the request for an estimate on the machine that decodes, with the given lengths.
 
         Args:
             prompt_len: Mean prompt tokens.

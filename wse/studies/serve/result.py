@@ -25,7 +25,7 @@ from wse.studies.serve.options import CONTINUOUS
 
 @dataclass(frozen=True, kw_only=True)
 class WaitsResult(Result):
-    """Waiting times of users, over all requests or over the requests of one tier."""
+    """Distributions of waiting times, over all requests or over the requests of one tier."""
 
     requests: Annotated[int, Doc("number of requests")]
     queueing: Annotated[Distribution, Doc("from arrival until the request is admitted", "s")]
@@ -54,7 +54,7 @@ STABLE_LOAD: Final = 0.9
 
 @dataclass(frozen=True, kw_only=True)
 class LoadResult(Result):
-    """The load of a service relative to its capacity, and whether its queue is stable."""
+    """The rate of arrivals relative to a service's capacity, and whether its queue is stable."""
 
     capacity_requests_per_s: Annotated[float, Doc("requests served per second if some requests always wait", "1/s")]
     offered: Annotated[float | None, Doc("arrivals per second over capacity; absent if all arrive at once")] = None
@@ -67,7 +67,7 @@ class LoadResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GoodputResult(Result):
-    """The requests that are served within the promised latencies."""
+    """Fraction and rate of the requests that are served within the promised latencies."""
 
     ttft_s: Annotated[float | None, Doc("promised time to first token", "s")] = None
     tpot_s: Annotated[float | None, Doc("promised time per output token after the first", "s")] = None
@@ -78,7 +78,7 @@ class GoodputResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class UseResult(Result):
-    """Use of the machine from the first arrival until all requests are finished."""
+    """How busy a machine is, from the first arrival until all requests are finished."""
 
     busy: Annotated[float, Doc("fraction of the time in which a pass runs")]
     slowest_stage: Annotated[float, Doc("fraction of the time in which the slowest stage works")]
@@ -90,7 +90,7 @@ class UseResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class AmountResult(Result):
-    """An energy or a cost, with its range and source."""
+    """An amount of energy or money, with its range and the assumption that it is based on."""
 
     value: Annotated[float, Doc("the amount")]
     range: Annotated[tuple[float, float], Doc("lowest and highest value, from the range of the assumption")]
@@ -100,7 +100,11 @@ class AmountResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class LittleResult(Result):
-    """A check of the simulation by Little's law: both numbers of requests must be equal."""
+    """A check of the simulation by Little's law.
+
+    The mean number of requests in the system must equal their rate times the mean time that each of
+    them spends in the system.
+    """
 
     in_system: Annotated[float, Doc("mean number of requests in the system, counted event by event")]
     by_law: Annotated[float, Doc("requests per second times the mean time of a request in the system")]
@@ -116,7 +120,7 @@ class PrefixResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ServedResult(Result):
-    """Statistics of the served requests. Random requests need a stable queue to be served."""
+    """Statistics of the served requests of a simulation: latencies, throughput, use and costs."""
 
     all: Annotated[WaitsResult, Doc("waiting times of all requests")]
     tiers: Annotated[Mapping[str, WaitsResult], Doc("waiting times of each tier; if there is a fast tier")]
@@ -170,7 +174,7 @@ class ServeResult(Result):
 
     @property
     def verdict(self) -> str:
-        """A sentence on the load and a sentence on how long users wait."""
+        """A sentence on the offered load, and a sentence on how long users wait."""
         load, rate = self.load, self.requests.rate_per_s
         capacity = f"{count(load.capacity_requests_per_s)} requests/s"
         if rate is None or load.offered is None:
@@ -213,11 +217,11 @@ class ServeResult(Result):
         return f"Give {', or '.join(remedies)}, for a load of at most {STABLE_LOAD:g}."
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return tables of the verdict, the waits, the use of the machine, and the assumptions.
+        """Return tables of the verdict, the latencies, the use of the machine, and the assumptions.
 
         Args:
             detail: Has no effect on this result.
-            width: Columns of the terminal.
+            width: Has no effect on this result.
         """
         tables = [pair_table([("", self.verdict)], self.title)]
         if self.served is not None:
@@ -226,7 +230,10 @@ class ServeResult(Result):
 
 
 def waits_table(served_result: ServedResult) -> Table:
-    """Return a table of waiting times, with a row for each type of time and for each tier."""
+    """Return a table of latencies: queueing delay, TTFT, TPOT, and time between tokens.
+
+    Each tier of requests has further rows.
+    """
     all_waits = served_result.all
     rows: list[tuple[str, Distribution | None]] = [
         ("queue", all_waits.queueing),
@@ -242,7 +249,7 @@ def waits_table(served_result: ServedResult) -> Table:
 
 
 def _served_table(result: ServeResult, served_result: ServedResult) -> Table:
-    """Return a table of throughput, use of the machine, energy and cost."""
+    """Return a table of throughput, goodput, use of the machine, energy and cost."""
     use = served_result.use
     busy = f"a pass runs for {percent(use.busy)} of the time"
     if result.machine.stages > 1:
@@ -295,7 +302,7 @@ def _served_table(result: ServeResult, served_result: ServedResult) -> Table:
 
 
 def _machine_table(result: ServeResult) -> Table:
-    """Return a table of the requests, the machines, the cache transfer and the drafts."""
+    """Return a table of what the simulation is based on: requests, machines, drafts and so on."""
     requests = result.requests
     mean_tokens = math.ceil(requests.prompt_tokens + requests.new_tokens)
     lengths = f"{count(requests.prompt_tokens)} + {count(requests.new_tokens)} tokens on average"

@@ -43,14 +43,14 @@ def served_result(
     prefill: ServingMachine | None,
     max_users: int,
 ) -> ServedResult:
-    """Return the statistics of a finished simulation of a service.
+    """Compute latencies, use of the machine, energy and cost from a finished serving simulation.
 
     Args:
         prepared_serve: The serving request.
         outcome: When each simulated request was admitted, answered and finished.
         decode: The machine that decodes, one replica.
         prefill: The machine that reads prompts, if it is separate.
-        max_users: Maximum number of users of a replica at a time.
+        max_users: Maximum number of users that a replica serves at the same time.
     """
     request, workload = prepared_serve.request, outcome.workload
     tokens_per_s = float(workload.new_tokens.sum()) / outcome.makespan_s
@@ -90,7 +90,7 @@ def served_result(
 
 
 def _tokens_per_pass(outcome: SimulationOutcome) -> float | None:
-    """Return the mean number of tokens that a pass adds to an answer, or None without passes.
+    """Return the mean number of tokens that a pass adds to a user's answer, or None without passes.
 
     The first token of an answer is not counted, because it comes from prefill.
     """
@@ -99,7 +99,7 @@ def _tokens_per_pass(outcome: SimulationOutcome) -> float | None:
 
 
 def _waits(outcome: SimulationOutcome, selected: Bools) -> WaitsResult:
-    """Return the waiting times of the selected requests.
+    """Return the distributions of queueing delay, TTFT and TPOT over the selected requests.
 
     Args:
         outcome: The finished simulation.
@@ -128,7 +128,7 @@ def _goodput(prepared_serve: PreparedServe, outcome: SimulationOutcome) -> Goodp
 
 
 def _kv_share(outcome: SimulationOutcome, costs: PassCosts) -> float:
-    """Return the fraction of the KV-cache capacity that requests occupied, averaged over time."""
+    """Return the fraction of the KV-cache capacity that is occupied, averaged over time."""
     tokens, first = np.unique(outcome.workload.prompt_tokens + outcome.workload.new_tokens, return_inverse=True)
     rooms = np.array([costs.room_tokens(length) for length in tokens.tolist()])
     occupied = rooms[first] * (outcome.left_s - outcome.start_s)
@@ -138,9 +138,10 @@ def _kv_share(outcome: SimulationOutcome, costs: PassCosts) -> float:
 def _economy(
     prepared_serve: PreparedServe, decode: ServingMachine, prefill: ServingMachine | None
 ) -> tuple[SourcedNumber | None, SourcedNumber | None]:
-    """Return power in watts and price in USD per hour of one replica, or None if unknown.
+    """Return the power in watts and the price in USD per hour of one replica; None if unknown.
 
-    If prompts are read on a part of the same wafers, these wafers count once.
+    A replica includes the machine that reads prompts, if it is separate. If this machine is a part
+    of the same wafers, these wafers count once.
     """
     machines = [decode] if prefill is None else [decode, prefill]
     powers, prices = [machine.power_w for machine in machines], [machine.usd_per_hour for machine in machines]
@@ -148,7 +149,12 @@ def _economy(
 
 
 def _combine(prepared_serve: PreparedServe, numbers: Sequence[SourcedNumber | None]) -> SourcedNumber | None:
-    """Combine a number of both machines: the sum, or the maximum if they share wafers."""
+    """Combine the power, or the price, of the machines that decode and read prompts.
+
+    Returns:
+        The sum, or the maximum if both machines are parts of the same wafers. None if a number is
+        unknown.
+    """
     known_numbers = [number for number in numbers if number is not None]
     if len(known_numbers) < len(numbers):
         return None
@@ -156,7 +162,10 @@ def _combine(prepared_serve: PreparedServe, numbers: Sequence[SourcedNumber | No
 
 
 def _sum(numbers: Sequence[SourcedNumber]) -> SourcedNumber:
-    """Add up numbers of the same unit. Ranges are added too, and the weakest grade counts."""
+    """Add up numbers of the same unit.
+
+    The ends of their ranges are added up too. The grade of the sum is the weakest evidence grade.
+    """
     return SourcedNumber(
         value=sum(number.value for number in numbers),
         unit=numbers[0].unit,
@@ -167,10 +176,11 @@ def _sum(numbers: Sequence[SourcedNumber]) -> SourcedNumber:
 
 
 def _amount(number: SourcedNumber | None, convert: Callable[[float], float]) -> AmountResult | None:
-    """Convert a number and its range, for example from watts to joules per token.
+    """Convert a number and its range to another unit, for example from watts to joules per token.
 
-    Returns:
-        The converted number. None if the number is unknown.
+    Args:
+        number: The number with its evidence, or None if it is unknown.
+        convert: Function that converts a value.
     """
     if number is None:
         return None

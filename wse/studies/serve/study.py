@@ -45,15 +45,20 @@ SERVED: Final = "requests"
 
 
 class Simulate(Protocol):
-    """A function that simulates the service of a workload."""
+    """A function that simulates how the requests of a workload are served."""
 
     def __call__(self, workload: Workload, *, on_done: OnDone) -> SimulationOutcome:
-        """Simulate the requests of a workload and return when each was served."""
+        """Simulate how the requests of a workload are served, and return when each one was.
+
+        Args:
+            workload: The requests with their arrival times and lengths.
+            on_done: Called with (requests served, total).
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """The result of a simulation, with the detailed outcome if requests were served."""
+    """The result of a serving simulation, and the times of all requests if they were served."""
 
     result: ServeResult
     outcome: SimulationOutcome | None
@@ -65,7 +70,7 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
     1. Check the request, and compile the machine that decodes and the one that reads prompts.
     2. Find the capacity of a replica: the rate at which requests are served if some always wait.
     3. Determine the number of replicas and the arrival times of random requests.
-    4. Simulate the service, unless random requests exceed the capacity.
+    4. Simulate the service, unless random requests arrive faster than they can be served.
     5. Collect the result.
 
     Args:
@@ -143,10 +148,10 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
 
 
 def _replicas(prepared_serve: PreparedServe, decode: ServingMachine, capacity: float) -> int:
-    """Return the number of replicas.
+    """Return the number of replicas (equal machines that share the requests).
 
-    If it is not requested, it is the fewest that have room for the users, or that keep the queue
-    stable.
+    If it is not requested, it is the minimum number that has room for the requested users. If the
+    request names no users, it is the minimum number at which the queue stays short.
 
     Args:
         prepared_serve: The serving request.
@@ -162,9 +167,10 @@ def _replicas(prepared_serve: PreparedServe, decode: ServingMachine, capacity: f
 
 
 def _stable_replicas(rate: float, capacity: float) -> int:
-    """Return the fewest replicas whose load is at most `STABLE_LOAD`.
+    """Return the minimum number of replicas (equal machines) at which the queue stays short.
 
-    Return 1 if all requests arrive at once.
+    The load of each replica, which is arrivals relative to capacity, is at most `STABLE_LOAD`. The
+    result is 1 if all requests arrive at once.
 
     Args:
         rate: Arrivals per second.
@@ -178,13 +184,13 @@ def _with_arrival_times(
 ) -> Workload:
     """Return random requests with arrival times at the requested rate.
 
-    The rate is, in this order:
+    The first of these rules that applies determines the rate:
 
-    1. the rate of ``--rate``
-    2. the rate that ``--users`` generate in a closed loop, in which each user sends the next
-       request when an answer ends, unless ``--load`` is given. Requests with constant arrivals are
-       simulated as such a loop, except in static batches.
-    3. a fraction of the capacity, by ``--load`` or by default
+    1. With ``--rate``, it is given.
+    2. With ``--users`` and without ``--load``, it is the rate of a closed loop, in which each user
+       sends the next request when an answer ends. Requests with constant arrivals are simulated as
+       such a loop, except in static batches.
+    3. Otherwise it is a fraction of the capacity, given by ``--load`` or by default.
 
     Args:
         prepared_serve: The serving request.
@@ -211,11 +217,11 @@ def _with_arrival_times(
 
 
 def _silent(done_requests: int, total_requests: int) -> None:
-    """Ignore the progress of the simulations that find the capacity."""
+    """Do nothing. The simulations that find the capacity report their progress to this function."""
 
 
 def _machine(prepared_serve: PreparedServe, placement: Placement) -> ServingMachine:
-    """Return the machine for a checked request, compiled and with its passes timed."""
+    """Compile and time the passes of a checked request, on wafers or GPUs."""
     tokens = math.ceil(prepared_serve.workload.prompt_tokens.mean() + prepared_serve.workload.new_tokens.mean())
     if isinstance(placement, PreparedGpuEstimate):
         return gpu_machine(placement, prepared_serve.context, tokens, prepared_serve.request.draft_tokens)
@@ -223,9 +229,10 @@ def _machine(prepared_serve: PreparedServe, placement: Placement) -> ServingMach
 
 
 def _drafts(prepared_serve: PreparedServe, decode: ServingMachine) -> Drafts | None:
-    """Return the random acceptance of drafts in a simulation, or None without drafts.
+    """Return how often drafts are accepted in a simulation, drawn at random.
 
-    There are no drafts either if they would not increase the speed.
+    Returns:
+        The drafts. None if there are none, or if they would not increase the speed.
     """
     acceptance = prepared_serve.decode.acceptance
     if acceptance is None or decode.drafts is None or not decode.drafts.draft_tokens:
@@ -240,7 +247,7 @@ def _policy(
     max_users: int,
     drafts: Drafts | None,
 ) -> Simulate:
-    """Return a function that simulates one replica with the requested kind of batching.
+    """Return a function that simulates one replica, with continuous or static batching.
 
     Args:
         prepared_serve: The serving request.
@@ -264,7 +271,7 @@ def _continuous(
     max_users: int,
     drafts: Drafts | None,
 ) -> dict[str, Any]:
-    """Return the arguments of `simulate_continuous`; the key is the name of the argument.
+    """Return the keyword arguments for `simulate_continuous`, which uses continuous batching.
 
     Args:
         prepared_serve: The serving request.
@@ -281,7 +288,7 @@ def _continuous(
 
 
 def _prefill_machine(prefill: ServingMachine, transfer: KvTransferResult) -> PrefillMachine:
-    """Return the machine that reads prompts, with the time to move a KV cache from it."""
+    """Return the machine that reads prompts, with the time to send a KV cache from it."""
     return PrefillMachine(
         costs=prefill.costs,
         transfer_s_per_token=transfer.bytes_per_token / transfer.bytes_per_s,
@@ -290,7 +297,7 @@ def _prefill_machine(prefill: ServingMachine, transfer: KvTransferResult) -> Pre
 
 
 def _check_room(workload: Workload, costs: PassCosts) -> None:
-    """Check that the KV cache of the longest request fits if it is alone.
+    """Check that the KV cache of the longest request fits while no other request is served.
 
     Raises:
         DoesNotFit: The KV cache is too large.
@@ -308,7 +315,8 @@ def _max_users(max_users: int | None, workload: Workload, costs: PassCosts, *, s
     """Return the maximum number of users that a replica serves at the same time.
 
     Args:
-        max_users: Requested number. None for as many as possible.
+        max_users: Requested number. None for the maximum number of shortest requests whose KV
+            caches fit.
         workload: The requests.
         costs: Costs of passes, and the capacity of the KV cache.
         shares_prefixes: Whether cached prefixes are shared, so that they need room only once.
@@ -331,7 +339,7 @@ def _max_users(max_users: int | None, workload: Workload, costs: PassCosts, *, s
 
 
 def _inputs(prepared_serve: PreparedServe, decode: ServingMachine, max_users: int, replicas: int) -> dict[str, Any]:
-    """Return the options of a request for its result, with defaults filled in.
+    """Return the options of a serving request, with defaults filled in, for the result.
 
     The key is the name of the option without dashes.
     """

@@ -24,7 +24,7 @@ COUNTERS: Final = ("waiting", "reading", "answering", "kv_tokens")
 
 
 def timeline_of(outcome: SimulationOutcome, title: str) -> bytes:
-    """Return the timeline of a simulation, encoded in ASCII.
+    """Return the timeline of a serving simulation, in the JSON format of Perfetto and Chrome.
 
     Args:
         outcome: The finished simulation.
@@ -55,11 +55,13 @@ def _counters(outcome: SimulationOutcome) -> Iterator[dict[str, Any]]:
 
 
 def _requests(outcome: SimulationOutcome, request_count: int) -> Iterator[dict[str, Any]]:
-    """Yield events of the first requests: when each waits, has its prompt read, and is answered.
+    """Yield timeline events of the first requests: waiting, prompt and answer.
+
+    Requests that overlap in time are in different lanes.
 
     Args:
         outcome: The finished simulation.
-        request_count: Number of requests.
+        request_count: Number of requests for which events are yielded.
     """
     work = outcome.workload
     begin = float(work.arrival_s[0])

@@ -28,7 +28,7 @@ _KINDS: Final = {int: "a whole number", float: "a number", str: f"a text of 1 to
 
 
 def _options() -> dict[str, RequestField]:
-    """Return the options of an estimate that affect its numbers, with their names as keys."""
+    """Return the options of an estimate that can change its numbers, keyed by option name."""
     all_options = options_of(EstimateRequest)
     return {
         name: field
@@ -39,32 +39,33 @@ def _options() -> dict[str, RequestField]:
 
 @cache
 def known_fields() -> dict[str, type]:
-    """Return all fields that a sweep can vary: options, and numbers such as ``wafer.clock_hz``.
+    """Return everything that a sweep can vary, with its type: int, float or str.
 
-    The key is the name of the field; the value is its type: int, float or str.
+    These are the options of an estimate, such as ``batch``, and the constants of its wafer and
+    software, such as ``wafer.clock_hz``. The key is the name.
     """
     options = {name: field.type for name, field in _options().items()}
     return options | machine_numbers()
 
 
 def is_number_of_machine(name: str) -> bool:
-    """Return whether a field is a constant of the wafer or software, and not an option."""
+    """Return whether a name is a constant of the wafer or software, such as ``wafer.clock_hz``."""
     return name in machine_numbers()
 
 
 def checked_value(name: str, raw: object, source: str) -> Scalar:
-    """Check a value of a field, and return it in the form in which tables show it.
+    """Check a value for an option or a constant, and return it as tables show it.
 
-    For an option, the value ``default`` is replaced by its default, if that is a value. A factor
-    such as "x2" of a constant stays a text.
+    The value ``default`` of an option is replaced by the default, unless the default is computed
+    later. A factor for a constant, such as "x2", stays a text.
 
     Args:
-        name: Name of the field.
+        name: Name of the option or constant, such as ``batch`` or ``wafer.clock_hz``.
         raw: Value from a TOML file, from the command line or from Python.
         source: Source of the value, for error messages.
 
     Raises:
-        UnknownName: There is no such field.
+        UnknownName: There is no such option or constant.
         BadInput: The value has another type, or is impossible for the machine.
     """
     fields = known_fields()
@@ -99,7 +100,7 @@ def checked_value(name: str, raw: object, source: str) -> Scalar:
 
 
 def _value(type_: type, raw: object) -> Scalar:
-    """Convert a value to a type.
+    """Convert a value of a sweep to int, float or str.
 
     Raises:
         TypeError: The value has another type, is not finite, or is an empty or too long text.
@@ -113,16 +114,20 @@ def _value(type_: type, raw: object) -> Scalar:
 
 
 def option_value(name: str, value: Scalar) -> Scalar | None:
-    """Return the value of a request's field for a checked value of an option.
+    """Convert a checked value of an option to the value that an estimate request expects.
 
     None stands for a default that is computed later.
+
+    Args:
+        name: Name of the option.
+        value: Value as returned by `checked_value`.
     """
     is_found = _options()[name].default is None or _options()[name].option.none == AUTO
     return None if is_found and value == _word(name) else value
 
 
 def _word(name: str) -> str:
-    """Return the text that the table shows for the default of an option that is computed later."""
+    """Return the text that stands for a default that is computed later: ``auto`` or ``default``."""
     return AUTO if _options()[name].option.none == AUTO else DEFAULT
 
 

@@ -17,7 +17,10 @@ TOKENS: Final = "new_tokens"
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A field of a sweep and its values. A field with one value is the same in all settings."""
+    """An option or constant that a sweep varies, and its values.
+
+    If there is only one value, it is the same in all settings.
+    """
 
     name: str
     values: tuple[Scalar, ...]
@@ -25,7 +28,10 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """All combinations of values, called settings, which are indexed from 0.
+    """All combinations of the values of several axes.
+
+    Each combination is called a setting. Settings have indices from 0; the last axis varies
+    fastest.
 
     >>> grid = Grid((Axis("batch", (1, 8)), Axis("mapping", ("region", "pipeline"))))
     >>> len(grid), grid.setting(2)
@@ -39,10 +45,10 @@ class Grid:
         return math.prod(len(axis.values) for axis in self.axes)
 
     def places(self, index: int) -> tuple[int, ...]:
-        """Return, for each axis, the index of the value that a setting has there.
+        """Return which value of each axis a setting has, as indices into the values of the axes.
 
         Args:
-            index: Index of the setting. The last axis varies fastest.
+            index: Index of the setting.
         """
         places = []
         for axis in reversed(self.axes):
@@ -51,10 +57,7 @@ class Grid:
         return tuple(reversed(places))
 
     def setting(self, index: int) -> dict[str, Scalar]:
-        """Return the values of a setting, with the names of the fields as keys.
-
-        Fields are in the order of the axes.
-        """
+        """Return the values of a setting, keyed by axis name, in the order of the axes."""
         return {axis.name: axis.values[at] for axis, at in zip(self.axes, self.places(index), strict=True)}
 
     def groups(self, indices: Iterable[int]) -> list[list[int]]:
@@ -68,7 +71,7 @@ class Grid:
             indices: Indices of the settings to group.
 
         Returns:
-            For each group, the indices of its settings, in the order of the grid.
+            For each group, the indices of its settings.
         """
         deciding = [
             at for at, axis in enumerate(self.axes) if not is_number_of_machine(axis.name) and axis.name != TOKENS
@@ -80,7 +83,7 @@ class Grid:
         return list(by_places.values())
 
     def request(self, index: int) -> EstimateRequest:
-        """Return the request for the estimate of a setting."""
+        """Return the estimate request for one setting, given its index."""
         setting = self.setting(index)
         options: dict[str, Any] = {
             name: option_value(name, value) for name, value in setting.items() if not is_number_of_machine(name)

@@ -45,20 +45,24 @@ class _Header(pydantic.BaseModel):
 
 
 def journal_path(table: Path) -> Path:
-    """Return the path of a table's journal: ``table.csv.partial``."""
+    """Return the path of the journal of an unfinished table: ``table.csv.partial``."""
     return table.with_name(table.name + ".partial")
 
 
 class Journal:
-    """The open journal of a table. A file lock lets only one process open it at a time."""
+    """The file in which a sweep stores finished settings until its table is written.
+
+    An interrupted sweep resumes from this file. A file lock lets only one process open it at a
+    time.
+    """
 
     def __init__(self, table: Path, digest: str, settings: int, *, restart: bool = False) -> None:
-        """Open the journal of ``table``, or create it.
+        """Open the journal of a table, or create it.
 
         Args:
             table: Path of the table that the sweep will write.
-            digest: Digest of everything that affects the rows.
-            settings: Number of settings.
+            digest: Digest of everything that affects the results.
+            settings: Number of settings of the sweep.
             restart: Whether to drop the results of an earlier sweep.
 
         Raises:
@@ -89,7 +93,7 @@ class Journal:
         return [setting for setting, at in enumerate(self._at) if at != _ABSENT]
 
     def append(self, setting: int, line: bytes) -> None:
-        """Write a finished setting.
+        """Append a finished setting to the file.
 
         Args:
             setting: Index of the setting.
@@ -107,14 +111,14 @@ class Journal:
         self._at[setting] = self._end - len(line)
 
     def entries(self) -> Iterator[JournalEntry]:
-        """Yield the finished settings with their rows, in the order of the grid."""
+        """Yield the finished settings with their results, in the order of the grid."""
         for at in self._at:
             if at != _ABSENT:
                 self._file.seek(at)
                 yield JournalEntry.model_validate_json(self._file.readline(LONGEST_LINE_BYTES))
 
     def remove(self) -> None:
-        """Delete the file, after the table was written."""
+        """Delete the file. It is no longer needed when the table is written."""
         with self._refused_in_one_line():
             self.path.unlink()
 
@@ -156,7 +160,7 @@ class Journal:
             self._end += len(line)
 
     def _write(self, line: bytes) -> None:
-        """Write a line at the end, without buffering, so that nothing is left to write later."""
+        """Write a line at the end of the file, without buffering, so that a crash loses no line."""
         written_bytes = 0
         while written_bytes < len(line):
             written_bytes += os.pwrite(self._file.fileno(), line[written_bytes:], self._end + written_bytes)
@@ -192,7 +196,7 @@ class Journal:
 
     @contextlib.contextmanager
     def _refused_in_one_line(self) -> Iterator[None]:
-        """Convert errors of the operating system in this context to BadInput."""
+        """In this context, convert errors of the operating system to BadInput with a remedy."""
         try:
             yield
         except OSError as error:

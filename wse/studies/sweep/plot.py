@@ -30,7 +30,9 @@ WIDE: Final = 20
 
 
 def check_axis(grid: Grid, axis: str | None) -> str:
-    """Return the horizontal axis: the requested one, or the one with the most values.
+    """Return the axis of a sweep that a plot shows horizontally.
+
+    It is the requested axis or, by default, the axis with the most values.
 
     Raises:
         UnknownName: No axis with several values has this name.
@@ -48,6 +50,10 @@ def check_axis(grid: Grid, axis: str | None) -> str:
 def check_points(settings: int, axes: Sequence[str]) -> None:
     """Check that a sweep can be drawn.
 
+    Args:
+        settings: Number of settings.
+        axes: Names of the axes with several values.
+
     Raises:
         BadInput: No axis has several values, or there are too many settings.
     """
@@ -60,18 +66,20 @@ def check_points(settings: int, axes: Sequence[str]) -> None:
 
 
 def as_png(grid: Grid, entries: Iterable[JournalEntry], axis: str) -> bytes:
-    """Return the plot of a sweep as a PNG image. Arguments are those of `figure_of`."""
+    """Return the plot of a sweep as a PNG image. The arguments are those of `figure_of`."""
     from wse.reports.figure import png_of
 
     return png_of(figure_of(grid, entries, axis))
 
 
 def figure_of(grid: Grid, entries: Iterable[JournalEntry], axis: str) -> Figure:
-    """Draw four panels over one axis: tokens/s of a user and of all users, TTFT and cost.
+    """Draw four panels over one axis of a sweep: tokens/s per user and in total, TTFT, and cost.
+
+    Each combination of values on the other axes has a line.
 
     Args:
         grid: The settings.
-        entries: Their rows.
+        entries: The settings with their results.
         axis: Name of the horizontal axis.
     """
     from wse.reports.figure import NotebookFigure
@@ -104,13 +112,13 @@ def figure_of(grid: Grid, entries: Iterable[JournalEntry], axis: str) -> Figure:
 
 
 def _line(axes: Any, at: int, name: str, points: Sequence[tuple[Any, Any]]) -> None:
-    """Draw a line through the points that have a value, in the order of the axis.
+    """Draw a line through all points that have a value.
 
     Args:
         axes: Matplotlib axes.
         at: Index of the line, which determines colour and marker.
         name: Label of the line.
-        points: Positions on the axis with their values, which may be None.
+        points: (horizontal position, value) of each point. The value may be None.
     """
     sorted_points = sorted((x, y) for x, y in points if y is not None)
     style = {"color": PLOT_SERIES[at % len(PLOT_SERIES)], "marker": MARKERS[at // len(PLOT_SERIES) % len(MARKERS)]}

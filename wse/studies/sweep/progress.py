@@ -13,9 +13,10 @@ OnRow = Callable[[int, int], None]
 
 @contextmanager
 def sweep_progress(stream: TextIO, settings: int) -> Iterator[OnRow]:
-    """Yield a callback for progress: call it with (settings done, settings without an answer).
+    """Yield a callback that shows the progress of a sweep.
 
-    After Ctrl-C, a message says how to resume the sweep.
+    The callback expects (settings done, settings without an answer). After Ctrl-C, a message says
+    how to resume the sweep.
 
     Args:
         stream: Where to write.
@@ -40,5 +41,5 @@ def sweep_progress(stream: TextIO, settings: int) -> Iterator[OnRow]:
 
 
 def without_answer(failed: int) -> str:
-    """Return the number of settings without an answer as text. Empty if there are none."""
+    """Return a text such as "3 without an answer" for settings that failed; empty for 0."""
     return f"{failed:,} without an answer" if failed else ""

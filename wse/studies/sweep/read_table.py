@@ -25,7 +25,7 @@ Frame = Any  # pandas.DataFrame, which nothing else of a sweep needs
 
 
 def read_frame(table: Path) -> Frame:
-    """Return a table as a ``pandas.DataFrame``. Empty cells become missing values.
+    """Read the table of a sweep as a ``pandas.DataFrame``. Empty cells become missing values.
 
     Raises:
         BadInput: pandas is not installed, or the file cannot be read.
@@ -52,7 +52,7 @@ def read_entries(table: Path, axes: tuple[str, ...], settings: int) -> tuple[Gri
         The grid of these axes, and an entry for each row.
 
     Raises:
-        BadInput: The file cannot be read, or is no longer the table that the sweep wrote.
+        BadInput: The file cannot be read, or has changed since the sweep wrote it.
     """
     with _as_bad_input(table):
         rows = _parquet_rows(table) if table.suffix == PARQUET else _csv_rows(table)
@@ -77,7 +77,7 @@ def _csv_rows(table: Path) -> list[Row]:
 
 
 def _cell(text: str) -> Cell:
-    """Return the value of a CSV cell: a truth value, a number, a text, or None if empty."""
+    """Convert the text of a CSV cell to a truth value, a number, a text, or None if it is empty."""
     if not text or text in _BOOLS:
         return _BOOLS.get(text)
     if _INTEGER.fullmatch(text):
@@ -87,7 +87,7 @@ def _cell(text: str) -> Cell:
 
 @contextmanager
 def _as_bad_input(table: Path) -> Iterator[None]:
-    """Convert errors about an unreadable file in this context to BadInput."""
+    """In this context, convert errors about an unreadable table to BadInput with a remedy."""
     try:
         yield
     except (OSError, ValueError, csv.Error) as error:  # errors of pandas and pyarrow are ValueErrors

@@ -34,7 +34,7 @@ _SOONEST_ON_GPUS: Final = make_request(EstimateRequest, gpu="h100", gpus=1, prom
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """A requested plot of a sweep.
+    """A request to plot a sweep.
 
     Attributes:
         path: File to write.
@@ -46,15 +46,19 @@ class Picture:
 
 
 def read_grid(source: str | None, sets: Sequence[str]) -> Grid:
-    """Return the grid of a TOML file or a model, with changes from the command line.
+    """Read the settings of a sweep from a TOML file or a model, and from the command line.
 
     Args:
         source: Path of a ``.toml`` file, or a model. None if ``sets`` contains everything.
-        sets: Texts such as "batch=1,8".
+        sets: Texts such as "batch=1,8", which replace values of the file.
+
+    Returns:
+        The grid of all combinations of the values.
 
     Raises:
-        BadInput: The file cannot be read, a field is unknown or given twice, or there are too many
-            settings. Or a value has another type, is not finite, is repeated or unknown.
+        BadInput: The file cannot be read, an option or constant is unknown or given twice, or there
+            are too many settings. Or a value is invalid, is repeated, or names something that does
+            not exist.
     """
     if source is None and not sets:
         message = "nothing to sweep: give a FILE.toml, or a MODEL with --set, such as --set batch=1,8"
@@ -75,10 +79,10 @@ def grid_of(settings: Mapping[str, Any]) -> Grid:
 
     Args:
         settings: Values, such as ``{"model": "story", "batch": [1, 8]}``. The key is the name of
-            the field. An iterable other than a text is an axis of the grid.
+            an option or constant. An iterable other than a text is a list of values to combine.
 
     Raises:
-        BadInput: As for `read_grid`.
+        BadInput: A name or a value is invalid, or there are too many combinations.
     """
     return _check(axes_of(settings, "settings"))
 
@@ -94,16 +98,16 @@ def _check(axes: dict[str, Axis]) -> Grid:
 
 
 def axes_of(table: Mapping[str, Any], source: str) -> dict[str, Axis]:
-    """Return the axes of a mapping from fields to values.
-
-    Constants of the wafer and of software may be in nested tables.
+    """Check the settings of a sweep and return the axes of its grid, keyed by name.
 
     Args:
-        table: The fields with their values.
+        table: Options and constants with their values, such as ``batch``. A list of values is an
+            axis with several values. Constants of the wafer and of software may be in nested
+            tables.
         source: Source of the table, for error messages.
 
     Raises:
-        BadInput: A field is unknown or given twice, or a value has another type or is repeated.
+        BadInput: A name is unknown or given twice, or a value has another type or is repeated.
     """
     values: dict[str, Any] = {}
     for key, value in table.items():
@@ -150,7 +154,10 @@ def _axis(name: str, raw_values: Sequence[object], source: str) -> Axis:
 
 
 def check_names(grid: Grid) -> None:
-    """Check that every name and file can be used by some setting, before the sweep starts.
+    """Check that all models, machines, mappings and files that a sweep names exist and can be read.
+
+    This avoids a late failure. A value that is valid only with some values of other axes is
+    accepted.
 
     Raises:
         BadInput: There is no such model, wafer, GPU, mapping or similar. A subclass says which.
@@ -174,7 +181,7 @@ def check_names(grid: Grid) -> None:
 
 
 def sweep_picture(png: str | None, axis: str | None) -> Picture | None:
-    """Return the plot that ``--png`` and ``--x`` request, or None.
+    """Return the plot that the options ``--png`` and ``--x`` request, or None without ``--png``.
 
     Raises:
         BadInput: The file cannot be written, or only ``--x`` is given.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepResult(Result):
-    """The result of ``wse sweep``: its table, the number of settings, and the printed rows."""
+    """The result of ``wse sweep``: path of its table, counts of settings, and printed rows."""
 
     table: Annotated[str, Doc("Path of the table, which has a row for each setting.")]
     settings: Annotated[int, Doc("Number of settings.")]
@@ -37,11 +37,11 @@ class SweepResult(Result):
     png: Annotated[str | None, Doc("Path of the plot.")] = None
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return a table of the shown settings, and one with the file, the counts and the time.
+        """Return a table of the printed settings, and a table of the file, the counts and the time.
 
         Args:
             detail: Has no effect on this result.
-            width: Columns of the terminal.
+            width: Has no effect on this result.
         """
         jobs = f"{self.jobs:,} process{'' if self.jobs == 1 else 'es'}"
         resumed = f", {count(self.settings_resumed)} of them done before" if self.settings_resumed else ""
@@ -65,7 +65,7 @@ class SweepResult(Result):
         return read_frame(Path(self.table))
 
     def plot(self, x: str | None = None) -> Figure:
-        """Return a plot of speed per user, throughput, TTFT and cost over one axis of the sweep.
+        """Draw speed per user, throughput, TTFT and cost over one axis of the sweep.
 
         Args:
             x: Name of the horizontal axis. None for the axis with the most values.

@@ -26,7 +26,7 @@ _Cell = bool | int | Annotated[float, pydantic.Field(allow_inf_nan=False)] | str
 
 
 class JournalEntry(pydantic.BaseModel):
-    """A finished setting: its row, or the error that explains why it has none."""
+    """The result of one setting of a sweep: its values by column, or an error."""
 
     model_config = _Strict
 
@@ -43,12 +43,12 @@ class JournalEntry(pydantic.BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class SettingOutcome:
-    """The outcome of a setting that a worker returns.
+    """The outcome of estimating a setting, which a worker process sends to the sweep.
 
     Attributes:
         setting: Index of the setting.
         line: Line of its `JournalEntry` for the journal.
-        failed: Whether it has no row.
+        failed: Whether there is an error instead of a result.
         bug: Traceback of a bug in wse. Empty if there was none.
     """
 
@@ -59,7 +59,7 @@ class SettingOutcome:
 
 
 def estimate_setting(setting: int, request: EstimateRequest) -> SettingOutcome:
-    """Estimate a setting. Errors become part of the outcome."""
+    """Estimate a setting of a sweep. Exceptions become part of the outcome."""
     try:
         check_machine(request)
         result = estimate(request) if request.gpu is None else estimate_on_gpus(request)
@@ -71,18 +71,18 @@ def estimate_setting(setting: int, request: EstimateRequest) -> SettingOutcome:
 
 
 def failed_outcome(setting: int, error: str, bug: str = "") -> SettingOutcome:
-    """Return the outcome of a setting without a row.
+    """Return the outcome of a setting that could not be estimated.
 
     Args:
         setting: Index of the setting.
-        error: Why there is no row.
+        error: Why there is no result.
         bug: Traceback of a bug in wse, if there was one.
     """
     return SettingOutcome(setting, JournalEntry(setting=setting, error=error).line(), failed=True, bug=bug)
 
 
 def column(name: str) -> str:
-    """Return the name of the column for a field or a key of a report.
+    """Return the name of the table column for an option, a constant, or a key of a report.
 
     >>> column("wafer.hop_cycles")
     'wafer_hop_cycles'
@@ -91,11 +91,13 @@ def column(name: str) -> str:
 
 
 def can_have_column(kind: type[Result], name: str) -> bool:
-    """Return whether results of a class can give a table column with a certain name.
+    """Return whether the fields of a result class can give a table column with a certain name.
+
+    A column of a nested field has the names of all fields on the path, joined by underscores.
 
     Args:
         kind: Class of the result.
-        name: Name of the column. Any name may follow the key of a mapping.
+        name: Name of the column. For a mapping, any name may follow the name of the field.
     """
     for field_name, annotation in get_type_hints(kind).items():
         key = field_name.removesuffix("_")
@@ -112,9 +114,9 @@ def can_have_column(kind: type[Result], name: str) -> bool:
 
 
 def flat(report: Mapping[str, Any]) -> Row:
-    """Return all numbers, truth values and texts of a nested report in one level.
+    """Flatten a nested report to a table row with all of its numbers, truth values and texts.
 
-    Keys are joined by underscores. Lists are left out.
+    Keys of nested mappings are joined by underscores. Lists are left out.
 
     >>> flat({"model": {"bytes": 2}, "decode": {"cycles_by": {"hops": 1.5}}, "stages": [1, 2]})
     {'model_bytes': 2, 'decode_cycles_by_hops': 1.5}

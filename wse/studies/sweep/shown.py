@@ -26,10 +26,11 @@ Direction = Literal["largest", "smallest", ""]
 
 
 class ShownColumn(NamedTuple):
-    """A column that has a short name on the command line.
+    """A column of the printed table that has a short name on the command line, such as ``cost``.
 
     Attributes:
-        columns: Columns of the table with its values. The first that is present is used.
+        columns: Columns of the written table that can provide the value. The first one that is
+            present is used.
         title: Heading.
         formatter: Function that formats a value.
         best: Whether the largest or the smallest value is best. Empty if neither.
@@ -93,13 +94,14 @@ MAX_SHOWN: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepView:
-    """Columns and rows of a sweep that are printed, and their order.
+    """Selection of the columns and rows of a sweep that are printed, and their order.
 
     Attributes:
         columns: Columns in addition to the axes.
-        sort: Column to sort by, best first. Columns without a best direction are ascending, or
-            descending with the suffix ``:down``. None keeps the order of the grid, or sorts by the
-            speed of a user if not all rows are printed.
+        sort: Column to sort by, best value first. If no value is better, the smallest one is first,
+            or the largest one with the suffix ``:down``. Texts are always in ascending order. None
+            keeps the order of the grid, or sorts by the speed of a user if not all rows are
+            printed.
         top: Maximum number of rows.
     """
 
@@ -110,7 +112,7 @@ class SweepView:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepRow(Result):
-    """A printed setting of a sweep, with the values of the printed columns."""
+    """A row of the printed table of a sweep: a setting with its values, or with an error."""
 
     setting: Annotated[Mapping[str, str | float], Doc("value on each axis that has several values")]
     values: Annotated[Mapping[str, str | float | bool], Doc("values of the printed columns, if the setting has them")]
@@ -118,12 +120,14 @@ class SweepRow(Result):
 
 
 def sweep_view(columns: str | Sequence[str] | None, sort: str | None, top: int | None) -> SweepView:
-    """Return the view that the options ``--columns``, ``--sort`` and ``--top`` request.
+    """Return the columns, the order and the number of rows that the command line requests.
 
     Args:
-        columns: Names of columns, or a text with commas between them. None for the default.
-        sort: Column to sort by, with the suffix ``:down`` for descending order.
-        top: Maximum number of rows.
+        columns: Option ``--columns``: names, or a text with commas between them. None for the
+            default.
+        sort: Option ``--sort``: column to sort by. The suffix ``:down`` puts the largest number
+            first.
+        top: Option ``--top``: maximum number of rows.
     """
     parts = columns.split(",") if isinstance(columns, str) else columns
     names = DEFAULT_COLUMNS if parts is None else tuple(part.strip() for part in parts if part.strip())
@@ -131,7 +135,7 @@ def sweep_view(columns: str | Sequence[str] | None, sort: str | None, top: int |
 
 
 def check_view(view: SweepView) -> None:
-    """Check the columns and the number of rows of a view.
+    """Check the printed columns and the number of rows, as far as this is possible without results.
 
     Raises:
         BadInput: Columns are missing or repeated, or the number of rows is out of range.
@@ -145,7 +149,7 @@ def check_view(view: SweepView) -> None:
 
 
 def check_names_of_columns(view: SweepView, grid: Grid) -> None:
-    """Check that the columns of a view can exist, before any setting is estimated.
+    """Check that the columns to print and to sort by can exist, before any setting is estimated.
 
     Raises:
         UnknownName: No result of an estimate has such a column.
@@ -155,12 +159,12 @@ def check_names_of_columns(view: SweepView, grid: Grid) -> None:
 
 
 def check_columns(view: SweepView, grid: Grid, row: Row) -> None:
-    """Check that the columns of a view exist.
+    """Check that the columns to print and to sort by exist.
 
     Args:
-        view: The view.
+        view: The columns.
         grid: The settings, whose axes are columns too.
-        row: Row of any setting with an answer.
+        row: Row of any setting with a result.
 
     Raises:
         UnknownName: A column does not exist.
@@ -171,10 +175,10 @@ def check_columns(view: SweepView, grid: Grid, row: Row) -> None:
 def _check_columns(
     view: SweepView, grid: Grid, is_column: Callable[[str], bool], similar_names: Iterable[str] = ()
 ) -> None:
-    """Check that the columns to print and to sort by are short names, axes or columns of the table.
+    """Check that each column to print or sort by is a short name, an axis or a table column.
 
     Args:
-        view: The view.
+        view: The columns.
         grid: The settings, whose axes are columns too.
         is_column: Function that returns whether the table has a column.
         similar_names: Columns that an error may suggest.
@@ -192,11 +196,11 @@ def _check_columns(
 
 
 def shown_rows(grid: Grid, entries: Iterable[JournalEntry], view: SweepView) -> tuple[SweepRow, ...]:
-    """Return the rows to print, sorted. Settings without an answer come last.
+    """Return the rows to print, sorted. Settings without a value in the sorted column come last.
 
     Args:
         grid: The settings.
-        entries: Their rows, in the order of the grid.
+        entries: The results, in the order of the grid.
         view: Columns, order and maximum number of rows.
     """
     sort = view.sort or ("user" if len(grid) > view.top else None)
@@ -210,11 +214,11 @@ def varied_axes(grid: Grid) -> list[str]:
 
 
 def value_in(grid: Grid, entry: JournalEntry, name: str) -> Cell:
-    """Return the value of a setting in a column, or None.
+    """Return the value of a setting in a column, or None if it has none.
 
     Args:
         grid: The settings.
-        entry: The setting with its row.
+        entry: The result of the setting.
         name: A short name, an axis or a column of the table.
     """
     if name in SHORT:
@@ -224,9 +228,9 @@ def value_in(grid: Grid, entry: JournalEntry, name: str) -> Cell:
 
 
 def prices_of(entries: Iterable[JournalEntry]) -> tuple[str, ...]:
-    """Return the prices that the costs of a sweep are based on, each once.
+    """Return the different prices that the costs of a sweep are based on.
 
-    A price is a text with its range and source.
+    Each price is a text with its range and source.
     """
     rows = (entry.row for entry in entries)
     found = (_price(row, key) for row in rows for key in PRICES if row.get(key) is not None)
@@ -240,7 +244,13 @@ def _price(row: Row, key: str) -> str:
 
 
 def _rank(sort: str | None, grid: Grid, entry: JournalEntry) -> tuple[bool, bool, Any]:
-    """Return a key by which to sort settings. Settings without an answer or value come last."""
+    """Return the sort key of a setting. Settings without a value in the column come last.
+
+    Args:
+        sort: Column to sort by, optionally with ``:down``. None keeps the order.
+        grid: The settings.
+        entry: The result of the setting.
+    """
     if sort is None:
         return False, False, 0
     name = sort.removesuffix(DOWN)

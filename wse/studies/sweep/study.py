@@ -116,11 +116,11 @@ def sweep(
 
 
 class _Counts(NamedTuple):
-    """Counts of a finished sweep.
+    """Numbers of settings and processes of a finished sweep.
 
     Attributes:
         before: Settings that an earlier, interrupted sweep had finished.
-        failed: Settings without an answer.
+        failed: Settings without a result.
         processes: Number of processes used.
         bugs: Tracebacks of bugs in wse.
     """
@@ -135,7 +135,8 @@ def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_row: O
     """Estimate all settings that are not in the journal yet, and add them to the journal.
 
     Raises:
-        UnknownName: A column of the view does not exist. The journal is kept.
+        UnknownName: A column to print does not exist. The journal is kept, so that the same sweep
+            with other columns can resume.
     """
     finished_settings, bugs = set(journal.finished_settings()), list[str]()
     resumed_count, failed = len(finished_settings), sum(bool(entry.error) for entry in journal.entries())
@@ -159,7 +160,14 @@ def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_row: O
 
 
 def _outcomes(grid: Grid, settings: Sequence[int], processes: int, outputs: Outputs) -> Iterator[SettingOutcome]:
-    """Yield the outcomes of some settings, in the order in which they finish."""
+    """Estimate some settings with several processes. Yield each outcome as soon as it is known.
+
+    Args:
+        grid: All settings.
+        settings: Indices of the settings to estimate.
+        processes: Number of processes.
+        outputs: Function that computes with these processes.
+    """
     task = Task(
         function=estimate_setting,
         arguments=lambda setting: (setting, grid.request(setting)),
@@ -172,7 +180,7 @@ def _outcomes(grid: Grid, settings: Sequence[int], processes: int, outputs: Outp
 
 
 def _digest(grid: Grid) -> str:
-    """Return a digest of everything that affects the rows.
+    """Return a digest of everything that affects the results of a sweep.
 
     This includes the settings, the models, the content of named files, and the version of wse.
     """

@@ -30,7 +30,7 @@ Entries = Callable[[], Iterable[JournalEntry]]
 
 
 def check_table_path(table: Path) -> None:
-    """Check the path of a table.
+    """Check that the table of a sweep can be written to a path.
 
     Raises:
         BadInput: The suffix is neither ``.csv`` nor ``.parquet``, the library for Parquet is
@@ -48,11 +48,12 @@ def check_table_path(table: Path) -> None:
 
 
 def write_table(grid: Grid, entries: Entries, table: Path, *, every_column: bool = False) -> None:
-    """Write the table of all settings, in the order of the grid.
+    """Write the table of a sweep, with a row for each setting, in the order of the grid.
 
     Args:
         grid: The settings.
-        entries: Returns the rows of all settings, in that order. Called twice.
+        entries: Returns the results of all settings, in that order. Called twice, because the
+            results may not fit in memory.
         table: Path of the table.
         every_column: Whether to include columns of grades and sources.
 
@@ -76,7 +77,10 @@ def write_table(grid: Grid, entries: Entries, table: Path, *, every_column: bool
 
 
 def _rows(grid: Grid, entries: Entries, every_column: bool) -> Iterator[Row]:  # noqa: FBT001
-    """Yield a row per setting: its fields, its error, and the report without repeated fields."""
+    """Yield a table row for each setting: its values on the axes, its error, and its report.
+
+    Columns of the report that repeat an axis are left out.
+    """
     for entry in entries():
         fields = {column(name): value for name, value in grid.setting(entry.setting).items()}
         repeated_columns = fields.keys() | {f"inputs_{name}" for name in fields}
@@ -87,7 +91,7 @@ def _rows(grid: Grid, entries: Entries, every_column: bool) -> Iterator[Row]:  #
 
 
 def _is_prose(name: str) -> bool:
-    """Return whether a column contains an evidence grade or a source instead of a value."""
+    """Return whether a column contains a grade, a source, an assumption or a replaced constant."""
     return name.startswith(PROSE_BEGINS) or name.endswith(PROSE_ENDS)
 
 
@@ -97,7 +101,8 @@ def _merge(kinds: dict[str, set[type]], row: Row) -> None:
     A new column is inserted after the column that precedes it in the row.
 
     Args:
-        kinds: Types of the values of each column so far, which is changed. The key is the name.
+        kinds: Types of the values of each column so far; changed in place. The key is the name of
+            the column.
         row: The row.
     """
     if not row.keys() <= kinds.keys():
@@ -141,9 +146,9 @@ def _write_parquet(rows: Iterable[Row], kinds: dict[str, set[type]], path: Path)
 
 
 def _converter(kinds: set[type]) -> Callable[[Any], Cell]:
-    """Return the function that converts all cells of a column to one type.
+    """Return a function that converts the cells of a column to its single type.
 
-    Integers and floats become floats. Other mixtures of types become text.
+    If a column has both integers and floats, all become floats. Other mixtures become text.
     """
     if kinds == {int, float}:
         return float

@@ -20,7 +20,7 @@ def rows_table(
     """Return the printed table of a sweep, with prices and errors in the footer.
 
     Args:
-        rows: The settings to print.
+        rows: The settings to print, with their values.
         shown_columns: Columns in addition to the axes.
         settings: Total number of settings of the sweep.
         prices: Prices that costs are based on, as texts.
@@ -44,7 +44,7 @@ def rows_table(
 
 
 def _common_lengths(cells: Sequence[Mapping[str, Any]]) -> str:
-    """Return the lengths of requests as text if all settings have the same; "" otherwise."""
+    """Return the lengths of prompt and answer as text if all rows have the same; "" otherwise."""
     all_lengths = {tuple(row.get(f"value {name}") for name in LENGTHS) for row in cells if f"value {LENGTHS[0]}" in row}
     if len(all_lengths) != 1 or None in (lengths := next(iter(all_lengths))):
         return ""
@@ -52,7 +52,7 @@ def _common_lengths(cells: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _repeats_axis(name: str, cells: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether an axis already shows the values of a column."""
+    """Return whether a column shows the same values as an axis of the same name."""
     key = f"value {name}"
     return all(name in row and row[name] == row[key] for row in cells if key in row) and any(
         key in row for row in cells

@@ -29,7 +29,7 @@ from wse.studies.validate.gpu_fit import Constants, FitRow, fit, log_errors
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """Fit of a serving stack.
+    """Settings of the fit of a serving stack's constants to measurements.
 
     Attributes:
         keys: Names of the constants that are fitted. ``name.generation`` fits one for each GPU
@@ -43,7 +43,7 @@ class Calibration:
     without_gpus: tuple[str, ...] = ()
 
     def uses(self, row: FitRow) -> bool:
-        """Return whether a measurement may be used for the fit, given its model and its GPU."""
+        """Return whether the fit may use a measurement, given its model and its GPU."""
         return row.conditions.model not in self.without_models and row.gpu not in self.without_gpus
 
 
@@ -77,7 +77,7 @@ These give a curve over the number of users. Single runs of other benchmarks are
 
 
 def calibration_rows(stack: str, rows: Sequence[FitRow]) -> list[FitRow]:
-    """Return the measurements on which the constants of a stack are fitted.
+    """Return the measurements to which the constants of a serving stack are fitted.
 
     Args:
         stack: Name of the stack.
@@ -94,7 +94,7 @@ def calibration_rows(stack: str, rows: Sequence[FitRow]) -> list[FitRow]:
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut(Result):
-    """Errors of predictions whose constants were fitted on other measurements."""
+    """Result of one cross-validation test: errors on measurements that the fit did not use."""
 
     stack: Annotated[str, Doc("Name of the serving stack.")]
     what: Annotated[str, Doc("Name of the test: which measurements were excluded, or which predict which.")]
@@ -109,10 +109,11 @@ Test = tuple[str, Callable[[FitRow], bool], Callable[[FitRow], bool]]
 
 
 def left_out(rows: Sequence[FitRow], on_progress: OnProgress = ignore) -> tuple[LeftOut, ...]:
-    """Fit each stack on parts of its measurements and return the errors on the other parts.
+    """Cross-validate the fits of all serving stacks, and return the errors of each test.
 
-    The tests exclude each model, and then each GPU, of a stack. Two further tests predict models of
-    70B parameters from models of 7B and 8B, and H200 from H100, where there are such measurements.
+    For each stack, the tests leave out each model, and then each GPU, and predict what was left
+    out. Two further tests predict models of 70B parameters from models of 7B and 8B, and H200 from
+    H100, if there are such measurements.
 
     Args:
         rows: Measurements of any stack.
@@ -132,7 +133,7 @@ def left_out(rows: Sequence[FitRow], on_progress: OnProgress = ignore) -> tuple[
 
 
 def _tests(rows: Sequence[FitRow]) -> list[Test]:
-    """Return the tests for which there are enough measurements of a stack."""
+    """Return the cross-validation tests that are possible with the measurements of a stack."""
     tests: list[Test] = []
     models, gpus = sorted({row.conditions.model for row in rows}), sorted({row.gpu for row in rows})
     for model in models if len(models) > 1 else ():
@@ -164,12 +165,12 @@ def _negated(test: Callable[[FitRow], bool]) -> Callable[[FitRow], bool]:
 
 
 def _errors(stack: str, test_name: str, fitted_count: int, rows: Sequence[FitRow], constants: Constants) -> LeftOut:
-    """Return the errors of predictions by fitted constants.
+    """Predict measurements with fitted constants, and return the errors.
 
     Args:
-        stack: Name of the stack.
+        stack: Name of the serving stack.
         test_name: Name of the test.
-        fitted_count: Number of measurements on which the constants were fitted.
+        fitted_count: Number of measurements to which the constants were fitted.
         rows: Measurements to predict.
         constants: Values of the fitted constants.
     """
@@ -186,12 +187,12 @@ def _errors(stack: str, test_name: str, fitted_count: int, rows: Sequence[FitRow
 
 @dataclass(frozen=True, kw_only=True)
 class LeaveOut(Result):
-    """Result of ``wse validate --leave-out``: predictions by constants fitted on other rows."""
+    """The result of ``wse validate --leave-out``: a cross-validation of the fits of GPU stacks."""
 
     tests: Annotated[tuple[LeftOut, ...], Doc("Every test with its errors.")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return one table with a row for each test."""
+        """Return one table with a row for each cross-validation test."""
         columns = (
             Column(key="stack", title="stack"),
             Column(key="what", title="test", wraps=True),
@@ -213,8 +214,8 @@ def fit_stack(stack: str, rows: Sequence[FitRow], keys: Sequence[str] = ()) -> t
             their bundled values.
 
     Returns:
-        The fitted values, with the names of the constants as keys; and the errors on the
-        measurements that were used for the fit.
+        The fitted values, keyed by the names of the constants. Then the errors on the measurements
+        that the fit used.
     """
     fitted_rows = calibration_rows(stack, rows)
     constants = fit(fitted_rows, keys or CALIBRATIONS[stack].keys)

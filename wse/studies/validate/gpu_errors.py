@@ -17,10 +17,15 @@ BENCHMARKS: Final = ("silicon_sample.csv", "LLM-Inference-Bench")
 
 
 def groups_of(row: ServingRow, m: Measurement) -> list[str]:
-    """Return the names of the groups to which a measurement belongs.
+    """Return the names of the groups of measurements to which a measurement on GPUs belongs.
 
-    Curves over the number of users are grouped by type of model, size, and stack with GPU. Single
-    runs, and metrics that depend on more than decode passes, are in one group of their own.
+    Measurements that are part of a curve over the number of users have several groups: by type of
+    model, by size, and by serving stack and GPU. All other measurements are in one common group, as
+    are metrics that depend on more than decode passes.
+
+    Args:
+        row: Conditions of the measurement.
+        m: The measurement.
     """
     is_curve = any(source in m.source for source in BENCHMARKS)
     if not is_curve or (not row.begin_together and m.text("metric") not in CONTINUOUS):
@@ -39,9 +44,11 @@ def groups_of(row: ServingRow, m: Measurement) -> list[str]:
 def gpu_errors(rows: Iterable[ComparedRow]) -> tuple[GpuErrors, ...]:
     """Return the mean absolute and the mean signed error of each group of measurements on GPUs.
 
-    Where it is known, the ratio of a bare roofline to the measured time is included. This is the
-    time of a pass at the rates that the vendor states. The result is empty if no measurement is on
-    GPUs.
+    A group also has the mean ratio of a roofline to the measured time, if it has times between
+    tokens. The roofline is the time of a pass at the rates that the vendor states.
+
+    Args:
+        rows: Measurements with predictions. Measurements that are not on GPUs are skipped.
     """
     groups: dict[str, list[float]] = {}
     bounds: dict[str, list[float]] = {}

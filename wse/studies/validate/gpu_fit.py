@@ -50,7 +50,7 @@ the stated rate of tensor cores."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRow:
-    """Measurement on GPUs with its conditions, for a fit or for a test of a fit."""
+    """A measurement on GPUs that a fit can use or be tested on, with its conditions."""
 
     measurement: Measurement
     conditions: ServingRow
@@ -67,10 +67,10 @@ class FitRow:
 
 
 def fit_rows(measurements: Iterable[Measurement]) -> list[FitRow]:
-    """Return the measurements that fits may use.
+    """Return the measurements on GPUs that fits may use.
 
-    All users must fit in memory, and the metric must be measured and not derived: the total rate if
-    all users start together, otherwise the time per output token.
+    All users must fit in memory. The metric must be one that the benchmark measures directly: the
+    total rate if all users start together, otherwise the time per output token.
     """
     rows = []
     for m in measurements:
@@ -96,10 +96,10 @@ def stack_with(name: str, generation: str, constants: Constants) -> StackSpec:
 
 
 def log_errors(rows: Sequence[FitRow], constants: Constants) -> np.ndarray:
-    """Return log(predicted / measured) of each measurement, float64 [rows].
+    """Return log(predicted / measured) for each measurement, float64 [rows].
 
     Args:
-        rows: Measurements of one stack.
+        rows: Measurements of one serving stack.
         constants: Values that replace those of the bundled stack.
     """
     stacks = {
@@ -112,10 +112,10 @@ def log_errors(rows: Sequence[FitRow], constants: Constants) -> np.ndarray:
 
 
 def fit(rows: Sequence[FitRow], keys: Sequence[str]) -> dict[str, float]:
-    """Return the values of constants with the best fit to measurements of one stack.
+    """Return the values of constants for which the predictions fit the measurements best.
 
     Args:
-        rows: Measurements of one stack.
+        rows: Measurements of one serving stack.
         keys: Names of the constants to fit. All others keep the values of the bundled stack.
     """
     logs = np.log([STARTS[key.partition(".")[0]] for key in keys])
@@ -127,9 +127,11 @@ def fit(rows: Sequence[FitRow], keys: Sequence[str]) -> dict[str, float]:
 def _descend(errors_at: Callable[[np.ndarray], np.ndarray], start: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     """Minimise the sum of absolute errors by damped Gauss-Newton steps (Levenberg-Marquardt).
 
+    In each iteration:
+
     1. Linearise the errors at the current point, with numerical derivatives and a weight for each
        error.
-    2. Increase the damping until a step reduces the cost. If none does, return the point.
+    2. Increase the damping until a step reduces the cost. If no step does, return the point.
 
     Args:
         errors_at: Function that returns the errors, [rows], at a point.
@@ -139,7 +141,12 @@ def _descend(errors_at: Callable[[np.ndarray], np.ndarray], start: np.ndarray, b
     point, errors, damping = start, errors_at(start), 1e-2
 
     def cost(p: np.ndarray, e: np.ndarray) -> float:
-        """Return the sum of absolute errors and the penalty for the distance from the start."""
+        """Return the sum of absolute errors plus the penalty for the distance from the start.
+
+        Args:
+            p: Point, [constants].
+            e: Errors at the point, [rows].
+        """
         return float(np.abs(e).sum() + PULL * ((p - start) ** 2).sum())
 
     for _ in range(ROUNDS):

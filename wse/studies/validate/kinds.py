@@ -28,13 +28,13 @@ GPUS: Final = "GPUs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementKind:
-    """A group of similar measurements. The table of accuracy has one row for each.
+    """A group of similar measurements, which has one row in the table of accuracy.
 
     Attributes:
         name: What was measured, such as ``MeshGEMV``.
         where: The machine, such as ``WSE-3 silicon``.
-        fitted: Which of these rows were used to fit constants of the models, such as ``6 rows``.
-            Empty if unknown.
+        fitted: Which of these measurements were used to fit constants of the models, such as
+            ``6 rows``. Empty if unknown.
     """
 
     name: str
@@ -61,11 +61,11 @@ _KERNELS: Final = tuple(
 
 
 def kind_of(m: Measurement, method: str) -> MeasurementKind:
-    """Return the kind of a measurement.
+    """Return the group of similar measurements to which a measurement belongs.
 
     Args:
         m: The measurement.
-        method: Method of its prediction, which tells services and GPUs from kernels.
+        method: Method of its prediction, which distinguishes services and GPUs from kernels.
     """
     wafer = wafer_of(m)
     generation = "" if wafer is None else wafer.name.upper().replace("WSE", "WSE-")

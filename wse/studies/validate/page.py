@@ -24,7 +24,11 @@ PLOT_DPI: Final = 130
 
 
 def write_page(validation: Validation, path: Path) -> None:
-    """Write the page to ``path``, and its plot to the same path with the suffix ``.png``.
+    """Write the documentation page with all results, and its plot as a PNG image next to it.
+
+    Args:
+        validation: The results.
+        path: Path of the page. The plot has the same path with the suffix ``.png``.
 
     Raises:
         BadInput: One of the two files cannot be written.
@@ -37,10 +41,10 @@ def write_page(validation: Validation, path: Path) -> None:
 
 
 def _page(validation: Validation, plot: str) -> str:
-    """Return the text of the page: the prose in ``page.md.j2`` with the tables of a validation.
+    """Return the text of the documentation page: the template ``page.md.j2`` with tables filled in.
 
     Args:
-        validation: The result.
+        validation: The results.
         plot: File name of the plot.
     """
     summary = validation.summary
@@ -65,7 +69,10 @@ def _page(validation: Validation, plot: str) -> str:
 
 
 def _reasons(reasons: Sequence[ReasonCount]) -> str:
-    """Return a table of the most frequent reasons; its last row counts the rows of all others."""
+    """Return a table of the most frequent reasons why measurements are not predicted.
+
+    The last row counts the measurements with any other reason.
+    """
     rows = [(count(reason.rows), reason.reason) for reason in reasons[:MAX_REASONS]]
     other_rows = sum(reason.rows for reason in reasons[MAX_REASONS:])
     if other_rows:
@@ -84,6 +91,6 @@ def _table(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return the text of a cell with markup escaped, cut to LONGEST_CELL characters."""
+    """Escape markup in the text of a table cell, and shorten it to `LONGEST_CELL` characters."""
     text = printable(text if len(text) <= LONGEST_CELL else text[:LONGEST_CELL] + "…")
     return text.replace("&", "&amp;").replace("<", "&lt;").replace("[", "\\[").replace("`", "'")

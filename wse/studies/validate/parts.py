@@ -17,7 +17,7 @@ taken from such rows."""
 
 @dataclass(frozen=True, kw_only=True)
 class SramFit(Result):
-    """Check that all layers of a model fit on the PEs on which one of its layers was timed."""
+    """Whether a whole model fits on the PEs on which only one of its layers was timed."""
 
     fits: Annotated[bool, Doc("Whether all layers of the model fit the SRAM of the PEs.")]
 
@@ -62,7 +62,7 @@ class ValidationRow(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Errors(Result):
-    """Number of measurements in a group, and the median and maximum of the absolute errors."""
+    """Number of measurements in a group, and the median and maximum of their absolute errors."""
 
     rows: Annotated[int, Doc("Number of measurements.")]
     predicted: Annotated[int, Doc("Number of measurements that are predicted.")]
@@ -79,7 +79,7 @@ class Method(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class MethodErrors(Errors, Method):
-    """Errors of the measurements that one method predicts."""
+    """Errors of all measurements that one method of prediction predicts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,9 +97,9 @@ class GroupErrors(Errors, SourceAndKernel):
 
 @dataclass(frozen=True, kw_only=True)
 class KindErrors(Errors):
-    """Errors of one kind of measurements.
+    """Errors of the measurements of one kind, such as MeshGEMV on WSE-3 silicon.
 
-    Rows that state a formula or a constant of the models are not included.
+    Rows that only restate a formula or a constant of the models are not included.
     """
 
     kind: Annotated[str, Doc("What was measured; for kinds that wse does not know, the name of the kernel.")]
@@ -109,7 +109,7 @@ class KindErrors(Errors):
 
 @dataclass(frozen=True, kw_only=True)
 class ReasonCount(Result):
-    """A reason why measurements are not predicted, and how many."""
+    """A reason why measurements are not predicted, and the number of these measurements."""
 
     reason: Annotated[str, Doc("The reason.")]
     rows: Annotated[int, Doc("Number of rows that are not predicted for this reason.")]
@@ -117,7 +117,7 @@ class ReasonCount(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuErrors(Result):
-    """Errors of a group of measurements on GPUs."""
+    """Mean errors of a group of measurements on GPUs, such as all dense models of 70B."""
 
     group: Annotated[str, Doc("Name of the group, such as dense 70B.")]
     rows: Annotated[int, Doc("Number of predicted measurements.")]
@@ -132,7 +132,7 @@ class GpuErrors(Result):
 class ValidationSummary(Errors):
     """Errors over all measurements, and separately for each kind, method, source and GPU.
 
-    The errors over all exclude rows that state a formula or a constant of the models.
+    The errors over all exclude rows that only restate a formula or a constant of the models.
     """
 
     by_kind: Annotated[tuple[KindErrors, ...], Doc("Errors of each kind of measurement on each machine.")] = ()
@@ -149,7 +149,7 @@ class ValidationSummary(Errors):
 
 @dataclass(frozen=True, kw_only=True)
 class WafersNeeded(Result):
-    """Minimum number of wafers for a model with one software profile."""
+    """Minimum number of wafers for a model, with the code size of one software profile."""
 
     software: Annotated[str, Doc("Name of the software profile.")]
     code_bytes_per_pe: Annotated[int, Doc("Code on every PE.", "bytes")]
@@ -158,7 +158,7 @@ class WafersNeeded(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCapacity(Result):
-    """Number of wafers that a publication states for a model, and the minimum by profile."""
+    """Number of wafers that a publication states for a model, and the minimum on which it fits."""
 
     model: Annotated[str, Doc("Name of the bundled configuration.")]
     wafer: Annotated[str, Doc("Name of the wafer.")]

@@ -24,7 +24,7 @@ LINE_INCHES: Final = 0.23
 
 
 class _Line(NamedTuple):
-    """Line of the plot: what was measured, the machine, and the signed errors."""
+    """A line of the plot: the errors of similar measurements on one machine, in percent."""
 
     name: str
     where: str
@@ -32,9 +32,9 @@ class _Line(NamedTuple):
 
 
 def figure_of(validation: Validation) -> Figure:
-    """Draw the signed errors in percent.
+    """Draw the signed errors of all predictions in percent.
 
-    There is a line for each kind of measurement and machine. Services and GPUs have a line for each
+    Each kind of measurement has a line for each machine. Services and GPUs have a line for each
     model instead.
     """
     from wse.reports.figure import NotebookFigure
@@ -50,9 +50,9 @@ def figure_of(validation: Validation) -> Figure:
 
 
 def _lines(rows: Sequence[ValidationRow]) -> list[_Line]:
-    """Return the lines of the plot, grouped by machine with GPUs last.
+    """Group the errors into the lines of the plot. Lines are sorted by machine, with GPUs last.
 
-    Rows that state a formula or a constant of the models are left out.
+    Rows that only restate a formula or a constant of the models are left out.
     """
     lines: dict[tuple[str, str], list[float]] = {}
     for row in rows:
@@ -66,7 +66,14 @@ def _lines(rows: Sequence[ValidationRow]) -> list[_Line]:
 
 
 def _draw(axes: Any, place: int, line: _Line, colour: str) -> None:
-    """Draw the points and the median of a line, and the numbers next to it."""
+    """Draw the errors of one line as points, with their median, and their statistics as text.
+
+    Args:
+        axes: Matplotlib axes.
+        place: Vertical position of the line.
+        line: The line.
+        colour: Colour of the points.
+    """
     middle = median(line.errors_pct)
     axes.scatter(line.errors_pct, [place] * len(line.errors_pct), s=12, alpha=0.35, linewidths=0, color=colour)
     axes.plot([middle, middle], [place - 0.38, place + 0.38], color="black", linewidth=1.6, zorder=3)
@@ -76,7 +83,7 @@ def _draw(axes: Any, place: int, line: _Line, colour: str) -> None:
 
 
 def _finish(axes: Any, lines: Sequence[_Line]) -> None:
-    """Set scales and names of the lines, and write the heading of the numbers next to them."""
+    """Set the scales and the labels of the axes, and write a heading above the statistics."""
     names = [line.name if len(line.name) <= LONGEST_NAME else line.name[: LONGEST_NAME - 1] + "…" for line in lines]
     labels = [", ".join(part for part in (name, line.where) if part) for name, line in zip(names, lines, strict=True)]
     axes.set_yticks(range(len(lines)), labels, fontsize=8)

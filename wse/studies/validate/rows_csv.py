@@ -30,7 +30,7 @@ decoding."""
 
 
 def write_csv(validation: Validation, path: Path) -> None:
-    """Write the rows of a validation to a CSV file.
+    """Write all measurements with their predictions and errors to a CSV file.
 
     Raises:
         BadInput: The file cannot be written.

@@ -48,7 +48,7 @@ def validate(files: Sequence[Path] = (), *, capacity: str = REPORT, on_progress:
 
 
 def leave_out(files: Sequence[Path] = (), *, on_progress: OnProgress = ignore) -> LeaveOut:
-    """Fit the constants of GPU stacks on parts of the measurements and predict the other parts.
+    """Cross-validate the GPU model: fit it to parts of the measurements and predict the others.
 
     Args:
         files: CSV files, or names of bundled files. By default, all bundled files.
@@ -56,7 +56,7 @@ def leave_out(files: Sequence[Path] = (), *, on_progress: OnProgress = ignore) -
 
     Raises:
         BadMeasurements: A file cannot be read.
-        BadInput: The files contain no measurement that is used for such fits.
+        BadInput: The files contain no measurement that such fits can use.
     """
     rows = fit_rows(_rows(files))
     tests = left_out(rows, on_progress)
@@ -67,10 +67,10 @@ def leave_out(files: Sequence[Path] = (), *, on_progress: OnProgress = ignore) -
 
 
 def check_listed(choice: str) -> Listed:
-    """Return the value of ``--rows`` if it is valid.
+    """Check the option ``--rows``, which selects the measurements to list, and return it.
 
     Raises:
-        UnknownName: It is not one of LISTED.
+        UnknownName: The value is not in `LISTED`.
     """
     listed_rows: Listed | None = next((listing for listing in LISTED if listing == choice), None)
     if listed_rows is None:
@@ -84,7 +84,7 @@ def print_validation(validation: Validation, stream: TextIO, listed_rows: Listed
     Args:
         validation: The result.
         stream: Where to print.
-        listed_rows: Which rows to list one by one: ``predicted``, ``all`` or ``none``.
+        listed_rows: Which measurements to list one by one: ``predicted``, ``all`` or ``none``.
     """
     console = console_on(stream)
     rows, summary, capacity = validation.rows, validation.summary, validation.capacity
@@ -92,7 +92,7 @@ def print_validation(validation: Validation, stream: TextIO, listed_rows: Listed
 
 
 def validation_of(rows: Sequence[ComparedRow]) -> Validation:
-    """Return the result of a validation for measurements with their predictions."""
+    """Summarise measurements with their predictions as the result of a validation."""
     return Validation(
         rows=tuple(row.as_row() for row in rows),
         summary=replace(summarise(rows), gpus=gpu_errors(rows) or None),
@@ -101,9 +101,9 @@ def validation_of(rows: Sequence[ComparedRow]) -> Validation:
 
 
 def compare(rows: Sequence[Measurement], on_progress: OnProgress, capacity: str = REPORT) -> list[ComparedRow]:
-    """Predict measurements, in their order.
+    """Predict all measurements, in order, and return them with their predictions.
 
-    Measurements that differ only in their value share a prediction.
+    Measurements that differ only in their published value share a prediction.
 
     Args:
         rows: The measurements.
@@ -135,7 +135,7 @@ def default_files() -> list[Path]:
 
 
 def _rows(files: Sequence[Path]) -> list[Measurement]:
-    """Return the measurements in files.
+    """Read all measurements in files.
 
     Bundled files are reported without their folder, so that results do not depend on where wse is
     installed.

@@ -26,7 +26,7 @@ from wse.studies.validate.predictors.prediction import Prediction
 
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
-    """Measurement and its prediction, with the errors of the prediction."""
+    """A measurement and its prediction, with the errors of the prediction."""
 
     measurement: Measurement
     prediction: Prediction
@@ -41,16 +41,22 @@ class ComparedRow:
 
     @property
     def plain_error_pct(self) -> float | None:
-        """Signed error of the prediction without speculative decoding; None if there is none."""
+        """Signed error of the prediction without drafts (speculative decoding), in percent.
+
+        None if there is no such prediction.
+        """
         return self._error_pct(self.prediction.plain)
 
     @property
     def other_schedule_error_pct(self) -> float | None:
-        """Signed error of the prediction with the other schedule; None if there is none."""
+        """Signed error of the prediction with the schedule that was not chosen, in percent.
+
+        A schedule is the order of a layer's steps. None if there is no such prediction.
+        """
         return self._error_pct(self.prediction.other_schedule)
 
     def _error_pct(self, predicted: float | None) -> float | None:
-        """Return the signed error of a predicted value; None if it is not defined or not finite."""
+        """Return the signed error of a value in percent; None if it is undefined or infinite."""
         measured_value = self.measurement.measured
         if predicted is None or not measured_value:
             return None
@@ -58,7 +64,7 @@ class ComparedRow:
         return error if math.isfinite(error) else None
 
     def as_row(self) -> ValidationRow:
-        """Return the record of this measurement for the result of a validation."""
+        """Convert the measurement and its prediction to a record for the result."""
         m, p = self.measurement, self.prediction
         kind = None if p.value is None else kind_of(m, p.method)
         return ValidationRow(
@@ -89,8 +95,8 @@ def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
     """Summarise the errors of predictions: over all measurements, and in groups.
 
     Groups are formed by kind, method, schedule, source and kernel. Rows of the methods in
-    `CALIBRATED` are not predictions of measurements. They are counted, but the errors over all and
-    by kind exclude them.
+    `CALIBRATED` only restate a formula or a constant of the models. They are counted, but the
+    errors over all rows and by kind exclude them.
     """
     all_rows = list(rows)
     groups: dict[tuple[str, str], list[ComparedRow]] = {}
@@ -128,12 +134,12 @@ def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
 
 
 def _order(kind: tuple[MeasurementKind, list[ComparedRow]]) -> tuple[bool, bool]:
-    """Return the sort key of a kind of measurement: kernels in file order, services, GPUs."""
+    """Return a sort key that puts kinds of measurement in order: kernels, services, GPUs."""
     return kind[0].where == GPUS, kind[0].name == SERVICES
 
 
 def _errors(rows: list[ComparedRow], errors_pct: Sequence[float | None] | None = None) -> dict[str, Any]:
-    """Return a summary of errors, with the names of `Errors` fields as keys.
+    """Return counts and statistics of errors, keyed by the names of `Errors` fields.
 
     Args:
         rows: Measurements with predictions.

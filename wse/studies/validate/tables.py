@@ -38,15 +38,15 @@ def validation_tables(
     listed_rows: Listed,
     width: int,
 ) -> tuple[Table, ...]:
-    """Return the tables of files, errors by kind, listed rows, reasons, GPUs and capacity.
+    """Return the tables of files, errors by kind, listed rows, reasons, GPUs and required wafers.
 
-    If rows are listed, there is also a table of errors by source and kernel.
+    If measurements are listed, there is also a table of errors by source and kernel.
 
     Args:
         rows: All measurements with their predictions.
         summary: Summary of the errors.
         capacity: Number of wafers of each model, or None.
-        listed_rows: Which rows to list one by one.
+        listed_rows: Which measurements to list one by one.
         width: Width of the output in characters.
     """
     groups: dict[tuple[str, str], list[ValidationRow]] = {}
@@ -74,7 +74,7 @@ def validation_tables(
 
 
 def _files_table(rows: Sequence[ValidationRow]) -> Table:
-    """Return a table with a row for each file: the numbers of all rows and of predicted rows."""
+    """Return a table of the files, with the number of measurements and of predicted ones."""
     columns = (
         Column(key="file", title="file", wraps=True),
         number("rows", "rows", width=NUMBER_WIDTH),
@@ -88,7 +88,14 @@ def _files_table(rows: Sequence[ValidationRow]) -> Table:
 
 
 def _group_tables(rows: Sequence[ValidationRow], source: str, file: str, width: int) -> list[Table]:
-    """Return up to two tables of the rows of a source: predicted ones, and others with reasons."""
+    """Return up to two tables for a source: predicted measurements, then others with reasons.
+
+    Args:
+        rows: The measurements of the source.
+        source: Name of the source, for the title.
+        file: Name of the file with the measurements.
+        width: Width of the output in characters.
+    """
     predicted = [row for row in rows if row.reason is None]
     unpredicted_rows = [row for row in rows if row.reason is not None]
     room = width - INDENT - LINE_WIDTH - METRIC_WIDTH - 3 * NUMBER_WIDTH - 5 * PADDING
@@ -112,10 +119,10 @@ def _number(key: str, title: str, form: Callable[[Any], str] = count) -> Column:
 
 
 def _row_columns(room: int) -> tuple[Column, ...]:
-    """Return the columns that describe a measurement.
+    """Return the table columns that describe a measurement: line, what was measured, metric, value.
 
     Args:
-        room: Width of the column with the description, in characters.
+        room: Width of the column that says what was measured, in characters.
     """
     return (
         number("line", "line", str, width=LINE_WIDTH),
@@ -131,7 +138,11 @@ def _measured_text(row: ValidationRow) -> str:
 
 
 def description(row: Mapping[str, str]) -> str:
-    """Return a short description of a measurement: grid (rows x columns), size, model, name."""
+    """Return a short description of a measurement: grid (rows x columns), size, model, name.
+
+    Args:
+        row: Text of every column; the key is the name of the column.
+    """
     name = (row.get("algorithm") or row.get("system") or row.get("kernel") or "").split(" (")[0]
     grid = f"{row['grid_h']}x{row['grid_w']}" if row.get("grid_w") and row.get("grid_h") else ""
     product = "x".join(part for part in (row.get("M,N,K") or "").split(",") if part)
@@ -202,7 +213,7 @@ def _errors_table(summary: ValidationSummary, width: int) -> Table:
 
 
 def _gpus_table(errors: Sequence[GpuErrors]) -> Table:
-    """Return the table of errors on GPUs by group."""
+    """Return the table of mean errors on GPUs, with a row for each group of measurements."""
     columns = (
         Column(key="group", title="group", wraps=True),
         number("rows", "rows", width=NUMBER_WIDTH),
@@ -216,7 +227,7 @@ def _gpus_table(errors: Sequence[GpuErrors]) -> Table:
 
 
 def _capacity_table(capacity: Sequence[ModelCapacity]) -> Table:
-    """Return a table of the minimum number of wafers of each model, per software profile."""
+    """Return a table of the minimum number of wafers of each model, by software profile."""
     profiles = capacity[0].needed
     rows = [
         {"model": model.model, "stated": str(model.wafers), **{n.software: str(n.wafers) for n in model.needed}}
@@ -236,10 +247,10 @@ def _capacity_table(capacity: Sequence[ModelCapacity]) -> Table:
 
 
 def value_text(value: float | None) -> str:
-    """Format a measured or predicted value; None gives "".
+    """Format a measured or predicted value. None gives "".
 
-    Fractions below 1,000 have four significant digits. Integers and values from 1,000 on have no
-    decimals, and values from 10 million on an exponent.
+    Integers, and values of at least 1,000, have no decimals. Values of at least 10 million have an
+    exponent. All other values have four significant digits.
     """
     if value is None:
         return ""

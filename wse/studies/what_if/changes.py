@@ -34,7 +34,7 @@ DEFAULTS: Final = "clock=x2,sram=x2,hop=x0.5,arithmetic=x2,dispatch=x0.5,latency
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A change of the machine.
+    """A change of one constant of the machine, or of several related ones, such as ``clock=x2``.
 
     Attributes:
         name: A short name such as ``clock``, or the name of a constant such as ``wafer.clock_hz``.
@@ -48,10 +48,10 @@ class Change:
 
 
 def read_changes(text: str, option: str = "--what-if") -> tuple[Change, ...]:
-    """Return the changes of a text such as "clock=x2,wafer.hop_cycles=1".
+    """Parse changes of the machine, such as "clock=x2,wafer.hop_cycles=1".
 
-    The word ``default`` stands for eight changes. A constant may occur with several values, each of
-    which is a separate change.
+    The word ``default`` stands for the changes in `DEFAULTS`. A constant may occur with several
+    values, each of which is a separate change.
 
     Args:
         text: The changes, separated by commas.
@@ -59,8 +59,8 @@ def read_changes(text: str, option: str = "--what-if") -> tuple[Change, ...]:
 
     Raises:
         UnknownName: A name is neither a short name nor a constant of the machine.
-        BadInput: There is no change, the same change twice, more than 200 changes, or an invalid
-            value.
+        BadInput: There is no change, the same change twice, more than `MAX_CHANGES` changes, or an
+            invalid value.
     """
     pieces = [piece.strip() for piece in text.split(",") if piece.strip()]
     changes = [c for piece in pieces for c in (read_changes(DEFAULTS) if piece == DEFAULT else [_read(piece, option)])]

@@ -25,10 +25,10 @@ def as_png(result: WhatIfResult) -> bytes:
 
 
 def tornado(result: WhatIfResult) -> Figure:
-    """Draw a bar for each changed constant, from the unchanged tokens/s of a user to the new value.
+    """Draw a tornado plot: bars from the unchanged tokens/s of a user to those with each change.
 
     The largest effect is on top. A constant that was changed in both directions has both bars in
-    one line. Changes without a result are left out.
+    one line. Changes with which the model cannot run are left out.
     """
     from wse.reports.figure import NotebookFigure
 
@@ -62,6 +62,13 @@ def tornado(result: WhatIfResult) -> Figure:
 
 
 def _label(row: WhatIfRow, base: WhatIfRow) -> str:
-    """Return the label of a bar: the change, its factor, and the wafers if their number changes."""
+    """Return the label of a bar: the changed value, the new speed, and its ratio to the old speed.
+
+    If the number of wafers changes too, the label states the new number.
+
+    Args:
+        row: The estimate with the change.
+        base: The estimate for the unchanged machine.
+    """
     wafers = f", {plural(row.wafers, 'wafer')}" if row.wafers is not None and row.wafers != base.wafers else ""
     return f"{row.value}: {count(row.tokens_per_s_per_user or 0.0)}, ×{row.speed_factor:.3g}{wafers}"

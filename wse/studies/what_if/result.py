@@ -23,7 +23,7 @@ NO_EFFECT: Final = 0.005
 
 @dataclass(frozen=True, kw_only=True)
 class WhatIfRow(Result):
-    """The estimate on a machine with one change, or on the unchanged machine.
+    """The estimate for a machine with one change, or for the unchanged machine.
 
     If the model cannot run on the changed machine, ``reason`` says why and the numbers are None.
     """
@@ -57,19 +57,19 @@ class WhatIfRow(Result):
 
     @property
     def speed_factor(self) -> float:
-        """Tokens/s of a user, relative to the unchanged machine. 1 without a result."""
+        """Tokens/s of a user, relative to the unchanged machine; 1 if the model cannot run."""
         return (self.factors or {}).get("tokens_per_s_per_user", 1.0)
 
     @property
     def has_effect(self) -> bool:
-        """True if the change alters any of the numbers by at least 0.5 %."""
+        """Whether the change alters any of the compared numbers by at least 0.5 %."""
         return any(abs(factor - 1) >= NO_EFFECT for factor in (self.factors or {}).values())
 
     @property
     def effect(self) -> tuple[bool, float, float, float]:
         """Sort key by size of effect: on tokens/s per user, then on wafers, then on TTFT.
 
-        Changes without a result are smallest.
+        Changes with which the model cannot run have the smallest key.
         """
         factors = self.factors or {}
         sizes = (abs(math.log(factors.get(key, 1.0))) for key in ("tokens_per_s_per_user", "wafers", "ttft_s"))
@@ -79,9 +79,10 @@ class WhatIfRow(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class WhatIfResult(Result):
-    """The result of ``wse estimate --what-if``: an estimate for the machine and for each change.
+    """The result of ``wse estimate --what-if``: estimates for a machine and for changes of it.
 
-    Each change is applied alone, and the layout is searched again. The largest effect comes first.
+    Each change is applied alone, and the layout of the model is searched again. The change with the
+    largest effect comes first.
     """
 
     inputs: Annotated[Mapping[str, str | int | float], Doc("the options, with defaults set")]
@@ -95,7 +96,7 @@ class WhatIfResult(Result):
 
     @property
     def title(self) -> str:
-        """A line with the model, the machine, the numbers of tokens and the users."""
+        """A line of text with the model, the machine, the lengths of requests and the users."""
         inputs = self.inputs
         machine = with_settings_text(f"{inputs['wafer']}, {inputs['mesh']} PEs", inputs)
         load = f"{int(inputs['prompt_len']):,} + {int(inputs['new_tokens']):,} tokens"
@@ -107,17 +108,17 @@ class WhatIfResult(Result):
 
     @property
     def users(self) -> int:
-        """Number of users at a time on the unchanged machine."""
+        """Number of users that the unchanged machine serves at the same time."""
         return self.base.users or 1
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return a table with the unchanged machine and each change that has an effect.
+        """Return a table of the unchanged machine and of all changes that have an effect.
 
-        The footer lists the changes without effect and those on which the model cannot run.
+        The footer lists the changes that have no effect, and those with which the model cannot run.
 
         Args:
             detail: Has no effect on this result.
-            width: Columns of the terminal.
+            width: Has no effect on this result.
         """
         rows = [self.base, *(row for row in self.changes if row.has_effect)]
         footer = [
@@ -134,7 +135,7 @@ class WhatIfResult(Result):
         return (Table(columns=_columns(self), rows=rows, title="What if", note=self.title, footer=footer),)
 
     def plot(self) -> Figure:
-        """Return a tornado plot: the tokens/s of a user with each change, relative to no change."""
+        """Draw a tornado plot: the tokens/s of a user with each change, relative to no change."""
         from wse.studies.what_if.plot import tornado
 
         return tornado(self)
@@ -161,7 +162,10 @@ def _name(row: WhatIfRow) -> str:
 
 
 def _numbers(row: WhatIfRow) -> str:
-    """Return the old and the new value of a changed constant, or how many constants are changed."""
+    """Return the old and new value of a changed constant as text, such as "1 GHz → 2 GHz".
+
+    If the change affects several constants, the text states only their number.
+    """
     numbers = row.numbers or {}
     if len(numbers) > 1:
         return plural(len(numbers), "number")
@@ -171,7 +175,12 @@ def _numbers(row: WhatIfRow) -> str:
 
 
 def _with_unit(name: str, value: float) -> str:
-    """Return a constant of the machine with its unit, in short form."""
+    """Format a constant of the machine with its unit.
+
+    Args:
+        name: Name of the constant, such as ``wafer.clock_hz``.
+        value: Its value.
+    """
     unit = unit_of(name.partition(".")[2])
     formatters: dict[str, Callable[[float], str]] = {"Hz": hertz, "s": seconds, "byte/s": rate_and_latency}
     return formatters.get(unit, count)(value)

@@ -33,7 +33,8 @@ class EstimateOutcome:
     """The outcome of one estimate: its numbers, an error, or the traceback of a bug in wse.
 
     Attributes:
-        numbers: Numbers, with the names of `WhatIfRow` fields as keys.
+        numbers: Numbers, with the names of `WhatIfRow` fields as keys. None after an error or a
+            bug.
         inputs: The options with defaults set, and the batch of the chosen layout.
         price: How the ends of the price range change the costs, and the price with its source. None
             without costs.
@@ -56,9 +57,9 @@ def what_if(
     jobs: int | None = None,
     engine: EngineChoice = THIS_MACHINE,
 ) -> WhatIfResult:
-    """Estimate a request on the unchanged machine and on a machine with each of some changes.
+    """Estimate a request on its machine, and on variants of the machine with one change each.
 
-    The layout is searched again for each change.
+    The layout of the model is searched again for each change.
 
     Args:
         request: The request, on wafers.
@@ -71,8 +72,8 @@ def what_if(
         The estimates, the largest effect first.
 
     Raises:
-        BadInput: Something named is missing or cannot be used, nothing is decoded, or no change has
-            a result. A subclass says what.
+        BadInput: Something named is missing or cannot be used, nothing is decoded, or the model can
+            run with none of the changes. A subclass says what.
         DoesNotFit: The model does not fit on the unchanged machine.
         WseBug: An estimate ended in a bug in wse.
     """
@@ -129,7 +130,10 @@ def check(request: EstimateRequest) -> None:
 
 
 def estimate_change(request: EstimateRequest) -> EstimateOutcome:
-    """Estimate a request on the layout that ``wse estimate`` chooses. Errors are returned."""
+    """Estimate a request in the layout that ``wse estimate`` chooses.
+
+    Exceptions are returned as a part of the outcome.
+    """
     try:
         prepared_estimate = prepare_estimate(request)
         layout = choose_layout(prepared_estimate)
@@ -161,7 +165,14 @@ def _numbers(result: EstimateResult) -> dict[str, Any]:
 
 
 def _row(change: Change, estimate: EstimateOutcome, base: WhatIfRow, request: EstimateRequest) -> WhatIfRow:
-    """Return the row of a change, with its factors relative to the unchanged machine."""
+    """Return the row of a change, with the ratios of its numbers to those of the unchanged machine.
+
+    Args:
+        change: The change.
+        estimate: The estimate with the change.
+        base: The estimate for the unchanged machine.
+        request: The request on the unchanged machine.
+    """
     if estimate.numbers is None:
         return WhatIfRow(change=change.name, value=change.value, reason=str(estimate.error))
     pairs = ((key, getattr(base, key), estimate.numbers[key]) for key in COMPARED)
@@ -175,9 +186,9 @@ def _row(change: Change, estimate: EstimateOutcome, base: WhatIfRow, request: Es
 
 
 def _before_and_after(change: Change, request: EstimateRequest) -> dict[str, tuple[float, ...]]:
-    """Return the old and the new value of each number of wafer or software that a change affects.
+    """Return the (old, new) values of all constants of wafer and software that a change affects.
 
-    The key is the name of the number, such as ``wafer.clock_hz``.
+    The key is the name of the constant, such as ``wafer.clock_hz``.
     """
     with_change = with_settings(replace_options(request, settings=change.settings))
     wafer = load_wafer(request.machine.wafer, request.machine.wafer_values)

@@ -16,23 +16,29 @@ Output = TypeVar("Output")
 
 
 class Outputs(Protocol):
-    """A function that computes the items of a queue with some processes.
+    """A function that computes an output for each item of a queue with several processes.
 
-    `wse.studies.workers.pool.outputs` and `wse.studies.workers.ray_pool.ray_outputs` are such
-    functions.
+    There is one for processes of this computer, `wse.studies.workers.pool.outputs`, and one for a
+    Ray cluster, `wse.studies.workers.ray_pool.ray_outputs`.
     """
 
     def __call__(self, queue: Queue, jobs: int, task: Task[Output], /) -> Iterator[tuple[int, Output | KilledItem]]:
-        """Yield (item, output) for each item of a queue, using ``jobs`` processes."""
+        """Yield (item, output) for each item of a queue as soon as the output is known.
+
+        Args:
+            queue: The items.
+            jobs: Number of processes.
+            task: The function that computes an output, and its arguments for each item.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """A number of processes, and the function that computes items with them.
+    """A pool of processes on this computer or on a Ray cluster.
 
     Attributes:
         processes: Maximum number of processes.
-        outputs: Function that computes the items of a queue.
+        outputs: Function that computes an output for each item of a queue.
     """
 
     processes: int
@@ -49,14 +55,14 @@ def each_output(
     kill_remedy: str,
     name: Callable[[Item], str] = str,
 ) -> Iterator[tuple[Item, Output]]:
-    """Compute a function for each item of a study with a pool of processes.
+    """Call a function for each of several items, with a pool of processes.
 
     With a single process on this computer, the function runs in the calling process.
 
     Args:
         pool: The processes.
-        items: The items to compute.
-        function: A function on the top level of its module.
+        items: The items.
+        function: A function on the top level of its module, so that other processes can import it.
         arguments: Returns the arguments of the function for an item.
         owner: Owner of the processes in error messages, such as "the sweep".
         kill_remedy: What the user can do if a process is killed, for error messages.
@@ -88,7 +94,9 @@ def each_output(
 
 @contextmanager
 def engine_pool(engine: EngineChoice, jobs: int | None) -> Iterator[Pool]:
-    """Yield the pool of the requested engine. A cluster started for it ends with the context.
+    """Yield a pool of processes on this computer or on a Ray cluster.
+
+    If a cluster is started for it, the cluster stops when the context ends.
 
     Args:
         engine: ``local`` or ``ray``, with the address of a cluster.

@@ -34,10 +34,11 @@ Output = TypeVar("Output")
 
 
 class Queue:
-    """The items that are still to be computed, in groups, for several workers.
+    """The items that are still to be computed, in groups, for several worker processes.
 
-    One worker computes a whole group, item by item, so that its process can reuse what it cached
-    for the first item. A worker that has no group left takes half of the longest remaining group.
+    A worker computes a whole group, item by item, so that it can reuse what it cached for the first
+    item. A worker without a group takes a new group or, if there is none, half of the items of the
+    worker with the most items left.
     """
 
     def __init__(self, groups: Iterable[list[int]]) -> None:
@@ -45,7 +46,7 @@ class Queue:
         self._items_of_worker: dict[int, deque[int]] = {}
 
     def next(self, worker: int) -> int | None:
-        """Return the next item for a worker, or None if no items are left."""
+        """Return the next item for a worker, or None if no items are left for it."""
         items = self._items_of_worker.setdefault(worker, deque())
         if not items and self._waiting:
             items = self._waiting.popleft()
@@ -56,16 +57,16 @@ class Queue:
         return items.popleft() if items else None
 
     def retry(self, worker: int, item: int) -> None:
-        """Put an item back, so that the worker computes it again before its other items."""
+        """Put an item back, so that it is the next item of the worker."""
         self._items_of_worker[worker].appendleft(item)
 
 
 @dataclass(frozen=True, slots=True)
 class Task(Generic[Output]):
-    """Computation that workers do for each item.
+    """A function that worker processes call for each item, with texts for error messages.
 
     Attributes:
-        function: A function on the top level of its module. Each worker loads the module once.
+        function: A function on the top level of its module. Each worker imports the module once.
         arguments: Returns the arguments of the function for an item. Arguments and outputs are
             pickled.
         owner: Owner of the processes in error messages, such as "the sweep".
@@ -82,7 +83,11 @@ class Task(Generic[Output]):
 
 @dataclass(frozen=True, slots=True)
 class KilledItem:
-    """The outcome of an item whose process was killed at each try: the reason, with a remedy."""
+    """The outcome of an item whose process was killed at each try.
+
+    Attributes:
+        reason: Explanation for the user, with a remedy.
+    """
 
     reason: str
 
@@ -93,7 +98,9 @@ def cores() -> int:
 
 
 def process_count(jobs: int | None) -> int:
-    """Return the number of processes for ``--jobs``. None stands for one per available core.
+    """Check the option ``--jobs`` and return the number of processes.
+
+    None stands for one process per available core.
 
     Raises:
         BadInput: The number is out of range.
@@ -107,9 +114,9 @@ def process_count(jobs: int | None) -> int:
 
 
 def outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, Output | KilledItem]]:
-    """Compute the items of a queue with several processes.
+    """Compute an output for each item of a queue with several processes.
 
-    1. Give each worker an item. A worker starts its process with its first item.
+    1. Give each worker an item. A worker starts its process when it gets its first item.
     2. Wait for a message. Yield an output, or try the item again if its process was killed.
     3. Give the worker its next item, until the queue is empty.
 
@@ -118,11 +125,14 @@ def outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, 
     Args:
         queue: The items.
         jobs: Number of processes.
-        task: The function to compute, its arguments, and texts for errors.
+        task: The function to call for each item, its arguments, and texts for errors.
 
     Yields:
-        Each item with its output, in the order in which they finish. `KilledItem` if the process of
-        the item was killed `MAX_TRIES` times.
+        Each item with its output, in the order in which they finish. The output is a `KilledItem`
+        if the process of the item was killed `MAX_TRIES` times.
+
+    Raises:
+        BadInput: A process cannot start.
     """
     workers = [_Worker(number, task) for number in range(jobs)]
     tries: Counter[int] = Counter()
@@ -152,7 +162,7 @@ def outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, 
 
 
 class _Worker(Generic[Output]):
-    """A worker of the pool. Its process is started with its first item."""
+    """A worker of the pool. Its process is started when it gets its first item."""
 
     def __init__(self, number: int, task: Task[Output]) -> None:
         self.number = number
@@ -161,7 +171,11 @@ class _Worker(Generic[Output]):
         self._started = self._ready = False
 
     def take(self, queue: Queue) -> bool:
-        """Send the next item to the process. Return False if no items are left."""
+        """Take the next item from the queue and send it to the process.
+
+        Returns:
+            False if no items are left.
+        """
         item = queue.next(self.number)
         if item is None:
             return False
@@ -173,10 +187,10 @@ class _Worker(Generic[Output]):
         return True
 
     def receive(self) -> Any:
-        """Return the next message of the process.
+        """Wait for the next message of the process.
 
         Returns:
-            READY first, then the output of each item. None if the process has died.
+            `READY` at first, then the output of each item. None if the process has died.
 
         Raises:
             BadInput: The process died before it was ready, so that another process would die too.
@@ -194,7 +208,7 @@ class _Worker(Generic[Output]):
         return message
 
     def restart(self) -> None:
-        """Forget a process that has died, so that the next item starts a new one."""
+        """Discard the process, which has died. The next item starts a new process."""
         self.end()
         self._started = self._ready = False
 
@@ -218,10 +232,9 @@ class _Worker(Generic[Output]):
 
 @contextlib.contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Block Ctrl-C in processes that are started in this context.
+    """In this context, start processes that never receive Ctrl-C.
 
-    The terminal sends Ctrl-C to all processes. Those started here never receive it. The calling
-    process receives it after the context.
+    The terminal sends Ctrl-C to all processes. The calling process receives it after the context.
     """
     if sys.platform == "win32":
         yield
@@ -236,7 +249,7 @@ def _interrupts_blocked() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _main_left_out() -> Iterator[None]:
-    """Hide the main module from processes that are started in this context.
+    """In this context, start processes that do not import the main module.
 
     Otherwise `multiprocessing` would run the main script again in each process.
     """

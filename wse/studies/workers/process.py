@@ -16,9 +16,9 @@ READY: Final = "ready"
 
 
 def work(pipe: Connection) -> None:
-    """Serve calls of one function in a worker process, until the pipe is closed.
+    """Call one function repeatedly in a worker process, until the pipe is closed.
 
-    The first object on the pipe is the function; receiving it imports its module. Then READY is
+    The first object on the pipe is the function; receiving it imports its module. Then `READY` is
     sent. Each further object is a tuple of arguments, which is answered with the output of the
     function.
     """

@@ -36,10 +36,9 @@ QUIET: Final = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_Z
 def ray_cluster(address: str | None) -> Iterator[None]:
     """Connect to a Ray cluster, or start one on this computer and stop it after the context.
 
-    A cluster that this process is already connected to is used as it is. A cluster that is started
-    has one CPU per core of this process and no dashboard. Access requires a secret of this process,
-    unless `RAY_AUTH_MODE` is set or Ray was imported before, since Ray reads both when it is
-    imported.
+    If this process is already connected to a cluster, that cluster is used. A new cluster has one
+    CPU per core of this process and no dashboard. Access requires a secret of this process, unless
+    `RAY_AUTH_MODE` is set or Ray was imported before, since Ray reads both when it is imported.
 
     Args:
         address: HOST:PORT or "auto". None starts a cluster.
@@ -86,14 +85,15 @@ def node_resources() -> list[Mapping[str, float]]:
 
 
 def cluster_cpus() -> int:
-    """Return the number of CPUs of the cluster."""
+    """Return the number of CPUs of all machines of the cluster."""
     return sum(int(node.get("CPU", 0)) for node in node_resources())
 
 
 def await_actors(actors: Sequence[Any], noun: str, *, min_actors: int) -> dict[Any, int]:
     """Wait until at least ``min_actors`` actors have started.
 
-    Each actor has a method ``ping``, whose call returns when the actor has started (`check_ping`).
+    Each actor must have a method ``ping``, which does nothing. A call of it returns when the actor
+    has started.
 
     Args:
         actors: The actors.
@@ -101,8 +101,8 @@ def await_actors(actors: Sequence[Any], noun: str, *, min_actors: int) -> dict[A
         min_actors: Number of actors to wait for.
 
     Returns:
-        The index of each actor, keyed by its ping. Pings of actors that have not started are
-        included.
+        The index of each actor, keyed by the reference to its call of ``ping``. Actors that have
+        not started yet are included.
 
     Raises:
         BadInput: Too few actors have started within `START_S` seconds, or an actor cannot start.
@@ -124,10 +124,10 @@ def await_actors(actors: Sequence[Any], noun: str, *, min_actors: int) -> dict[A
 
 
 def check_ping(ping: Any, noun: str) -> None:
-    """Check that an actor has started.
+    """Wait until an actor has started.
 
     Args:
-        ping: The call of its method ``ping``.
+        ping: The reference to a call of its method ``ping``.
         noun: What the actor is, for error messages.
 
     Raises:
@@ -143,7 +143,10 @@ def check_ping(ping: Any, noun: str) -> None:
 
 
 def cpus_of_each(actors: int, bytes_each: int, nodes: Sequence[Mapping[str, float]]) -> int:
-    """Return the maximum number of CPUs that each of several equal actors can have.
+    """Return the number of CPUs that each of several equal actors can have.
+
+    It is the maximum number at which the CPUs and the memory of the machines suffice for all
+    actors.
 
     Args:
         actors: Number of actors, one per wafer.
@@ -174,7 +177,7 @@ def cpus_of_each(actors: int, bytes_each: int, nodes: Sequence[Mapping[str, floa
 
 
 def _connect(ray: Any, address: str | None, folder: str) -> None:
-    """Connect to a cluster, or start one.
+    """Connect to a Ray cluster, or start one on this computer.
 
     Args:
         ray: The imported library.

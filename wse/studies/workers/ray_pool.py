@@ -19,21 +19,23 @@ Output = TypeVar("Output")
 
 
 class RayWorker:
-    """A Ray actor that computes a function for one item after another."""
+    """A Ray actor (a process on a cluster) that calls one function with different arguments."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
 
     def ping(self) -> None:
-        """Do nothing. A call of this method returns once the process has started."""
+        """Do nothing. Callers use it to wait until the process has started."""
 
     def work(self, *arguments: Any) -> Any:
-        """Return the output of the function for these arguments."""
+        """Call the function with these arguments and return its output."""
         return self._function(*arguments)
 
 
 def ray_process_count(jobs: int | None) -> int:
-    """Return the number of workers for ``--jobs``. None stands for one per CPU of the cluster.
+    """Check the option ``--jobs`` and return the number of worker processes on the cluster.
+
+    None stands for one process per CPU of the cluster.
 
     Raises:
         BadInput: The number is out of range, or exceeds the CPUs of the cluster.
@@ -48,21 +50,22 @@ def ray_process_count(jobs: int | None) -> int:
 
 
 def ray_outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, Output | KilledItem]]:
-    """Compute the items of a queue with several Ray actors.
+    """Compute an output for each item of a queue with several Ray actors (processes).
 
     If the caller stops iterating, all actors are killed.
 
     Args:
         queue: The items.
         jobs: Number of actors.
-        task: The function to compute, its arguments, and texts for errors.
+        task: The function to call for each item, its arguments, and texts for errors.
 
     Yields:
-        Each item with its output, in the order in which they finish. `KilledItem` if the process of
-        the item was killed `MAX_TRIES` times.
+        Each item with its output, in the order in which they finish. The output is a `KilledItem`
+        if the process of the item was killed `MAX_TRIES` times.
 
     Raises:
         BadInput: No actor has started in time, or an actor cannot start.
+        WseBug: The function raised an exception.
     """
     ray = imported_ray()
     restarts = {"max_restarts": -1, "max_task_retries": MAX_TRIES - 1}

@@ -35,13 +35,13 @@ DIGESTS: Final = ("program", "request")  # must be equal to resume a run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassRecord:
-    """The results of one pass, that is one run of a phase of the Program.
+    """The results of one pass: one run of the Program for a prompt chunk or for new tokens.
 
     Attributes:
-        phase: Index of the phase in the Program.
+        phase: Index of the phase (a sequence of steps) of the Program that ran.
         ids: Resulting token ids: one per user, or one per token of a verification pass.
         kept_tokens: Number of tokens that a verification pass kept; 0 for other passes.
-        pairs: For each layer with experts, the number of tokens that chose each expert, int64
+        pairs: For each layer with experts, the number of tokens routed to each expert, int64
             ``[experts]``. The key is the index of the layer.
         slots: Occupied KV-cache slots of each user after the pass.
     """
@@ -55,12 +55,13 @@ class PassRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """The state of a run after some pass.
+    """The state of a run between two passes, from which an interrupted run can resume.
 
     Attributes:
-        passes: All passes so far.
-        state: Arrays of the engine after the last pass.
-        prompt_logits: Logits after the prompts, once they are read.
+        passes: Results of all passes so far.
+        state: State of the backend after the last pass, such as SRAM contents and counters. The key
+            is the name of the array.
+        prompt_logits: Logits after the prompts, once all prompts are read.
     """
 
     passes: tuple[PassRecord, ...]
@@ -69,7 +70,10 @@ class Checkpoint:
 
 
 class CheckpointFile:
-    """The checkpoint file of a run.
+    """The file in which a run saves its state, and from which an interrupted run resumes.
+
+    The file contains digests of the Program, the prompts, the sampling options and the weights. A
+    run with other digests cannot resume from it.
 
     Args:
         path: Path of the file, which need not exist.
@@ -89,7 +93,7 @@ class CheckpointFile:
         self._mixture_layers = [number for number, layer in enumerate(prepared_run.spec.layers) if layer.experts]
 
     def read(self) -> Checkpoint | None:
-        """Return the stored checkpoint, or None if the file does not exist.
+        """Read the stored checkpoint. Return None if the file does not exist.
 
         Raises:
             BadInput: The file is not a checkpoint, is damaged, or belongs to a run of another
@@ -119,7 +123,7 @@ class CheckpointFile:
             raise self.damage(error) from error
 
     def damage(self, fault: Exception) -> BadInput:
-        """Return the error to raise for a file whose content is invalid."""
+        """Return the error to raise if the content of the file is invalid for the given reason."""
         return BadInput(f"{CHECKPOINT_OPTION} {self.path}: is damaged ({fault}); {OTHER_NAME}")
 
     def write(self, checkpoint: Checkpoint) -> None:
@@ -132,9 +136,9 @@ class CheckpointFile:
             write_safetensors(file, self._arrays(checkpoint))
 
     def _checkpoint(self, arrays: Arrays) -> Checkpoint:
-        """Convert the arrays of a file to a checkpoint, after checking them.
+        """Check the arrays of a file and convert them to a checkpoint.
 
-        The passes are replayed on cache counters, since these are not stored.
+        The fill levels of KV caches are not stored. They are computed by replaying all passes.
 
         Raises:
             KeyError: An array is missing.
@@ -167,11 +171,11 @@ class CheckpointFile:
         return Checkpoint(passes=tuple(passes), state=state, prompt_logits=arrays["prompt_logits"])
 
     def _check(self, arrays: Arrays) -> None:
-        """Check the shapes, types and values of the arrays with the results of passes.
+        """Check the shapes, types and values of the arrays that store the results of passes.
 
         Raises:
             KeyError: An array is missing.
-            ValueError: An array has another shape or type, or a value out of bounds.
+            ValueError: An array has a wrong shape or type, or a value is out of bounds.
         """
         bounds = self._bounds()
         for name, shape in self._shapes(arrays["phase"].size).items():
@@ -184,17 +188,18 @@ class CheckpointFile:
                 raise ValueError(message)
 
     def _check_pass(self, caches: Caches, number: int, phase: int, kept_tokens: int, ids: Sequence[int]) -> None:
-        """Check that a pass can follow the passes before it.
+        """Check that a stored pass is possible after the passes before it.
 
         Args:
-            caches: Cache counters after the earlier passes.
+            caches: Fill levels of the KV caches after the earlier passes.
             number: Index of the pass in the run.
-            phase: Index of its phase.
-            kept_tokens: Number of tokens that it kept.
-            ids: Its resulting ids, padded with -1.
+            phase: Index of the phase of the Program that the pass ran.
+            kept_tokens: Number of tokens that a verification pass kept; 0 for other passes.
+            ids: Resulting token ids, padded with -1.
 
         Raises:
-            ValueError: The pass is in the wrong place, has no room in a cache, or has invalid ids.
+            ValueError: The pass is not the next prompt chunk, exceeds a KV cache, or has too few
+                ids. Or a verification pass keeps no token, or another pass keeps some.
         """
         program, run = self._program, self._program.phases[phase]
         prompts = program.prefill
@@ -213,13 +218,14 @@ class CheckpointFile:
         raise ValueError(message)
 
     def _ids_after(self, number: int, phase: Phase) -> int:
-        """Return the number of token ids that are known after a pass.
+        """Return how many token ids must be known after a pass.
 
-        While prompts are read, this is the number of users whose prompt is finished.
+        A verification pass results in one id for each of its tokens, any other pass in one id per
+        user. While prompts are read, only the users whose prompt is finished count.
 
         Args:
             number: Index of the pass in the run.
-            phase: Phase that it runs.
+            phase: Phase of the Program that the pass ran.
         """
         if phase.name == "verify":
             return phase.tokens
@@ -227,7 +233,7 @@ class CheckpointFile:
         return next_phases[0].user if next_phases else self._program.batch
 
     def _arrays(self, checkpoint: Checkpoint) -> Arrays:
-        """Return the arrays to store in the file, including the digest; the key is the name."""
+        """Return the arrays to store in the file, including digests, keyed by name."""
         shapes = self._shapes(len(checkpoint.passes))
         arrays: Arrays = {name: np.full(shape, -1, np.int64) for name, shape in shapes.items()}
         for number, record in enumerate(checkpoint.passes):
@@ -243,9 +249,10 @@ class CheckpointFile:
         return {**arrays, CONTENT: np.frombuffer(content_digest(arrays), np.uint8)}
 
     def _shapes(self, passes: int) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the arrays that store the results of ``passes`` passes.
+        """Return the shapes of the arrays that store the results of passes, keyed by array name.
 
-        The key is the name of the array in the file.
+        Args:
+            passes: Number of passes.
         """
         program, experts = self._program, self._spec.experts
         return {
@@ -256,10 +263,10 @@ class CheckpointFile:
         }
 
     def _bounds(self) -> dict[str, tuple[int, int]]:
-        """Return (minimum, maximum) of the valid values in each array with results of passes.
+        """Return the (minimum, maximum) of valid values in each array of pass results.
 
-        The key is the name of the array in the file. An id of -1 fills the places after the last id
-        of a pass.
+        The key is the name of the array. Token ids may be -1, because each pass's ids are padded
+        with -1.
         """
         program = self._program
         return {
@@ -271,7 +278,10 @@ class CheckpointFile:
 
 
 def content_digest(arrays: Arrays) -> bytes:
-    """Return the SHA-256 of names, types, shapes and elements of all arrays except the digest."""
+    """Return the SHA-256 of the names, types, shapes and elements of all arrays of a checkpoint.
+
+    The array that stores this digest is left out.
+    """
     digest = hashlib.sha256()
     for name in sorted(arrays.keys() - {CONTENT}):
         array = np.ascontiguousarray(arrays[name])

@@ -24,21 +24,22 @@ from wse.studies.run.checkpoint.checkpoint_file import Checkpoint, CheckpointFil
 
 
 class CheckpointedEngine:
-    """A backend that adds checkpoints to another one: it writes them and resumes from one.
+    """A backend that writes checkpoints of a run, and can resume an interrupted run from one.
 
-    The checkpoint is written by `close`, and before a pass if ``every_s`` seconds have passed since
-    it was last written.
+    Passes that the checkpoint contains are not executed again: their stored results are returned.
+    All other passes are executed by another backend. The checkpoint is written by `close`, and
+    before a pass if ``every_s`` seconds have passed since it was last written.
 
     Args:
         engine: Backend that executes the passes.
         file: File of the checkpoints.
         start: Checkpoint to resume from, or None.
-        vocabulary: Number of ids that samplers draw from.
-        samplers: Samplers whose draws the engine uses. They are advanced to the state of ``start``.
-        every_s: Seconds between checkpoints.
+        vocabulary: Number of token ids that samplers draw from.
+        samplers: Random samplers that the engine uses. They are advanced to the state of ``start``.
+        every_s: Minimum time between two checkpoints in seconds.
 
     Attributes:
-        passes_again: Number of passes that are taken from the checkpoint instead of executed.
+        passes_again: Number of passes whose results are read from the checkpoint.
 
     Raises:
         BadInput: The checkpoint is damaged.
@@ -72,12 +73,12 @@ class CheckpointedEngine:
 
     @property
     def tokens(self) -> list[int]:
-        """The token ids that the last pass ended with: one per user, or one per verified token."""
+        """Token ids that the last pass resulted in: one per user, or one per verified token."""
         return list(self._last.ids)
 
     @property
     def logits(self) -> npt.NDArray[np.float32]:
-        """Logits after the prompts, float32 ``[users, vocabulary]``.
+        """Logits after the last token of each prompt, float32 ``[users, vocabulary]``.
 
         They stay the same while further tokens are generated.
         """
@@ -85,7 +86,10 @@ class CheckpointedEngine:
 
     @property
     def verified_logits(self) -> npt.NDArray[np.float32]:
-        """Logits after each token of the last executed verification pass."""
+        """Logits after each token of the last executed verification pass.
+
+        Passes that are read from the checkpoint do not change them.
+        """
         return self._engine.verified_logits
 
     @property
@@ -99,25 +103,32 @@ class CheckpointedEngine:
         return self._last.pairs
 
     def cache_slots(self, user: int) -> Slots:
-        """Return the cache slots that a user occupies on the fullest row of PEs in each stage."""
+        """Return the KV-cache slots that a user occupies on the fullest PE row of each stage."""
         return self._last.slots[user]
 
     def precompile(self, report: Callable[[int, int, str], None]) -> str:
-        """Compile the kernels that are needed, as `Backend.precompile` does."""
+        """Compile all kernels that the run needs.
+
+        Args:
+            report: Called with (kernels compiled, total, name).
+
+        Returns:
+            Why the kernels could not be cached for the next run. Empty if they were cached.
+        """
         return self._engine.precompile(report)
 
     def prefill(self, *prompts: Sequence[int]) -> Iterator[int]:
-        """Run the prompts chunk by chunk, starting after the chunks that the checkpoint contains.
+        """Read all prompts chunk by chunk, except for the chunks that the checkpoint contains.
 
-        Chunks are submitted in groups of ``passes_at_once``. A checkpoint is written only between
-        groups.
+        Up to ``passes_at_once`` chunks are in flight at the same time. A checkpoint can be written
+        only when none is in flight.
 
         Args:
             prompts: Token ids of each user's prompt.
 
         Yields:
-            The index of each chunk when it is finished. The chunks in the checkpoint come first, at
-            once.
+            The index of each chunk when it is finished. The chunks in the checkpoint come first,
+            without delay.
         """
         chunks = len(self._engine.program.prefill)
         while self._done < min(chunks, self.passes_again):
@@ -134,7 +145,13 @@ class CheckpointedEngine:
                 yield index
 
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
-        """Run one token of each user and return the ids that follow."""
+        """Return the token ids that follow one token of each user.
+
+        The ids are computed by a decode pass, or taken from the checkpoint.
+
+        Args:
+            tokens: Ids that replace the input ids that are stored on the wafer. By default, none.
+        """
         if self._done == len(self._passes):
             self._begin_pass()
             self._end_pass(self._engine.program.decode, self._engine.decode(tokens))
@@ -143,10 +160,14 @@ class CheckpointedEngine:
         return self.tokens
 
     def announce(self, tokens: Sequence[int], user: int) -> None:
-        """Announce the next pass of a user to the engine.
+        """Tell the engine the input of a user's next verification pass, so that it can start early.
 
-        A pass that the checkpoint contains is not announced. Nothing is announced either when a
-        checkpoint is due, because it can only be written when no pass is in flight.
+        A pass that the checkpoint contains is not announced. When a checkpoint is due, nothing is
+        announced, because a checkpoint can only be written when no pass is in flight.
+
+        Args:
+            tokens: Token ids that the pass will verify.
+            user: Index of the user.
         """
         if self._done >= self.passes_again and not self._is_due:
             self._go_on()
@@ -154,7 +175,7 @@ class CheckpointedEngine:
             self._engine.announce(tokens, user)
 
     def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
-        """Run a verification pass over tokens of one user, or take it from the checkpoint.
+        """Run a verification pass over tokens of one user, or take its result from the checkpoint.
 
         Args:
             tokens: The user's next token and the draft tokens.
@@ -172,7 +193,9 @@ class CheckpointedEngine:
         return self.tokens
 
     def keep(self, tokens: int, user: int = 0, next_id: int | None = None) -> None:
-        """Keep the first ``tokens`` tokens of a user's last pass. Remove the rest from the cache.
+        """Keep the first ``tokens`` tokens of a user's last pass; remove others from the KV cache.
+
+        For a pass in the checkpoint, nothing is done.
 
         Args:
             tokens: Number of tokens to keep.
@@ -184,7 +207,7 @@ class CheckpointedEngine:
             self._passes[-1] = replace(self._last, kept_tokens=tokens)
 
     def link_words(self) -> npt.NDArray[np.int64]:
-        """Return the words that have crossed each link, including passes in the checkpoint."""
+        """Return the words that crossed each link so far, including passes in the checkpoint."""
         self._go_on()
         return self._engine.link_words()
 
@@ -217,10 +240,12 @@ class CheckpointedEngine:
         self._done += 1
 
     def _go_on(self) -> None:
-        """Restore the checkpoint in the engine and the samplers, before the first executed pass.
+        """Restore the checkpoint in the engine and the samplers, unless this was already done.
+
+        It is called before the first executed pass.
 
         Raises:
-            BadInput: The state does not belong to the Program.
+            BadInput: The stored state does not belong to the Program.
         """
         if self._start is None:
             return
@@ -235,9 +260,14 @@ class CheckpointedEngine:
 
 
 def _drawn_users(program: Program, number: int) -> Sequence[int]:
-    """Return the users for whom the host draws an id in a pass.
+    """Return the users for whom the host draws a random token id in a pass.
 
-    These are all users, or, while prompts are read, the user whose prompt ends with the pass.
+    While prompts are read, this is the user whose prompt ends with the pass, or nobody. In all
+    later passes, it is every user.
+
+    Args:
+        program: The compiled Program.
+        number: Index of the pass in the run.
     """
     chunks = program.prefill
     if number >= len(chunks):

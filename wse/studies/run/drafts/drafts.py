@@ -24,14 +24,14 @@ from wse.studies.run.drafts.prepare import PreparedDraft
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """Tokens that are proposed to follow a text.
+    """Tokens that are proposed to follow a text, and that the model verifies in one pass.
 
     Attributes:
         tokens: Token ids. Empty if there is nothing to propose.
         cycles: Cycles to make the draft and to send it to the model.
         probabilities: For each token, the float64 ``[vocabulary]`` distribution it was drawn from.
             None if the tokens were not drawn at random.
-        overlapped_cycles: Cycles of work that continues while the model verifies the draft.
+        overlapped_cycles: Cycles of the draft model's work while the model verifies the draft.
     """
 
     tokens: tuple[int, ...]
@@ -44,7 +44,7 @@ NO_DRAFT: Final = Draft(tokens=(), cycles=0.0)
 
 
 class Drafter(Protocol):
-    """Source of drafts for one text.
+    """Source of drafts (tokens proposed to follow a text) for one text.
 
     Attributes:
         name: Name of the draft model, or ``ngram`` for a look-up.
@@ -57,19 +57,27 @@ class Drafter(Protocol):
     passes: int
 
     def read(self, prompt: Sequence[int]) -> float:
-        """Read the prompt. Return the cycles, which pass while the model reads the prompt too."""
+        """Read the prompt and return the cycles that this takes.
+
+        The model that verifies drafts reads the prompt at the same time.
+        """
 
     def propose(self, text_ids: Sequence[int], tokens: int) -> Draft:
-        """Return a draft of ``tokens`` tokens that may follow a text.
+        """Return a draft: ``tokens`` proposed tokens that may follow a text, or none.
 
-        Each text must continue the text of the previous call, without its rejected draft tokens.
+        Each text must continue the text of the previous call. Draft tokens that were rejected in
+        the meantime are not part of the text.
+
+        Args:
+            text_ids: Token ids of the prompt and of the generated text so far.
+            tokens: Number of tokens to propose.
         """
 
 
 class LookUp:
-    """Source of drafts that looks for the last tokens of the text earlier in the text.
+    """Source of drafts that searches the text for an earlier occurrence of its last tokens.
 
-    It proposes the tokens that followed there (prompt lookup). No draft model is needed.
+    The tokens that followed there are proposed (prompt lookup decoding). No draft model is needed.
     """
 
     name = NGRAM
@@ -79,13 +87,18 @@ class LookUp:
         self._times, self._context = times, context
 
     def read(self, prompt: Sequence[int]) -> float:
-        """Return 0 cycles, because the prompt reaches the look-up together with the model."""
+        """Return 0, because the look-up receives the prompt at the same time as the model."""
         return 0.0
 
     def propose(self, text_ids: Sequence[int], tokens: int) -> Draft:
         """Return the tokens that followed an earlier occurrence of the last tokens of the text.
 
-        An empty draft costs a round trip to the host if the look-up runs there.
+        The draft is empty if there is no earlier occurrence with enough tokens after it. If the
+        look-up runs on the host, an empty draft may cost an additional round trip to the host.
+
+        Args:
+            text_ids: Token ids of the prompt and of the generated text so far.
+            tokens: Number of tokens to propose.
         """
         draft_ids = prompt_lookup(text_ids, tokens)
         cycles = self._times.look_up_cycles(self._context, tokens)
@@ -93,17 +106,17 @@ class LookUp:
 
 
 class DraftModel:
-    """Source of drafts that is a smaller model, on PEs of its own or on the host.
+    """Source of drafts that runs a smaller model, on PEs of its own or on the host.
 
-    The draft model decodes one token per pass. It chooses tokens by the same rule as the model: the
-    most likely token, or a random draw on the host.
+    The draft model decodes one token per pass. It chooses tokens by the same rule as the model that
+    verifies them: the most likely token, or a random draw on the host.
 
     Args:
         prepared_draft: The draft model and the place where it runs.
         program: Its compiled Program.
         engine: Engine that executes the Program.
-        times: Cycles of exchanging tokens between the draft model and the model.
-        vocabulary: Number of token ids of the model.
+        times: Cycles of exchanging tokens between the draft model and the verifying model.
+        vocabulary: Number of token ids of the verifying model.
     """
 
     def __init__(
@@ -125,7 +138,8 @@ class DraftModel:
     def read(self, prompt: Sequence[int]) -> float:
         """Run the prompt through the draft model and return the cycles.
 
-        On the host, the prompt takes the time of one token, since reading all weights dominates.
+        On the host, reading all weights dominates the time. A whole prompt is therefore assumed to
+        take as long as a single token.
         """
         for index in self.engine.prefill(prompt):
             self._clock.prefill_chunk(index, dict(self.engine.expert_pairs))
@@ -133,16 +147,20 @@ class DraftModel:
         return self._token_cycles if self.place == HOST else self._clock.prefill.cycles
 
     def propose(self, text_ids: Sequence[int], tokens: int) -> Draft:
-        """Run the draft model on the new tokens of the text, then draft tokens one by one.
+        """Run the draft model on the new tokens of the text, then generate draft tokens one by one.
 
-        1. Tokens in the KV cache that are not in the text, since they were rejected, are removed.
-        2. The new tokens of the text run. The last one gives the first draft token.
-        3. Each draft token except the last one runs and gives the next draft token.
-        4. The last draft token runs while the model verifies the draft, in case all of it is
-           accepted.
+        1. Remove rejected draft tokens from the KV cache.
+        2. Run the new tokens of the text. The last one gives the first draft token.
+        3. Run each draft token except the last one. Each run gives the next draft token.
+        4. Run the last draft token while the model verifies the draft. If the whole draft is
+           accepted, this token is needed in the cache.
 
-        The cycles of the draft include the exchange of tokens with the model, unless the draft
-        model runs on the host.
+        The cycles of the draft include the exchange of tokens with the verifying model, unless the
+        draft model runs on the host.
+
+        Args:
+            text_ids: Token ids of the prompt and of the generated text so far.
+            tokens: Number of tokens to propose.
         """
         start_cycles, passes = self._clock.verify.cycles, self.passes
         text = list(text_ids)
@@ -175,7 +193,7 @@ class DraftModel:
     def _cycles_since(self, passes: int, cycles: float) -> float:
         """Return the cycles that the draft model has worked since an earlier moment.
 
-        On the host, they are the number of passes times the cycles of a token.
+        On the host, every pass is assumed to take the same number of cycles.
 
         Args:
             passes: Number of passes of the draft model at that moment. Used only on the host.
@@ -195,12 +213,12 @@ class DraftModel:
         return likeliest_id
 
     def _choose(self, likeliest_id: int, text_ids: Sequence[int], distributions: list[Scores]) -> int:
-        """Return the next draft token.
+        """Return the next draft token: the most likely one, or a random draw if the host samples.
 
         Args:
-            likeliest_id: The most likely id, used if nothing is drawn.
+            likeliest_id: The most likely id.
             text_ids: Ids of the text with the draft so far, for the repetition penalty.
-            distributions: If the host draws, the probabilities of this draw are appended.
+            distributions: List to which the probabilities of a random draw are appended.
         """
         if not self._sampling.on_host:
             return min(likeliest_id, self._vocabulary - 1)  # rows beyond the vocabulary are padding

@@ -12,7 +12,7 @@ from wse.studies.run.prepare import PreparedRun, weights_of
 
 
 def make_drafter(target: PreparedRun, program: Program, draft: tuple[PreparedDraft, Program] | None) -> Drafter | None:
-    """Return the drafter of a run, or None if the request has no drafts.
+    """Create the source of draft tokens (speculative decoding) of a run. None without drafts.
 
     Args:
         target: The run of the model that verifies the drafts.

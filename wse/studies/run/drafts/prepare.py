@@ -21,7 +21,7 @@ REMEDY: Final = "give a draft with the model's own vocabulary, or --draft ngram,
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedDraft:
-    """The draft model of a run, ready to compile.
+    """The draft model of a run (the smaller model of speculative decoding), ready to compile.
 
     Attributes:
         name: Name of the draft model.
@@ -35,10 +35,16 @@ class PreparedDraft:
 
 
 def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
-    """Return the draft model of a run, or None if drafts are looked up or not used.
+    """Load and check the draft model that a run requests for speculative decoding.
 
-    The draft model runs in passes over one token, so that any number of tokens can be removed from
-    its KV cache.
+    The draft model runs in passes over one token, so that any number of rejected tokens can be
+    removed from its KV cache.
+
+    Args:
+        target: The run of the model that verifies the drafts.
+
+    Returns:
+        The draft model, or None if drafts are looked up in the text or not used.
 
     Raises:
         BadInput: The draft model cannot be used, has another vocabulary or a shorter context, or
@@ -84,10 +90,11 @@ def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
 
 
 def _default_mesh(target: PreparedRun, place: str) -> str | None:
-    """Return the mesh of the draft model if none is given, as ROWSxCOLS.
+    """Return the mesh of a draft model, as ROWSxCOLS, if the user requests none.
 
-    The mesh is as large as that of the model. None stands for the smallest square mesh that fits:
-    on the host, or if the wafer has no room for two meshes of that size.
+    Normally it has the same size as the mesh of the model. None selects the smallest square mesh
+    that fits. It is used on the host, and if one wafer has no room for two meshes of the model's
+    size.
     """
     rows, cols = target.wafer.mesh_rows, target.wafer.mesh_cols
     if place == HOST or (place == SAME and not _has_room(target, rows, cols)):
@@ -96,7 +103,7 @@ def _default_mesh(target: PreparedRun, place: str) -> str | None:
 
 
 def _has_room(target: PreparedRun, draft_rows: int, draft_cols: int) -> bool:
-    """Return whether a mesh fits to the right of the model's mesh or below it on one wafer."""
+    """Return whether the mesh of a draft model fits on the model's wafer, to the right or below."""
     full_wafer, (rows, cols) = target.whole, target.fabric_shape
     fits_right = cols + draft_cols <= full_wafer.mesh_cols and draft_rows <= full_wafer.mesh_rows
     fits_below = rows + draft_rows <= full_wafer.mesh_rows and draft_cols <= full_wafer.mesh_cols

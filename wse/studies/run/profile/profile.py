@@ -20,9 +20,9 @@ MAX_ROWS: Final = 10
 
 
 class TimedStep(NamedTuple):
-    """A step of the Program, with its time on this computer and the bytes of its operands.
+    """A step of the Program (a kernel or a transfer), with its run time on this computer.
 
-    Both are summed over all passes.
+    Time and bytes are summed over all passes that execute the step.
 
     Attributes:
         phase: ``prefill``, ``decode`` or ``verify``.
@@ -45,7 +45,7 @@ class TimedStep(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileRow(Result):
-    """The time and bytes of all steps with the same type, op or kernel."""
+    """A row of a profile: time and bytes of all steps of one type, one op or one kernel."""
 
     name: Annotated[str, Doc("type of step, op or kernel")]
     s: Annotated[float, Doc("time of these steps", "s")]
@@ -56,7 +56,7 @@ class ProfileRow(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileResult(Result):
-    """Time of this computer during the passes of a run, divided in three ways."""
+    """Profile of a run: how long this computer worked on each type of step, op and kernel."""
 
     passes_s: Annotated[float, Doc("time of all passes", "s")]
     read_bytes_per_s: Annotated[float, Doc("measured memory bandwidth of all cores", "bytes/s")]
@@ -67,9 +67,9 @@ class ProfileResult(Result):
 
 
 def timed_steps(program: Program, times: StepTimes) -> list[TimedStep]:
-    """Return every executed step with its totals.
+    """Return every executed step with its time and bytes, summed over all passes.
 
-    Phases that consist of the same steps, such as equal prompt chunks, are counted together.
+    Passes that consist of the same steps, such as equal prompt chunks, are counted together.
     """
     found = []
     for phase_times in times:
@@ -83,19 +83,19 @@ def timed_steps(program: Program, times: StepTimes) -> list[TimedStep]:
 
 
 def profile_result(steps: Sequence[TimedStep], times: StepTimes, output: Path) -> ProfileResult:
-    """Summarise the measured times of a run in three lists: types of step, ops, and kernels.
+    """Summarise the measured times of a run by type of step, by op, and by kernel.
 
     The memory bandwidth of this computer is measured for comparison.
 
     Args:
-        steps: The steps with their totals.
-        times: Measured times, for the time of all passes and the memory bandwidth.
-        output: Path of the flame graph, for the result.
+        steps: The steps with their total times.
+        times: Measured times. They provide the time of all passes and the memory bandwidth.
+        output: Path of the flame graph, which the result only reports.
     """
     passes_s, read_bytes_per_s = times.passes_s, times.read_bytes_per_s()
 
     def rows(name_of: Callable[[TimedStep], str]) -> tuple[ProfileRow, ...]:
-        """Return a row for each name that ``name_of`` gives to steps, longest total time first."""
+        """Group the steps by a name and return a row for each group, longest total time first."""
         sums: dict[str, tuple[float, int]] = {}
         for step in steps:
             s, size = sums.get(name_of(step), (0.0, 0))
@@ -122,10 +122,7 @@ def profile_result(steps: Sequence[TimedStep], times: StepTimes, output: Path) -
 
 
 def profile_tables(profile: ProfileResult, *, width: int = WIDEST) -> tuple[Table, ...]:
-    """Return three tables of times: by type of step, by op, and by kernel.
-
-    In each, rows are sorted by time, longest first.
-    """
+    """Return three tables of the longest times: by type of step, by op, and by kernel."""
     by_name = {"kind of step": profile.by_kind, "op": profile.by_op, "kernel or pattern": profile.by_kernel}
     tables = [_rows_table(name, rows, width) for name, rows in by_name.items()]
     total = f"{seconds(profile.passes_s)} of passes"

@@ -16,12 +16,12 @@ SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 def speedscope(name: str, steps: Sequence[TimedStep]) -> bytes:
-    """Return the content of a speedscope file, which shows the times of steps as a flame graph.
+    """Return a flame graph of the times of steps, as the content of a file for speedscope.
 
-    Each step has one stack: phase, op and kernel. The weight is its time in seconds.
+    Each step is a stack of three frames: phase, op and kernel. Its weight is its time in seconds.
 
     Args:
-        name: Title of the profile.
+        name: Title of the flame graph.
         steps: The steps of the run, in order.
     """
     frames: dict[str, int] = {}

@@ -19,17 +19,17 @@ from wse.studies.workers.ray_cluster import cpus_of_each, imported_ray, node_res
 
 @contextmanager
 def ray_backend(prepared_run: PreparedRun, program: Program) -> Iterator[BackendFactory]:
-    """Yield a factory of backends on the requested Ray cluster.
+    """Start one actor (process) per wafer on a Ray cluster, and yield a factory of backends.
 
-    One actor is started per wafer. All actors are killed when the context ends.
+    The actors are killed when the context ends.
 
     Args:
-        prepared_run: The run.
+        prepared_run: The run, whose request names the cluster.
         program: Its compiled Program.
 
     Raises:
-        BadInput: A region spans several wafers, Ray is not installed, no cluster answers, or the
-            cluster has fewer CPUs than wafers.
+        BadInput: A pipeline stage spans several wafers, Ray is not installed, no cluster answers,
+            or the cluster has fewer CPUs than wafers.
         InsufficientMemory: The cluster has too little memory.
     """
     request = prepared_run.request
@@ -48,10 +48,10 @@ def ray_backend(prepared_run: PreparedRun, program: Program) -> Iterator[Backend
 
 @contextmanager
 def _actors(wafers: int, cpus: int, memory_bytes: int) -> Iterator[list[Any]]:
-    """Yield one actor per wafer, distributed over the machines. Kill them at the end.
+    """Start actors on the machines of a Ray cluster, and kill them when the context ends.
 
     Args:
-        wafers: Number of actors.
+        wafers: Number of actors, one per wafer.
         cpus: CPUs of each actor.
         memory_bytes: Memory of each actor.
     """

@@ -47,10 +47,10 @@ PASSES_PER_WAFER: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pass:
-    """A pass (one run of a phase of the Program) that was submitted to the cluster.
+    """A pass (one run of a phase of the Program) that was submitted to a Ray cluster.
 
-    A pass is divided into segments, which are consecutive steps on one wafer. Each segment is a
-    remote call, which returns a report.
+    A pass is divided into segments, each of which consists of consecutive steps on one wafer. Each
+    segment is a remote call, which returns a report.
 
     Attributes:
         index: Index of the phase.
@@ -68,11 +68,12 @@ class _Pass:
 class RayEngine:
     """A backend that executes a Program on a Ray cluster, with one actor (process) per wafer.
 
-    Arguments and attributes are those of `wse.backends.execute.engine.Engine`, except for these.
+    Arguments and attributes that are not listed here are those of the class for a single process,
+    `wse.backends.execute.engine.Engine`.
 
     Args:
         tensor: Not used. Each actor loads the weights of its wafer by itself.
-        request: The run request, from which actors load the weights.
+        request: The run request, which tells actors where the weights are.
         actors: Ray actors of the class `WaferActor`, one per wafer.
         threads: Number of kernel threads of each actor.
     """
@@ -109,14 +110,14 @@ class RayEngine:
 
     @property
     def tokens(self) -> list[int]:
-        """The last token id of each user. Raises BadModel if a token had no finite logit."""
+        """Last token id of each user. Reading it raises BadModel if a token had no finite logit."""
         return self.streams.ids(range(self.program.batch))
 
     @property
     def verified_logits(self) -> npt.NDArray[np.float32]:
-        """Logits of the last pass over several tokens, float32 ``[tokens, vocabulary]``.
+        """Logits of the last verification pass, float32 ``[tokens, vocabulary]``.
 
-        Only if the Program sends logits to the host.
+        They are available only if the Program sends logits to the host.
         """
         return self.streams.host_logits[self.program.batch :].copy()
 
@@ -135,18 +136,21 @@ class RayEngine:
 
     @property
     def logits(self) -> npt.NDArray[np.float32]:
-        """Logits of the last token, float32 ``[users, vocabulary]``. Only with ``logits_out``."""
+        """Logits of the last token of each user, float32 ``[users, vocabulary]``.
+
+        They are available only if the Program sends logits to the host.
+        """
         return self.streams.host_logits[: self.program.batch].copy()
 
     def cache_slots(self, user: int) -> Slots:
-        """Return the cache slots that a user occupies on the fullest row of PEs in each stage."""
+        """Return the KV-cache slots that a user occupies on the fullest PE row of each stage."""
         return self.caches.slots(user)
 
     def precompile(self, report: Callable[[int, int, str], None]) -> str:
-        """Compile kernels on the first actor, then on the others.
+        """Compile the kernels on the first actor, then on the others.
 
-        Actors on the same machine find the kernels that the first one compiled. ``report`` is not
-        called, because actors send no progress.
+        Other actors on the same machine then find the compiled kernels in the cache. ``report`` is
+        not called, because actors send no progress.
 
         Returns:
             Why the kernels could not be cached for the next run. Empty if they were cached.
@@ -182,7 +186,8 @@ class RayEngine:
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
         """Run one token of each user and return the ids that follow.
 
-        ``tokens`` replaces the ids that are stored on the wafer.
+        Args:
+            tokens: Ids that replace the input ids that are stored on the wafer. By default, none.
         """
         self._finish(self._submit(self.program.decode_index, tokens))
         return self.tokens
@@ -190,7 +195,12 @@ class RayEngine:
     def announce(self, tokens: Sequence[int], user: int) -> None:
         """Submit the next pass of a user early, while passes of other users are still running.
 
-        Nothing is submitted if too many passes are in flight. `verify` returns the ids of the pass.
+        A later call of `verify` waits for the pass and returns its ids. Nothing is submitted if too
+        many passes are in flight.
+
+        Args:
+            tokens: Token ids that the pass verifies.
+            user: Index of the user.
         """
         if len(self._announced) < self.passes_at_once > 1:
             self._verified.check(tokens, user)
@@ -199,11 +209,11 @@ class RayEngine:
     def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
         """Run a verification pass over tokens of one user.
 
-        If the pass was announced, it is already under way and is only awaited.
+        If the pass was announced, it is already running, and this method only waits for it.
 
         Args:
-            tokens: The user's next token and the draft tokens; the announced ones if the pass was
-                announced.
+            tokens: The user's next token and the draft tokens. They must equal the announced tokens
+                if the pass was announced.
             user: Index of the user.
 
         Returns:
@@ -225,7 +235,7 @@ class RayEngine:
         return ids
 
     def keep(self, tokens: int, user: int = 0, next_id: int | None = None) -> None:
-        """Keep the first ``tokens`` tokens of a user's last pass. Remove the rest from the cache.
+        """Keep the first ``tokens`` tokens of a user's last pass; remove others from the KV cache.
 
         Args:
             tokens: Number of tokens to keep.
@@ -239,18 +249,26 @@ class RayEngine:
             self._actors.call(wafer, "keep", user, tokens, next_id)
 
     def link_words(self) -> npt.NDArray[np.int64]:
-        """Return the words on each link so far, int64 ``[wafers, 4, mesh rows, mesh cols]``."""
+        """Return the words that crossed each link, int64 ``[wafers, 4, mesh rows, mesh cols]``.
+
+        The second axis is the side of the PE on which the link leaves it.
+        """
         return np.concatenate(self._actors.values("link_words"))
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the state of the run, combined from all actors. No pass may be in flight.
+        """Return the state of the run, combined from the states of all wafers.
 
-        The key is the name of the array, as in `wse.backends.execute.engine.Engine.state`.
+        No pass may be in flight. The keys are the names of the arrays, as in
+        `wse.backends.execute.engine.Engine.state`.
         """
         return merge_states(state_of(self), self._actors.values("state"))
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Restore a state by sending each actor the part of its wafer.
+        """Restore an earlier state of the run by sending each actor the state of its wafer.
+
+        Args:
+            arrays: The arrays of the state, as returned by `state`; the key is the name of the
+                array.
 
         Raises:
             ValueError: The state is of another Program.
@@ -265,15 +283,18 @@ class RayEngine:
         return self.program.phases.index(self.program.verify[user])
 
     def _submit(self, index: int, ids: Sequence[int]) -> _Pass:
-        """Submit all segments of a pass to the actors of their wafers.
+        """Submit a pass (one run of a phase of the Program) to the actors of its wafers.
 
-        A segment is a run of consecutive steps on one wafer. It receives the tiles that earlier
-        segments send from other wafers. Before a segment that needs ids drawn by the host, the
-        reports of all earlier segments are awaited.
+        A pass is submitted in segments, which are consecutive steps on one wafer. A segment
+        receives the data that earlier segments send from other wafers. Before a segment that needs
+        ids drawn by the host, the reports of all earlier segments are awaited.
 
         Args:
             index: Index of the phase.
             ids: Input token ids.
+
+        Returns:
+            The submitted pass, whose last segments may still be running.
         """
         submitted, phase = _Pass(index=index, ids=tuple(ids)), self.program.phases[index]
         tiles: dict[int, Any] = {}
@@ -290,7 +311,11 @@ class RayEngine:
         return submitted
 
     def _finish(self, submitted: _Pass) -> None:
-        """Wait for a pass, then store its routing, report its outputs and update the caches."""
+        """Wait for a pass, then process its results.
+
+        The tokens per expert are stored, requested outputs of ops are reported, and the pass is
+        added to the fill levels of the KV caches.
+        """
         self._collect(submitted)
         self.expert_pairs = {layer: pairs for report in submitted.reports for layer, pairs in report.pairs.items()}
         for op, values in (output for report in submitted.reports for output in report.outputs):
@@ -298,7 +323,7 @@ class RayEngine:
         self.caches.append(self.program.phases[submitted.index])
 
     def _collect(self, submitted: _Pass) -> None:
-        """Wait for all outstanding reports of a pass and store their ids and logits at the host."""
+        """Wait for all outstanding reports of a pass, and store their token ids and logits."""
         places = self.program.host_places(self.program.phases[submitted.index])
         while submitted.calls:
             report: SegmentReport = self._actors.value(submitted.calls.popleft())

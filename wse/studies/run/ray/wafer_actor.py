@@ -18,7 +18,7 @@ from wse.studies.run.request import RunRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaferJob:
-    """Everything that a process needs to emulate any wafer of a Program.
+    """Everything that a process needs to emulate a wafer of a Program; the same for all wafers.
 
     Attributes:
         program: The compiled Program.
@@ -35,7 +35,7 @@ class WaferJob:
     profile: bool
 
     def weights(self) -> Callable[[str], Source]:
-        """Return a function from tensor names to weights.
+        """Return a function that returns the weights of a tensor, given its name.
 
         The weights are read from files of this machine, or are random with the requested seed.
         """
@@ -47,10 +47,10 @@ class WaferActor:
     """A Ray actor that emulates one wafer: its SRAM, weights, KV caches and counters."""
 
     def ping(self) -> None:
-        """Do nothing. A call of this method returns once the process has started."""
+        """Do nothing. Callers use it to wait until the process has started."""
 
     def load(self, job: bytes, wafer: int, threads: int) -> None:
-        """Start to emulate a wafer and store its weights in emulated SRAM.
+        """Create the emulated wafer and store its weights in the emulated SRAM.
 
         The job is passed as bytes, so that this process owns the unpickled arrays, as kernels
         require.
@@ -78,18 +78,18 @@ class WaferActor:
         )
 
     def run(self, *arguments: Any) -> Any:
-        """Run one segment of a phase: consecutive steps on this wafer.
+        """Run one segment of a pass: consecutive steps on this wafer.
 
         Args:
             arguments: The arguments of `EnginePart.run`.
 
         Returns:
-            The report of the segment and the tiles that it sends. Only the report if there are no
-            tiles, since Ray returns single values without a tuple.
+            A tuple of the segment's report and the data that it sends to other wafers. If it sends
+            nothing, the report without a tuple, as Ray expects for a single return value.
         """
         report, *sent_tiles = self._part.run(*arguments)
         return (report, *sent_tiles) if sent_tiles else report
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of the `EnginePart`, given by its name, and return the result."""
+        """Call a method of the emulated wafer (an `EnginePart`) by name, and return the result."""
         return getattr(self._part, method)(*arguments)

@@ -15,7 +15,7 @@ from wse.studies.workers.ray_cluster import await_actors, imported_ray
 
 
 class ActorCall(NamedTuple):
-    """A submitted call of an actor. An actor executes its calls in order.
+    """A call that was submitted to the actor of a wafer. An actor executes its calls in order.
 
     Attributes:
         wafer: Index of the actor's wafer.
@@ -27,11 +27,11 @@ class ActorCall(NamedTuple):
 
 
 class WaferActors:
-    """The actors of a Program, one per wafer.
+    """The Ray actors that emulate the wafers of a Program, one per wafer.
 
     Args:
         actors: Ray actors of the class `WaferActor`, one per wafer, in order.
-        checkpoint: Path of the checkpoint file, which error messages name. None without one.
+        checkpoint: Path of the run's checkpoint file, for error messages. None without a file.
 
     Attributes:
         by_wafer: The actors, one per wafer, in order.
@@ -46,9 +46,10 @@ class WaferActors:
         There is no limit on the time to load. The wait ends early if a process or machine is lost.
 
         Args:
-            job: The Program and where its weights are.
+            job: The Program, and where its weights are.
             threads: Number of kernel threads of each actor.
-            on_stored: Called with (weights stored, total, "") whenever an actor has finished.
+            on_stored: Called with (weights stored, total, "") at the start and whenever an actor
+                has finished.
 
         Raises:
             BadInput: An actor has not started in time, or cannot start.
@@ -75,8 +76,8 @@ class WaferActors:
             arguments: The arguments of `EnginePart.run`.
 
         Returns:
-            The call, whose value is the report of the segment; and for each crossing to another
-            wafer, a reference to the tiles that are sent.
+            The call, whose value is the report of the segment. Then, for each transfer to another
+            wafer, a Ray reference to the data that is sent.
         """
         task = self.by_wafer[segment.wafer].run.options(num_returns=1 + len(segment.sends))
         outputs = task.remote(*arguments)
@@ -84,7 +85,7 @@ class WaferActors:
         return ActorCall(segment.wafer, report), tiles
 
     def call(self, wafer: int, method: str, *arguments: Any) -> ActorCall:
-        """Submit a call of a method of one wafer's `EnginePart`."""
+        """Submit a call of a method of one emulated wafer (an `EnginePart`), given by name."""
         return ActorCall(wafer, self.by_wafer[wafer].call.remote(method, *arguments))
 
     def values(self, method: str, wafers: Iterable[int] | None = None) -> list[Any]:
@@ -101,7 +102,8 @@ class WaferActors:
         """Wait until a call has finished and return its value.
 
         Raises:
-            WorkerLost: The process of the actor has ended, or that of a wafer that it waits for.
+            WorkerLost: The process of the actor has ended, or the process of another wafer whose
+                data the call needs.
             WseError, ValueError: The call raised this error.
             WseBug: The call raised any other error.
         """
@@ -120,7 +122,7 @@ class WaferActors:
             raise self._loss(call.wafer, error) from error
 
     def _loss(self, wafer: int, error: Exception) -> WorkerLost:
-        """Return an error that names the wafer whose actor is lost, and how to continue.
+        """Return an error that names the wafer whose process is lost, and how to continue the run.
 
         Args:
             wafer: Wafer that was called. Used if the error does not say which actor is lost.

@@ -15,11 +15,11 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 def merge_states(host: Arrays, parts: Sequence[Arrays]) -> dict[str, npt.NDArray[Any]]:
-    """Combine the states of all wafers and of the host into the state of one engine.
+    """Combine the states of all wafers and of the host into the state of one emulated machine.
 
     Args:
-        host: State of the host. Its ids, logits and cache counters are used.
-        parts: State of each wafer, of which SRAM and counted words are used.
+        host: State of the host, with token ids, logits and the fill levels of KV caches.
+        parts: State of each wafer, with the contents of SRAM and the words counted on links.
 
     Returns:
         The arrays of the state; the key is the name of the array.
@@ -33,13 +33,14 @@ def merge_states(host: Arrays, parts: Sequence[Arrays]) -> dict[str, npt.NDArray
 
 
 def state_of_wafer(program: Program, arrays: Arrays, wafer: int) -> dict[str, npt.NDArray[Any]]:
-    """Return the part of an engine's state that belongs to one wafer.
+    """Return the part of an emulated machine's state that one wafer needs to continue.
 
-    Bytes between the wafer and the host belong to the wafer.
+    Of the counters of bytes between wafers, a wafer has those for the bytes that it sends and for
+    the bytes that it receives from the host.
 
     Args:
         program: The compiled Program.
-        arrays: State of the whole engine; the key is the name of the array.
+        arrays: State of the whole machine; the key is the name of the array.
         wafer: Index of the wafer.
 
     Raises:

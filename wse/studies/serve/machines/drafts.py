@@ -15,9 +15,9 @@ from wse.studies.options.drafts.acceptance import DraftAcceptance
 
 @dataclass(frozen=True, kw_only=True)
 class DraftsResult(AcceptanceResult, DraftPlaceResult):
-    """The drafts that decode passes verify, with their acceptance and times.
+    """The drafts (speculative decoding) of a service, with their acceptance and times.
 
-    Times are for a context in the middle of an answer of mean length.
+    Times are for the mean context of a decode pass: the prompt and half of the answer.
     """
 
     grade: Annotated[str, Doc("evidence grade of the acceptance for this draft")]
@@ -30,7 +30,7 @@ class DraftsResult(AcceptanceResult, DraftPlaceResult):
 def drafts_result(
     acceptance: DraftAcceptance, users: UsersOfDrafts, draft_tokens: int | None, place: DraftPlaceResult, model: str
 ) -> DraftsResult:
-    """Return the drafts of a service: their length, the tokens that they yield, and their times.
+    """Choose the number of draft tokens per pass, and return it with the resulting times.
 
     Args:
         acceptance: Probability that draft tokens are accepted, for each position.
@@ -53,9 +53,9 @@ def drafts_result(
 
 
 def drawn_drafts(acceptance: DraftAcceptance, draft_tokens: int, seed: int) -> Drafts:
-    """Return drafts whose tokens are accepted at random in a simulation.
+    """Return the drafts of a simulation, in which draft tokens are accepted at random.
 
-    Draft tokens after the last measured position are never accepted.
+    Draft tokens after the last position with a known probability are never accepted.
 
     Args:
         acceptance: Probability that draft tokens are accepted, for each position.

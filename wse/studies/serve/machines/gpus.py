@@ -18,7 +18,7 @@ from wse.studies.serve.machines.machine import MachineResult, ServingMachine, ti
 def gpu_machine(
     prepared_estimate: PreparedGpuEstimate, context: int, mean_tokens: int, draft_tokens: int | None
 ) -> ServingMachine:
-    """Return GPUs as a machine that serves requests.
+    """Return GPUs as the machine of a serving simulation, with times, capacity and price.
 
     Args:
         prepared_estimate: The checked request on GPUs.

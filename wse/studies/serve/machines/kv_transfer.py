@@ -15,7 +15,10 @@ MICRO: Final = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class KvTransferResult(Result):
-    """The link over which KV caches move after their prompts are read, one cache after another."""
+    """The link that sends KV caches from the machine that reads prompts to the one that decodes.
+
+    The caches of several prompts are sent one after another.
+    """
 
     bytes_per_token: Annotated[float, Doc("KV-cache bytes per token", "B")]
     bytes_per_s: Annotated[float, Doc("bandwidth of the link", "B/s")]
@@ -26,11 +29,15 @@ class KvTransferResult(Result):
 def kv_transfer(prepared_serve: PreparedServe, decode: ServingMachine, prefill: ServingMachine) -> KvTransferResult:
     """Return the link over which KV caches are sent to the machine that decodes.
 
-    The link is chosen as follows. ``--kv-bandwidth`` and ``--kv-latency`` replace its numbers.
+    There are three cases:
 
-    1. Two parts of the same wafer: the edge between them.
-    2. Two machines of the same type: their links. Each GPU has a link for its part of the cache.
-    3. Wafers and GPUs: the link of the wafer, with one copy of the cache.
+    1. Both machines are parts of the same wafer: the edge between them.
+    2. Both machines are wafers, or both are GPUs: the links of the machine that reads prompts. Each
+       GPU has a link for its part of the cache.
+    3. One machine consists of wafers and the other of GPUs: the link of the wafers, for one copy of
+       the cache.
+
+    ``--kv-bandwidth`` and ``--kv-latency`` replace the numbers of the link.
 
     Args:
         prepared_serve: The serving request.

@@ -17,7 +17,11 @@ from wse.studies.serve.machines.drafts import DraftsResult
 
 @dataclass(frozen=True, kw_only=True)
 class MachineResult(Result):
-    """A machine that serves requests, with the contexts and chunks whose passes were compiled."""
+    """Description of a machine that serves requests, with its KV-cache capacity.
+
+    On wafers, only passes of certain batch sizes, contexts and chunk lengths are compiled and
+    timed. The ``grid_`` fields list them.
+    """
 
     name: Annotated[str, Doc("name of the wafer or GPU")]
     wafers: Annotated[int | None, Doc("number of wafers, including those of a draft model")] = None
@@ -83,6 +87,6 @@ class ServingMachine:
 
 
 def times(count: int, amount: SourcedNumber) -> SourcedNumber:
-    """Return a number, its range included, multiplied by a number of systems."""
+    """Multiply a number, including its range, by the number of systems."""
     ends = None if amount.range is None else (count * amount.range[0], count * amount.range[1])
     return replace(amount, value=count * amount.value, range=ends)

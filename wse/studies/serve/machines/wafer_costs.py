@@ -28,13 +28,14 @@ LENGTH_FACTOR: Final = 4
 def wafer_costs(placeable: Placeable, compilation: Compilation) -> StagedCosts:
     """Compile and time the passes of a request for several contexts and chunk lengths.
 
-    1. Compile a Program for the longest prompt. Its SRAM determines the KV-cache capacity.
-    2. Time decode passes at `CONTEXTS` cache lengths.
-    3. Time prefill chunks.
+    1. Compile a Program for the longest prompt. The SRAM that it leaves free determines the
+       KV-cache capacity.
+    2. Time decode passes at `CONTEXTS` different cache lengths.
+    3. Time prefill chunks of several lengths.
 
     Args:
         placeable: The checked request.
-        compilation: The chosen layout.
+        compilation: The compiled model, whose layout is used for all passes.
     """
     compilation = replace(compilation, choice=_choice(compilation))
     context, slots = compilation.options.context, compilation.options.batch
@@ -65,9 +66,10 @@ def wafer_costs(placeable: Placeable, compilation: Compilation) -> StagedCosts:
 def _choice(compilation: Compilation) -> Choice:
     """Return the compiler's choices, with a chunk size that suits prompts of any length.
 
-    A matrix product on the mesh gives each row of a region the same number of tokens of a full
-    chunk. The chunk is therefore made a multiple of the rows. A prompt that is a single chunk needs
-    no such multiple.
+    A full chunk gives each row of PEs of a pipeline stage the same number of tokens in matrix
+    products. The chunk size is therefore rounded to a multiple of the rows. The chosen size need
+    not be such a multiple if the whole prompt is a single chunk. Thin GEMMs have no such
+    restriction.
     """
     choice, rows = compilation.choice, max(stage.rect.rows for stage in compilation.program.stages)
     if choice.prefill == THIN_GEMM:
@@ -79,8 +81,8 @@ def _chunk_grid(placeable: Placeable, compilation: Compilation) -> ChunkGrid:
     """Time full chunks of prompts, and last chunks of several lengths.
 
     Prompts are read in chunks of equal size, of which the last one may be shorter. Full chunks are
-    timed up to the longest prompt. Last chunks are timed both as the only chunk of a prompt and at
-    the end of the longest prompt.
+    timed up to the end of the longest prompt. Last chunks are timed in two positions: as the only
+    chunk of a prompt, and at the end of the longest prompt.
     """
     max_prompt, slots = compilation.options.context - 1, compilation.options.batch
     chunk = min(compilation.choice.prefill_chunk, max_prompt)
@@ -91,7 +93,7 @@ def _chunk_grid(placeable: Placeable, compilation: Compilation) -> ChunkGrid:
     lengths += [chunk] * (chunk > 1)
 
     def times(prompt: int) -> tuple[PassTime, ...]:
-        """Return the time of each chunk of one prompt. Other batch slots have one-token prompts."""
+        """Return the time of each chunk of one prompt. All other users have one-token prompts."""
         fabric = _fabric(placeable, compilation, (prompt, *(1,) * (slots - 1)))
         phases = fabric.program.prefill[: -(-prompt // chunk)]
         reader = RouteReader(fabric)
@@ -108,9 +110,14 @@ def _chunk_grid(placeable: Placeable, compilation: Compilation) -> ChunkGrid:
 
 
 def _fabric(placeable: Placeable, compilation: Compilation, prompts: tuple[int, ...]) -> Fabric:
-    """Return the fabric model of the same regions, compiled for other prompt lengths.
+    """Compile the model in the same layout for other prompt lengths, and return its timing model.
 
-    The Program may need more SRAM than a PE has. Only its times are used.
+    The Program may need more SRAM than a PE has, since only its times are used.
+
+    Args:
+        placeable: The checked request.
+        compilation: The compiled model, whose layout is used.
+        prompts: Length of each user's prompt in tokens.
     """
     options: Options = replace(compilation.options, prompt_tokens=prompts, capacity=REPORT)
     program = compile_choice(placeable.spec, placeable.wafer, placeable.software, options, compilation.choice)

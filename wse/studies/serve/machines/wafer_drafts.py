@@ -24,10 +24,11 @@ from wse.studies.serve.machines.wafer_costs import wafer_costs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftedCosts:
-    """A compiled model and the times of its passes, which verify drafts if there are any.
+    """A compiled model and the times of its passes, in which drafts are verified if there are any.
 
     Attributes:
-        compilation: The compiled model. With a draft head, the model includes the head.
+        compilation: The compiled model. It includes the draft head (an additional layer) if there
+            is one.
         costs: Times of its passes and capacity of its KV cache.
         drafts: The drafts, or None.
     """
@@ -42,8 +43,9 @@ def drafted_costs(
 ) -> DraftedCosts:
     """Return the times of passes, with drafts if they are requested and increase the speed.
 
-    With a draft head, prompts also pass through the layer of the head, and its KV cache reduces the
-    capacity for users. With a draft model, the capacity is at most that of the draft model's cache.
+    A draft head is one more layer of the model. Prompts pass through it too, and its KV cache
+    reduces the capacity for users. With a separate draft model, the capacity is at most that of the
+    draft model's cache.
 
     Args:
         prepared_estimate: The checked request.
@@ -77,7 +79,7 @@ def drafted_costs(
 
 
 def _with_draft_caches(costs: StagedCosts, draft: PlacedDraft) -> StagedCosts:
-    """Limit the KV-cache capacity to that of the draft model."""
+    """Limit the KV-cache capacity of the model to that of the draft model."""
     if draft.compilation is None:
         return costs
     room = min(costs.kv_capacity_tokens, kv_capacity_tokens(draft.compilation.program))
@@ -89,8 +91,8 @@ def _verify_passes(drafter: WaferDrafter, contexts: tuple[int, ...], result: Dra
 
     Args:
         drafter: Times of drafts and of verification passes.
-        contexts: Numbers of tokens in the cache. The pass starts earlier if the context has no room
-            for the draft.
+        contexts: Numbers of tokens in the cache before the pass. A context that leaves no room for
+            the draft is reduced.
         result: The drafts.
     """
     tokens, passes = result.draft_tokens + 1, []

@@ -21,10 +21,10 @@ NO_INPUTS: Final = ("capacity", "verify_tokens")
 
 
 def wafer_machine(prepared_estimate: PreparedEstimate, mean_tokens: int, draft_tokens: int | None) -> ServingMachine:
-    """Compile the passes of a model on wafers, and return them as a machine that serves requests.
+    """Compile and time the passes of a model on wafers, as the machine of a serving simulation.
 
-    The edge between two parts of a wafer sends one stream at a time for each PE of the shorter
-    side.
+    If prompts are read on another part of the same wafer, KV caches are sent over the edge of this
+    machine's mesh. Its bandwidth is one stream for each PE of the shorter side.
 
     Args:
         prepared_estimate: The checked request on wafers.

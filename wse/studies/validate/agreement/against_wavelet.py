@@ -46,9 +46,10 @@ JUDGED_CYCLES: Final = 200  # relative errors of shorter runs are not meaningful
 
 @cache
 def samples() -> Mapping[str, Callable[[Sizes], Case]]:
-    """Return the functions that draw random cases with which both timing models are compared.
+    """Return the communication patterns on which the two timing models are compared.
 
-    The key is the name of the case. Patterns of other installed packages come last.
+    The key is the name of a pattern. The value is a function that draws a random case of it.
+    Patterns of other installed packages come last.
 
     Raises:
         BadInput: Another package provides a pattern that cannot be used.
@@ -57,14 +58,25 @@ def samples() -> Mapping[str, Callable[[Sizes], Case]]:
 
 
 def cases(name: str, count: int, seed: int) -> Iterator[Case]:
-    """Yield ``count`` random cases of a pattern. The same seed gives the same cases."""
+    """Yield random cases of a communication pattern.
+
+    Args:
+        name: Name of the pattern, a key of `samples`.
+        count: Number of cases.
+        seed: Random seed. The same seed gives the same cases.
+    """
     rng = np.random.default_rng([seed, *name.encode()])
     for _ in range(count):
         yield samples()[name](Sizes(rng))
 
 
 def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> AgreementRow:
-    """Time a case of a communication pattern with the fabric model and with the wavelet reference.
+    """Time a communication pattern with the fast timing model and with a cycle-by-cycle simulation.
+
+    Args:
+        case: The pattern, its mesh and its message size.
+        wafer: The machine.
+        software: Costs of relays, and of gaps between operations.
 
     Returns:
         The cycles by both models, and whether both count the same words on every link.
@@ -89,7 +101,7 @@ def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreemen
 
 
 def _fast(case: Case, costs: LineCosts) -> list[LineTime]:
-    """Return the time of each group of patterns in a case, as the fabric model computes it.
+    """Return the time of each group of patterns in a case, by the fast timing model.
 
     The patterns of a group run at the same time. Groups are in the order of execution.
     """
@@ -98,7 +110,7 @@ def _fast(case: Case, costs: LineCosts) -> list[LineTime]:
 
 
 def _slowest_line(placed_pattern: PlacedPattern, times: PatternTimes) -> LinePattern:
-    """Return the line of a pattern with the most cycles by the fabric model."""
+    """Return the line of PEs on which a pattern needs the most cycles, by the fast timing model."""
     schedule, round_ = placed_pattern.schedule, placed_pattern.round_ % len(placed_pattern.schedule.variants)
     variants = np.unique(schedule.variants[round_, [line for line, _ in placed_pattern.lines]])
     first_pe, last_pe = placed_pattern.lines[0][1][0], placed_pattern.lines[0][1][-1]
@@ -110,7 +122,7 @@ def _slowest_line(placed_pattern: PlacedPattern, times: PatternTimes) -> LinePat
 def _wavelet(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> MachineRun:
     """Simulate a case cycle by cycle.
 
-    The patterns of a group start together; groups run in order.
+    The patterns of a group start together. Groups run one after another.
     """
     words_per_pe = sum(2 * placed_pattern.words for group in case.groups for placed_pattern in group)
     machine = WaveletMachine(wafer, case.rows, case.cols, words_per_pe)
@@ -142,7 +154,7 @@ def _wavelet(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Machine
 
 
 def _loads(case: Case) -> I64:
-    """Return the words that the fabric model counts on each link, int64 ``[4, rows, cols]``.
+    """Return the words that the fast timing model counts on each link, int64 ``[4, rows, cols]``.
 
     The first axis is the direction in which a link leaves the router.
     """
@@ -161,20 +173,20 @@ def _loads(case: Case) -> I64:
 
 
 def check_reference(name: str) -> None:
-    """Check the value of ``--against``.
+    """Check the option ``--against``, which names the model to compare with.
 
     Raises:
-        UnknownName: The value is not the name of a reference.
+        UnknownName: The value is not in `REFERENCES`.
     """
     if name not in REFERENCES:
         raise UnknownName("reference", name, REFERENCES, place="--against")
 
 
 def agreement(case_count: int, seed: int, on_progress: OnProgress = ignore) -> Agreement:
-    """Compare the fabric model with the wavelet reference on random configurations.
+    """Compare the fast timing model with the cycle-by-cycle simulation on random configurations.
 
-    Every pattern and every case of LAYERS is timed on every wafer generation with every profile of
-    PROFILES.
+    Every communication pattern, and every type of whole layers in `LAYERS`, is timed on every wafer
+    generation with every software profile of `PROFILES`.
 
     Args:
         case_count: Number of configurations for each combination of pattern, wafer and profile.
@@ -206,13 +218,13 @@ def agreement(case_count: int, seed: int, on_progress: OnProgress = ignore) -> A
 
 
 def compare_layers(name: str, layers: LayerCase, wafer: WaferSpec, software: SoftwareProfile) -> AgreementRow:
-    """Time the layers of a small model with the fabric model and with the wavelet reference.
+    """Time layers of a small model with the fast timing model and with a cycle-by-cycle simulation.
 
     Args:
-        name: Name of the case in LAYERS, which is reported as the pattern.
+        name: Name of the type of layers in `LAYERS`, which is reported as the pattern.
         layers: The model, its mesh, and the phase to time: decode, prefill or verification.
         wafer: The machine. Only a mesh of the size in ``layers`` is used.
-        software: Costs of launches, relays and gaps.
+        software: Costs of launches, relays, and gaps between operations.
 
     Returns:
         The cycles by both models, and whether both count the same words on every link.
@@ -235,14 +247,17 @@ def compare_layers(name: str, layers: LayerCase, wafer: WaferSpec, software: Sof
 
 
 def summarise(rows: Sequence[AgreementRow]) -> AgreementSummary:
-    """Return the errors of the fabric model over all configurations and for each pattern."""
+    """Summarise the errors of the fast timing model over all configurations and by pattern."""
     patterns = dict.fromkeys(row.pattern for row in rows)
     by_pattern = (PatternErrors(pattern=p, **_errors([row for row in rows if row.pattern == p])) for p in patterns)
     return AgreementSummary(**_errors(rows), by_pattern=tuple(by_pattern))
 
 
 def _errors(rows: Sequence[AgreementRow]) -> dict[str, Any]:
-    """Return the errors of some rows, with the names of `AgreementErrors` fields as keys."""
+    """Return counts and relative errors of some rows, keyed by `AgreementErrors` field names.
+
+    Runs of at most `JUDGED_CYCLES` cycles are too short for a meaningful relative error.
+    """
     errors = [abs(row.error_pct) for row in rows if row.wavelet_cycles > JUDGED_CYCLES]
     return {
         "rows": len(rows),

@@ -84,7 +84,7 @@ class LayerCase:
 
     @property
     def description(self) -> str:
-        """Phase, sizes and element type in words, for the column of details."""
+        """Phase, sizes and element type in words, for the table column of details."""
         spec = self.spec
         heads = f"{spec.head_count} heads, {spec.kv_head_count} of keys, of {spec.head_size}"
         phase = (
@@ -100,10 +100,15 @@ class LayerCase:
 
 
 def layers(count: int, seed: int) -> Iterator[LayerCase]:
-    """Yield ``count`` random cases of decode. The same seed gives the same cases.
+    """Yield random small models, in which the decoding of one token is timed.
 
-    Cases alternate between a single layer and three layers. Three layers are of a random one of
-    KINDS. With the schedule ``optimized`` they may have attention on some of the columns only.
+    Models alternately have one layer and three layers. A model with three layers is of a random
+    kind, such as latent attention or experts. With the schedule ``optimized``, it may compute
+    attention on only some of the columns of PEs.
+
+    Args:
+        count: Number of cases.
+        seed: Random seed. The same seed gives the same cases.
     """
     rng, groups_rng, kinds_rng = (np.random.default_rng([seed, *name]) for name in (b"layers", b"groups", b"kinds"))
     for i in range(count):
@@ -151,9 +156,10 @@ def layers(count: int, seed: int) -> Iterator[LayerCase]:
 
 
 def prefill_layers(count: int, seed: int) -> Iterator[LayerCase]:
-    """Yield random cases in which the prefill of one layer is timed on a small square of PEs.
+    """Yield random small models, in which the prefill of one layer is timed on a square of PEs.
 
-    MeshGEMM alternates between a weight layout of its own and the layout that decode uses.
+    The matrix products alternate between two layouts of the weights: one for prefill only, and the
+    one that decode uses too.
 
     Args:
         count: Number of cases.
@@ -184,9 +190,14 @@ def prefill_layers(count: int, seed: int) -> Iterator[LayerCase]:
 
 
 def verify_layers(count: int, seed: int) -> Iterator[LayerCase]:
-    """Yield ``count`` random verification passes over 2 to MAX_VERIFIED tokens of one user.
+    """Yield random small models, in which a verification pass over several tokens is timed.
 
-    The layers are those of `layers` for the same seed.
+    The pass is over 2 to `MAX_VERIFIED` tokens of one user. The models are those of `layers` for
+    the same seed.
+
+    Args:
+        count: Number of cases.
+        seed: Random seed. The same seed gives the same cases.
     """
     rng = np.random.default_rng([seed, *b"verify"])
     for drawn_layers in layers(count, seed):
@@ -195,7 +206,7 @@ def verify_layers(count: int, seed: int) -> Iterator[LayerCase]:
 
 
 def compile_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfile) -> tuple[Program, WaferSpec]:
-    """Compile a case. A model that does not fit in SRAM is compiled as well.
+    """Compile the small model of a case, even if it does not fit in SRAM.
 
     Returns:
         The Program, and the wafer reduced to the mesh of the case.
@@ -227,17 +238,17 @@ def compile_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfil
 
 
 def time_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfile) -> tuple[PhaseCost, PhaseRun]:
-    """Compile a case, and time its phase with both timing models.
+    """Compile the small model of a case, and time it with both timing models.
 
-    The phase is a decoded token, a prefill in one chunk, or a verification pass.
+    The timed phase is a decoded token, a prefill in one chunk, or a verification pass.
 
     Args:
         layers: The case.
         wafer: The machine, whose mesh is reduced to that of the case.
-        software: Costs of launches, relays and gaps.
+        software: Costs of launches, relays, and gaps between operations.
 
     Returns:
-        The cost by the fabric model, and the run of the wavelet reference.
+        The cost by the fast timing model, and the result of the cycle-by-cycle simulation.
     """
     program, machine = compile_layers(layers, wafer, software)
     if layers.prefill:

@@ -19,7 +19,7 @@ PADDING: Final = 2
 
 @dataclass(frozen=True, kw_only=True)
 class AgreementRow(Result):
-    """Cycles of one configuration by the fabric model ("fast") and by the wavelet reference."""
+    """Cycles of one configuration by the fast timing model and by cycle-by-cycle simulation."""
 
     pattern: Annotated[str, Doc("The communication pattern, or whole layers.")]
     wafer: Annotated[str, Doc("The wafer.")]
@@ -44,7 +44,7 @@ class AgreementRow(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class AgreementErrors(Result):
-    """Errors of the fabric model over some configurations."""
+    """Errors of the fast timing model over a group of configurations."""
 
     rows: Annotated[int, Doc("Configurations.")]
     judged: Annotated[int, Doc("Configurations with enough cycles for a meaningful relative error.")]
@@ -62,19 +62,22 @@ class ComparedPattern(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PatternErrors(AgreementErrors, ComparedPattern):
-    """Errors over the configurations of one pattern."""
+    """Errors of the fast timing model for one communication pattern."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgreementSummary(AgreementErrors):
-    """Errors of the fabric model over all configurations, and separately for each pattern."""
+    """Errors of the fast timing model over all configurations, and for each pattern."""
 
     by_pattern: Annotated[tuple[PatternErrors, ...], Doc("Errors of each pattern.")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement(Result):
-    """Comparison of the fabric model with the wavelet reference on random configurations."""
+    """Comparison of the fast timing model with the cycle-by-cycle simulation.
+
+    Both models time the same random configurations.
+    """
 
     each: Annotated[int, Doc("Number of configurations for each combination of pattern, wafer and software profile.")]
     seed: Annotated[int, Doc("Seed of the configurations.")]
@@ -85,7 +88,7 @@ class Agreement(Result):
     summary: Annotated[AgreementSummary, Doc("Summary of the errors.")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return a table of the errors of each pattern, and one of the largest errors."""
+        """Return a table of errors by pattern, and a table of the largest errors."""
         judged_rows = [row for row in self.rows if row.wavelet_cycles > self.judged_above_cycles]
         judged_rows.sort(key=lambda row: -abs(row.error_pct))
         min_cycles = count(self.judged_above_cycles)
@@ -116,7 +119,12 @@ def _summary_table(summary: AgreementSummary, seed: int) -> Table:
 
 
 def _worst_table(rows: list[AgreementRow], width: int) -> Table:
-    """Return a table of configurations with their cycles by both models."""
+    """Return a table of configurations with their cycles by both timing models.
+
+    Args:
+        rows: Configurations, the one with the largest error first.
+        width: Width of the terminal in characters.
+    """
     room = width - INDENT - sum(WIDTHS.values()) - PADDING * len(WIDTHS)
     columns = (
         Column(key="pattern", title="pattern", width=room),

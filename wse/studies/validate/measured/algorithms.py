@@ -36,13 +36,13 @@ _GROUP_COUNT: Final = re.compile(r"\b(?:g|groups?|group_num)\s*=\s*([0-9]{1,5})\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collective:
-    """The collective operation whose time was measured.
+    """The collective operation (reduce, broadcast or all-reduce) whose time was measured.
 
     Attributes:
         kind: ``reduce``, ``broadcast`` or ``all_reduce``.
-        algorithm: Name of the algorithm in the models. Empty if the text names none of them.
-        group: PEs in a group of a two-phase reduce. None for the square root of the length of the
-            line.
+        algorithm: Name of the algorithm in the models. Empty if the source names none of them.
+        group: PEs in a group of a two-phase reduce. None for the square root of the number of PEs
+            on the line.
         groups: Number of groups of a K-tree with two levels. None for the number with the fewest
             relays.
         levels: Number of levels of a K-tree, which is its K. None if not stated.
@@ -56,7 +56,10 @@ class Collective:
 
 
 def collective_of(m: Measurement) -> Collective | None:
-    """Return the collective that a measurement timed, or None if its kernel is not a collective."""
+    """Return the collective that was measured, or None if the kernel is not a collective.
+
+    The algorithm and its group sizes are read from free text.
+    """
     kind = _COLLECTIVES.get(re.sub(r"^2d|[\s_-]", "", m.text("kernel").lower()))
     if kind is None:
         return None

@@ -60,15 +60,15 @@ _FORMATS: Final = {
 
 
 def gpu_of(m: Measurement) -> str | None:
-    """Return the name of the GPU preset for a measurement, or None if the GPU is not known."""
+    """Return the name of the GPU on which a measurement was made, or None if it is unknown."""
     return next((name for name, words in _GPUS if words.search(m.text("system"))), None)
 
 
 def stack_of(m: Measurement) -> str | None:
     """Return the name of the serving stack whose constants apply to a measurement.
 
-    A version before the one in `_STACKS` selects the constants of 2024. If no version is stated,
-    the date decides.
+    Some stacks have separate constants for versions of 2024. The version that the measurement
+    states decides which constants apply. If it states none, its date decides.
 
     Returns:
         The name of the stack, or None if the software is not known.
@@ -83,7 +83,11 @@ def stack_of(m: Measurement) -> str | None:
 def _is_older(m: Measurement, framework: str, version: tuple[int, int], month: str) -> bool:
     """Return whether the software of a measurement is older than a version.
 
-    If the measurement states no version, its date is compared with ``month``.
+    Args:
+        m: The measurement.
+        framework: Text in which the measurement names its software.
+        version: Major and minor version number.
+        month: Month that is compared with the date if no version is stated, such as ``2025-03``.
     """
     version_match, month_match = _VERSION.search(framework), _MONTH.search(m.text("date"))
     if version_match:
@@ -94,10 +98,10 @@ def _is_older(m: Measurement, framework: str, version: tuple[int, int], month: s
 
 
 def parallelism_of(m: Measurement) -> Parallelism | None:
-    """Return how a model is distributed over GPUs, or None if their number is not stated.
+    """Return how a model is divided over GPUs, or None if the number of GPUs is not stated.
 
-    ``ADP`` in the text is data-parallel attention. ``EP`` is expert parallelism: each expert is
-    whole on one GPU.
+    ``ADP`` in the text stands for data-parallel attention. ``EP`` stands for expert parallelism, in
+    which each expert is whole on one GPU.
     """
     gpus, cut = count(m.text("chips")), m.text("parallelism")
     if gpus is None:
@@ -106,7 +110,7 @@ def parallelism_of(m: Measurement) -> Parallelism | None:
 
 
 def format_of(m: Measurement, spec: ModelSpec) -> WeightFormat | None:
-    """Return the format of weights that a measurement states, or None if it is not known.
+    """Return the number format of the weights that a measurement states, or None if it is unknown.
 
     If ``nvfp4`` is stated for a model whose checkpoint has mxfp4 weights, the format is mxfp4.
     """
@@ -122,9 +126,9 @@ max_batch_size."""
 
 
 def users_of(m: Measurement) -> int | None:
-    """Return the concurrent users of a measurement, or None if it does not state a single number.
+    """Return the number of concurrent users of a measurement; None if no single number is stated.
 
-    ``max load`` stands for MAX_USERS.
+    The text ``max load`` stands for `MAX_USERS`.
     """
     load = m.text("batch_or_concurrency").strip().lower()
     return MAX_USERS if load == "max load" else count(load)

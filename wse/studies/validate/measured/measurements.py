@@ -69,12 +69,12 @@ class Measurement:
     Attributes:
         file: Name of the file, as the user gave it.
         line: Line on which the row begins, counted from 1.
-        table: Name of the table in `TABLES` whose columns the file has.
+        table: Type of table, a key of `TABLES`, which determines the columns of the file.
         input: Texts of the row. The key is the name of the column.
         measured: The published value. None if the row gives a range or a formula instead of one
             number.
-        sizes: Numbers in those columns of `LARGEST` that are not empty, including M, N and K of
-            ``M,N,K``. The key is the name.
+        sizes: Sizes that the row states, such as rows of PEs or matrix sizes. The keys are those of
+            `LARGEST`.
     """
 
     file: str
@@ -85,7 +85,7 @@ class Measurement:
     sizes: Mapping[str, int]
 
     def text(self, column: str) -> str:
-        """Return the text of a column, or "" if the table has no such column."""
+        """Return the text of the row in a column, or "" if the table has no such column."""
         return self.input.get(column, "")
 
     @property
@@ -100,28 +100,25 @@ class Measurement:
 
     @property
     def words(self) -> int | None:
-        """32-bit words of the vector on each PE, rounded up; None if not stated."""
+        """Size of the vector on each PE in 32-bit words, rounded up; None if not stated."""
         bytes_ = self.sizes.get("vector_len_bytes")
         return None if bytes_ is None else -(-bytes_ // 4)
 
     @property
     def element_bytes(self) -> int | None:
-        """Bytes per element; None if the type is not stated or not known."""
+        """Bytes per element; None if the element type is not stated or not known."""
         return ELEMENT_BYTES.get(self.text("dtype").strip().lower())
 
     @property
     def dtype(self) -> str | None:
-        """Element type, by default ``float16``.
-
-        None if it is neither ``float16`` nor ``float32``.
-        """
+        """Element type: ``float16`` (the default) or ``float32``; None for any other type."""
         if not self.text("dtype").strip():
             return "float16"
         return {2: "float16", 4: "float32"}.get(self.element_bytes or 0)
 
     @property
     def kernel(self) -> str:
-        """The measured kernel; if none is stated, the model; else the system and its phase."""
+        """What was measured: the kernel, else the model, else the system and its phase."""
         system = ", ".join(part for part in (self.text("system"), self.text("phase")) if part)
         return self.text("kernel") or self.text("model") or system
 
@@ -132,7 +129,7 @@ class Measurement:
 
     @property
     def source(self) -> str:
-        """Publication of the value: a title or an address."""
+        """Publication that contains the value: a title or a web address."""
         return self.text("source") or self.text("source_url")
 
     @property
@@ -165,8 +162,9 @@ def parse(text: str, file: str) -> Iterator[Measurement]:
         file: Name of the file in measurements and in error messages.
 
     Raises:
-        BadMeasurements: As in `read`.
-        UnknownName: As in `read`.
+        BadMeasurements: The text is empty or has an invalid cell. The message states the line, the
+            column and the value.
+        UnknownName: A column is not known. The message suggests the nearest known column.
     """
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     table, count = "", 0
@@ -207,7 +205,7 @@ def _text(path: Path) -> str:
 
 
 def _table(header: list[str], place: str) -> str:
-    """Return the name of the table in `TABLES` that has the columns of a header.
+    """Return the type of table (a key of `TABLES`) to which the columns of a file belong.
 
     Args:
         header: Names of the columns in the file.
@@ -240,9 +238,17 @@ def _table(header: list[str], place: str) -> str:
 
 
 def _measurement(file: str, line: int, table: str, header: list[str], cells: list[str]) -> Measurement:
-    """Check the cells of a row and return its measurement.
+    """Check the cells of a row and return the measurement that it describes.
 
-    Raises BadMeasurements for an invalid cell.
+    Args:
+        file: Name of the file.
+        line: Line on which the row begins.
+        table: Type of table, a key of `TABLES`.
+        header: Names of the columns.
+        cells: Texts of the row.
+
+    Raises:
+        BadMeasurements: A cell is invalid, or there are too few or too many cells.
     """
     place = f"{file}: line {line}"
     if len(cells) != len(header):
@@ -267,10 +273,17 @@ def _measurement(file: str, line: int, table: str, header: list[str], cells: lis
 
 
 def _product_sizes(cell: str, place: str) -> dict[str, int]:
-    """Return the sizes in a cell of the column ``M,N,K``; the keys are M, N and K.
+    """Return the matrix sizes M, N and K in a cell such as ``768,64,768``, keyed by letter.
 
-    In ``768,64,768`` some of the three sizes may be empty. A text with letters, such as ``4096
-    tokens``, has no sizes.
+    Some of the three sizes may be empty. A text with letters, such as ``4096 tokens``, has no
+    sizes.
+
+    Args:
+        cell: Text of the cell.
+        place: File and line, for error messages.
+
+    Raises:
+        BadMeasurements: The cell does not have three parts, or a size is invalid.
     """
     parts = [part.strip() for part in cell.split(",")]
     if len(parts) != 3:
@@ -285,8 +298,13 @@ def _product_sizes(cell: str, place: str) -> dict[str, int]:
 def _size(cell: str, column: str, place: str) -> int | None:
     """Return the whole number in a cell, or None if the cell is empty.
 
+    Args:
+        cell: Text of the cell.
+        column: Name of the column or size, a key of `LARGEST`.
+        place: File, line and column, for error messages.
+
     Raises:
-        BadMeasurements: The number is not from 1 to the maximum of its column in `LARGEST`.
+        BadMeasurements: The number is not from 1 to the maximum in `LARGEST`.
     """
     if not cell.strip():
         return None
@@ -306,9 +324,9 @@ _SLIP: Final = re.compile(r"\s*([0-9][0-9_.,]*|0x\w*)\s*", re.IGNORECASE)
 
 
 def _value(cell: str, place: str) -> float | None:
-    """Return the published number in a cell, or None for a range or a formula.
+    """Return the published number in a cell, or None if the cell contains a range or a formula.
 
-    ``10-20`` is a range, ``2+2*ceil(n/8)`` a formula.
+    For example, ``10-20`` is a range, and ``2+2*ceil(n/8)`` is a formula.
 
     Raises:
         BadMeasurements: The cell contains no number, or one that is negative, infinite or in
@@ -327,7 +345,7 @@ def _value(cell: str, place: str) -> float | None:
 
 
 def _number(cell: str) -> float | None:
-    """Return the number in a text, or None if it is not a number. ``1_000`` is not accepted."""
+    """Convert a text to a number. Return None if it is not a number, or has underscores."""
     try:
         return float(cell) if "_" not in cell else None
     except ValueError:
@@ -335,5 +353,5 @@ def _number(cell: str) -> float | None:
 
 
 def _quote(cell: str) -> str:
-    """Return the text of a cell in quotes, cut to 40 characters."""
+    """Return the text of a cell in quotes, shortened to 40 characters, for an error message."""
     return repr(cell if len(cell) <= 40 else cell[:37] + "...")

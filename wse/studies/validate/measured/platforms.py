@@ -23,9 +23,9 @@ _UNSTATED: Final = re.compile(r"not stated", re.IGNORECASE)
 
 
 def wafer_of(m: Measurement) -> WaferSpec | None:
-    """Return the wafer preset of the generation that a measurement names.
+    """Return the wafer on which a measurement was made.
 
-    Return None if the measurement names no generation, or several.
+    Return None unless the measurement names exactly one known wafer generation.
     """
     digits = set(_GENERATION.findall(m.platform)) | {g.digit for g in RECORDS.values() if g.fabric in m.platform}
     preset = next((name for name, generation in RECORDS.items() if {generation.digit} == digits), None)
@@ -33,19 +33,22 @@ def wafer_of(m: Measurement) -> WaferSpec | None:
 
 
 def on_simulator(m: Measurement) -> bool:
-    """Return whether a measurement states that it ran in the vendor's simulator."""
+    """Return whether a measurement was made in the vendor's simulator, according to its source."""
     return "simulator" in m.platform.lower() and not _UNSTATED.search(m.platform)
 
 
 def on_silicon(m: Measurement) -> bool:
-    """Return whether a measurement states a platform and this is not the simulator."""
+    """Return whether a measurement was made on silicon.
+
+    This is assumed if a platform is stated that is not the simulator.
+    """
     return not on_simulator(m) and not _UNSTATED.search(m.platform)
 
 
 def words_per_cycle(m: Measurement, wafer: WaferSpec) -> float:
     """Return the words per cycle of a vector stream on the platform of a measurement.
 
-    The simulator and silicon differ.
+    The vendor's simulator has another rate than silicon.
     """
     return SIMULATOR_WORDS_PER_CYCLE if on_simulator(m) else wafer.stream_words_per_cycle
 

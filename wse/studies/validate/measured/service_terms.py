@@ -43,9 +43,9 @@ _COUNT: Final = re.compile(r"[0-9]{1,9}")
 
 
 def drafts(m: Measurement) -> str:
-    """Return what a measurement states about speculative decoding: ``yes``, ``no`` or ``silent``.
+    """Return whether a service used speculative decoding: ``yes``, ``no`` or ``silent``.
 
-    ``silent`` means that it states nothing, or ``not stated``.
+    ``silent`` means that the measurement does not state it.
     """
     answer = re.match(r"\s*(yes|no)\b", m.text("spec_decode"), re.IGNORECASE)
     return SILENT if answer is None else {"yes": DRAFT, "no": NO_DRAFT}[answer[1].lower()]
@@ -67,10 +67,10 @@ def earliest_month(m: Measurement, name: str) -> str:
 
 
 def with_drafts(m: Measurement, name: str) -> bool:
-    """Return whether a measurement is predicted with drafts (speculative decoding).
+    """Return whether to predict a measurement of a service with speculative decoding.
 
-    Drafts are used if the measurement states them, or if it states nothing and is later than
-    LAST_PLAIN_MONTH.
+    This is the case if the measurement states that it was used. If the measurement states nothing,
+    it is the case after `LAST_PLAIN_MONTH`.
 
     Args:
         m: The measurement.
@@ -109,12 +109,10 @@ def _published_type(name: str) -> str:
 
 
 def lengths(m: Measurement) -> tuple[int | None, int | None, int | None]:
-    """Return the lengths in tokens of the prompt, the answer and the context.
-
-    A length that is not stated is None.
+    """Return the lengths in tokens of the prompt, the answer and the context; None if not stated.
 
     Two numbers, as in ``1024 in / 1024 out`` and ``1k/1k``, are prompt and answer. A single number
-    is the context: the maximum number of tokens of a user. 1k is 1,024.
+    is the context, which is the maximum number of tokens of a user. 1k is 1,024.
     """
     context = m.text("context")
     pair = _BOTH.search(context)
@@ -125,10 +123,15 @@ def lengths(m: Measurement) -> tuple[int | None, int | None, int | None]:
 
 
 def _size(digits: str, kilo: str) -> int:
-    """Return the number of tokens in digits, times 1,024 if ``kilo`` is not empty; at least 1."""
+    """Convert a text such as "8" or "1,024" to a number of tokens, at least 1.
+
+    Args:
+        digits: The number, possibly with commas and a fraction.
+        kilo: "k" if the number is in units of 1,024 tokens, else "".
+    """
     return max(1, int(float(digits.replace(",", "")) * (1024 if kilo else 1)))
 
 
 def count(cell: str) -> int | None:
-    """Return the whole number of at least 1 in a cell; None for any other text."""
+    """Return the positive whole number in a cell; None for any other text."""
     return int(cell) or None if _COUNT.fullmatch(cell.strip()) else None

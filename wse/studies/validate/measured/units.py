@@ -18,7 +18,7 @@ _CYCLES: Final = re.compile(r"(mean_|max_|min_|median_)?cycles( \((median|mean|m
 
 
 def check_unit(metric: str, place: str) -> None:
-    """Check that a metric contains a word that names a unit.
+    """Check that a metric, such as ``tokens_per_s``, contains a word that names a unit.
 
     Args:
         metric: Text of the column ``metric``.
@@ -40,7 +40,7 @@ def convert_cycles(metric: str, cycles: float, clock_hz: float) -> float | None:
     """Convert the cycles of a whole timed run to the unit of a metric.
 
     Args:
-        metric: Text of the column ``metric``.
+        metric: Text of the column ``metric`` of a measurement.
         cycles: Duration in cycles.
         clock_hz: Clock of the wafer.
 
@@ -59,10 +59,10 @@ def convert_cycles(metric: str, cycles: float, clock_hz: float) -> float | None:
 
 
 def is_cycles(metric: str) -> bool:
-    """Return whether a metric is the cycles of a whole timed run.
+    """Return whether a metric is a number of cycles of a whole timed run.
 
-    A statistic over PEs or repetitions, such as a mean or a maximum, counts too. Cycles per hop do
-    not.
+    Means, medians, minima and maxima over PEs or repetitions count too. Rates such as cycles per
+    hop do not.
 
     >>> is_cycles("mean_cycles"), is_cycles("cycles (median)"), is_cycles("cycles per hop")
     (True, True, False)

@@ -32,15 +32,15 @@ _COMMITS: Final = {"SpMM_Cerebras@2892da6": FIRST_VERSION, "SpMM_Cerebras@05f8fd
 
 
 def collective_software(m: Measurement, wafer: WaferSpec, *, same_descriptors: bool) -> SoftwareProfile:
-    """Return the software costs with which a hand-written collective is predicted.
+    """Return the software costs with which the time of a hand-written collective is predicted.
 
-    These are the costs of the profile `tuned`, except for the gap between vector operations. It
-    depends on the version of the code. The text of the measurement or its commit names the version;
-    the default is the second version.
+    They are those of the profile `tuned`, except for the gap between the vector operations of a PE.
+    The gap depends on the version of the measured code. The text of the measurement or its commit
+    names the version; by default, it is the second one.
 
     Args:
         m: The measurement.
-        wafer: Wafer that it ran on.
+        wafer: Wafer on which the measurement was made.
         same_descriptors: True if all operations of a PE have the same descriptors. They are then
             loaded only once, so the version makes no difference.
     """
@@ -60,5 +60,10 @@ Profiles = Callable[[str, str], SoftwareProfile]
 
 @cache
 def software(name: str, generation: str) -> SoftwareProfile:
-    """Return a bundled software profile for a wafer generation. The file is read only once."""
+    """Return the software costs in a bundled profile, for a wafer generation.
+
+    Args:
+        name: Name of the profile, such as ``tuned``.
+        generation: Name of the wafer generation.
+    """
     return load_software(name, generation)

@@ -24,7 +24,9 @@ RESEARCH_PROFILES: Final = ("tuned", "academic")
 def wafers_needed(
     request: EstimateRequest, profiles: Iterable[str] = (PROFILE, *RESEARCH_PROFILES)
 ) -> tuple[WafersNeeded, ...]:
-    """Return the minimum number of wafers with each software profile.
+    """Return the minimum number of wafers on which a model fits, for each software profile.
+
+    Profiles differ in the SRAM that their code needs on each PE.
 
     Args:
         request: The model and its lengths. The number of wafers and the context in it are ignored.
@@ -39,11 +41,14 @@ def wafers_needed(
 
 
 def capacity_of(rows: Iterable[Measurement]) -> tuple[ModelCapacity, ...]:
-    """Return the stated and the needed wafers of each model for which a measurement states wafers.
+    """Compare the number of wafers that publications state for models with the minimum number.
 
     Args:
         rows: Measurements. Rows that are not about services, or state no number of wafers, are
             skipped.
+
+    Returns:
+        A record for each different model with a stated number of wafers.
     """
     requests: dict[EstimateRequest, None] = {}  # a dict, to keep the order of the rows
     for row in rows:

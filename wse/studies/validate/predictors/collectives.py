@@ -51,7 +51,11 @@ _SAME_DESCRIPTORS: Final = frozenset({"flooding", "star"})
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict the duration of a collective; None for other measurements."""
+    """Predict the duration of a collective operation: a reduce, broadcast or all-reduce.
+
+    Returns:
+        The prediction, or the reason why there is none. None if another operation was measured.
+    """
     collective = collective_of(m)
     if collective is None:
         return None
@@ -80,7 +84,7 @@ def predict(m: Measurement) -> Prediction | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """Collective on a rectangle of PEs, with the root at a corner, or at an end of a line."""
+    """A measured collective on a rectangle of PEs, with its root at a corner or a line's end."""
 
     rows: int
     cols: int
@@ -89,10 +93,10 @@ class _Run:
     costs: LineCosts
 
     def cycles(self) -> float | str:
-        """Return the cycles of the collective, or the reason why they are not computed.
+        """Compute the cycles of the collective. If this is not possible, return the reason as text.
 
-        1. Decline sizes and groups that cannot be timed. Time a ring, which is a pattern of its
-           own.
+        1. Reject sizes and groups that cannot be timed. Time a ring all-reduce, which has a pattern
+           of its own.
         2. Time a broadcast as one multicast.
         3. Time a reduce. A K-tree of an all-reduce includes its multicast.
         4. For any other all-reduce, add a gap and the multicast of the result.
@@ -126,7 +130,11 @@ class _Run:
         return reduce_cycles + self.costs.gap + sequence_cycles(self.costs, self.words, self._flood())
 
     def _ring(self, length: int) -> float | str:
-        """Return the cycles of a ring all-reduce, or the reason why they are not computed."""
+        """Compute the cycles of a ring all-reduce. If this is not possible, return the reason.
+
+        Args:
+            length: Number of PEs on the line.
+        """
         if self.collective.kind != "all_reduce" or length < self.rows * self.cols:
             return "a ring here is an all-reduce along one line of PEs"
         if length > LONGEST_RING:
@@ -134,16 +142,17 @@ class _Run:
         return sequence_cycles(self.costs, self.words, ring_all_reduce(length, 1, Arrival.ADD))
 
     def _flood(self) -> LineSchedule:
-        """Return a multicast from a corner of the rectangle.
+        """Return the pattern of a multicast from a corner of the rectangle to all PEs.
 
-        It is timed on a line with the same number of hops to the farthest PE.
+        The pattern is that of a line with the same number of hops to the farthest PE.
         """
         return multicast(self.rows + self.cols - 1, 1, 0)
 
     def _reduce(self) -> tuple[LineSchedule, ...] | None:
-        """Return the patterns of a reduce in order: one for a line or a snake, two for a rectangle.
+        """Return the patterns of the reduce, in order of execution.
 
-        Return None if the algorithm is not among the patterns.
+        A reduce over a rectangle consists of two patterns. A line, or a snake through all PEs of a
+        rectangle, needs only one. The result is None if the algorithm is not modelled.
         """
         if self.collective.algorithm == "snake":
             return (chain(self.rows * self.cols, 1, Arrival.ADD),)
@@ -155,7 +164,10 @@ class _Run:
         return x_y(self.rows, self.cols, Arrival.ADD, line_reduce)
 
     def _one_line(self) -> Reduce | None:
-        """Return the function that makes the reduce of a line, or None if there is none."""
+        """Return the function that makes the pattern of a reduce over one line of PEs.
+
+        The result is None if the algorithm is not modelled.
+        """
         collective = self.collective
         reduces: dict[str, Reduce] = {
             "chain": chain,
@@ -169,10 +181,16 @@ class _Run:
         return reduces.get(collective.algorithm)
 
     def _k_tree(self, length: int, lines: int, arrival: Arrival) -> LineSchedule:
-        """Return the K-tree that a measurement describes by its number of groups or levels.
+        """Return the pattern of the K-tree with the stated number of groups or levels.
 
-        Groups of successive levels have the same size: the length of the line to the power of 1 /
-        levels.
+        With K levels, the number of groups decreases from level to level by a factor of the K-th
+        root of the number of PEs. For two levels, the default is the number of groups with the
+        fewest relays.
+
+        Args:
+            length: Number of PEs on the line.
+            lines: Number of lines that run the pattern.
+            arrival: Whether received words are added to the receiver's own or replace them.
         """
         collective, groups = self.collective, None
         if collective.groups is not None:
@@ -183,16 +201,25 @@ class _Run:
         return k_tree(length, lines, arrival, broadcast=collective.kind == "all_reduce", groups=groups)
 
     def _auto_gen(self, length: int, lines: int, arrival: Arrival) -> LineSchedule:
-        """Return the auto-gen reduce tree with the best depth for the words of this collective."""
+        """Return the auto-gen reduce tree (Luczynski et al.) with the best depth for the words.
+
+        Args:
+            length: Number of PEs on the line.
+            lines: Number of lines that run the pattern.
+            arrival: Whether received words are added to the receiver's own or replace them.
+        """
         depth = best_depth(length, self.words, 2 * self.costs.ramp + 1)
         return auto_gen(length, lines, arrival, depth)
 
 
 def _batched_star(length: int) -> LineSchedule:
-    """Return a star in which every PE sends one word and the root adds several words at once.
+    """Return a star reduce (each PE sends to the root) in which each PE sends one word.
 
-    Words of neighbouring PEs arrive one hop apart, so STAR_BATCH_WORDS of them are timed as one
-    message.
+    The root adds several words in one operation. Words of neighbouring PEs arrive one hop apart, so
+    `STAR_BATCH_WORDS` of them are timed as one message.
+
+    Args:
+        length: Number of PEs on the line.
     """
     senders = [(pe, 0, Arrival.ADD) for pe in range(1, length, STAR_BATCH_WORDS)]
     return uniform_schedule("star", length, 1, senders, colours=1)

@@ -14,24 +14,26 @@ from wse_mappings.schedule import LineSchedule
 
 
 def line_costs(m: Measurement, wafer: WaferSpec, software: SoftwareProfile) -> LineCosts:
-    """Return the costs of words on a line of PEs, for the platform of a measurement.
+    """Return the costs of moving words along a line of PEs, for the platform of a measurement.
 
     Args:
-        m: The measurement. Its platform, simulator or silicon, sets the words per cycle.
+        m: The measurement. Its platform, simulator or silicon, determines the words per cycle.
         wafer: The wafer generation.
-        software: Costs of gaps and relays.
+        software: Costs of relays, and of gaps between operations.
     """
     costs = LineCosts.of(wafer, software.reduce_gap_cycles, software.relay_cycles)
     return replace(costs, words_per_cycle=words_per_cycle(m, wafer))
 
 
 def sequence_cycles(costs: LineCosts, words: int, *patterns: LineSchedule) -> float:
-    """Return the cycles of several patterns that run one after another with gaps between them.
+    """Return the cycles of several communication patterns that run one after another.
+
+    There is a gap between two patterns.
 
     Args:
-        costs: Constants of the machine.
+        costs: Costs of moving words along a line of PEs.
         words: 32-bit words on each PE.
-        patterns: The patterns, whose lines all run at the same time.
+        patterns: The patterns. All lines of a pattern run at the same time.
     """
     return (len(patterns) - 1) * costs.gap + sum(_cycles(costs, words, pattern) for pattern in patterns)
 

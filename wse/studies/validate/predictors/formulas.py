@@ -22,7 +22,11 @@ LONGEST_SEARCH: Final = 1024
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict the cycles of a row that tabulates a closed form; None for measured rows."""
+    """Predict the cycles in a row that was computed by a published formula instead of measured.
+
+    Returns:
+        The prediction, or the reason why there is none. None for measured rows.
+    """
     if m.evidence != "derived-from-published-formula" or not m.platform.lower().startswith("model"):
         return None
     collective, wafer = collective_of(m), wafer_of(m)

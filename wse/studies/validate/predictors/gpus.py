@@ -46,10 +46,10 @@ class ServingRow:
 
     Attributes:
         model: Name of the bundled configuration.
-        weights: Name of the format of the weights.
-        gpu: Name of the GPU preset.
-        stack: Name of the serving stack.
-        parallelism: Distribution of the model over GPUs.
+        weights: Name of the number format of the weights.
+        gpu: Name of the GPU.
+        stack: Name of the serving stack (software that serves models).
+        parallelism: How the model is divided over GPUs.
         users: Users in flight.
         prompt: Tokens of each prompt.
         new: Generated tokens of each user.
@@ -73,7 +73,11 @@ class ServingRow:
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict a serving benchmark on GPUs; None for other measurements."""
+    """Predict a time or a rate of a serving benchmark on GPUs.
+
+    Returns:
+        The prediction, or the reason why there is none. None if something else was measured.
+    """
     row = serving_row(m)
     if not isinstance(row, ServingRow):
         return row
@@ -85,11 +89,11 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def serving_row(m: Measurement) -> ServingRow | Prediction | None:
-    """Return the conditions of a serving benchmark on GPUs.
+    """Read the conditions of a serving benchmark on GPUs from the texts of its row.
 
     Returns:
-        The conditions; a Prediction with the reason if they are not all known; None for other
-        measurements.
+        The conditions. If they are not all known, a Prediction with the reason. None if something
+        else was measured.
     """
     metric = m.text("metric").strip()
     if m.table != "gpu":
@@ -131,15 +135,15 @@ def serving_row(m: Measurement) -> ServingRow | Prediction | None:
 
 
 def value_of(row: ServingRow, metric: str, stack: StackSpec) -> float:
-    """Return the predicted value of a metric.
+    """Predict the value of a metric of a serving benchmark.
 
     Args:
-        row: The conditions.
-        metric: One of METRICS.
+        row: The conditions of the benchmark.
+        metric: One of `METRICS`.
         stack: Constants of the serving stack.
 
     Returns:
-        Milliseconds or tokens per second, as the metric says.
+        Milliseconds or tokens per second, depending on the metric.
 
     Raises:
         DoesNotFit: The weights, or the KV cache of one user, do not fit in the memory of the GPUs.
@@ -160,8 +164,8 @@ def value_of(row: ServingRow, metric: str, stack: StackSpec) -> float:
 def bound_ms(row: ServingRow) -> float:
     """Return a lower bound of the mean time between two tokens of a user, in milliseconds.
 
-    A pass takes the longer of two times: that of its memory reads and that of its products. Both
-    are at the rates that the GPU's vendor states, with no cost of software.
+    A pass needs at least the longer of two times: the time of its memory reads and the time of its
+    matrix products. Both are at the rates that the GPU's vendor states, without costs of software.
     """
     load = _load(row, load_stack(row.stack, load_gpu(row.gpu).generation).memory_ratio)
     return MS_PER_S * (load.decoding.bound_s + load.mixed_share * (load.mixed.bound_s - load.decoding.bound_s))
@@ -177,14 +181,15 @@ def fits(row: ServingRow) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Load:
-    """Minimum times (rooflines) of the passes of a serving benchmark.
+    """Rooflines (minimum times of passes) of a serving benchmark.
 
-    They depend on the fraction of memory that the stack uses and on none of its other constants. A
-    fit, which evaluates many values of these constants, therefore computes them only once.
+    They depend on only one constant of the serving stack, the fraction of memory that it uses. A
+    fit evaluates many values of the other constants, so the rooflines are computed only once for
+    it.
 
     Attributes:
         server: The model on its GPUs.
-        row: The conditions.
+        row: The conditions of the benchmark.
         users: Users in flight: those of the benchmark, or the number that fits.
         decoding: Roofline of a pass that only decodes.
         mixed: Roofline of a pass that also reads a prompt, or several if there is more than one per
@@ -202,7 +207,12 @@ class _Load:
     reading: Roofline
 
     def seconds(self, roofline: Roofline, stack: StackSpec) -> float:
-        """Return the duration of a pass in seconds, with the constants of a stack."""
+        """Return the duration of a pass in seconds.
+
+        Args:
+            roofline: Minimum time of the pass.
+            stack: Constants of the serving stack, which add the costs of its software.
+        """
         return self.server.time_of(roofline, stack).total_s
 
     def read_s(self, stack: StackSpec, users: int) -> float:
@@ -211,15 +221,19 @@ class _Load:
         return self.seconds(self.reading if users == self.users else self.server.roofline(prompts), stack)
 
     def pass_s(self, stack: StackSpec) -> float:
-        """Return the mean time between two tokens of a user in seconds."""
+        """Return the mean time between two tokens of a user, in seconds."""
         decode = self.seconds(self.decoding, stack)
         return decode + self.mixed_share * (self.seconds(self.mixed, stack) - decode)
 
     def tokens_per_s(self, stack: StackSpec, pass_s: float) -> float:
         """Return the generated tokens per second of all users.
 
-        The time of a request is that of reading prompts and of decoding. If all users start
-        together, each waits until all prompts are read; otherwise only for its own.
+        The time of a request includes prefill and decoding. If all users start together, each waits
+        until all prompts are read; otherwise only until its own prompt is read.
+
+        Args:
+            stack: Constants of the serving stack.
+            pass_s: Mean time between two tokens of a user in seconds.
         """
         first_token_s = self.read_s(stack, self.users) if self.row.begin_together else self.read_s(stack, 1)
         return self.users * self.row.new / (first_token_s + (self.row.new - 1) * pass_s)
@@ -227,9 +241,11 @@ class _Load:
 
 @cache
 def _load(row: ServingRow, memory_ratio: float) -> _Load:
-    """Return the rooflines of a benchmark.
+    """Return the rooflines (minimum times of passes) of a benchmark, cached.
 
-    ``memory_ratio`` distinguishes stacks in the cache of this function.
+    Args:
+        row: The conditions of the benchmark.
+        memory_ratio: Fraction of memory that the stack uses. It only distinguishes cache entries.
     """
     gpu = load_gpu(row.gpu)
     stack = load_stack(row.stack, gpu.generation)

@@ -41,14 +41,14 @@ PROFILE = "academic"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """Rectangle of PEs on which a measurement was made."""
+    """The rectangle of PEs on which a measurement was made."""
 
     wafer: WaferSpec
     rows: int
     cols: int
 
     def problem(self) -> str:
-        """Return the reason why nothing can be compiled for this grid, or "" if it is valid."""
+        """Return why no program can be compiled for this grid; "" if it is possible."""
         if self.rows > self.wafer.mesh_rows or self.cols > self.wafer.mesh_cols:
             return f"the grid is larger than the mesh of {self.wafer.mesh_rows}x{self.wafer.mesh_cols} PEs"
         return ""
@@ -56,11 +56,11 @@ class Grid:
 
 @cache
 def decode_layer_cycles(grid: Grid, shape: Shape, cached: int, dtype: str, costs: SoftwareProfile) -> float:
-    """Return the cycles of decoding one token in one layer.
+    """Return the cycles of decoding one token in one layer of a model.
 
     Args:
         grid: The PEs.
-        shape: Shape of the model.
+        shape: Sizes of the model.
         cached: Tokens in the KV cache, including the new one.
         dtype: Element type.
         costs: Software profile.
@@ -72,37 +72,46 @@ def decode_layer_cycles(grid: Grid, shape: Shape, cached: int, dtype: str, costs
 
 @lru_cache(maxsize=8)
 def _decode_fabric(grid: Grid, shape: Shape, context: int, dtype: str, costs: SoftwareProfile) -> Fabric:
-    """Return the fabric model of a compiled decode with a KV cache for ``context`` tokens."""
+    """Compile the decoding of a token and return its timing model.
+
+    Args:
+        grid: The PEs.
+        shape: Sizes of the model.
+        context: Tokens that the KV cache has room for.
+        dtype: Element type.
+        costs: Software profile.
+    """
     program = _compile(grid, shape, _decode(grid, context, dtype), THIN_GEMM)
     return Fabric(program, grid.wafer, costs)
 
 
 @cache
 def prefill_layer_cycles(grid: Grid, shape: Shape, tokens: int, dtype: str, costs: SoftwareProfile) -> float:
-    """Return the cycles of the prefill of ``tokens`` tokens in one layer."""
+    """Return the cycles of the prefill of ``tokens`` tokens in one layer of a model."""
     program = _compile(grid, _one_layer(shape), _prefill(grid, tokens, dtype), MESH_GEMM_OWN)
     return Fabric(program, grid.wafer, costs).prefill_cost(0).cycles
 
 
 def decode_fits(grid: Grid, shape: Shape, cached: int, dtype: str) -> bool:
-    """Return whether all layers with KV caches for ``cached`` tokens fit in SRAM."""
+    """Return whether all layers of a model fit in SRAM with KV caches for ``cached`` tokens."""
     return _compile(grid, shape, _decode(grid, cached, dtype), THIN_GEMM).fits
 
 
 def prefill_fits(grid: Grid, shape: Shape, tokens: int, dtype: str) -> bool:
-    """Return whether all layers and the prefill of ``tokens`` tokens fit in SRAM."""
+    """Return whether all layers of a model fit in SRAM for the prefill of ``tokens`` tokens."""
     return _compile(grid, shape, _prefill(grid, tokens, dtype), MESH_GEMM_OWN).fits
 
 
 @cache
 def gemv_cycles(grid: Grid, K: int, N: int, groups: int, dtype: str, costs: SoftwareProfile) -> float:
-    """Return the cycles of MeshGEMV: a vector of K elements times a K x N matrix.
+    """Return the cycles of MeshGEMV (WaferLLM), which multiplies a vector by a K x N matrix.
 
     Args:
         grid: The PEs.
         K: Elements of the vector.
         N: Columns of the matrix.
-        groups: Groups of the all-reduce of the partial sums. 0 for groups of equal size.
+        groups: Number of groups of PEs in the all-reduce that adds the partial sums. 0 for groups
+            of equal size.
         dtype: Element type.
         costs: Software profile.
     """
@@ -113,14 +122,14 @@ def gemv_cycles(grid: Grid, K: int, N: int, groups: int, dtype: str, costs: Soft
 
 @cache
 def gemm_cycles(grid: Grid, M: int, K: int, N: int, repeats: int, dtype: str, costs: SoftwareProfile) -> float:
-    """Return the cycles of MeshGEMM, the product of an M x K matrix and a K x N matrix.
+    """Return the cycles of MeshGEMM (WaferLLM), the product of an M x K and a K x N matrix.
 
     Args:
         grid: The PEs.
         M: Rows of the first matrix.
         K: Columns of the first and rows of the second matrix.
         N: Columns of the second matrix.
-        repeats: How often each PE computes each product of its tiles. Some measurements repeat it.
+        repeats: How often each PE multiplies each pair of tiles. Some measurements repeat this.
         dtype: Element type.
         costs: Software profile.
     """
@@ -143,7 +152,7 @@ def _prefill(grid: Grid, tokens: int, dtype: str) -> Options:
 
 
 def _one_head(shape: Shape) -> ModelSpec:
-    """Return the model with one attention head of the full width, as in the benchmark programs."""
+    """Return a model with one attention head of the full width, as in the benchmark programs."""
     return ModelSpec(
         name="one head",
         family="llama",
@@ -193,9 +202,15 @@ def _options(
 
 @cache
 def _compile(grid: Grid, shape: Shape, options: Options, product: str) -> Program:
-    """Return the compiled Program.
+    """Compile the layers or matrix products of a benchmark program.
 
     Of the software profile, only the bytes of code per PE affect compilation.
+
+    Args:
+        grid: The PEs.
+        shape: Sizes of the model or of the matrices.
+        options: Options of the compiler.
+        product: Type of matrix product in prefill.
     """
     chunk = max(*options.prompt_tokens, 1)
     choice = Choice(prefill=product, prefill_chunk=chunk, head_chunk=1)
@@ -204,9 +219,9 @@ def _compile(grid: Grid, shape: Shape, options: Options, product: str) -> Progra
 
 
 def _repeat_work(phase: Phase, repeats: int) -> Phase:
-    """Return the phase with ``repeats`` times the multiply-adds in each product of tiles.
+    """Return a phase in which each PE does ``repeats`` times the multiply-adds of its tiles.
 
-    With 0 only the transfers cost time.
+    With 0, only the transfers cost time.
     """
     fixed = phase.steps.fixed.copy()
     products = (phase.steps.kind == StepKind.COMPUTE) & (phase.steps.code == CODES["matmul"])

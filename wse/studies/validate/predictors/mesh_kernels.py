@@ -28,11 +28,14 @@ _OTHER_LOOPS: Final = re.compile(r"row-major|reduction-dimension|two-hop transfe
 
 
 def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
-    """Predict the cycles of a matrix product by MeshGEMV or MeshGEMM; None for other measurements.
+    """Predict the cycles of a matrix product by MeshGEMV or MeshGEMM (WaferLLM).
 
     Args:
         m: The measurement.
         profiles: Function that returns software profiles, by default the bundled ones.
+
+    Returns:
+        The prediction, or the reason why there is none. None if something else was measured.
     """
     names = f"{m.text('system')} {m.text('algorithm')}".lower()
     kernel = next((name for name in ("meshgemv", "meshgemm") if names.lstrip().startswith(name)), None)
@@ -71,11 +74,14 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
 
 
 def shift(m: Measurement, profiles: Profiles = software) -> Prediction | None:
-    """Predict the cycles of a region shift; None for other measurements.
+    """Predict the cycles of a region shift, in which each PE sends its tile several columns on.
 
     Args:
         m: The measurement.
         profiles: Function that returns software profiles, by default the bundled ones.
+
+    Returns:
+        The prediction, or the reason why there is none. None if something else was measured.
     """
     if not m.text("system").lower().startswith("shift kernel"):
         return None

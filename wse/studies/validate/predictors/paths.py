@@ -49,7 +49,7 @@ _RECORRECTED: Final = re.compile(r"re-?corrected|global clock", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Path:
-    """Path of the messages that a measurement timed: its machine, its software and its hops."""
+    """The path of a message between two PEs whose time was measured: machine, software and hops."""
 
     row: Measurement
     wafer: WaferSpec
@@ -57,12 +57,12 @@ class _Path:
 
     @property
     def rate(self) -> float:
-        """Words per cycle of a stream on the platform of the measurement."""
+        """Words per cycle of a stream on the measured platform: the simulator or silicon."""
         return words_per_cycle(self.row, self.wafer)
 
     @property
     def hops(self) -> int:
-        """Hops from one corner of the measured PEs to the opposite corner."""
+        """Hops of the path, from a corner of the measured PEs to the opposite corner."""
         return (self.row.rows or 1) + (self.row.cols or 1) - 2
 
     @property
@@ -78,7 +78,7 @@ class _Path:
     def message(self) -> float | None:
         """Return the cycles from the dispatch of a send to the end of the receive.
 
-        Return None if the measurement states no path or no words.
+        The result is None if the measurement states no path or no message size.
         """
         if self.row.words is None or not self.hops:
             return None
@@ -94,7 +94,7 @@ class _Path:
     def silicon_message(self) -> float | None:
         """Return the cycles of a message on silicon, as the counters of its two PEs measure them.
 
-        Return None if the measurement states no path.
+        The result is None if the measurement states no path.
         """
         if not self.hops:
             return None
@@ -119,7 +119,11 @@ turn of a path."""
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict the time of a message between two PEs, or of a part of it; None for other kernels."""
+    """Predict the time of a message between two PEs, or of a part of it.
+
+    Returns:
+        The prediction, or the reason why there is none. None if something else was measured.
+    """
     if m.text("kernel").lower() != "point-to-point":
         return None
     wafer = wafer_of(m)
@@ -140,7 +144,13 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def _answer(path: _Path, method: str, value: Callable[[_Path], float | None]) -> Prediction:
-    """Return the prediction by a function of a path, or the reason if the function returns None."""
+    """Compute a prediction for a path. If the function returns None, return the reason.
+
+    Args:
+        path: The path.
+        method: Name of the method of prediction.
+        value: Function that computes the value, or returns None if the path lacks information.
+    """
     answer = value(path)
     if answer is None:
         return decline("the row does not state the grid of the path and the bytes of the message")
@@ -149,7 +159,13 @@ def _answer(path: _Path, method: str, value: Callable[[_Path], float | None]) ->
 
 
 def ramp(m: Measurement) -> Prediction | None:
-    """Decline the latency of a ramp, a constant of the model; None for other measurements."""
+    """Decline to predict the latency of a ramp (link between a PE and its router).
+
+    The model uses this measured value as a constant, so a prediction would be circular.
+
+    Returns:
+        A prediction with this reason. None if something else was measured.
+    """
     wafer = wafer_of(m)
     if m.text("kernel").lower() != "ramp" or wafer is None or not is_cycles(m.text("metric")):
         return None
@@ -157,10 +173,14 @@ def ramp(m: Measurement) -> Prediction | None:
 
 
 def multicast_line(m: Measurement) -> Prediction | None:
-    """Predict a multicast down one line of PEs on silicon; None for other measurements.
+    """Predict the time of a multicast down one line of PEs on silicon.
 
-    Only generations with a known start-up time are predicted. The PEs' counters are assumed to be
-    aligned as by the SDK, unless the measurement states that its times were corrected.
+    The clocks of the PEs are assumed to be aligned as the SDK does it, unless the measurement
+    states that its times were corrected.
+
+    Returns:
+        The prediction. None if something else was measured, or if the start-up time of the wafer
+        generation is unknown.
     """
     wafer = wafer_of(m)
     if m.text("kernel").lower() not in ("broadcast", "multicast") or wafer is None or on_simulator(m):

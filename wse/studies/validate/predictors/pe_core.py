@@ -38,7 +38,7 @@ METHOD: Final = "PE core model"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """Vector operation on operands in SRAM.
+    """A vector operation of one PE on operands in SRAM.
 
     Attributes:
         width: SIMD width in elements per cycle.
@@ -55,8 +55,8 @@ class Operation:
 
         Args:
             wafer: The wafer generation.
-            silicon: Whether to apply the limit on reads and writes together, which the simulator
-                does not have.
+            silicon: Whether to limit the sum of reads and writes per cycle, as silicon does. The
+                vendor's simulator has no such limit.
         """
         rates = [self.width, RECORDS[wafer.generation].read_bytes_per_cycle / (self.sources * self.element_bytes)]
         if silicon:
@@ -65,13 +65,16 @@ class Operation:
 
 
 def copy(wafer: WaferSpec, element_bytes: int) -> Operation:
-    """Return the operation that copies a vector. 16-bit copies are as wide as 16-bit additions."""
+    """Return the vector operation that copies a vector.
+
+    16-bit elements are copied at the rate of 16-bit additions.
+    """
     width = wafer.add_fp16_per_cycle if element_bytes == 2 else wafer.move_32bit_per_cycle
     return Operation(width=width, element_bytes=element_bytes, sources=1)
 
 
 def multiply_add(wafer: WaferSpec, element_bytes: int) -> Operation:
-    """Return the multiply-add: a vector times a scalar is added to another vector."""
+    """Return the vector operation that adds a vector, multiplied by a scalar, to another vector."""
     width = wafer.mac_fp16_per_cycle if element_bytes == 2 else wafer.mac_fp32_per_cycle
     return Operation(width=width, element_bytes=element_bytes, sources=2)
 
@@ -83,20 +86,20 @@ def add(wafer: WaferSpec, element_bytes: int) -> Operation:
 
 
 def bank_conflict_slowdown(wafer: WaferSpec) -> float:
-    """Return the slowdown factor of an operation with two operands in the same memory banks."""
+    """Return the slowdown factor of a vector operation whose two operands share memory banks."""
     return software(COMPILED, wafer.generation).bank_conflict_ratio
 
 
 def rate_in_same_banks(operation: Operation, wafer: WaferSpec, *, silicon: bool) -> float:
-    """Return the elements per cycle of an operation with its operands in the same memory banks.
+    """Return the elements per cycle of an operation whose operands share memory banks.
 
-    An operation with one operand has no conflicts.
+    An operation that reads a single vector has no bank conflicts.
 
     Args:
         operation: The operation.
         wafer: The wafer generation.
-        silicon: Whether to apply the limit on reads and writes together, which the simulator does
-            not have.
+        silicon: Whether to limit the sum of reads and writes per cycle, as silicon does. The
+            vendor's simulator has no such limit.
     """
     conflict_free_rate = operation.elements_per_cycle(wafer, silicon=silicon)
     if operation.sources != 2:
@@ -110,7 +113,11 @@ _N_ELEMENTS: Final = re.compile(r"cycles dsd ([0-9]{1,7})-element (int16|f16|f32
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict rate, set-up or cycles of a vector operation on one PE; None for other kernels."""
+    """Predict the rate, the set-up time or the cycles of a vector operation on one PE.
+
+    Returns:
+        The prediction, or the reason why there is none. None if something else was measured.
+    """
     kernel, metric = m.text("kernel").lower(), m.text("metric").strip().lower()
     kind = _KIND.match(kernel) or (_KIND.match(m.text("algorithm").lower()) if kernel == "pe core" else None)
     if kind is None and kernel != "pe core":
@@ -141,10 +148,13 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def local_product(m: Measurement) -> Prediction | None:
-    """Predict the product of two matrix tiles on each PE; None for other kernels.
+    """Predict the time in which each PE multiplies two matrix tiles.
 
     For each index of the contraction and each output column, one vector multiply-add runs over the
     rows of the tile.
+
+    Returns:
+        The prediction, or the reason why there is none. None if something else was measured.
     """
     if m.text("kernel").lower() != "gemm local multiply":
         return None

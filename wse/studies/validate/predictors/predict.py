@@ -45,5 +45,9 @@ PREDICTORS: Final[tuple[Predictor, ...]] = (
 
 
 def predict(m: Measurement) -> Prediction:
-    """Return the prediction of a measurement, or the reason why there is none."""
+    """Predict a published measurement by the first predictor that applies to it.
+
+    Returns:
+        The prediction, or the reason why there is none.
+    """
     return next(answer for predictor in PREDICTORS if (answer := predictor(m)) is not None)

@@ -55,5 +55,5 @@ others."""
 
 
 def decline(reason: str) -> Prediction:
-    """Return a prediction without a value, with the reason why there is none."""
+    """Return a Prediction without a value, which states why the measurement is not predicted."""
     return Prediction(reason=reason)

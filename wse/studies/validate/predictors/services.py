@@ -76,11 +76,12 @@ METRICS: Final = RATES | TIMES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceRequest:
-    """The estimate from which a measurement of a service is predicted.
+    """A request for an estimate, by which a measurement of an inference service is predicted.
 
     Attributes:
         request: Options of `wse estimate`.
-        drafts_of: Name of the model whose acceptance of drafts is used. Empty without drafts.
+        drafts_of: Name of the model whose acceptance of draft tokens is used. Empty without
+            speculative decoding.
     """
 
     request: EstimateRequest
@@ -88,17 +89,21 @@ class ServiceRequest:
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict tokens per second or time to first token of a service on wafers; None for others."""
+    """Predict the tokens per second, or the time to first token, of a service on wafers.
+
+    Returns:
+        The prediction, or the reason why there is none. None if something else was measured.
+    """
     service = service_request(m)
     return answer(m, service, estimate_service) if isinstance(service, ServiceRequest) else service
 
 
 def service_request(m: Measurement) -> ServiceRequest | Prediction | None:
-    """Return the request of the estimate that predicts a service on wafers.
+    """Read the conditions of a service on wafers as a request for an estimate.
 
     Returns:
-        The request; a Prediction with the reason if there is none; None for measurements of other
-        things.
+        The request. If it is not possible, a Prediction with the reason. None if something else was
+        measured.
     """
     wafer, metric = wafer_of(m), m.text("metric").strip()
     if m.table != "public" or wafer is None or m.text("system").lower().endswith("(waferllm)"):
@@ -137,10 +142,10 @@ def service_request(m: Measurement) -> ServiceRequest | Prediction | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceEstimate:
-    """Numbers of an estimate, with which measurements of a service are predicted.
+    """Results of an estimate, from which measurements of a service are predicted.
 
     Attributes:
-        values: Values of the metrics in the order of `METRICS`, without drafts.
+        values: Values of the metrics in `METRICS`, in this order, without speculative decoding.
         fits: Whether the model fits in SRAM.
         gain: Factor by which drafts increase tokens per second; 1 without drafts.
         tokens_per_pass: Mean number of tokens that a verification pass yields; 1 without drafts.
@@ -154,19 +159,19 @@ class ServiceEstimate:
     bound_ratio: float
 
     def of(self, metric: str) -> float:
-        """Return the value of a metric, without drafts."""
+        """Return the value of a metric, without speculative decoding."""
         return self.values[list(METRICS).index(metric)]
 
 
 def answer(
     m: Measurement, service: ServiceRequest, estimate: Callable[[ServiceRequest], ServiceEstimate]
 ) -> Prediction:
-    """Return the prediction of a measurement from the numbers of its estimate.
+    """Predict a measurement of a service from an estimate.
 
     Args:
         m: The measurement.
-        service: Request of the estimate.
-        estimate: Function that returns the numbers of an estimate for its request.
+        service: The request for the estimate.
+        estimate: Function that computes the estimate for a request.
 
     Returns:
         The prediction, or the reason if the request is invalid or the model does not fit.
@@ -194,9 +199,14 @@ def answer(
 def _by_other_schedule(
     service: ServiceRequest, metric: str, estimate: Callable[[ServiceRequest], ServiceEstimate]
 ) -> float | None:
-    """Return the value of a metric with the schedule that the prediction does not use.
+    """Predict a metric with the schedule (order of a layer's steps) that was not chosen.
 
-    Return None if the model does not fit with that schedule.
+    The result is None if the model does not fit with that schedule.
+
+    Args:
+        service: The request for the estimate, with the chosen schedule.
+        metric: Name of the metric.
+        estimate: Function that computes the estimate for a request.
     """
     schedule = BASELINE if service.request.layout.schedule == OPTIMIZED else OPTIMIZED
     try:
@@ -208,11 +218,11 @@ def _by_other_schedule(
 
 @cache
 def estimate_service(service: ServiceRequest) -> ServiceEstimate:
-    """Return the numbers of ``wse estimate`` for a request.
+    """Compute the estimate for a service.
 
-    If the stated wafers cannot hold a KV cache for the longest context of the service, the cache is
-    reduced to the prompt and the answer. A model that still does not fit is timed anyway. So is a
-    draft head for which there is no room.
+    If the stated wafers cannot store a KV cache for the longest context of the service, the cache
+    is reduced to the prompt and the answer. A model that still does not fit is timed as if it did.
+    The same holds for a draft head that does not fit.
     """
     estimate, compilation = _compile(service.request)
     result = estimate_of(estimate, compilation.program)
@@ -234,13 +244,22 @@ def estimate_service(service: ServiceRequest) -> ServiceEstimate:
 
 
 def _speed_up(machine: DraftMachine, curve: Acceptance, draft_tokens: int) -> float:
-    """Return the speed-up of a single user's tokens with ``draft_tokens`` drafts per pass."""
+    """Return how much faster a single user gets tokens with speculative decoding.
+
+    Args:
+        machine: Times of drafts and of verification passes.
+        curve: Probability that draft tokens are accepted.
+        draft_tokens: Number of draft tokens per pass.
+    """
     return machine.verify_s(1) / machine.row(curve, draft_tokens).token_s
 
 
 @lru_cache(maxsize=1)
 def _compile(request: EstimateRequest) -> tuple[PreparedEstimate, Compilation]:
-    """Compile a request, if necessary with a smaller KV cache, and then without the limit of SRAM.
+    """Compile the model of a request.
+
+    If the model does not fit on the stated wafers, a smaller KV cache is tried. Then the limit of
+    SRAM is ignored.
 
     Raises:
         DoesNotFit: The model does not fit, and the request states no number of wafers.
@@ -261,10 +280,10 @@ def _spec(name: str) -> ModelSpec:
 
 
 def _with_lengths(m: Measurement, limit: int, request: EstimateRequest) -> EstimateRequest:
-    """Return the request with the lengths of a measurement, limited to the model's context.
+    """Return the request with the stated lengths, limited to the model's context.
 
     Args:
-        m: The measurement.
+        m: The measurement, which may state the lengths.
         limit: Context limit of the model in tokens.
         request: The request without lengths.
     """

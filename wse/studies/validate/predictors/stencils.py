@@ -40,7 +40,11 @@ _TILE: Final = re.compile(r"\btile ([0-9]{1,4})x([0-9]{1,4}), radius ([0-9]{1,3}
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict the cycles of one iteration of a running stencil program; None for other kernels."""
+    """Predict the cycles of one iteration of a running stencil program.
+
+    Returns:
+        The prediction, or the reason why there is none. None if something else was measured.
+    """
     if not re.search(r"\bstencil\b", m.text("kernel"), re.IGNORECASE):
         return None
     wafer = wafer_of(m)
@@ -68,8 +72,8 @@ def single_cell_cycles(wafer: WaferSpec, *, waits_for_neighbours: bool) -> float
 
     Args:
         wafer: The wafer generation.
-        waits_for_neighbours: False if all neighbours are on the border of the mesh. These only send
-            and are therefore ahead, so no PE waits for them.
+        waits_for_neighbours: Whether a PE waits for the words of its neighbours. False if all
+            neighbours are on the border of the mesh. These only send, so their words arrive early.
     """
     receive_cycles = wafer.ramp_cycles + 1
     add_cycles = DEPENDENT_CYCLES if RECORDS[wafer.generation].adds_two_from_fabric else receive_cycles
@@ -83,11 +87,14 @@ def single_cell_cycles(wafer: WaferSpec, *, waits_for_neighbours: bool) -> float
 def tile_cycles(wafer: WaferSpec, rows: int, cols: int, radius: int) -> float:
     """Return the cycles of one iteration of a star stencil, for a tile of cells on each PE.
 
-    The star has 4 * radius + 1 points. With radius 1 there are six vector operations: three
-    additions for the sum of the four neighbours, a multiplication of this sum, one of the cell, and
-    an addition of both. With a larger radius there is one multiply-add per point. For a quarter of
-    the multiply-adds, the operands are in the same memory banks. The words of the halo are sent and
-    received, one word per cycle each.
+    The star has 4 * radius + 1 points. The cycles consist of vector operations and of the exchange
+    of border cells (the halo):
+
+    - With radius 1, there are six vector operations: three additions for the sum of the four
+      neighbours, a multiplication of this sum, one of the cell, and an addition of both.
+    - With a larger radius, there is one multiply-add per point. For a quarter of these operations,
+      the operands are in the same memory banks, which is slower.
+    - The words of the halo are sent and received, one word per cycle each.
 
     Args:
         wafer: The wafer generation.

@@ -17,19 +17,28 @@ _RATE: Final = re.compile(r"flop|time steps|gb/s", re.IGNORECASE)
 
 
 def decline_services(m: Measurement) -> Prediction | None:
-    """Decline services on machines that are not a known wafer; None for other measurements."""
+    """Decline to predict services on machines that are not a known wafer.
+
+    Returns:
+        A prediction without a value, with the reason. None if something else was measured.
+    """
     return decline("not measured on a wafer of a known generation") if m.table == "public" else None
 
 
 def decline_ranges(m: Measurement) -> Prediction | None:
-    """Decline values that are ranges or formulas; None for single numbers."""
+    """Decline to predict measurements whose value is a range or a formula.
+
+    Returns:
+        A prediction without a value, with the reason. None if the value is a single number.
+    """
     return decline("the value is a range or a formula, not one number") if m.measured is None else None
 
 
 def decline_other_systems(m: Measurement) -> Prediction | None:
-    """Decline other systems than wafers, other simulated machines, and constants of other models.
+    """Decline to predict other systems than wafers, and results of other models.
 
-    Return None for other measurements.
+    Returns:
+        A prediction without a value, with the reason. None if something else was measured.
     """
     system = m.text("system")
     if _OTHER_SYSTEMS.match(system):
@@ -42,7 +51,13 @@ def decline_other_systems(m: Measurement) -> Prediction | None:
 
 
 def decline_untimed(m: Measurement) -> Prediction | None:
-    """Decline ratios, fractions, specifications and rates of applications; None for others."""
+    """Decline to predict metrics that are not the time or the speed of a modelled run.
+
+    These are ratios and fractions, specifications, and rates of whole applications.
+
+    Returns:
+        A prediction without a value, with the reason. None if something else was measured.
+    """
     metric = m.text("metric").lower()
     if _NO_TIME.search(metric):
         return decline("compares systems or states a fraction, not the cycles of one run")
@@ -54,10 +69,17 @@ def decline_untimed(m: Measurement) -> Prediction | None:
 
 
 def decline_sparse(m: Measurement) -> Prediction | None:
-    """Decline products of sparse matrices; None for other measurements."""
+    """Decline to predict products of sparse matrices.
+
+    Returns:
+        A prediction without a value, with the reason. None if something else was measured.
+    """
     return decline("sparse products are not modelled") if m.text("kernel").lower().startswith("spmm") else None
 
 
 def decline_rest(m: Measurement) -> Prediction:
-    """Decline any measurement, naming its kernel. The last predictor."""
+    """Decline to predict any measurement, because its kernel is not modelled.
+
+    This is the last predictor, for measurements to which no other predictor applies.
+    """
     return decline(f"this kernel is not modelled: {m.kernel[:60] or 'the row names none'}")

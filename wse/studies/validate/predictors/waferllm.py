@@ -54,11 +54,14 @@ _PHASES: Final = ("prefill", "decode", "end2end")
 
 
 def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
-    """Predict the tokens per second of prefill, decode or a whole request; None for other systems.
+    """Predict the tokens per second of WaferLLM in prefill, in decode or for a whole request.
 
     Args:
         m: The measurement.
         profiles: Function that returns software profiles, by default the bundled ones.
+
+    Returns:
+        The prediction, or the reason why there is none. None if something else was measured.
     """
     system = m.text("system") or m.text("algorithm")
     phase = (m.text("phase") or m.text("kernel").partition(" ")[0]).strip().lower()
@@ -91,9 +94,12 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
 
 
 def best_rate(m: Measurement) -> Prediction | None:
-    """Predict the tokens/s of WaferLLM in a table of services; None for other measurements.
+    """Predict the tokens/s of WaferLLM in a table that compares it with services.
 
-    The rate is that of decode on the best of several square meshes.
+    The rate is that of decode on the fastest of several square meshes.
+
+    Returns:
+        The prediction, or the reason why there is none. None if something else was measured.
     """
     if m.table != "public" or not m.text("system").lower().endswith("(waferllm)"):
         return None
@@ -115,12 +121,12 @@ def _swept_grids(wafer: WaferSpec, phase: str) -> list[Grid]:
 def _best(
     phase: str, grids: Sequence[Grid], shape: Shape, tokens: int, dtype: str, costs: SoftwareProfile
 ) -> Prediction:
-    """Predict the tokens per second of prefill or decode on the fastest of several grids.
+    """Predict the tokens per second of prefill or decode on the fastest of several grids of PEs.
 
     Args:
         phase: ``prefill`` or ``decode``.
         grids: Grids to try.
-        shape: Shape of the model.
+        shape: Sizes of the model.
         tokens: Tokens of the prompt, or in the KV cache.
         dtype: Element type.
         costs: Software profile.
@@ -139,12 +145,20 @@ def _request(
 ) -> Prediction:
     """Predict the generated tokens per second of a whole request.
 
-    Prefill and decode run on a grid each.
+    Prefill and decode run on different grids of PEs.
 
     1. Read the lengths and the two grids from the measurement.
     2. Time the prefill of the prompt.
-    3. Time decode once for each number of KV cache slots on a row of PEs, and multiply by its
-       tokens.
+    3. Time decode once for each fill level of the KV cache (cache slots on a row of PEs), and
+       multiply by the number of tokens with this fill level.
+
+    Args:
+        m: The measurement.
+        wafer: The wafer generation.
+        shape: Sizes of the model.
+        name: Name of the model.
+        dtype: Element type.
+        costs: Software profile.
     """
     # 1. Lengths and grids.
     prompt, new_tokens = m.sizes.get("seq_in"), m.sizes.get("seq_out")
@@ -176,13 +190,12 @@ def _request(
 
 
 def _grids(note: str, name: str) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """Return the (rows, columns) of PEs for prefill and for decode, or None if they are not known.
+    """Return the (rows, columns) of PEs for prefill and for decode, or None if they are unknown.
 
-    They are those in the note, which states columns first, or else the squares on which the source
-    ran the model.
+    If the note does not state them, they are the squares on which the source ran the model.
 
     Args:
-        note: The note of the measurement.
+        note: The note of the measurement. It states columns before rows.
         name: Name of the model.
     """
     matches = [pattern.search(note) for pattern in (_PREFILL_GRID, _DECODE_GRID)]
@@ -195,7 +208,12 @@ def _grids(note: str, name: str) -> tuple[tuple[int, int], tuple[int, int]] | No
 
 
 def _not_square(phase: str, grid: Grid) -> str:
-    """Return the reason why prefill cannot run on a grid that is not square, else ""."""
+    """Return a reason if prefill was run on a grid that is not square; "" otherwise.
+
+    Args:
+        phase: ``prefill`` or ``decode``.
+        grid: The PEs.
+    """
     return "MeshGEMM runs on squares" if phase == "prefill" and grid.rows != grid.cols else ""
 
 
