@@ -169,7 +169,7 @@ class EnginePart:
         self.engine.restore(arrays)
 
     def _draw(self, user: int) -> Draw:
-        """Return a function that returns the id that the host sampled, instead of sampling itself."""
+        """Return a function that replaces sampling; it returns the id that the host sampled."""
         return lambda logits: self._drawn_ids[user]
 
 

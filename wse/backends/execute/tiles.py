@@ -273,7 +273,10 @@ def _inner_of_patch(part: TilePart, patch: Patch) -> I32:
 
 
 def _shared_out(part: TilePart, patch: Patch) -> I32:
-    """Return the inner tensor indices of each PE, ``[rows, cols, n]``, if several PEs divide them."""
+    """Return the inner tensor indices of each PE if several PEs divide a block of them.
+
+    The result is int32 ``[rows, cols, n]``.
+    """
     width, lanes = part.width, len(part.inner)
     padded = np.full((lanes, part.sharers * width), -1, np.int32)
     padded[:, : part.inner.shape[1]] = part.inner

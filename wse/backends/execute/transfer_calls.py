@@ -113,11 +113,11 @@ class TransferCalls:
                 return self._with_count(transfer, self._line(transfer, messages))
 
     def _with_count(self, transfer: Transfer, call: Call) -> list[Call]:
-        """Return a list of the call and, if the transfer leaves its wafer, a call that counts words."""
+        """Return the call and, if the transfer leaves its wafer, a call that counts its words."""
         return [call, (self._streams.count, (transfer,))] if transfer.leaves_wafer else [call]
 
     def _row_shift(self, transfer: Transfer, user: int) -> Call:
-        """Return the call of kernel ``cache_shift``, which moves a user's cache entries one row up."""
+        """Return the call of kernel ``cache_shift``, which moves cache entries to the row above."""
         site, n = transfer.site, transfer.elements
         arena = self._arenas[site.stage]
         operands = [arena.rows, arena.blocks_per_row, transfer.source, n, transfer.words, arena.cols]

@@ -39,7 +39,7 @@ class VerifiedIds:
             raise BadInput(message)
 
     def add(self, ids: Sequence[int], user: int) -> None:
-        """Store the ids of a user's new verification pass, in place of those of the previous pass."""
+        """Store the ids of a user's new verification pass, which replace those of the last pass."""
         self._by_user[user] = list(ids)
 
     def keep(self, tokens: int, user: int) -> int:

@@ -112,7 +112,7 @@ def _patch_jobs(
         ]
 
         def store(patch: Patch = patch, reads: list[_Reading] = reads) -> None:
-            """Read the tensor rows of each part of the tile and store what each PE needs of them."""
+            """Read the tensor rows of each part of the tile and store the shard of each PE."""
             for read, part_places in zip(reads, places, strict=True):
                 if read.first < read.last:
                     values = reader.stored_rows(read.part.tensor, read.source, (read.first, read.last))

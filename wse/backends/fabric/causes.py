@@ -34,7 +34,7 @@ class Cycles(NamedTuple):
     host: float = 0.0
 
     def plus(self, **cycles: float) -> Cycles:
-        """Return a copy with further cycles added to some causes and to the total.
+        """Return a copy with more cycles for some causes and, accordingly, for the total.
 
         Args:
             cycles: Cycles to add, with the names of causes as keywords, such as ``hops=3``.
@@ -45,16 +45,16 @@ class Cycles(NamedTuple):
         )
 
     def rounded_up(self) -> Cycles:
-        """Return these cycles with every cause rounded up to an integer."""
+        """Return a copy with every cause rounded up to an integer; the total is their sum."""
         values = [float(math.ceil(value - 1e-9)) for value in self[1:]]
         return Cycles(sum(values), *values)
 
     def times(self, count: float) -> Cycles:
-        """Return the cycles of ``count`` repetitions."""
+        """Return the cycles of ``count`` repetitions of this interval."""
         return Cycles(*(value * count for value in self))
 
     def followed_by(self, next_interval: Cycles) -> Cycles:
-        """Return the cycles of this interval and the next one together."""
+        """Return the sum of this interval and the next one, by cause."""
         return Cycles(*(a + b for a, b in zip(self, next_interval, strict=True)))
 
 

@@ -36,11 +36,11 @@ def rectangles_of(
     row_step: Number = 0,
     col_step: Number = 0,
 ) -> I64:
-    """Return rectangles of links, int64 ``[n, 9]``, without those that have no links.
+    """Return rectangles of links with equal words, int64 ``[n, 9]``, leaving out empty ones.
 
     Args:
         plane, row, end_row, col, end_col, words, times, row_step, col_step: Columns of the result,
-            see the module. Each is int64 ``[n]`` or one number for all.
+            which the module docstring defines. Each is int64 ``[n]`` or one number for all.
     """
     sides = (plane, row, end_row, col, end_col, words, times, row_step, col_step)
     rectangles = np.stack(np.broadcast_arrays(*map(np.atleast_1d, sides)), axis=1).astype(np.int64, copy=False)
@@ -57,7 +57,7 @@ NOTHING: Final = rectangles_of(0, 0, 0, 0, 0, 0)
 
 
 def one_by_one(rectangles: I64) -> I64:
-    """Return rectangles without repetitions: each repetition becomes a rectangle of its own."""
+    """Return rectangles of links without repetitions: each repetition becomes its own rectangle."""
     times = rectangles[:, TIMES]
     if times.max(initial=1) == 1:
         return rectangles
@@ -72,8 +72,7 @@ def merge_repeats(rectangles: I64) -> I64:
     """Merge equal rectangles at equal distances along a row into one rectangle with repetitions.
 
     Returns:
-        The merged rectangles, which stand for the same links, in the order of their size, words and
-        position.
+        The merged rectangles, which represent the same links, sorted by width, words and position.
     """
     width = rectangles[:, END_COL] - rectangles[:, COL]
     sort_keys = [width, *(rectangles[:, side] for side in (WORDS, END_ROW, ROW, PLANE))]
@@ -105,8 +104,9 @@ def link_map(rectangles: I64, planes: int, rows: int, cols: int, out: I64 | None
     """Return the words on every link, int64 ``[planes, rows, cols]``.
 
     Args:
-        rectangles: int64 ``[n, 9]``, see the module. Rectangles without links are ignored; all
-            others must be inside the map.
+        rectangles: int64 ``[n, 9]``, rectangles of links with equal words, which the module
+            docstring defines. Rectangles without links are ignored; all others must be inside the
+            map.
         planes: Planes of the map, such as one per direction, or one per colour and direction.
         rows: Rows of PEs.
         cols: Columns of PEs.
@@ -125,7 +125,7 @@ def link_map(rectangles: I64, planes: int, rows: int, cols: int, out: I64 | None
 
 
 def most_words(rectangles: I64) -> int:
-    """Return the words on the busiest link."""
+    """Return the number of words on the busiest link."""
     return max((link.words for link in busiest_links(rectangles)), default=0)
 
 
@@ -145,7 +145,7 @@ class Link(NamedTuple):
 
 
 def busiest_links(rectangles: I64) -> list[Link]:
-    """Return the busiest link of each plane (such as a direction), with the busiest of all first.
+    """Return the link with the most words in each plane (such as a direction), busiest first.
 
     If several links of a plane have the most words, the first one is returned. If planes have equal
     rectangles, only the first plane is included.
@@ -186,32 +186,26 @@ _MAX_WORDS: Final[dict[bytes, int]] = {}
 
 
 def _by_plane(rectangles: I64, planes: int) -> list[tuple[int, I64]]:
-    """Return (plane, its rectangles) for each plane that has rectangles."""
+    """Return a (plane, rectangles) pair for each plane; a plane may have no rectangles."""
     ordered = rectangles[np.argsort(rectangles[:, PLANE], kind="stable")]
     ends = np.searchsorted(ordered[:, PLANE], np.arange(planes + 1))
     return [(plane, ordered[ends[plane] : ends[plane + 1]]) for plane in range(planes)]
 
 
 def _scratch(rows: int, cols: int) -> I64:
-    """Return memory for the words of one plane, with one row more than the map.
+    """Return uninitialised memory for the words of one plane, with one row more than the map.
 
-    Rectangles that end at the last row of the map use it.
+    The additional row is needed for rectangles that end at the last row of the map.
     """
     return np.empty((rows + 1, cols), np.int64)
 
 
 def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
-    """Add up the words of the rectangles of one plane, for each set of rows with equal words.
-
-    A band is a run of consecutive rows in which corresponding links have equal words.
-
-    Args:
-        rectangles: Rectangles of the plane.
-        scratch: Memory for the result.
+    """Add up the words of the rectangles of one plane, once for each run of rows with equal words.
 
     Returns:
-        int64 ``[rows]``, the index of the band of each row; and int64 ``[bands, cols]``, the words,
-        which are in ``scratch``.
+        int64 ``[rows]``, the index of the run to which each row belongs; and int64 ``[runs,
+        cols]``, the words of its links, which are stored in ``scratch``.
     """
     row, end_row, col, end_col, words = one_by_one(rectangles)[:, ROW:TIMES].T
     begins = np.zeros(len(scratch), np.int64)
@@ -238,5 +232,5 @@ def scale_words(rectangles: I64, times: int) -> I64:
 
 
 def hops_of(rectangles: I64) -> int:
-    """Return the number of hops of all words together: one for each word on each link."""
+    """Return the total number of hops: one for each word on each link."""
     return int(links_of(rectangles) @ rectangles[:, WORDS])
