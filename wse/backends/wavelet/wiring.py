@@ -153,7 +153,7 @@ class Wiring:
         return link
 
     def _outputs(self) -> None:
-        """Find the queues that each switch position sends words to, and queues that share a link."""
+        """Find the queues to which switch positions send words, and queues that share a link."""
         self.successor = np.full(self.targets.shape, NONE, np.int64)
         for target in Port:
             at = np.flatnonzero(self.targets[:, target])

@@ -67,5 +67,5 @@ raw: Final = partial(Operand, "raw")
 
 
 def numbers(names: str) -> tuple[Operand, ...]:
-    """Return operands that are plain numbers, given their names separated by spaces."""
+    """Return kernel operands that are plain numbers, given their names separated by spaces."""
     return tuple(Operand("", name) for name in names.split())
