@@ -40,10 +40,11 @@ class Phase:
 
     @property
     def begins(self) -> bool:
-        """True if nothing is cached before the phase, so that it may be the first of a run.
+        """True if the phase may be the first of a run.
 
-        This is the case for the first chunk of the first prompt. The value is also True for decode
-        phases and for the verification pass of the first user, whose ``cached`` is always 0.
+        This is the case for the first chunk of the first prompt, before which nothing is cached.
+        The value is also True for decode phases and for the verification pass of the first user,
+        whose ``cached`` is always 0.
         """
         return self.cached == 0 and self.user <= 0
 

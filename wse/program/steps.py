@@ -39,7 +39,7 @@ HOST = -1
 
 
 class StepKind(IntEnum):
-    """Type of a step: computation or transfer."""
+    """Type of a step: a computation (kernel) or a transfer of words."""
 
     COMPUTE = 0  # one kernel on every PE of a rectangle
     TRANSFER = 1  # words that move, with one of the transfer types of `wse.program.transfers.transfer_types`

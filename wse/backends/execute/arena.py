@@ -131,7 +131,14 @@ class Arena:
         return np.ascontiguousarray(view).view(number_type(element_type))
 
     def read_pe(self, element_type: str, row: int, col: int, address: int, count: int) -> npt.NDArray[np.uint8]:
-        """Return the SRAM bytes of ``count`` consecutive elements of one PE."""
+        """Return the SRAM bytes of ``count`` consecutive elements of one PE.
+
+        Args:
+            element_type: Type of the elements.
+            row, col: Row and column of the PE in its region.
+            address: Index of the first element.
+            count: Number of elements.
+        """
         block, lane = divmod(col, self.lanes)
         column = self.view(element_type)[row * self.blocks_per_row + block, address : address + count, lane]
         return np.ascontiguousarray(column).view(np.uint8)

@@ -1,4 +1,4 @@
-"""Backend: the interface of whatever executes a Program."""
+"""Interface of the backends, which execute a Program."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Binding: conversion of a phase to a list of calls, so that a token is executed without look-ups.
 
-The list depends on the number of cache slots in use. A new list is made when that number changes.
+The list depends on the number of cache slots in use. A new list is made when this number changes.
 """
 
 from __future__ import annotations

@@ -286,7 +286,7 @@ class Engine:
         return self._decode
 
     def run(self, bound: BoundPhase) -> None:
-        """Execute the calls of a phase, or of a part of it."""
+        """Execute the calls of a phase, or of a part of it, and count the words that it sends."""
         with self._cores.steps():
             if self.step_times is not None:
                 self.step_times.run(bound, self._cores.adapt)

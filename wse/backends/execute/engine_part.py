@@ -1,7 +1,7 @@
-"""Part of an engine on one wafer: it runs the segments of its wafer and exchanges crossings.
+"""Part of an engine: it runs the steps of one wafer, and exchanges words with the parts of others.
 
 The parts of all wafers together compute the same as one `wse.backends.execute.engine.Engine`, on
-the same bytes in the same order. Only crossings between wafers, ids and logits are exchanged
+the same bytes in the same order. Only words that cross between wafers, ids and logits are exchanged
 between parts, and with the host.
 """
 
@@ -176,7 +176,7 @@ class EnginePart:
 def _calls_of(bound: BoundPhase, segment: StepSegment) -> BoundPhase:
     """Return a bound phase with only the calls of one segment (consecutive steps on one wafer).
 
-    The link loads of the whole pass are assigned to the last segment of a wafer.
+    The words on links are counted for the whole pass, together with the last segment of a wafer.
     """
     segment_steps = {*segment.receives, *segment.steps}
     segment_calls = [(call, step) for call, step in zip(bound.calls, bound.steps, strict=True) if step in segment_steps]

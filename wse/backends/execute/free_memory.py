@@ -33,7 +33,7 @@ def free_bytes(root: Path = Path("/")) -> int | None:
     """Return the bytes that this process can still allocate; None if unknown.
 
     Args:
-        root: Folder that contains ``proc`` and ``sys``.
+        root: Folder that contains the system folders ``proc`` and ``sys``.
     """
     limits = [*_machine(root), *_control_groups(root), *_process_limit(root)]
     return max(0, min(limits)) if limits else None

@@ -1,7 +1,7 @@
 """Locations of ops' outputs: addresses in the steps of a Program, and the features on each PE.
 
-The division of features among PEs is that of the Program's own tiles. For logits, it is that of
-`wse.compiler.passes.shard`.
+The division of features among PEs is read from the Program's own tiles. The division of logits is
+that of `wse.compiler.passes.shard`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Patterns as tables for the kernels: of messages, and of exchanges.
+"""Communication patterns as tables for kernels: lists of messages, or exchanges.
 
 In an exchange, each PE receives words from at most one PE.
 """

@@ -109,12 +109,12 @@ class PeContents:
 
 
 def readable_buffers(program: Program) -> list[tuple[int, Buffer]]:
-    """Return (index in the Program, buffer) for all buffers except code."""
+    """Return (index in the Program, buffer) pairs for all buffers except code."""
     return [(index, buffer) for index, buffer in enumerate(program.buffers) if buffer.element in STORAGE]
 
 
 def has_buffer(program: Program, buffer: Buffer, place: PePlace) -> bool:
-    """Return True if a PE belongs to the region for whose PEs a buffer is reserved."""
+    """Return True if a PE has a buffer, because it belongs to the region of the buffer's stage."""
     stage = program.stages[buffer.stage]
     rect = stage.rect
     is_in_region = 0 <= place.row - rect.row < rect.rows and 0 <= place.col - rect.col < rect.cols

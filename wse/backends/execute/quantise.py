@@ -134,8 +134,8 @@ class _Part:
 def quantise(name: str, weights: F32, coding: Coding, scale_type: np.dtype[Any]) -> tuple[Codes, Tensor]:
     """Quantise a matrix, and return its codes and scales.
 
-    Weights that share a scale form a group. If one of them is not finite, neither is the scale, and
-    all weights of the group are lost.
+    Weights that share a scale form a group. If one of them is not finite, the scale is not finite
+    either, which affects all weights of the group.
 
     Args:
         name: Name of the tensor, for error messages.

@@ -124,7 +124,7 @@ def may_overlap(program: Program, steps: Steps, found: Sequence[StepSegment]) ->
 
 
 def _is_cut(found: Sequence[StepSegment], wafer: int) -> bool:
-    """Return True if a step on a wafer must begin a new segment."""
+    """Return True if a step must begin a new segment, because the last one is on another wafer."""
     return not found or found[-1].wafer != wafer
 
 

@@ -261,7 +261,10 @@ class TransferCalls:
         ), arguments
 
     def _exchange(self, transfer: Transfer, messages: LineMessages) -> Call:
-        """Return the call of kernel ``exchange_along_rows`` or ``exchange_along_columns``."""
+        """Return the call of kernel ``exchange_along_rows`` or ``exchange_along_columns``.
+
+        In an exchange, each PE copies the words of at most one other PE.
+        """
         arena, schedule, view = self._arenas[transfer.site.stage], messages.schedule, self._view(transfer)
         round_ = messages.round % len(schedule.variants)
         operands = self._line_operands(transfer, messages, transfer.elements)
@@ -274,7 +277,7 @@ class TransferCalls:
         return compiled_kernel(name).for_time(core_s), (view, *tables, operands)
 
     def _in_place(self, transfer: Transfer, messages: LineMessages) -> Call:
-        """Return the call of kernel ``along_rows_in_place``."""
+        """Return the call of kernel ``along_rows_in_place``, which adds up words along rows."""
         arena, schedule = self._arenas[transfer.site.stage], messages.schedule
         operands = self._line_operands(transfer, messages, transfer.elements)
         core_s = 0.0 if transfer.leaves_wafer else transfer.elements * messages.rows * arena.cols * TRANSPOSED_S

@@ -12,17 +12,17 @@ CAUSES: Final = ("hops", "relays", "compute", "launch", "crossing", "host")
 class Cycles(NamedTuple):
     """Cycles of a time interval, in total and by cause.
 
-    Comparisons use the total, so ``max`` returns the slowest.
+    Comparisons use the total, so ``max`` returns the longest interval.
 
     Attributes:
         total: Sum over all causes.
-        hops: Words moving through routers, and words that follow each other over a link.
-        relays: PEs that receive words and send them on in software.
-        compute: Vector operations including their issue, scalar functions, and loops.
-        launch: Start of a step's task, gaps between the vector operations of a collective, and
-            rewriting of routes.
-        crossing: Transfers between wafers.
-        host: Transfers to and from the host.
+        hops: Cycles in which words move through routers, or follow each other over a link.
+        relays: Cycles of PEs that receive words and send them on in software.
+        compute: Cycles of vector operations including their issue, scalar functions, and loops.
+        launch: Cycles to start the task of a step, gaps between the vector operations of a
+            collective, and cycles to rewrite routes.
+        crossing: Cycles of transfers between wafers.
+        host: Cycles of transfers to and from the host.
     """
 
     total: float = 0.0

@@ -41,7 +41,8 @@ class _RoutedClass(NamedTuple):
 
     Attributes:
         cost: Time of each step.
-        crossings: (sending, receiving) wafers of each step; None if its words stay on a wafer.
+        crossings: Pairs of (sending, receiving) wafers of each step; None if its words stay on a
+            wafer.
         steps: int64 ``[n]``, indices of the steps.
         count_traffic: Function that computes the traffic of one of the steps.
     """

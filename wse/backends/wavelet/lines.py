@@ -93,7 +93,7 @@ class Lines:
     adding: Bools = field(init=False)
 
     def __post_init__(self) -> None:
-        """Start without pending additions on any PE."""
+        """Initialise ``adding``: no PE has a stored message that must still be added."""
         self.adding = np.zeros(self.machine.rows * self.machine.cols, bool)
 
     def rows(

@@ -193,14 +193,15 @@ def _finish_cycles_over_heads(c: PeCosts, M: int, H: int, F: int) -> float:
 def _exp_share_cycles(c: PeCosts, M: int, H: int, T: int, columns: int, groups: int, sharers: int) -> float:
     """Return the cycles of ``attention_exp_share`` on the PE with the most scores.
 
-    The kernel computes softmax weights. The PEs of a group of columns divide the scores among them.
-    A PE also writes zeros for the scores of the other PEs.
+    The kernel computes softmax weights. Neighbouring columns of PEs have the same scores and divide
+    them among them. A PE also writes zeros for the scores of the other PEs.
 
     Args:
         c: Costs of operations on the PE.
         M, H, T: Tokens, query heads and cache slots.
         columns, groups: Columns of PEs, and groups into which they are divided.
-        sharers: Maximum number of PEs of a group that divide the scores among them.
+        sharers: Minimum number of columns of a group that divide the scores; a smaller group
+            divides them among all of its columns.
     """
     columns_of_group = columns // groups
     scores = ceil_div(M * H * T, columns_of_group // max(1, columns_of_group // sharers))

@@ -27,10 +27,13 @@ def _zero(*_: object) -> int:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Kernel:
-    """Record of a compute kernel: operands, cycles, work, and bytes read.
+    """Record of a compute kernel: its operands, and formulas for cycles, work and bytes read.
+
+    A formula is a function whose parameters are named like operands of the kernel.
 
     Attributes:
-        name: Name of the kernel, of its function in ``wse_kernels`` and of its oracle.
+        name: Name of the kernel, of its function in ``wse_kernels`` and of its oracle (the
+            reference implementation for a single PE).
         operands: Operands from index ``FIRST_OPERAND`` on, in the order of the function's
             parameters, where a named tuple stands for one operand per field.
         work: Formula for the approximate number of element operations of one call on one PE. None
@@ -122,7 +125,7 @@ class Kernel:
 
         Args:
             operands: Operands of the step.
-            element_bytes: Bytes per element of each view.
+            element_bytes: Bytes per element of each SRAM view (element type).
         """
         return int(self._value(self.read_bytes, operands, element_bytes))
 

@@ -159,7 +159,7 @@ class BetweenWafers(Transfer):
 
     @property
     def chosen_end(self) -> int:
-        """Index of the wafer of a pair that must store chosen experts: 0 (sender) or 1 (receiver)."""
+        """Index, in a (sending, receiving) pair, of the wafer that must store chosen experts."""
         return 0 if self.by_choice == FROM_CHOSEN else 1
 
     @property

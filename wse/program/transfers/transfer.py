@@ -57,7 +57,7 @@ class Site:
 
     @property
     def schedule(self) -> LineSchedule:
-        """Pattern of the step; only for steps that have one."""
+        """Communication pattern of the step, which must have one."""
         assert self.pattern is not None
         return self.pattern
 

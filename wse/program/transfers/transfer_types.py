@@ -92,11 +92,11 @@ def transfer_of(
         program: The Program.
         phase: A phase of the Program.
         step: Index of a step of kind TRANSFER.
-        slots: Cache slots in use, from ``Program.cache_slots``.
+        slots: Cache slots in use in each stage, from ``Program.cache_slots``.
         iteration: Iteration of the step's loop. Outside of loops it is the phase's user, or 0 for
             decode.
-        chosen_wafers: Wafers that store chosen experts, if the step depends on them; None for all
-            wafers.
+        chosen_wafers: Wafers that store chosen experts, if the step depends on the choice; None for
+            all wafers.
     """
     steps = phase.steps
     transfer_type = TRANSFERS[int(steps.code[step])]

@@ -32,7 +32,7 @@ from wse_mappings.patterns.pattern import LineReduce, Terms
 
 
 class Grouping(StrEnum):
-    """Way in which the published model combines contention, load, distance and depth to cycles."""
+    """How the published model computes cycles from contention, load, distance and depth."""
 
     ADDITIVE = "additive"
     OVERLAPPED = "overlapped"
@@ -194,7 +194,7 @@ def reduce_form(
 
 
 def _check_line(algorithm: str, rows: int, cols: int) -> None:
-    """Raise BadInput if a rectangle is not a line."""
+    """Raise BadInput if a rectangle of PEs is not a line, which the algorithm requires."""
     if min(rows, cols) > 1:
         msg = (
             f"closed form of {algorithm}: {rows}x{cols} PEs are not a line; give one row or column, or use an x_y_ form"

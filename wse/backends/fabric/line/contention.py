@@ -40,7 +40,7 @@ Owner = TypeVar("Owner")
 
 
 class Interleaving(NamedTuple):
-    """Effect on a stream of words of sharing a link or ramp with another stream.
+    """Effect on a stream of words if it shares a link or ramp with another stream.
 
     The words of the two streams alternate while both are present.
 
@@ -71,7 +71,7 @@ SharedSpans = dict[int, list[SharedSpan]]
 
 
 class Window(NamedTuple):
-    """Time window in which the words of a message leave the first router of a piece of their path.
+    """Time window in which words of a message leave a router, at the start of a part of their path.
 
     If an operation at the destination starts after the words arrive, the words wait on the path.
     ``departed_words`` and ``room`` describe this.
@@ -192,8 +192,8 @@ def delay_cycles(shared_spans: SharedSpans) -> tuple[float, int]:
 
     The spans that different competitors share with the stream overlap. The delay is the maximum
     over the places of the line. At a place with one competitor, the stream can use the cycles in
-    which the competitor sends no word. With several competitors, it can only use the longest such
-    pauses of one of them, and all words of the others delay it.
+    which the competitor sends no word. With several competitors, it can use such pauses of only one
+    of them, the one that pauses longest, and is delayed by all words of the others.
 
     Args:
         shared_spans: For each type of link or ramp, the spans of the line that the stream shares

@@ -19,7 +19,7 @@ class LineCosts:
         hop: Cycles of a hop.
         ramp: Cycles of a ramp, the connection between a PE and its router.
         gap: Cycles between the end of one operation of a PE and the start of the next.
-        words_per_cycle: Words per cycle at which a PE sends or receives.
+        words_per_cycle: Rate at which a PE sends or receives words.
         queue_words: Words in the queue of one colour at a router port.
         relay: Cycles that software adds at a PE that receives words and sends them on.
         sync: Cycles to start and await a transfer between neighbours, including the path of its

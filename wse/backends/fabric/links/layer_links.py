@@ -273,7 +273,7 @@ def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
 
 
 def _real(rectangles: I64) -> I64:
-    """Return the rectangles that contain links and have words."""
+    """Return the rectangles that contain at least one link, with at least one word."""
     return rectangles[(links_of(rectangles) > 0) & (rectangles[:, WORDS] > 0)]
 
 

@@ -157,7 +157,7 @@ class Traffic:
         """Return the links of a transfer to another region or wafer, for each part of its path.
 
         A transfer to another wafer has two parts: to the edge of the sending wafer, and from the
-        edge of the receiving wafer. The list is empty for transfers within a region.
+        edge of the receiving wafer. The list is empty if the words use no such links.
 
         Returns:
             For each part, an array of rectangles of links, int64 ``[n, 9]``.
