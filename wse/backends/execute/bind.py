@@ -148,7 +148,7 @@ class Binder:
         return bound
 
     def _add(self, bound: BoundPhase, step: int, iteration: int) -> None:
-        """Append the calls of one step in one iteration of its loop to a bound phase."""
+        """Append the function calls of one step, in one iteration of its loop, to a bound phase."""
         phase, slots = bound.phase, bound.slots
         place = phase, step, slots, iteration, phase.user_of(step, iteration)
         if phase.steps.computes(step):
@@ -215,6 +215,6 @@ class Binder:
 
 
 def _append(bound: BoundPhase, step: int, calls: list[Call]) -> None:
-    """Append calls of a step to a bound phase, and record the step for each call."""
+    """Append function calls to a bound phase, and record the step to which each belongs."""
     bound.calls.extend(calls)
     bound.steps.extend([step] * len(calls))

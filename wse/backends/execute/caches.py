@@ -22,7 +22,10 @@ class Caches:
         self.by_user = [{rows: CacheBalance(rows, program.context) for rows in heights} for _ in range(program.batch)]
 
     def slots(self, user: int) -> Slots:
-        """Return how many cache slots a user occupies on the fullest row of PEs of each stage."""
+        """Return how many cache slots a user occupies on the fullest row of PEs of each stage.
+
+        A cache slot is the room for the keys and values of one token.
+        """
         return tuple(self.by_user[user][rows].slots for rows in self._heights)
 
     def length(self, user: int) -> int:

@@ -66,7 +66,7 @@ class Outputs:
         self._ops = {index: by_name[names[index]] for index in ops}
 
     def calls(self, phase: Phase, slots: Slots) -> dict[int, list[Call]]:
-        """Return the calls that read the outputs of ops while a phase runs.
+        """Return the function calls that read the outputs of ops while a phase runs.
 
         The key is the index of the step after which the calls are made.
         """

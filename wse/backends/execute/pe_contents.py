@@ -56,7 +56,7 @@ class PeContents:
         self._program, self._arenas, self._places, self._on_bytes = program, arenas, places, on_bytes
 
     def calls(self, phase: Phase) -> dict[int, list[Call]]:
-        """Return the calls that read the buffers while a phase runs.
+        """Return the function calls that read the buffers while a phase runs.
 
         The key is the index of the step after which the calls are made.
         """

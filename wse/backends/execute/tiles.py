@@ -36,7 +36,7 @@ class Source(Protocol):
 
 @runtime_checkable
 class DecodedSource(Protocol):
-    """A source that may have to decode more values than it returns."""
+    """A source of tensor rows that may have to decode more values than it returns."""
 
     @property
     def is_read_whole(self) -> bool:

@@ -171,7 +171,10 @@ class GroupCosts:
         return _GroupClasses(group_classes, rows + np.arange(len(numbers)))
 
     def _class_cost(self, phase: Phase, group_class: _GroupClass, slots: Slots) -> GroupCost:
-        """Return the cost of one group of a class, from the cache of this Program if possible."""
+        """Return the cost of one overlap group of a class, from this Program's cache if possible.
+
+        The steps of an overlap group run at the same time. All groups of a class cost the same.
+        """
         if group_class.depends_on_experts:
             return _no_cost(len(group_class.group))
         in_use = tuple(slots[stage] for stage in group_class.growing_stages)

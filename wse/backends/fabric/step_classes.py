@@ -49,11 +49,10 @@ def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
 
 
 def contents_of(steps: Steps, step_indices: I64) -> list[bytes]:
-    """Return a key for each of some steps, such that steps with equal keys usually cost the same.
+    """Return a key for each of some steps, by which steps of equal cost are recognised.
 
-    The key does not include pattern, region and cache slots. Two steps with equal keys cost the
-    same if these are equal, too, and if the cost does not depend on positions. The steps may belong
-    to different Programs.
+    Two steps with equal keys, even of different Programs, cost the same if their patterns, regions
+    and cache slots are equal, too, and if the cost does not depend on positions.
 
     Args:
         steps: Steps of a phase.

@@ -171,7 +171,9 @@ class _Flattening:
         return table, self.renumbered[user].astype(np.int32), routers, keys[:, 0].astype(np.int32)
 
     def _thread_table(self) -> tuple[I32, I64, I64]:
-        """Return the table of threads, and new orders of threads and operations.
+        """Return the table of threads, and the new order of threads and operations.
+
+        Threads are sorted by batch, and operations by thread.
 
         Returns:
             The table; the indices of the threads in the order of its rows; and the indices of the

@@ -182,7 +182,7 @@ class PhaseWalk:
             idle[:] = np.maximum(idle, base + step_run.ends)
 
     def _copy(self, transfer: Transfer, begin: I64) -> None:
-        """Simulate a pattern whose messages are all copies within their PEs."""
+        """Simulate a pattern whose messages are all copies within the SRAM of a PE."""
         site = transfer.site
         self._work(site.stage, site.first_row, site.rows, self.pe.vector(transfer.elements, self.pe.acc), begin)
 

@@ -241,7 +241,7 @@ def _online_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: 
 
 
 def _max(name: str, entries: str) -> Kernel:
-    """Return the record of a kernel that computes the maximum visible score of each head.
+    """Return the `Kernel` record of a kernel that computes the maximum visible score of each head.
 
     Args:
         name: Name of the kernel.
@@ -259,7 +259,7 @@ def _max(name: str, entries: str) -> Kernel:
 
 
 def _exp(name: str, entries: str) -> Kernel:
-    """Return the record of a kernel that computes softmax weights and their sums.
+    """Return the `Kernel` record of a kernel that computes softmax weights and their sums.
 
     Args:
         name: Name of the kernel.

@@ -91,7 +91,7 @@ class Kernel:
 
     @cached_property
     def addresses(self) -> tuple[int, ...]:
-        """Indices of the operands that are addresses."""
+        """Indices of the operands that are SRAM addresses."""
         return tuple(self.index[operand.name] for operand in self.operands if operand.view)
 
     def by_name(self, operands: Sequence[int]) -> dict[str, int]:
@@ -117,7 +117,7 @@ class Kernel:
         return min(cycles, float(self._value(self.cycles_over_heads, operands, costs)))
 
     def macs_of(self, operands: Sequence[int]) -> int:
-        """Return the multiply-adds of a call on one PE."""
+        """Return the number of multiply-adds of a call on one PE."""
         return int(self._value(self.macs, operands))
 
     def bytes_read(self, operands: Sequence[int], element_bytes: Mapping[str, int]) -> int:

@@ -93,6 +93,10 @@ def gemv_cycles(c: PeCosts, M: int, K: int, N: int) -> float:
     """Return the cycles of multiplying M tokens by a ``[K, N]`` matrix, one token after another.
 
     The product of a token is vectorised over the outputs.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, K, N: Tokens, inputs and outputs.
     """
     return M * (c.vector(N, c.acc) + c.loop + c.rows(K, N, c.mac))
 
@@ -121,7 +125,12 @@ def _spaced_rows(M: int, N: int, out_stride: int) -> int:
 
 
 def _matmul(name: str, right: str) -> Kernel:
-    """Return the record of a matrix product whose right operand is in the SRAM view ``right``."""
+    """Return the `Kernel` record of a matrix product.
+
+    Args:
+        name: Name of the kernel.
+        right: SRAM view (element type) of the right operand.
+    """
     return Kernel(
         name=name,
         operands=(
@@ -265,7 +274,7 @@ def blocks_bytes(b: Mapping[str, int], K: int, N: int, G: int, B: int) -> int:
 
 
 def _one_scale(name: str, coding: str, unpacking: Unpacking) -> Kernel:
-    """Return the record of a product with quantised weights that have one scale per output.
+    """Return the `Kernel` record of a product with quantised weights and one scale per output.
 
     Args:
         name: Name of the kernel.

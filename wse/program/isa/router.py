@@ -82,6 +82,11 @@ def _choices_cycles(c: PeCosts, E: int, A: int, blocks: int) -> float:
     After each choice except the last, the maximum of the block with the chosen expert is computed
     again. With several blocks, a choice first finds the best block and then the position in that
     block.
+
+    Args:
+        c: Costs of operations on the PE.
+        E, A: Experts, and experts to choose.
+        blocks: Number of blocks; 1 for no division.
     """
     size = ceil_div(E, blocks)
     maxima = (blocks + A - 1) * c.vector(size, c.max_f32)

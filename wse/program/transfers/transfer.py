@@ -52,7 +52,7 @@ class Site:
 
     @property
     def placed_stage(self) -> Stage:
-        """Stage with the index ``stage``."""
+        """The stage (a region of PEs with its layers) at index ``stage``."""
         return self.program.stages[self.stage]
 
     @property
@@ -171,5 +171,5 @@ class Transfer:
 
     @property
     def stage_transfer_bytes(self) -> int:
-        """Payload in bytes that is sent from one stage to another."""
+        """Payload in bytes that is sent from one stage to another; 0 for other transfers."""
         return 0

@@ -183,5 +183,8 @@ def _interval(hops: F64 | I64 | int = 0, relays: int = 0, launch: int = 0) -> F6
 
 
 def _maximum(first: F64, second: F64) -> F64:
-    """Return the later of two times, elementwise."""
+    """Return the later of two times for each message.
+
+    Times are float64 ``[4, n]``, by cause. The first row, which is the total, is compared.
+    """
     return np.where(first[TOTAL] >= second[TOTAL], first, second)

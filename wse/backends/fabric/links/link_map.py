@@ -48,7 +48,10 @@ def rectangles_of(
 
 
 def links_of(rectangles: I64) -> I64:
-    """Return the number of links in each rectangle, over all its repetitions, int64 ``[n]``."""
+    """Return the number of links in each rectangle of links, int64 ``[n]``.
+
+    The repetitions of a rectangle are counted, too.
+    """
     rows, cols = rectangles[:, END_ROW] - rectangles[:, ROW], rectangles[:, END_COL] - rectangles[:, COL]
     return np.asarray(rows.clip(0) * cols.clip(0) * rectangles[:, TIMES], np.int64)
 
@@ -91,7 +94,7 @@ def merge_repeats(rectangles: I64) -> I64:
 
 
 def ends_of(rectangles: I64) -> tuple[int, int]:
-    """Return one past the last row and one past the last column that any rectangle covers.
+    """Return one past the last row and one past the last column of some rectangles of links.
 
     Both are 0 if there are no rectangles.
     """
@@ -167,9 +170,9 @@ def busiest_links(rectangles: I64) -> list[Link]:
 
 
 def cached_most_words(rectangles: I64) -> int:
-    """Return the words on the busiest link, from a cache if possible.
+    """Return the number of words on the busiest link, from a cache if possible.
 
-    Rectangles that differ only in their position have the same result.
+    The key of the cache does not depend on the position of the rectangles of links.
     """
     if not len(rectangles):
         return 0
@@ -225,12 +228,12 @@ def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
 
 
 def scale_words(rectangles: I64, times: int) -> I64:
-    """Return a copy of rectangles with their words multiplied by ``times``."""
+    """Return a copy of rectangles of links with their numbers of words multiplied by ``times``."""
     scaled = rectangles.copy()
     scaled[:, WORDS] *= times
     return scaled
 
 
 def hops_of(rectangles: I64) -> int:
-    """Return the total number of hops: one for each word on each link."""
+    """Return the total number of hops on rectangles of links: one for each word on each link."""
     return int(links_of(rectangles) @ rectangles[:, WORDS])
