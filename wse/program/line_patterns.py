@@ -49,26 +49,26 @@ REMEDY = f"give a function of {ARGUMENTS} that returns a LineSchedule, or a Patt
 
 @cache
 def patterns() -> Mapping[str, Pattern]:
-    """Return all communication patterns with their names as keys, the bundled ones first.
+    """Return all communication patterns by name, with the bundled ones first.
 
     Raises:
-        BadInput: A package provides a pattern that cannot be used.
+        BadInput: An installed package provides a pattern that cannot be used.
     """
     return with_plugins(PATTERNS, BUNDLED_PATTERNS, _names)
 
 
 @cache
 def line_reduces() -> Mapping[str, LineReduce]:
-    """Return the reduces of a line into its end, with the names of their patterns as keys.
+    """Return the algorithms that reduce a line of PEs into its end, by the name of their pattern.
 
     Raises:
-        BadInput: A package provides a pattern that cannot be used.
+        BadInput: An installed package provides a pattern that cannot be used.
     """
     return {name: pattern.reduce for name, pattern in patterns().items() if pattern.reduce is not None}
 
 
 def _names(candidate: Any) -> tuple[str]:
-    """Return the name of a pattern from a package.
+    """Return the name of a pattern that an installed package provides.
 
     Raises:
         TypeError: The object is not a Pattern.
@@ -80,15 +80,15 @@ def _names(candidate: Any) -> tuple[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedPattern:
-    """A pattern of one line that was requested by name, or as a function.
+    """A communication pattern of one line of PEs that was requested by name, or as a function.
 
     Attributes:
         name: The requested name.
-        make: Function from the number of PEs, the words of each, and the cycles per level of depth,
-            to the pattern.
+        make: Function that makes the pattern for a number of PEs, a number of words per PE, and the
+            cycles per level of depth.
         form: Collective and algorithm of its closed form in
             `wse.backends.fabric.line.closed_forms`; None if it has none there.
-        reduce: The reduce of a pattern from a user's file, which may bring closed forms of its own;
+        reduce: The reduce of a pattern from a user's file, which may have closed forms of its own;
             else None.
     """
 
@@ -98,7 +98,7 @@ class NamedPattern:
     reduce: LineReduce | None = None
 
     def for_words(self, words: int, level_cycles: int) -> Callable[[int], LineSchedule]:
-        """Return a function from the number of PEs to the pattern, for messages of ``words`` words.
+        """Return a function from the number of PEs to the pattern, for a given number of words.
 
         Calls with the same arguments return the same cached object.
 
@@ -113,14 +113,15 @@ class NamedPattern:
 def _for_words(
     make: Callable[[int, int, int], LineSchedule], words: int, level_cycles: int
 ) -> Callable[[int], LineSchedule]:
-    """Return ``make`` as a function of the number of PEs only."""
+    """Return ``make`` as a function of the number of PEs only; the other arguments are fixed."""
     return lambda length: make(length, words, level_cycles)
 
 
 def cached_pattern(name: str) -> NamedPattern:
-    """Return the pattern of a name, cached; otherwise like `named_pattern`, with the same errors.
+    """Return the pattern with a name from a cache; the name is interpreted by `named_pattern`.
 
-    If the name refers to a user's file, the cached pattern is used until the file changes.
+    If the name refers to a user's file, the cached pattern is used until the file changes. Errors
+    are those of `named_pattern`.
     """
     path = name.partition(NUMBER)[0]
     file_object = object_of_file(path) if names_file_object(path) else None
@@ -137,17 +138,17 @@ The object is None for other patterns.
 
 
 def known_line_patterns() -> list[str]:
-    """Return the names of all patterns of a line: those of wse and of installed packages."""
+    """Return the names of all patterns of a line, including those of installed packages."""
     return [*_reduces(), *_collectives()]
 
 
 def named_pattern(requested: str | Callable[..., Any]) -> NamedPattern:
-    """Return the pattern that a name or a function stands for.
+    """Return the communication pattern that a name or a function stands for.
 
-    1. A function makes a pattern on its own.
+    1. A function makes a pattern without further look-up.
     2. A number after ``@`` is separated from the name.
     3. ``FILE.py:NAME`` is an object in a user's file.
-    4. Other names are those of a reduce, of a collective based on a reduce, or of another
+    4. Any other name is that of a reduce, of a collective based on a reduce, or of another
        collective.
 
     Args:
@@ -193,12 +194,12 @@ Finish = Callable[[int, Reduce], LineSchedule]
 
 
 def _into_end(length: int, reduce: Reduce) -> LineSchedule:
-    """Return the reduce into the first PE of the line."""
+    """Return the pattern that reduces a line into its first PE."""
     return reduce(length, 1, Arrival.ADD)
 
 
 def _into_middle(length: int, reduce: Reduce) -> LineSchedule:
-    """Return the reduce from both ends of the line into its middle."""
+    """Return the pattern that reduces a line from both of its ends into its middle."""
     return both_sides(length, 1, Arrival.ADD, reduce)
 
 
@@ -212,11 +213,11 @@ _FINISHES: dict[str, Finish] = {
 
 
 def _reduces() -> dict[str, tuple[str, Finish]]:
-    """Return the patterns that are made from the reduce of a line into its end.
+    """Return the patterns that are made from a reduce of a line into its end.
 
     Returns:
         Keys are names of patterns. A value is the name of the reduce, and a function that makes the
-        pattern from it, such as by adding a multicast.
+        pattern from it, for example by adding a multicast.
     """
     return {base + end: (base, finish) for base in line_reduces() for end, finish in _FINISHES.items()}
 
@@ -229,16 +230,17 @@ def _collectives() -> dict[str, LineCollective]:
 def _maker_of_reduce(
     pattern_name: str, reduce: LineReduce, number: int | None, finish: Finish
 ) -> Callable[[int, int, int], LineSchedule]:
-    """Return a function that makes a pattern from a reduce.
+    """Return a function that makes a pattern from a reduce of a line.
 
     Args:
         pattern_name: Requested name, for error messages.
         reduce: The reduce.
-        number: Requested number; None for the number that the authors of the pattern choose.
+        number: Requested number, such as that of the groups of a K-tree; None for the number that
+            the authors of the pattern choose.
         finish: Function that makes the pattern from the reduce.
 
     Raises:
-        BadInput: A number is requested and the reduce has none.
+        BadInput: A number is requested, but the reduce does not depend on a number.
     """
     if number is not None and reduce.authors_number is None:
         raise _without_number(pattern_name)
@@ -252,7 +254,16 @@ def _maker_of_reduce(
 
 
 def _pattern_of_collective(pattern_name: str, number: int | None, collective: LineCollective) -> NamedPattern:
-    """Return the pattern of a collective; raise BadInput for a number that it does not accept."""
+    """Return the pattern of a collective that is not based on a reduce.
+
+    Args:
+        pattern_name: Requested name.
+        number: Requested number after ``@``, or None.
+        collective: The collective.
+
+    Raises:
+        BadInput: The collective does not accept a number.
+    """
     if number is not None and not collective.takes_number:
         raise _without_number(pattern_name)
     form = collective.form if number is None else None
@@ -262,7 +273,7 @@ def _pattern_of_collective(pattern_name: str, number: int | None, collective: Li
 
 
 def _without_number(pattern_name: str) -> BadInput:
-    """Return the error for a pattern name with a number that the pattern does not accept."""
+    """Return the error for a requested name with a number that the pattern does not accept."""
     name = pattern_name.partition(NUMBER)[0]
     message = f"pattern {pattern_name!r}: has no number to choose; give {name!r} without a number"
     return BadInput(message)
@@ -275,7 +286,7 @@ def _pattern_of_object(
 
     Args:
         pattern_name: Requested name, for error messages.
-        number: Requested number, or None.
+        number: Requested number after ``@``, or None.
         user_object: A Pattern, or a function of (length, lines, arrival).
         path: File with the object.
         own_name: Name of the object in that file.
@@ -309,7 +320,13 @@ def _pattern_of_object(
 
 
 def _pattern_of_user_pattern(pattern_name: str, number: int | None, pattern: Pattern) -> NamedPattern:
-    """Return the named pattern of a user's Pattern: its reduce or else its first collective."""
+    """Return the named pattern for a Pattern object from a user's file.
+
+    It is the reduce of the object, or else its first collective.
+
+    Raises:
+        BadInput: The object has neither, or does not accept the number.
+    """
     if pattern.reduce is not None:
         return NamedPattern(
             name=pattern_name,
@@ -325,13 +342,18 @@ def _pattern_of_user_pattern(pattern_name: str, number: int | None, pattern: Pat
 def _guarded(
     make: Callable[[int, int, int], Any], path: Path, own_name: str
 ) -> Callable[[int, int, int], LineSchedule]:
-    """Wrap ``make`` of a user's file so that its errors become one-line messages.
+    """Wrap a function from a user's file so that its errors become one-line messages.
 
-    Exceptions and results of a wrong type or length become BadInput.
+    Exceptions, and results of a wrong type or length, are raised as BadInput.
+
+    Args:
+        make: Function that makes a pattern.
+        path: The user's file.
+        own_name: Name of the pattern in that file.
     """
 
     def guarded(length: int, words: int, level_cycles: int) -> LineSchedule:
-        """Call ``make`` and check its result."""
+        """Call ``make`` and check the type and length of its result."""
         try:
             schedule = make(length, words, level_cycles)
         except WseError:

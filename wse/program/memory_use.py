@@ -13,19 +13,19 @@ USES: Final = ("code", "weights", "kv", "activations", "buffers")
 
 
 def stage_bytes(program: Program, stage: int, sram_bytes: int) -> dict[str, int]:
-    """Return how many SRAM bytes of a PE of a stage are used for what purpose.
+    """Return how many SRAM bytes of a PE are used for each purpose.
 
     Activations and buffers that are live at different times share addresses. Each address is
     counted once, for the largest buffer that contains it.
 
     Args:
         program: The Program.
-        stage: Index of the stage.
+        stage: Index of the stage (region with its layers) to which the PE belongs.
         sram_bytes: SRAM of a PE in bytes.
 
     Returns:
-        Keys are uses, such as ``weights``, and ``free`` for unused bytes. The values add up to the
-        SRAM of a PE.
+        Keys are purposes, such as ``weights``, and ``free`` for unused bytes. The values add up to
+        the SRAM of a PE.
     """
     uses = dict.fromkeys(USES, 0)
     sharing = _stages_in_sram(program, stage)
@@ -42,10 +42,10 @@ def stage_bytes(program: Program, stage: int, sram_bytes: int) -> dict[str, int]
 
 
 def _stages_in_sram(program: Program, stage: int) -> set[int]:
-    """Return the stages whose buffers are in the SRAM of a stage's PEs, as far as they matter.
+    """Return the stages whose buffers count as memory use of a stage's PEs.
 
-    These are the stage itself, all stages at higher addresses, and the fullest one at lower
-    addresses.
+    Several stages may be stored on the same PEs. The result consists of the stage itself, all
+    stages at higher addresses, and the fullest stage at lower addresses.
     """
     fullest_below = max(program.stages_below(stage), key=lambda i: program.stages[i].sram_top_byte, default=stage)
     return {stage, fullest_below, *program.stages_above(stage)}

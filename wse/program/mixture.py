@@ -22,8 +22,8 @@ class Mixture:
     Attributes:
         count: Experts of a layer.
         active: Experts that each token uses.
-        by_column: int32 ``[cols, experts per column]``, the experts of which a column stores a
-            shard; -1 is padding.
+        by_column: int32 ``[cols, experts per column]``, the experts of which a column stores some
+            features; -1 is padding.
     """
 
     count: int
@@ -33,7 +33,7 @@ class Mixture:
     def most_pairs(self, tokens: int) -> int:
         """Return the maximum number of (token, expert) pairs that any column may have to process.
 
-        It is the number if all ``tokens`` tokens choose as many experts of one column as possible.
+        It is reached if all ``tokens`` tokens choose as many experts of one column as possible.
         """
         return tokens * min(self.active, int(self.by_column.shape[1]))
 
@@ -50,7 +50,7 @@ class Mixture:
         return np.asarray(pairs_held.sum(axis=1), np.int64)
 
     def even_pairs(self, tokens: int) -> I64:
-        """Return the pairs of each expert, int64 ``[experts]``, if tokens choose experts evenly.
+        """Return how many tokens choose each expert, int64 ``[experts]``, if they choose evenly.
 
         Any remainder is distributed over the experts at equal distances.
         """

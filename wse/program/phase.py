@@ -40,34 +40,36 @@ class Phase:
 
     @property
     def begins(self) -> bool:
-        """True if the phase may be the first of a run: nothing is cached before it.
+        """True if the phase may be the first of a run.
 
-        This is the case for the first chunk of the first prompt. The value is also True for decode
-        phases and for the verification pass of the first user, whose ``cached`` is always 0.
+        This is the case for the first chunk of the first prompt, before which nothing is cached.
+        The value is also True for decode phases and for the verification pass of the first user,
+        whose ``cached`` is always 0.
         """
         return self.cached == 0 and self.user <= 0
 
     def user_of(self, step: int, iteration: int) -> int:
-        """Return the user whose counters a step depends on.
+        """Return the user on whose cache counters a step depends.
 
         Args:
             step: Index of the step.
-            iteration: Iteration of the step's loop. In a loop over users it is the user.
+            iteration: Iteration of the step's loop. In a loop over users, it is the user.
         """
         loop = int(self.steps.loop[step])
         return iteration if loop >= 0 and self.steps.over_users[loop] else max(self.user, 0)
 
     def round_of(self, step: int, iteration: int) -> int:
-        """Return the round of a step, the variable in the formula of its operands (`Steps`).
+        """Return the value of ``round``, a variable in the formula of operands (see `Steps`).
 
-        The round is the iteration of the step's loop. Outside of loops, the round is the user (0
-        for decode).
+        It is the iteration of the step's loop. For a step outside of loops, it is the user of the
+        phase (0 for decode).
         """
         return iteration if self.steps.loop[step] >= 0 else max(self.user, 0)
 
     def with_pairs(self, step: int, pairs: int) -> Phase:
-        """Return a phase with one step only, for ``pairs`` (token, expert) pairs on a column.
+        """Return a phase with only one of the steps, for a certain number of (token, expert) pairs.
 
-        The operands of the step are those for this number of pairs instead of the maximum.
+        The operands of the step are those for a column of PEs with ``pairs`` pairs instead of the
+        maximum.
         """
         return replace(self, steps=self.steps.with_pairs(step, pairs))

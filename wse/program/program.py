@@ -39,8 +39,8 @@ class Stage:
     """A region of PEs with the layers that it stores.
 
     A region is a rectangle of PEs on ``wafer`` and the same rectangle on each of the ``span - 1``
-    wafers after it. These rectangles form one region side by side: columns are counted through all
-    of them.
+    wafers after it. These rectangles form one region side by side, whose columns are counted
+    through all wafers.
     """
 
     wafer: int
@@ -68,14 +68,17 @@ class Stage:
 
     @property
     def has_attention(self) -> bool:
-        """True if the stage contains the attention of any layer."""
+        """True if the stage contains the attention of at least one layer."""
         layers = LayerRange(self.first_layer, self.last_layer, self.first_part, self.last_part)
         return any(parts.has_attention for _, parts in layers.parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buffer:
-    """A named address range that one stage reserves in the SRAM of each of its PEs."""
+    """A named address range in the SRAM of every PE of a stage.
+
+    A stage is a region of PEs with the layers that it stores.
+    """
 
     stage: int
     name: str
@@ -88,10 +91,11 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColourUse:
-    """Router colours that one pattern uses in one stage.
+    """Router colours that one communication pattern uses in one stage.
 
-    The colours are ``first`` to ``first + colours - 1``. If ``is_rewritten`` is true, several
-    patterns use these colours one after another, and the routes are rewritten at run time.
+    A colour is one of the routes that are configured in a router. The pattern uses the colours
+    ``first`` to ``first + colours - 1``. If ``is_rewritten`` is true, several patterns use these
+    colours one after another, and the routes are rewritten at run time.
     """
 
     stage: int
@@ -112,11 +116,12 @@ class Program:
         is_transposed: True if the mesh of the Program is transposed: its rows are columns of the
             wafer.
         sram_bytes_per_pe: SRAM of a PE, even if the stages need more.
-        prefill_name: Distributed product of prefill: ``mesh-gemm``, ``mesh-gemm-own-weights`` or
-            ``thin-gemm``.
-        element_types: Element type of each view, in the order of
+        prefill_name: Distributed matrix product of prefill: ``mesh-gemm``,
+            ``mesh-gemm-own-weights`` or ``thin-gemm``.
+        element_types: Element type of each view of SRAM, in the order of
             ``wse.program.isa.operands.VIEWS``.
-        weight_type: Storage of the weights of linear layers: an element type or a coding.
+        weight_type: Storage of the weights of linear layers: an element type, or the name of a
+            format of quantised weights.
         context: Maximum number of tokens in a user's cache.
         batch: Number of users. One decode pass generates a token for each.
         vocab_size: Number of logits of the model.
@@ -125,12 +130,12 @@ class Program:
             user. Prefill or decode may be missing if layers are timed alone.
         op_names, op_kinds, op_layers, op_stages: Name, kind, layer and stage of each op, in graph
             order. The layer is -1 for ops outside the layers.
-        op_edges: int32 ``[edges, 2]``: pairs of ops of which the second reads the result of the
+        op_edges: int32 ``[edges, 2]``: pairs of ops in which the second reads the result of the
             first.
         colour_uses: Colours of each stage and pattern.
         ids_address: Address of the users' next token ids in the stage with the embedding, in
-            float32 elements. The ids of a verification pass follow. -1 if the Program has layers
-            only.
+            float32 elements. The ids of a verification pass follow. -1 if the Program has only
+            layers (no embedding and head).
         root_row: Row of the head's region where the logits are summed.
         logits_out: True if logits are sent to the host.
         sampling: ``wafer`` (arg max on PEs) or ``host``.
@@ -192,11 +197,11 @@ class Program:
 
     @property
     def verify_tokens(self) -> int:
-        """Tokens of one verification pass; 0 if the Program has none."""
+        """Number of tokens of one verification pass; 0 if the Program has no such passes."""
         return self.verify[0].tokens if self.verify else 0
 
     def host_places(self, phase: Phase) -> range:
-        """Return where the host stores the ids and logits of a phase, as a range of indices.
+        """Return the indices at which the host stores the ids and logits of a phase.
 
         The arrays of the host have one place per user, followed by one per token of a verification
         pass.
@@ -211,9 +216,10 @@ class Program:
         return all(stage.sram_top_byte <= self.sram_bytes_per_pe for stage in self.stages)
 
     def cache_slots(self, tokens: int) -> Slots:
-        """Return the cache slots in use in each stage when a user's cache stores ``tokens`` tokens.
+        """Return the cache slots in use in each stage if a user's cache contains ``tokens`` tokens.
 
-        The slots are those of the fullest row of PEs of the stage.
+        A cache slot is the room for one token on a row of PEs. The result is for the fullest row of
+        each stage.
         """
         slots_by_rows = {
             rows: CacheBalance.slots_after(tokens, rows) for rows in {stage.rect.rows for stage in self.stages}
@@ -221,34 +227,37 @@ class Program:
         return tuple(slots_by_rows[stage.rect.rows] for stage in self.stages)
 
     def shares_pes(self, first: int, second: int) -> bool:
-        """Return True if two stages have the same rectangle and at least one wafer in common."""
+        """Return True if two stages have the same rectangle and at least one common wafer."""
         a, b = self.stages[first], self.stages[second]
         return a.rect == b.rect and bool(set(a.wafers) & set(b.wafers))
 
     def stages_above(self, stage: int) -> tuple[int, ...]:
-        """Return the stages that are stored at higher addresses on the same PEs."""
+        """Return the stages that are stored at higher SRAM addresses of the same PEs."""
         top = self.stages[stage].sram_top_byte
         higher = (i for i, other_stage in enumerate(self.stages) if i != stage and other_stage.sram_base_byte >= top)
         return tuple(i for i in higher if self.shares_pes(stage, i))
 
     def stages_below(self, stage: int) -> tuple[int, ...]:
-        """Return the stages that are stored at lower addresses on the same PEs."""
+        """Return the stages that are stored at lower SRAM addresses of the same PEs."""
         base = self.stages[stage].sram_base_byte
         lower = (i for i, other_stage in enumerate(self.stages) if i != stage and other_stage.sram_top_byte <= base)
         return tuple(i for i in lower if self.shares_pes(i, stage))
 
     def used_bytes(self, stage: int) -> int:
-        """Return the SRAM bytes in use on a PE of a stage, including those of stages above it."""
+        """Return the SRAM bytes in use on a PE of a stage.
+
+        The bytes of stages at higher addresses of the same PE are included.
+        """
         higher = [self.stages[i] for i in self.stages_above(stage)]
         return self.stages[stage].sram_top_byte + sum(
             stage_above.sram_top_byte - stage_above.sram_base_byte for stage_above in higher
         )
 
     def cache_bytes(self) -> list[tuple[int, int]]:
-        """Return how many bytes of KV cache a PE of each stage stores, and how many it could store.
+        """Return the current and maximum size of the KV cache on a PE of each stage, in bytes.
 
         Returns:
-            For each stage the reserved bytes, and the reserved bytes plus all free SRAM.
+            For each stage, the bytes reserved for the cache, and these bytes plus all free SRAM.
         """
         cached = [0] * len(self.stages)
         for buffer in self.buffers:
@@ -259,7 +268,7 @@ class Program:
         ]
 
     def chosen_wafers(self, stage: int, columns: I64) -> frozenset[int]:
-        """Return the wafers of a stage with columns to which (token, expert) pairs are sent.
+        """Return the wafers of a stage whose columns have (token, expert) pairs to process.
 
         Args:
             stage: Index of the stage.
@@ -269,7 +278,7 @@ class Program:
         return frozenset(wafer for wafer, count in zip(self.stages[stage].wafers, pairs.tolist(), strict=True) if count)
 
     def element_type(self, view: str) -> str:
-        """Return the element type of a view."""
+        """Return the element type of an SRAM view, such as ``float16`` for ``act``."""
         return self.element_types[VIEWS.index(view)]
 
     def digest(self) -> str:
@@ -280,10 +289,10 @@ class Program:
 
 
 def _feed(digest: hashlib._Hash, value: Any) -> None:
-    """Add a value and everything in it to a hash.
+    """Add a value, and all values that it contains, to a hash.
 
-    The type and size of each item are added too, so that different Programs give different input to
-    the hash.
+    The type and size of each item are added, too, so that different Programs give different input
+    to the hash.
     """
     if isinstance(value, np.ndarray):
         digest.update(f"{value.dtype}{value.shape}".encode())

@@ -39,7 +39,7 @@ HOST = -1
 
 
 class StepKind(IntEnum):
-    """Type of a step: computation or transfer."""
+    """Type of a step: a computation (kernel) or a transfer of words."""
 
     COMPUTE = 0  # one kernel on every PE of a rectangle
     TRANSFER = 1  # words that move, with one of the transfer types of `wse.program.transfers.transfer_types`
@@ -139,7 +139,7 @@ class Steps:
         Args:
             step: Index of the step.
             slots: Cache slots in use in each stage.
-            round_: Round of the step (``Phase.round_of``).
+            round_: Value of ``round`` in the formula of the operands (``Phase.round_of``).
 
         Returns:
             OPERAND_COUNT integers: addresses in elements, and numbers.
@@ -155,16 +155,17 @@ class Steps:
 
     @property
     def linear(self) -> tuple[I64, ...]:
-        """Coefficients of the operands' linear functions, see the module docstring.
+        """Coefficients of the linear functions from which operands are computed (module docstring).
 
-        Each array is ``[steps, OPERAND_COUNT]``, in the order in which the attributes are listed.
+        Each array is ``[steps, OPERAND_COUNT]``. The order is fixed, per_slot, per_round, odd,
+        per_slot_round, per_pair.
         """
         return tuple(getattr(self, name) for name in _OPERANDS)
 
     def with_pairs(self, step: int, pairs: int) -> Steps:
-        """Return a sequence that consists of one step, for ``pairs`` (token, expert) pairs.
+        """Return a sequence of only one step, for a certain number of (token, expert) pairs.
 
-        Its operands are those for a column with this number of pairs instead of the maximum.
+        Its operands are those for a column of PEs with ``pairs`` pairs instead of the maximum.
         """
         arrays: dict[str, Any] = {name: getattr(self, name)[step : step + 1] for name in (*_OF_STEPS, *_OPERANDS)}
         arrays["fixed"] = arrays["fixed"] - arrays["per_pair"] * (self.most_pairs[step] - pairs)

@@ -14,24 +14,25 @@ from wse.number_formats import CODINGS
 class TilePart:
     """The elements of one tensor that form a part of a tile, for every PE of a region.
 
-    Element (a, b) at PE (i, j) is ``tensor[outer[a], inner[b]]``, or ``tensor[inner[b], outer[a]]``
-    if ``transposed``. An index of -1 is padding with the value 0. Index arrays have the shape
-    ``[rows or cols, n]``.
+    A tile is the block of weights that a PE stores. Element (a, b) at PE (i, j) is
+    ``tensor[outer[a], inner[b]]``, or ``tensor[inner[b], outer[a]]`` if ``transposed``. An index of
+    -1 is padding with the value 0. Index arrays have the shape ``[rows or cols, n]``: one list of
+    indices for each PE along a mesh axis.
 
     Attributes:
         tensor: Name of the tensor.
         outer: Outer indices; None if the tensor is a vector.
-        outer_axis: Mesh axis along which the outer indices vary, or SKEWED, for indices that vary
+        outer_axis: Mesh axis along which the outer indices vary, or SKEWED for indices that vary
             along both.
         inner: Inner indices.
         inner_axis: Mesh axis along which the inner indices vary.
         transposed: Whether the tensor has its dimensions in the opposite order.
         offset: ``[cols, n]``, for inner indices that vary over rows. The inner indices are repeated
-            n times side by side, and the k-th copy is increased by ``offset[col, k]``. An offset of
-            -1 makes padding of a copy.
-        sharers: Number of consecutive PEs, along the axis other than ``inner_axis``, that store the
-            inner elements together. Each stores an equal block; the last ones may store fewer or
-            none.
+            n times side by side, and the k-th copy is increased by ``offset[col, k]``. With an
+            offset of -1, the copy is padding.
+        sharers: Number of consecutive PEs, along the axis other than ``inner_axis``, that divide
+            the inner elements among them. Each PE stores an equal block; the last ones may store
+            fewer elements or none.
     """
 
     tensor: str
@@ -45,12 +46,12 @@ class TilePart:
 
     @property
     def width(self) -> int:
-        """Number of inner elements on a PE."""
+        """Number of inner elements that a PE stores."""
         index_count = int(self.inner.shape[1]) * (1 if self.offset is None else int(self.offset.shape[1]))
         return -(-index_count // self.sharers)
 
     def real_elements(self, rows: int, cols: int) -> int:
-        """Return the number of elements without padding, over all PEs of a region."""
+        """Return the total number of elements on all PEs of a region, without padding."""
         positions = (cols, rows)  # PEs along each mesh axis: a row has `cols` PEs, a column has `rows`
         inner_count = np.count_nonzero(self.inner >= 0)
         if self.offset is not None:
@@ -62,17 +63,17 @@ class TilePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tile:
-    """A weight tile that every PE of a stage stores: ``[outer, inner]`` elements, row-major.
+    """A block of weights that every PE of a stage stores: ``[outer, inner]`` elements, row-major.
 
     Attributes:
         stage: Index of the stage.
         name: Name of the tile.
         address: Address in elements of ``view``.
-        view: Name of the view that the elements belong to.
+        view: Name of the SRAM view, which determines the element type.
         outer, inner: Shape.
         parts: Sources of the values, side by side along ``inner``.
-        coding: Coding of quantised weights; empty if elements are stored as they are. Codes that
-            share a byte are neighbours in a column, the first one in the low bits.
+        coding: Storage format of quantised weights; empty if elements are stored as they are. Codes
+            that share a byte are neighbours in a column, the first one in the low bits.
         blocks: If more than 1, every part is divided into this number of equal blocks. Block 0 of
             every part is stored first, side by side, then block 1 of every part, and so on.
     """
@@ -93,5 +94,5 @@ class Tile:
         return CODINGS[self.coding].code_bytes(self.outer, self.inner) if self.coding else self.outer * self.inner
 
     def real_elements(self, rows: int, cols: int) -> int:
-        """Return the number of elements without padding, over all PEs of a region."""
+        """Return the total number of elements on all PEs of a region, without padding."""
         return sum(part.real_elements(rows, cols) for part in self.parts)

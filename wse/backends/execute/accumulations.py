@@ -17,18 +17,25 @@ Step = tuple[int, int, int]
 
 @lru_cache(maxsize=64)
 def accumulation_of(schedule: LineSchedule) -> I32 | None:
-    """Convert the messages of an in-place schedule to accumulator steps with the same effect.
+    """Convert the messages of an in-place pattern to steps of an accumulator with the same effect.
+
+    The accumulator holds the words that travel from PE to PE along a line. A sum therefore stays in
+    registers until a PE needs it. Each message is converted as follows:
 
     1. If the accumulator does not have the words of the sender, they are loaded. An accumulated
-       value that is not yet stored is stored first. If the accumulator has the words of the
-       receiver, nothing is loaded.
+       value that is not yet stored is stored first. A sum whose receiver is in the accumulator
+       needs no load.
     2. A combining message (sum or maximum) combines the accumulator with the words of the receiver,
        or of the sender. The accumulator then has the value of the receiver.
-    3. Another message stores the accumulator in the PEs that it reaches.
+    3. Any other message stores the accumulator in the PEs that it reaches.
     4. Stores whose values are overwritten before they are read are removed.
 
+    Args:
+        schedule: The pattern, whose messages arrive at the address from which they are sent.
+
     Returns:
-        int32 ``[steps, 3]``. None if lines differ, if parts of words are sent, if pairs are
+        int32 ``[steps, 3]``: the operation, and the first and last PE that it affects. None if the
+        lines execute different messages, if messages carry only parts of the words, if pairs are
         compared (ARGMAX), or if a PE adds its words to themselves.
     """
     sources, targets, arrivals = schedule.messages.T
@@ -61,7 +68,7 @@ def accumulation_of(schedule: LineSchedule) -> I32 | None:
 
 
 def _without_dead_stores(steps: list[Step], length: int) -> list[Step]:
-    """Return the steps without stores whose result is overwritten before it is read."""
+    """Return the steps except for stores whose result is overwritten before it is read."""
     needed_steps, is_read = list[Step](), np.ones(length, np.bool_)
     for kind, first, last in reversed(steps):
         stores: npt.NDArray[np.bool_] = is_read[first : last + 1]

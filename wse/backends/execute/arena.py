@@ -38,10 +38,14 @@ STORAGE: dict[str, type[np.generic]] = {
 
 
 class Arena:
-    """SRAM of ``rows`` x ``cols`` PEs from ``base_byte`` to ``top_byte``, initialised to zero.
+    """Emulated SRAM of a region of ``rows`` x ``cols`` PEs, initialised to zero.
+
+    Only the addresses from ``base_byte`` to ``top_byte`` of each PE are stored. The arena also
+    counts the words that leave each PE on its four links.
 
     Attributes:
-        pending_loads: Number of executions of transfers whose words are not in `links` yet.
+        pending_loads: Transfers whose words are not counted in `links` yet, with the number of
+            times that each was executed.
     """
 
     def __init__(self, rows: int, cols: int, base_byte: int, top_byte: int) -> None:
@@ -56,9 +60,9 @@ class Arena:
 
     @property
     def links(self) -> npt.NDArray[np.int64]:
-        """Words that left each PE on its four links, int64 ``[4, rows, cols]``.
+        """Words that have left each PE so far, int64 ``[4, rows, cols]``.
 
-        The order of the links is north, east, south, west.
+        The first axis is the link: north, east, south, west.
         """
         for loads, times in self.pending_loads.items():
             loads.add(self._links, times)
@@ -67,21 +71,30 @@ class Arena:
 
     @staticmethod
     def host_bytes(rows: int, cols: int, base_byte: int, top_byte: int) -> int:
-        """Return the bytes of this computer's memory for such an SRAM, without counters."""
+        """Return the bytes of this computer's memory that an arena needs, without its counters.
+
+        Args:
+            rows, cols: Shape of the region in PEs.
+            base_byte, top_byte: First SRAM address of a PE that is stored, and one past the last.
+        """
         blocks_per_row, lanes = _block_shape(cols)
         return rows * blocks_per_row * lanes * _whole_words(top_byte - base_byte)
 
     def view(self, element_type: str) -> npt.NDArray[Any]:
-        """Return the whole arena as an array of elements of a type.
+        """Return the whole arena as an array of elements of one type, without copying.
 
-        The shape is ``[block, element, lane]``. A block is a group of neighbouring PEs of a row,
-        which are its lanes. The dtype is that in which elements are stored.
+        Args:
+            element_type: Element type, such as ``float16``.
+
+        Returns:
+            Array ``[block, element, lane]``. A block is a group of neighbouring PEs of a row, and a
+            lane is one PE of the block. bfloat16 and float16 are stored as 16-bit integers.
         """
         typed = self._memory.view(STORAGE[element_type])
         return typed.reshape(self.blocks, -1, self.lanes)
 
     def read(self, element_type: str, address: int, count: int) -> npt.NDArray[np.generic]:
-        """Return elements of all PEs, ``[rows, cols, count]``.
+        """Return some consecutive elements of every PE, ``[rows, cols, count]``.
 
         Args:
             element_type: Type of the elements.
@@ -91,35 +104,57 @@ class Arena:
         return np.stack([self.read_row(element_type, row, address, count) for row in range(self.rows)])
 
     def read_row(self, element_type: str, row: int, address: int, count: int) -> npt.NDArray[np.generic]:
-        """Return elements of one mesh row, ``[cols, count]``; arguments as in `read`."""
+        """Return some consecutive elements of the PEs of one row, ``[cols, count]``.
+
+        Args:
+            element_type: Type of the elements.
+            row: Row of PEs.
+            address: Index of the first element.
+            count: Number of elements of each PE.
+        """
         first = row * self.blocks_per_row
         view = self.view(element_type)[first : first + self.blocks_per_row, address : address + count, :]
         flat = np.ascontiguousarray(view.transpose(0, 2, 1)).reshape(-1, count)[: self.cols]
         return flat.view(number_type(element_type))
 
     def read_col(self, element_type: str, col: int, address: int, count: int) -> npt.NDArray[np.generic]:
-        """Return elements of one mesh column, ``[rows, count]``; arguments as in `read`."""
+        """Return some consecutive elements of the PEs of one column, ``[rows, count]``.
+
+        Args:
+            element_type: Type of the elements.
+            col: Column of PEs.
+            address: Index of the first element.
+            count: Number of elements of each PE.
+        """
         first, lane = divmod(col, self.lanes)
         view = self.view(element_type)[first :: self.blocks_per_row, address : address + count, lane]
         return np.ascontiguousarray(view).view(number_type(element_type))
 
     def read_pe(self, element_type: str, row: int, col: int, address: int, count: int) -> npt.NDArray[np.uint8]:
-        """Return the SRAM bytes of ``count`` consecutive elements of one PE."""
+        """Return the SRAM bytes of ``count`` consecutive elements of one PE.
+
+        Args:
+            element_type: Type of the elements.
+            row, col: Row and column of the PE in its region.
+            address: Index of the first element.
+            count: Number of elements.
+        """
         block, lane = divmod(col, self.lanes)
         column = self.view(element_type)[row * self.blocks_per_row + block, address : address + count, lane]
         return np.ascontiguousarray(column).view(np.uint8)
 
     def store(self, element_type: str, address: int, values: npt.NDArray[np.generic], shard: PatchShard) -> None:
-        """Store the parts of a tensor that the PEs of a rectangle (a patch) need.
+        """Store the part of a tensor that each PE of a rectangle needs.
 
-        Numbers are rounded to ``element_type``. For ``uint8``, codes are stored as they are, next
-        to codes already in the same byte. Padding becomes 0.
+        Numbers are rounded to ``element_type``. For ``uint8``, the values are codes of quantised
+        weights, which are not converted; several of them may share a byte. Padding becomes 0.
 
         Args:
-            element_type: Element type of the tile.
+            element_type: Element type of the tile, which is the block of weights that one PE
+                stores.
             address: Index of the tile's first element.
             values: Values of the tensor, ``[rows, columns]``; a vector ``[rows]`` has one column.
-            shard: Values that each PE of the patch stores.
+            shard: Indices of the values that each PE stores, and their positions in the tile.
         """
         matrix = np.ascontiguousarray(values.reshape(len(values), -1))
         matrix = matrix.view(STORAGE[values.dtype.name])
@@ -133,11 +168,11 @@ class Arena:
             STORE_NUMBERS(self.view(element_type), matrix, *indices, operands)
 
     def byte_offset(self, row: int, col: int, byte: int, element_bytes: int) -> int:
-        """Return the index in ``memory`` of a byte of a PE's SRAM.
+        """Return the index in ``memory`` of one byte of a PE's SRAM.
 
         Args:
-            row, col: The PE.
-            byte: Byte address in its SRAM.
+            row, col: Row and column of the PE in its region.
+            byte: Byte address in the SRAM of the PE.
             element_bytes: Size of the element that contains the byte.
         """
         block = row * self.blocks_per_row + col // self.lanes
@@ -147,14 +182,18 @@ class Arena:
 
     @property
     def memory(self) -> npt.NDArray[np.uint8]:
-        """All bytes of the SRAM, ordered by block (group of PEs), address, and lane (PE)."""
+        """All bytes of the arena, ordered by block (neighbouring PEs), address and lane (PE)."""
         return self._memory
 
 
 def _block_shape(cols: int) -> tuple[int, int]:
-    """Return how to divide a row of PEs at the lowest cost: blocks per row, and lanes per block.
+    """Choose how to divide a row of PEs into blocks, so that kernels run fastest.
 
-    A block is a group of neighbouring PEs of a row; a lane is the place of one PE in a block.
+    A kernel works on one block at a time. A block is a group of neighbouring PEs of a row, and each
+    PE is one lane of the block.
+
+    Returns:
+        Number of blocks of a row, and number of lanes of a block.
     """
     min_blocks = -(-cols // MAX_LANES)
     shapes = [(blocks, _lanes(-(-cols // blocks))) for blocks in range(min_blocks, 2 * min_blocks)]
@@ -168,16 +207,16 @@ def _whole_words(byte_count: int) -> int:
 
 
 def _lanes(cols: int) -> int:
-    """Return the lanes for a number of PEs.
+    """Return the number of lanes (array columns) that store a number of PEs.
 
-    They are rounded up to whole vector registers if that wastes at most one lane in eight.
+    It is rounded up to whole vector registers if that wastes at most one lane in eight.
     """
     rounded_up = -(-cols // VECTOR_LANES) * VECTOR_LANES
     return rounded_up if rounded_up * 7 <= cols * 8 else cols
 
 
 def _aligned_zeros(size: int) -> npt.NDArray[np.uint8]:
-    """Return zeroed bytes that start at a cache line, so that no vector spans two lines."""
+    """Return zeroed bytes that start at a cache line, so that no aligned vector spans two lines."""
     memory = np.zeros(size + CACHE_LINE_BYTES, np.uint8)
     first = -memory.ctypes.data % CACHE_LINE_BYTES
     return memory[first : first + size]

@@ -1,4 +1,4 @@
-"""Backend: the interface of whatever executes a Program."""
+"""Interface of the backends, which execute a Program."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from wse.program.steps import Slots
 
 
 class Backend(Protocol):
-    """Protocol of the executors of one Program, with its weights in SRAM and the users' tokens.
+    """Protocol of the executors of a Program, which store its weights and generate tokens.
 
-    `wse.backends.execute.engine.Engine` executes on the cores of this machine. Another backend, in
-    other processes or on a GPU, must produce the same bits, because the order of every sum is part
-    of the Program.
+    `wse.backends.execute.engine.Engine` executes on the cores of this machine. A backend that runs
+    in other processes or on a GPU must produce the same bits, because the order of every sum is
+    part of the Program.
     """
 
     @property
@@ -44,37 +44,42 @@ class Backend(Protocol):
     def verified_logits(self) -> npt.NDArray[np.float32]:
         """Logits of the last verification pass, float32 ``[tokens, vocabulary]``.
 
-        They exist only if logits leave the wafer.
+        They are only defined if the Program sends logits to the host.
         """
 
     @property
     def step_times(self) -> StepTimes | None:
-        """Wall times of the steps of all passes so far; None unless created with ``profile``."""
+        """Wall times of the steps of all passes so far; None if they are not measured."""
 
     @property
     def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
-        """Tokens of the last phase that chose each expert: int64 ``[experts]`` for each layer.
+        """Number of tokens of the last phase that chose each expert, by layer.
 
-        The key is the index of the layer.
+        A key is the index of a layer with experts; its value is int64 ``[experts]``.
         """
 
     def cache_slots(self, user: int) -> Slots:
-        """Return the cache slots that a user occupies on the fullest row of each stage."""
+        """Return how many cache slots a user occupies on the fullest row of PEs of each stage.
+
+        A cache slot is the room for the keys and values of one token.
+        """
 
     def precompile(self, report: Callable[[int, int, str], None]) -> str:
-        """Compile the kernels that are needed.
+        """Compile all kernels that the Program needs.
 
         Args:
-            report: Function that is called with (kernels compiled, all kernels, name) before each
-                kernel.
+            report: Function that is called before each kernel with the number of kernels compiled
+                so far, the number of all kernels, and the name of the kernel.
 
         Returns:
             The reason why the compiled kernels could not be stored for the next run; empty if they
-            were.
+            were stored.
         """
 
     def prefill(self, *prompts: Sequence[int]) -> Iterator[int]:
-        """Read each user's prompt chunk by chunk. Then ``tokens`` has the id after each prompt.
+        """Read each user's prompt, chunk by chunk.
+
+        After the last chunk, ``tokens`` has the id that follows each prompt.
 
         Args:
             prompts: Token ids of each user's prompt.
@@ -84,36 +89,49 @@ class Backend(Protocol):
         """
 
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
-        """Run one decode pass for all users and return the ids that follow.
+        """Run one decode pass for all users and return the next id of each.
 
         Args:
-            tokens: Ids to use instead of those that the wafer stores.
+            tokens: Ids to continue from, one per user, instead of those that the wafer stores.
         """
 
     def announce(self, tokens: Sequence[int], user: int) -> None:
-        """Announce the tokens of a user's next verification pass, so that the pass can begin early.
+        """Announce the tokens of a user's next verification pass, so that the pass can start early.
 
         Until `verify` is called for this user, only verification passes of other users may run.
+
+        Args:
+            tokens: Tokens that `verify` will be called with.
+            user: Index of the user.
         """
 
     def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
         """Run a verification pass over new tokens of one user and return the id after each token.
 
         `keep` must be called next, with the number of accepted tokens.
+
+        Args:
+            tokens: The user's next token and the draft tokens after it.
+            user: Index of the user.
         """
 
     def keep(self, tokens: int, user: int = 0, next_id: int | None = None) -> None:
-        """Keep the first tokens of a user's last verification pass, and remove the others.
+        """Keep the first tokens of a user's last verification pass and remove the rest.
 
         Args:
             tokens: Number of tokens to keep.
             user: Index of the user.
-            next_id: Id to use instead of the one that followed the last token, if the host sampled
-                another.
+            next_id: Next token of the user, if the host sampled another id than the one that the
+                pass found after the last kept token.
         """
 
     def link_words(self) -> npt.NDArray[np.int64]:
-        """Return the words on each link so far, int64 ``[wafers, 4, mesh rows, mesh cols]``."""
+        """Return how many 32-bit words each link has carried so far.
+
+        Returns:
+            int64 ``[wafers, 4, mesh rows, mesh cols]``. The second axis is the link of a PE: north,
+            east, south, west.
+        """
 
 
 class CheckpointableBackend(Backend, Protocol):
@@ -121,7 +139,7 @@ class CheckpointableBackend(Backend, Protocol):
 
     Attributes:
         program: The Program.
-        streams: The host's part: the last ids and logits.
+        streams: Data exchanged with the host, such as the last ids and logits.
         passes_at_once: Maximum number of passes in flight.
     """
 
@@ -130,16 +148,22 @@ class CheckpointableBackend(Backend, Protocol):
     passes_at_once: int
 
     def prefill(self, *prompts: Sequence[int], first_phase: int = 0, end_phase: int | None = None) -> Iterator[int]:
-        """Run each user's prompt chunk by chunk; yield the index of each finished phase.
+        """Read each user's prompt, chunk by chunk, or only some of the chunks.
 
         Args:
             prompts: Token ids of each user's prompt.
-            first_phase: Index of the first prefill phase to run.
+            first_phase: Index of the first prefill phase (chunk) to run.
             end_phase: Index after the last prefill phase to run; None runs all remaining phases.
+
+        Yields:
+            The index of each phase when it has finished.
         """
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the state of the run without weights (see `wse.backends.execute.engine_state`)."""
+        """Return the state of the run without weights, as arrays by name.
+
+        `wse.backends.execute.engine_state` lists the arrays.
+        """
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Restore a state that `state` returned.
@@ -150,7 +174,7 @@ class CheckpointableBackend(Backend, Protocol):
 
 
 class BackendFactory(Protocol):
-    """A function that creates backends, such as the class `Engine` (see there for arguments)."""
+    """A function that creates a backend. The arguments are those of the class `Engine`."""
 
     def __call__(
         self,
@@ -165,4 +189,4 @@ class BackendFactory(Protocol):
         on_stored: Callable[[int, int, str], None] = ...,
         profile: bool = False,
     ) -> CheckpointableBackend:
-        """Return a backend with the weights of a Program in SRAM."""
+        """Create a backend that has the weights of a Program in its emulated SRAM."""

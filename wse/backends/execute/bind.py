@@ -1,6 +1,6 @@
 """Binding: conversion of a phase to a list of calls, so that a token is executed without look-ups.
 
-The list depends on the number of cache slots in use. A new list is made when that number changes.
+The list depends on the number of cache slots in use. A new list is made when this number changes.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ ROUTER: Final = kernel_named("router_choose")
 
 
 class BoundPhase(NamedTuple):
-    """A phase of the Program as a list of calls that can be executed.
+    """A phase of the Program as a list of function calls that can be executed.
 
     Attributes:
         phase: The phase.
-        slots: Cache slots in use, on which the calls depend.
-        calls: Calls, in order.
+        slots: Cache slots in use, on which the operands of the calls depend.
+        calls: Functions and arguments, in order.
         steps: Index of the step to which each call belongs.
-        loads: Transfers whose calls do not count the words on links, with the number of times that
-            each runs. The key is a pair of the stage and the `LineLoads`.
+        loads: Number of times that each transfer runs whose calls do not count the words on links.
+            The key is a pair of the stage and the `LineLoads` of the transfer.
     """
 
     phase: Phase
@@ -64,15 +64,15 @@ class BoundPhase(NamedTuple):
 
 
 class Binder:
-    """Factory that turns phases of one Program into lists of calls (bound phases).
+    """Factory that turns phases of one Program into lists of function calls (bound phases).
 
     Args:
         program: The Program.
         arenas: SRAM of the stages in this process; the key is the stage. Steps of other stages make
             no calls.
-        control: Cache counters of each user, for each stage.
-        streams: Host part and counters.
-        routing: Choices of experts, which are recorded.
+        control: Cache counters by user and stage, which kernels read.
+        streams: Data exchanged with the host, and counters of words that leave regions.
+        routing: Record of the experts that tokens choose.
         outputs: Reader of the outputs of ops between steps, or None.
 
     Attributes:
@@ -102,25 +102,25 @@ class Binder:
         self._bound = lru_cache(maxsize=CACHED_PHASES)(self._bind)
 
     def bind(self, phase: Phase, slots: Slots) -> BoundPhase:
-        """Return a bound phase. The last results are cached.
+        """Return the calls of a phase, which are cached for the most recently bound phases.
 
         Prompt chunks with the same steps and slots are bound once.
 
         Args:
             phase: The phase.
-            slots: Cache slots in use, for the user with the longest cache.
+            slots: Cache slots in use in each stage, for the user with the longest cache.
         """
         return self._bound(self._equal.setdefault((phase.steps, phase.begins, phase.user), phase), slots)
 
     def _bind(self, phase: Phase, slots: Slots) -> BoundPhase:
-        """Turn a phase into a list of calls.
+        """Turn a phase into a list of calls, without the cache of `bind`.
 
-        Outputs and choices of experts are read after the last iteration of a loop, the contents of
-        PEs within it.
+        Calls that read the outputs of ops or the chosen experts are added after the last iteration
+        of a loop. Calls that read the contents of PEs are added within that iteration.
 
         Args:
             phase: The phase.
-            slots: Cache slots in use.
+            slots: Cache slots in use in each stage.
         """
         bound = BoundPhase(phase, slots, [], [], Counter())
         calls_after_step = self._reads_of_choices(phase, slots)
@@ -148,7 +148,7 @@ class Binder:
         return bound
 
     def _add(self, bound: BoundPhase, step: int, iteration: int) -> None:
-        """Append the calls of a step in one iteration of its loop."""
+        """Append the function calls of one step, in one iteration of its loop, to a bound phase."""
         phase, slots = bound.phase, bound.slots
         place = phase, step, slots, iteration, phase.user_of(step, iteration)
         if phase.steps.computes(step):
@@ -161,7 +161,10 @@ class Binder:
             bound.loads[stage, loads] += 1
 
     def _compute(self, phase: Phase, step: int, slots: Slots, iteration: int, user: int) -> list[Call]:
-        """Return the call of a kernel; empty if its stage is in another process."""
+        """Return the kernel call of a compute step, as a list of one element.
+
+        The list is empty if the stage is in another process.
+        """
         kernel, stage = KERNELS[phase.steps.code[step]], int(phase.steps.stage[step])
         if stage not in self._arenas:
             return []
@@ -176,7 +179,12 @@ class Binder:
         return [(function, (*(memory[i] for i in compiled.takes), operands))]
 
     def _prefetch_ranges(self, kernel: Kernel, stage: int, operands: list[int]) -> list[int]:
-        """Return the first byte and length of each operand that is worth prefetching."""
+        """Return the memory ranges of a kernel's operands that are worth prefetching.
+
+        Returns:
+            Pairs of a first byte and a length in bytes, one after another in a flat list. They
+            count from the start of a block, over all of its lanes.
+        """
         arena, ranges = self._arenas[stage], []
         for operand in kernel.operands:
             if operand.view and operand.extent is not None:
@@ -187,9 +195,11 @@ class Binder:
         return ranges
 
     def _reads_of_choices(self, phase: Phase, slots: Slots) -> dict[int, list[Call]]:
-        """Return the calls that record the ids of chosen experts.
+        """Return the calls that record which experts tokens have chosen.
 
-        The key is the index of the step after which they are made: the last step of a router.
+        Returns:
+            Lists of calls. The key is the index of the step after which they are made: the last
+            step of the router that chose the experts.
         """
         reads: dict[int, list[Call]] = {}
         chooses = (phase.steps.kind == StepKind.COMPUTE) & (phase.steps.code == CODES[ROUTER.name])
@@ -205,6 +215,6 @@ class Binder:
 
 
 def _append(bound: BoundPhase, step: int, calls: list[Call]) -> None:
-    """Append calls of a step to a bound phase, and note the step of each."""
+    """Append function calls to a bound phase, and record the step to which each belongs."""
     bound.calls.extend(calls)
     bound.steps.extend([step] * len(calls))

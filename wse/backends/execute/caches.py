@@ -9,11 +9,11 @@ from wse_mappings.cuts.cache_balance import CacheBalance
 
 
 class Caches:
-    """KV cache counters of each user: which rows of PEs store how many tokens.
+    """KV cache counters of all users: how many tokens each row of PEs stores.
 
     Attributes:
-        by_user: For each user, the counters; the key is a number of rows. Regions with different numbers of
-            rows distribute the tokens differently.
+        by_user: For each user, the counters by number of rows of a region. Regions with different
+            numbers of rows distribute the tokens differently.
     """
 
     def __init__(self, program: Program) -> None:
@@ -22,7 +22,10 @@ class Caches:
         self.by_user = [{rows: CacheBalance(rows, program.context) for rows in heights} for _ in range(program.batch)]
 
     def slots(self, user: int) -> Slots:
-        """Return the cache slots that a user occupies on the fullest row of each stage."""
+        """Return how many cache slots a user occupies on the fullest row of PEs of each stage.
+
+        A cache slot is the room for the keys and values of one token.
+        """
         return tuple(self.by_user[user][rows].slots for rows in self._heights)
 
     def length(self, user: int) -> int:
@@ -30,7 +33,7 @@ class Caches:
         return self.by_user[user][self._heights[0]].length
 
     def append(self, phase: Phase) -> None:
-        """Count the tokens of a phase in the caches, when the phase begins."""
+        """Add the tokens of a phase to the counters of its users, when the phase begins."""
         for cache in (cache for by_rows in self._caches_of(phase) for cache in by_rows.values()):
             if phase.name == "prefill":
                 cache.append_chunk(phase.tokens, replicated=not phase.on_mesh)
@@ -40,13 +43,19 @@ class Caches:
                 cache.append_one()
 
     def take_back(self, user: int, tokens: int) -> None:
-        """Remove the last tokens of a user from the counters, such as rejected draft tokens."""
+        """Remove the last tokens of a user from the counters, such as rejected draft tokens.
+
+        Args:
+            user: Index of the user.
+            tokens: Number of tokens to remove.
+        """
         for cache in self.by_user[user].values():
             cache.take_back(tokens)
 
     def _caches_of(self, phase: Phase) -> list[dict[int, CacheBalance]]:
-        """Return the caches that a phase changes: those of one user, or those of all users.
+        """Return the counters that a phase changes: those of one user, or of all users for decode.
 
-        For each of these users, there is a dict with the number of rows of a region as the key.
+        Returns:
+            For each of these users, the counters by number of rows of a region.
         """
         return self.by_user if phase.user < 0 else [self.by_user[phase.user]]

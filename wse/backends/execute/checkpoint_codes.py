@@ -16,13 +16,16 @@ from wse.number_formats import E8M0_BIAS, E8M0_NAN, Coding
 
 
 class CheckpointCodes:
-    """Codes or scales of one quantised tensor of a checkpoint.
+    """Codes or scales of one quantised tensor, read from a checkpoint that stores them already.
+
+    Several neighbouring outputs of the tensor may share a scale. Such outputs have equal rows in
+    the checkpoint, of which this class returns one.
 
     Args:
         name: Name of the codes or scales, for error messages.
         source: The codes ``[out, in]``, or the scales ``[out, groups]``, one row per output.
-        coding: The coding.
-        part: 0 for codes, 1 for scales. Scales have the shape ``[blocks, groups]``.
+        coding: Storage format of the codes, such as int8 with one scale per output.
+        part: 0 for codes; 1 for scales, whose shape here is ``[blocks of outputs, groups]``.
         activations: Element type of activations, in which all values must be finite numbers. None
             to skip the check.
     """
@@ -35,11 +38,15 @@ class CheckpointCodes:
 
     @property
     def is_read_whole(self) -> bool:
-        """True if the source is decoded completely by any read."""
+        """True if reading any rows decodes the whole source."""
         return is_read_whole(self._source)
 
     def decoded_values(self, first: int, last: int) -> int:
-        """Return the number of values that the source decodes to read some rows."""
+        """Return how many values of the source must be decoded to read some rows.
+
+        Args:
+            first, last: First row and one past the last row.
+        """
         return decoded_values(self._source, first * self._outputs, min(last * self._outputs, self._source.shape[0]))
 
     def __getitem__(self, rows: slice, /) -> Tensor:
@@ -54,7 +61,7 @@ class CheckpointCodes:
         return block_values
 
     def _check(self, values: Tensor, activations: np.dtype[Any]) -> None:
-        """Raise BadModel for NaN or infinity, or for a scale too large for the activation type."""
+        """Raise BadModel for NaN, infinity, or a scale too large for the activation type."""
         if self._part == 0:
             is_nan = values.astype(np.uint8) & 0x7F == 0x7F if self._coding.bits == 8 else np.zeros(0, bool)
         elif self._coding.scale_view == "raw":
@@ -79,7 +86,13 @@ class CheckpointCodes:
 
 
 def too_large(name: str, largest_value: float, scale_type: np.dtype[Any]) -> BadModel:
-    """Return the error for a tensor whose largest value needs a scale beyond the scale type."""
+    """Return the error for a tensor with a value whose scale would overflow the scale type.
+
+    Args:
+        name: Name of the tensor.
+        largest_value: Largest value of the tensor.
+        scale_type: Element type of the scales.
+    """
     message = (
         f"{name}: contains {largest_value:.3g}, too large for a scale of {scale_type.name}; use --activations float32"
     )

@@ -44,7 +44,7 @@ class Engine:
         draws: Functions, one per user, that sample the next id from float32 logits
             ``[vocabulary]``. Required if the Program samples on the host.
         allow_nonfinite: Whether weights may contain infinity and NaN.
-        watched: Indices of ops whose outputs are read.
+        watched: Indices of ops (nodes of the model graph) whose outputs are read.
         on_output: Function that receives the outputs of the watched ops
             (`wse.backends.execute.outputs.Outputs`).
         on_stored: Function that reports the progress of storing weights (`store_weights`).
@@ -54,13 +54,13 @@ class Engine:
 
     Attributes:
         caches: Counters of the users' caches.
-        crossings: Tiles in transit to and from wafers in other processes; the key is the step.
+        crossings: Words in transit to and from wafers in other processes; the key is the step.
         step_times: Wall times of the steps of all passes so far; None without ``profile``.
         passes_at_once: Maximum number of passes in flight: one.
 
     Raises:
         ValueError: The number of ``draws`` is wrong.
-        WseBug: The Program does not fit into SRAM, or has only layers.
+        WseBug: The Program does not fit into SRAM, or has only layers (no embedding and head).
     """
 
     passes_at_once = 1
@@ -113,7 +113,7 @@ class Engine:
         store_weights(program, spec, tensor, self.arenas, allow_nonfinite=allow_nonfinite, on_stored=on_stored)
 
     def watch(self, places: Collection[PePlace], on_bytes: Callable[[PePlace, int, Bytes], None]) -> None:
-        """Read the buffers of some PEs in every pass from now on.
+        """Report the contents of all buffers of some PEs in every pass from now on.
 
         This must be called before the first pass and before `precompile`.
 
@@ -128,7 +128,7 @@ class Engine:
     def logits(self) -> npt.NDArray[np.float32]:
         """Logits of the last token of each user, float32 ``[users, vocabulary]``.
 
-        They require the option ``logits_out``.
+        They are only defined if the Program was compiled with ``logits_out``.
         """
         return self.streams.host_logits[: self.program.batch].copy()
 
@@ -136,7 +136,7 @@ class Engine:
     def verified_logits(self) -> npt.NDArray[np.float32]:
         """Logits of the last verification pass, float32 ``[tokens, vocabulary]``.
 
-        Requires ``logits_out``.
+        They are only defined if the Program was compiled with ``logits_out``.
         """
         return self.streams.host_logits[self.program.batch :].copy()
 
@@ -151,18 +151,21 @@ class Engine:
 
     @property
     def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
-        """Tokens of the last phase that chose each expert: int64 ``[experts]`` for each layer.
+        """Number of tokens of the last phase that chose each expert, by layer.
 
-        The key is the index of the layer.
+        A key is the index of a layer with experts; its value is int64 ``[experts]``.
         """
         return self.routing.pairs
 
     def cache_slots(self, user: int) -> Slots:
-        """Return the cache slots that a user occupies on the fullest row of each stage."""
+        """Return how many cache slots a user occupies on the fullest row of PEs of each stage.
+
+        A cache slot is the room for the keys and values of one token.
+        """
         return self.caches.slots(user)
 
     def prefill(self, *prompts: Sequence[int], first_phase: int = 0, end_phase: int | None = None) -> Iterator[int]:
-        """Read each user's prompt chunk by chunk. Each chunk has a prefill phase in the Program.
+        """Read each user's prompt, chunk by chunk. Each chunk is a prefill phase of the Program.
 
         Args:
             prompts: Token ids of each user's prompt.
@@ -177,27 +180,28 @@ class Engine:
             yield index
 
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
-        """Run one decode pass for all users and return the ids that follow.
+        """Run one decode pass for all users and return the next id of each.
 
         Args:
-            tokens: Ids to use instead of those that the wafer stores.
+            tokens: Ids to continue from, one per user, instead of those that the wafer stores.
         """
         self.run(self.begin(self.program.decode_index, tokens))
         return self.tokens
 
     def announce(self, tokens: Sequence[int], user: int) -> None:
-        """Announce the next pass of a user; this engine runs it only when `verify` is called."""
+        """Do nothing: this engine starts a verification pass only when `verify` is called."""
 
     def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
         """Run a verification pass over new tokens of one user and return the id after each token.
 
-        The tokens are stored where a draft head on the wafer would leave them, or come from the
-        host. If the host samples, the ids are the most likely ones, and the host may choose others
-        from `verified_logits`. `keep` must be called next, with the number of accepted tokens.
+        The tokens are sent by the host, or are stored where a draft head on the wafer would leave
+        them. If the host samples, the returned ids are the most likely ones, and the host may
+        choose others from `verified_logits`. `keep` must be called next, with the number of
+        accepted tokens.
 
         Args:
-            tokens: The user's next token and the draft tokens after it, as many as the Program was
-                compiled for.
+            tokens: The user's next token and the draft tokens after it. Their number must be the
+                one for which the Program was compiled.
             user: Index of the user.
 
         Raises:
@@ -216,14 +220,14 @@ class Engine:
         return ids
 
     def keep(self, tokens: int, user: int = 0, next_id: int | None = None) -> None:
-        """Keep the first tokens of a user's last verification pass, and remove the others.
+        """Keep the first tokens of a user's last verification pass and remove the rest.
 
         The id after the last kept token becomes the user's next token.
 
         Args:
             tokens: Number of tokens to keep.
             user: Index of the user.
-            next_id: Next token, if the host sampled another one.
+            next_id: Next token, if the host sampled another id than the one that `verify` returned.
 
         Raises:
             BadInput: ``tokens`` is less than 1 or more than the pass had, or `keep` was already
@@ -233,7 +237,15 @@ class Engine:
         self.keep_ids(user, tokens, most_likely_id if next_id is None else next_id)
 
     def keep_ids(self, user: int, tokens: int, next_id: int) -> None:
-        """Keep the first tokens of a user's last pass, and store ``next_id`` as the next token."""
+        """Keep the first tokens of a user's last verification pass; set the user's next token.
+
+        Unlike `keep`, this does not check the number of tokens.
+
+        Args:
+            user: Index of the user.
+            tokens: Number of tokens to keep.
+            next_id: Next token of the user.
+        """
         self.caches.take_back(user, self.program.verify_tokens - tokens)
         self._store_ids(user, [next_id])
 
@@ -250,11 +262,14 @@ class Engine:
         restore(self, arrays)
 
     def begin(self, index: int, ids: Sequence[int]) -> BoundPhase:
-        """Bind a phase, count its tokens in the caches, and store its ids.
+        """Prepare a pass: bind its phase, add its tokens to the cache counters, and store its ids.
 
         Args:
-            index: Index of the phase.
+            index: Index of the phase in the Program.
             ids: Tokens of the prompt chunk, tokens to verify, or ids that replace the next tokens.
+
+        Returns:
+            The calls of the phase, which `run` executes.
         """
         phase = self.program.phases[index]
         if phase.name == "prefill":
@@ -271,7 +286,7 @@ class Engine:
         return self._decode
 
     def run(self, bound: BoundPhase) -> None:
-        """Run the calls of a phase, or of a part of it."""
+        """Execute the calls of a phase, or of a part of it, and count the words that it sends."""
         with self._cores.steps():
             if self.step_times is not None:
                 self.step_times.run(bound, self._cores.adapt)
@@ -284,9 +299,10 @@ class Engine:
             self.arenas[stage].pending_loads[loads] += times
 
     def _chunk(self, phase: Phase, ids: Sequence[int]) -> npt.NDArray[np.float32]:
-        """Return the ids of a chunk in the order in which they enter.
+        """Return the token ids of a prompt chunk in the order in which they enter the wafer.
 
-        If each row has a part of them, the parts are padded to the same length.
+        If the tokens are divided among the rows of PEs, the ids of each row are padded to the same
+        number.
         """
         chunk = np.array(ids, np.float32)
         if not phase.on_mesh:
@@ -298,9 +314,14 @@ class Engine:
         return padded.reshape(-1)
 
     def _store_ids(self, first: int, tokens: Sequence[int]) -> None:
-        """Store ids from position ``first`` on, on all PEs of the stage with the embedding.
+        """Store token ids on all PEs of the stage that has the embedding table.
 
         Nothing is done if that stage is in another process.
+
+        Args:
+            first: Position of the first id. There is one position per user, followed by those of a
+                verification pass.
+            tokens: The ids.
         """
         arena = self.arenas.get(self._embedding_stage)
         if arena is not None and tokens:
@@ -308,7 +329,16 @@ class Engine:
             arena.view("float32")[:, address : address + len(tokens), :] = np.array(tokens, np.float32)[:, None]
 
     def precompile(self, report: Callable[[int, int, str], None]) -> str:
-        """Compile the kernels that the phases use; see `wse.backends.execute.backend.Backend`."""
+        """Compile all kernels that the phases use.
+
+        Args:
+            report: Function that is called before each kernel with the number of kernels compiled
+                so far, the number of all kernels, and the name of the kernel.
+
+        Returns:
+            The reason why the compiled kernels could not be stored for the next run; empty if they
+            were stored.
+        """
         distinct: dict[tuple[object, ...], Call] = {}
         for phase in {phase.steps: phase for phase in self.program.phases}.values():
             slots = self.program.cache_slots(phase.cached + phase.tokens)
@@ -320,10 +350,11 @@ class Engine:
         return KERNEL_FILES.trouble
 
     def link_words(self) -> npt.NDArray[np.int64]:
-        """Return the words on each link of the wafers in this process.
+        """Return how many 32-bit words each link of the wafers in this process has carried so far.
 
         Returns:
-            int64 ``[wafers, 4, mesh rows, mesh cols]``.
+            int64 ``[wafers, 4, mesh rows, mesh cols]``. The second axis is the link of a PE: north,
+            east, south, west.
         """
         total = {wafer: words.copy() for wafer, words in self.streams.links.items()}
         for number, arena in self.arenas.items():

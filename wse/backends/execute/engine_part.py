@@ -1,7 +1,7 @@
-"""Part of an engine on one wafer: it runs the segments of its wafer and exchanges crossings.
+"""Part of an engine: it runs the steps of one wafer, and exchanges words with the parts of others.
 
 The parts of all wafers together compute the same as one `wse.backends.execute.engine.Engine`, on
-the same bytes in the same order. Only crossings between wafers, ids and logits are exchanged
+the same bytes in the same order. Only words that cross between wafers, ids and logits are exchanged
 between parts, and with the host.
 """
 
@@ -31,15 +31,15 @@ Tiles = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SegmentReport:
-    """Report of a segment to the host.
+    """Results of one segment (consecutive steps on one wafer) that are sent to the host.
 
     Attributes:
-        tokens: int64 ``[places]``, ids that were sent to the host; None if there were none.
-        logits: float32 ``[places, vocabulary]``, logits that were sent to the host; None if there
-            were none.
+        tokens: int64 ``[places]``, ids that the segment sent to the host; None if it sent none.
+        logits: float32 ``[places, vocabulary]``, logits that the segment sent to the host; None if
+            it sent none.
         pairs: Number of tokens that chose each expert, int64 ``[experts]``, for each layer whose
             router ran.
-        outputs: Indices and values of watched ops that ended.
+        outputs: Indices and values of the watched ops that ended in the segment.
     """
 
     tokens: npt.NDArray[np.int64] | None
@@ -51,7 +51,14 @@ class SegmentReport:
 class EnginePart:
     """The engine of one wafer of a Program, with only the SRAM, weights and counters of this wafer.
 
-    The arguments are those of `Engine`, plus the index of the wafer.
+    Args:
+        program: The Program.
+        spec: The model.
+        tensor: Function that returns the tensor with a given canonical name.
+        wafer: Index of the wafer.
+        allow_nonfinite: Whether weights may contain infinity and NaN.
+        watched: Indices of ops whose outputs are read; ops of other wafers are ignored.
+        profile: Whether every call is timed.
     """
 
     def __init__(
@@ -89,13 +96,13 @@ class EnginePart:
 
         Args:
             index: Index of the phase.
-            number: Index of the segment among those of the phase.
+            number: Index of the segment in the phase.
             ids: Ids of the pass, as for `Engine.begin`.
-            drawn_ids: Id of each user that the host sampled, if the segment begins with them.
-            tiles: Tiles of each crossing that the segment receives.
+            drawn_ids: Ids that the host sampled, one per user, if the segment begins with them.
+            tiles: Words of each crossing (transfer from another wafer) that the segment receives.
 
         Returns:
-            A report, and the tiles of each crossing that the segment sends.
+            A report, and the words of each crossing that the segment sends to another wafer.
         """
         engine, segment = self.engine, self._segments(self._program.phases[index].steps)[number]
         bound = engine.begin(index, ids) if segment.begins else self._bound[index]
@@ -117,11 +124,16 @@ class EnginePart:
         return report, *(engine.crossings.pop(step) for step in segment.sends)
 
     def keep(self, user: int, tokens: int, next_id: int) -> None:
-        """Keep the first tokens of a user's last verification pass, as `Engine.keep_ids` does."""
+        """Keep the first tokens of a user's last verification pass; set the user's next token."""
         self.engine.keep_ids(user, tokens, next_id)
 
     def precompile(self) -> str:
-        """Compile the kernels of this wafer's steps; return why they could not be cached, or ""."""
+        """Compile the kernels of this wafer's steps.
+
+        Returns:
+            The reason why the compiled kernels could not be stored for the next run; empty if they
+            were stored.
+        """
         return self.engine.precompile(lambda count, total, name: None)
 
     def link_words(self) -> npt.NDArray[np.int64]:
@@ -132,20 +144,20 @@ class EnginePart:
         """Return the wall times of the steps in this process.
 
         Returns:
-            Seconds and bytes of the steps, with the index of the phase as the key; and the seconds
-            of all passes.
+            Seconds and accessed bytes of each step, with the index of the phase as the key; and the
+            seconds of all passes.
         """
         times = self.engine.step_times
         assert times is not None
         return times.by_phase, times.passes_s
 
     def read_bytes_per_s(self) -> float:
-        """Return the bytes per second at which the cores of this process read its largest arena."""
+        """Measure the rate at which the cores of this process read its largest arena."""
         assert self.engine.step_times is not None
         return self.engine.step_times.read_bytes_per_s()
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
-        """Return this wafer's arrays of the engine state; the key is the name of the array."""
+        """Return the arrays of the engine state that belong to this wafer, by name."""
         return self.engine.state()
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -157,14 +169,14 @@ class EnginePart:
         self.engine.restore(arrays)
 
     def _draw(self, user: int) -> Draw:
-        """Return a substitute for sampling: a function that returns what the host has sampled."""
+        """Return a function that replaces sampling; it returns the id that the host sampled."""
         return lambda logits: self._drawn_ids[user]
 
 
 def _calls_of(bound: BoundPhase, segment: StepSegment) -> BoundPhase:
-    """Return the calls of one segment.
+    """Return a bound phase with only the calls of one segment (consecutive steps on one wafer).
 
-    The last segment of a wafer includes the link loads of the whole pass.
+    The words on links are counted for the whole pass, together with the last segment of a wafer.
     """
     segment_steps = {*segment.receives, *segment.steps}
     segment_calls = [(call, step) for call, step in zip(bound.calls, bound.steps, strict=True) if step in segment_steps]

@@ -19,7 +19,7 @@ from wse.program.program import Program
 
 
 class StatefulParts(Protocol):
-    """An engine, reduced to the attributes that make up its state."""
+    """The attributes of an engine that make up its state."""
 
     program: Program
     arenas: dict[int, Arena]
@@ -28,9 +28,9 @@ class StatefulParts(Protocol):
 
 
 def state_of(engine: StatefulParts) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays from which `restore` resumes a run; the key is the name of the array.
+    """Return the arrays from which `restore` resumes a run, by name.
 
-    Some of them belong to the engine and change with the next pass.
+    Some of the arrays are views of the engine's memory and change with the next pass.
     """
     program, streams = engine.program, engine.streams
     wafers, mesh = program.wafers, (program.wafer_rows, program.wafer_cols)
@@ -52,7 +52,7 @@ def restore(engine: StatefulParts, arrays: Mapping[str, npt.NDArray[Any]]) -> No
     """Set an engine to the state of another engine of the same Program.
 
     Args:
-        engine: The engine.
+        engine: The engine to change.
         arrays: State from `state_of`.
 
     Raises:
@@ -87,8 +87,8 @@ def restore(engine: StatefulParts, arrays: Mapping[str, npt.NDArray[Any]]) -> No
 def counters_of(caches: Caches) -> dict[str, npt.NDArray[np.int32]]:
     """Return the cache counters of all users, with keys ``cache.<user>.<rows>.<name>``.
 
-    The counters depend only on the sequence of passes, so that another process can compute them,
-    too.
+    The counters depend only on the sequence of passes. Another process can therefore compute them
+    without reading the state.
     """
     return {
         f"cache.{user}.{rows}.{name}": array
@@ -101,7 +101,9 @@ def counters_of(caches: Caches) -> dict[str, npt.NDArray[np.int32]]:
 def _memory(engine: StatefulParts) -> Iterator[tuple[str, list[npt.NDArray[np.uint8]]]]:
     """Yield the contents of buffers whose values must survive from one pass to the next.
 
-    The items are the name of the stage's memory and views ``[blocks, bytes x lanes]``.
+    Yields:
+        For each stage, the name of its memory in the state, and one view of the bytes of each
+        buffer, ``[blocks, bytes x lanes]``.
     """
     for number, arena in engine.arenas.items():
         live_buffers = [
@@ -113,9 +115,9 @@ def _memory(engine: StatefulParts) -> Iterator[tuple[str, list[npt.NDArray[np.ui
 
 
 def _bytes(arena: Arena, address: int, count: int) -> npt.NDArray[np.uint8]:
-    """Return the bytes of all PEs from an SRAM address on.
+    """Return ``count`` bytes of every PE, starting at an SRAM address, ``[blocks, count x lanes]``.
 
-    The bytes of an element are interleaved over its lanes.
+    The bytes of an element are interleaved over the lanes (PEs) of a block.
     """
     first = (address - arena.base_byte) * arena.lanes
     return arena.memory.reshape(arena.blocks, -1)[:, first : first + count * arena.lanes]

@@ -33,7 +33,7 @@ def free_bytes(root: Path = Path("/")) -> int | None:
     """Return the bytes that this process can still allocate; None if unknown.
 
     Args:
-        root: Folder that contains ``proc`` and ``sys``.
+        root: Folder that contains the system folders ``proc`` and ``sys``.
     """
     limits = [*_machine(root), *_control_groups(root), *_process_limit(root)]
     return max(0, min(limits)) if limits else None
@@ -90,9 +90,9 @@ def _process_limit(root: Path) -> Iterator[int]:
 
 
 def _amounts(path: Path) -> dict[str, int]:
-    """Return the numbers in a file with lines such as ``MemAvailable: 123 kB``.
+    """Return the numbers in a file that has lines such as ``MemAvailable: 123 kB``.
 
-    The key is the first word of the line. The result is empty if there is no such file.
+    The key is the first word of a line. The result is empty if there is no such file.
     """
     try:
         words = [line.replace(":", " ").split() for line in path.read_text().splitlines()]

@@ -20,14 +20,14 @@ from wse_mappings.schedule import LineSchedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineLoads:
-    """The words that one transfer along rows or columns of a region sends over links.
+    """The words that one transfer along the rows or columns of a region sends over links.
 
     Attributes:
-        schedule: Pattern of the transfer.
-        elements: Number of elements of a message, over all parts.
+        schedule: Communication pattern of the transfer.
+        elements: Number of elements of a message, before it is divided into parts.
         element_bytes: Bytes per element.
-        round: Round of the pattern, which selects the variants of the lines.
-        first_line: First participating line.
+        round: Round of the pattern, which selects the list of messages that each line executes.
+        first_line: First participating line (row or column).
         lines: Number of participating lines.
         along_columns: True if lines are columns.
     """
@@ -41,12 +41,12 @@ class LineLoads:
     along_columns: bool
 
     def add(self, links: I64, times: int) -> None:
-        """Add the words that ``times`` runs of the transfer send to the counts of all links.
+        """Add the words that ``times`` executions of the transfer send to the counts of all links.
 
         Args:
             links: int64 ``[4, rows, cols]``: words on the four links that leave each PE. Changed in
                 place.
-            times: Number of runs.
+            times: Number of executions.
         """
         by_line = links.transpose(0, 2, 1) if self.along_columns else links
         forward, backward = (SOUTH, NORTH) if self.along_columns else (EAST, WEST)

@@ -1,7 +1,7 @@
 """Locations of ops' outputs: addresses in the steps of a Program, and the features on each PE.
 
-The division of features among PEs is that of the Program's own tiles. For logits, it is that of
-`wse.compiler.passes.shard`.
+The division of features among PEs is read from the Program's own tiles. The division of logits is
+that of `wse.compiler.passes.shard`.
 """
 
 from __future__ import annotations
@@ -62,18 +62,18 @@ Outputs of other ops depend on the choice of experts, or alternate between rows 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputPart:
-    """Position of a part of an op's output on the PEs, and the step after which it can be read.
+    """Location of a part of an op's output on the PEs, and the step after which it can be read.
 
     Attributes:
         ready_step: Step after which the part can be read.
-        stage: Stage whose PEs store it.
-        view: View of its elements.
+        stage: Stage whose PEs store the part.
+        view: Name of the SRAM view (element type) of its elements.
         address: Address of the first element of the first token, on every PE.
         cut: int32 ``[PEs of a line, n]``, features of the op on each PE; -1 for padding.
-        axis: ROWS if the PEs along a row store different features, COLUMNS if those along a column
-            do.
-        line: Row or column to read. All others have the same values, except for logits, which only
-            this row has.
+        axis: ROWS if the PEs along a row store different features, COLUMNS if the PEs along a
+            column do.
+        line: Row or column to read. All rows (or columns) store the same values, except for logits,
+            which are only on this row.
     """
 
     ready_step: int
@@ -86,7 +86,7 @@ class OutputPart:
 
 
 def at_the_end(op: Op) -> bool:
-    """Return True if an op is after all layers, and so has only the last token of a prompt."""
+    """Return True if an op comes after all layers, and so processes only a prompt's last token."""
     return op.layer < 0 and op.kind != "embedding"
 
 
@@ -112,10 +112,10 @@ def shape_of(op: Op, spec: ModelSpec) -> tuple[int, ...]:
 def parts_of(
     program: Program, spec: ModelSpec, phase: Phase, op: Op, steps: Sequence[int], slots: Slots
 ) -> list[OutputPart]:
-    """Return where the steps of an op store the parts of its output.
+    """Return where the PEs store the parts of an op's output.
 
-    The result is empty for a norm that is merged into a product, and for queries whose norms are
-    merged into their scores.
+    The result is empty for a norm that is merged into a matrix product, and for queries, keys and
+    values if the norms of queries are applied to the attention scores instead.
 
     Args:
         program: The Program.
@@ -123,7 +123,7 @@ def parts_of(
         phase: The phase.
         op: The op.
         steps: Steps of the op in the phase.
-        slots: Cache slots in use.
+        slots: Cache slots in use in each stage.
     """
     if op.kind == "head":
         return _logits(program, phase, steps, slots)
@@ -144,17 +144,17 @@ def parts_of(
 
 
 def _scales_scores(program: Program, phase: Phase, layer: int) -> bool:
-    """Return True if a layer's scores are scaled by the norms of its queries."""
+    """Return True if a layer applies the norms of its queries to the attention scores."""
     is_scaling = (phase.steps.kind == StepKind.COMPUTE) & (phase.steps.code == CODES["scale_heads"])
     return layer in np.array(program.op_layers)[phase.steps.op[is_scaling]]
 
 
 def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: bool) -> tuple[int, list[I32]]:
-    """Return how the outputs of an op are divided over PEs.
+    """Return how the outputs of an op are divided among PEs.
 
     Returns:
         The axis along which PEs store different features; and for each output, the features on each
-        PE.
+        PE of a line, int32 ``[PEs, n]``, with -1 for padding.
     """
     match op.kind:
         case "qkv":
@@ -177,7 +177,7 @@ def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: boo
 def _hidden_of(program: Program, stage: int) -> I32:
     """Return the hidden features that each row of a stage stores, int32 ``[rows, n]``.
 
-    They are taken from a tile that is divided like the hidden vector: gains of norms, or the
+    They are read from a tile that is divided like the hidden vector: the gains of a norm, or the
     embedding.
     """
     parts = (part for tile in program.tiles if tile.stage == stage for part in tile.parts)
@@ -185,9 +185,9 @@ def _hidden_of(program: Program, stage: int) -> I32:
 
 
 def _outputs_of(program: Program, stage: int, tensor: str) -> I32:
-    """Return the outputs of a linear layer on each column of a stage, int32 ``[cols, n]``.
+    """Return the outputs of a linear layer that each column of a stage computes, ``[cols, n]``.
 
-    They are read from the tiles of decode; -1 is padding.
+    They are read from the tiles of decode. An index of -1 is padding.
     """
     names = (tensor, codes_name(tensor))
     tiles = (tile for tile in program.tiles if tile.stage == stage and not tile.name.startswith("prefill."))
@@ -195,9 +195,9 @@ def _outputs_of(program: Program, stage: int, tensor: str) -> I32:
 
 
 def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: Slots) -> list[OutputPart]:
-    """Return where the parts of the logits are stored: on the row where they are summed.
+    """Return where the parts of the logits are stored, on the row of PEs where they are summed.
 
-    Each chunk of the vocabulary is a part.
+    Each chunk of the vocabulary is one part.
     """
     parts: dict[int, OutputPart] = {}
     argmax, logits = kernel_named("argmax_fold"), is_of_type(phase.steps, LogitsOut)
@@ -223,5 +223,5 @@ def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: Slots) 
 
 
 def _operands(phase: Phase, step: int, slots: Slots) -> list[int]:
-    """Return the operands of the first iteration of a step."""
+    """Return the operand values of a step in the first iteration of its loop."""
     return phase.steps.operands(step, slots, phase.round_of(step, 0))

@@ -29,20 +29,20 @@ Values = npt.NDArray[Any]
 
 
 class Outputs:
-    """Reader of the outputs of some ops, which passes them on while a phase runs.
+    """Reader of the outputs of some ops, which reports them while a phase runs.
 
     When an op ends, ``on_output`` is called with its index and its values ``[tokens, ...]``. The
     shapes are:
 
     - ``[tokens, hidden]`` for the residual stream and normalised vectors
-    - ``[tokens, heads, features]`` for attention, and for queries, keys and values, in this order
-      of heads
+    - ``[tokens, heads, features]`` for attention, and for the heads of queries, keys and values, in
+      this order
     - ``[tokens, features]`` inside feed-forward blocks
     - ``[tokens, 2, chosen]`` for ids and weights of experts
     - ``[tokens, vocabulary]`` for the head
 
-    The last norm and the head only have the last token of a prompt. bfloat16 values are returned as
-    float32.
+    The last norm and the head only process the last token of a prompt. bfloat16 values are returned
+    as float32.
 
     Args:
         program: The Program.
@@ -66,7 +66,7 @@ class Outputs:
         self._ops = {index: by_name[names[index]] for index in ops}
 
     def calls(self, phase: Phase, slots: Slots) -> dict[int, list[Call]]:
-        """Return the calls that read the outputs of ops while a phase runs.
+        """Return the function calls that read the outputs of ops while a phase runs.
 
         The key is the index of the step after which the calls are made.
         """
@@ -90,7 +90,7 @@ class Outputs:
         return calls
 
     def _read(self, part: OutputPart, tokens_by_row: I32 | None, values: Values) -> None:
-        """Copy one part of an output from the PEs to its place in the array of the output.
+        """Copy one part of an output from the PEs to its position in the output array.
 
         Args:
             part: Location of the part.
@@ -114,12 +114,12 @@ class Outputs:
         values[:, part.cut[is_real]] = by_token[:, is_real]
 
     def _report(self, op: int, values: Values) -> None:
-        """Call ``on_output`` with a complete output."""
+        """Call ``on_output`` with a complete output, as a copy that later passes do not change."""
         self._on_output(op, values.copy())  # the next pass overwrites the array
 
 
 class Routing:
-    """Choices of experts in the last phase, read from one PE.
+    """Record of the experts that tokens chose in the last phase.
 
     Attributes:
         pairs: For each layer, int64 ``[experts]``: number of tokens that chose each expert.

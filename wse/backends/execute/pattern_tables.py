@@ -1,4 +1,4 @@
-"""Patterns as tables for the kernels: of messages, and of exchanges.
+"""Communication patterns as tables for kernels: lists of messages, or exchanges.
 
 In an exchange, each PE receives words from at most one PE.
 """
@@ -19,7 +19,10 @@ U8 = npt.NDArray[np.uint8]
 
 
 class Runs(NamedTuple):
-    """An exchange along rows, in the form that kernel ``exchange_along_rows`` needs.
+    """An exchange along rows, in which each PE receives from at most one PE, as kernel operands.
+
+    A run is a range of PEs that receive from senders at the same distance. The kernel is
+    ``exchange_along_rows``. A variant is a list of messages that some of the rows execute.
 
     Attributes:
         runs: int32 ``[runs, 3]``: distance to the senders, first receiving PE, one past the last.
@@ -34,15 +37,18 @@ class Runs(NamedTuple):
 
 @lru_cache(maxsize=64)
 def message_spans(schedule: LineSchedule, elements: int, element_bytes: int) -> I32:
-    """Return the messages of a schedule with the elements that each carries, int32 ``[m, 5]``.
+    """Return the messages of a pattern with the range of elements that each carries.
 
-    The last two columns are the first element and the number of elements. Parts of messages end at
-    word boundaries.
+    Messages may carry all elements of a PE or one of several parts, which end at word boundaries.
 
     Args:
         schedule: The pattern.
         elements: Number of elements before they are divided into parts.
         element_bytes: Bytes per element.
+
+    Returns:
+        int32 ``[m, 5]``: sending PE, receiving PE, Arrival (effect at the receiver), first element,
+        number of elements.
     """
     words = -(-elements * element_bytes // WORD_BYTES)
     begin, end = np.minimum(schedule.spans_of_messages(words) * WORD_BYTES // element_bytes, elements)
@@ -51,7 +57,7 @@ def message_spans(schedule: LineSchedule, elements: int, element_bytes: int) -> 
 
 @lru_cache(maxsize=64)
 def multicasts_cover(schedule: LineSchedule) -> bool:
-    """Return True if each line computes sums and then multicasts them to all PEs that took part."""
+    """Return True if each line computes sums or maxima and multicasts them to all PEs involved."""
     for variant in range(len(schedule.first) - 1):
         messages, _, part = schedule.variant_messages(variant)
         multicast = messages[:, 2] == Arrival.MULTICAST
@@ -69,11 +75,14 @@ def multicasts_cover(schedule: LineSchedule) -> bool:
 
 @lru_cache(maxsize=64)
 def senders_of(schedule: LineSchedule) -> I32 | None:
-    """Return the PE from which each PE receives words, int32 ``[variants, length]``; -1 for none.
+    """Return the PE from which each PE receives words, for each list of messages of a pattern.
 
-    The result is None if words are combined, divided into parts, or if a PE receives from two PEs.
     The caller must ensure that no PE sends from an address where other words arrive; otherwise the
     pattern is not an exchange.
+
+    Returns:
+        int32 ``[variants, length]``, with -1 for a PE that receives nothing. None if words are
+        combined or divided into parts, or if a PE receives from two PEs.
     """
     source, target, arrival = schedule.messages.T
     if schedule.parts > 1 or not np.isin(arrival, (Arrival.REPLACE, Arrival.COPY, Arrival.DROP)).all():
@@ -90,9 +99,9 @@ def senders_of(schedule: LineSchedule) -> I32 | None:
 
 @lru_cache(maxsize=64)
 def runs_of(schedule: LineSchedule) -> Runs:
-    """Return the exchange of a schedule along rows.
+    """Return a pattern as an exchange along rows, for kernel ``exchange_along_rows``.
 
-    Consecutive PEs whose senders are equally far away form a run.
+    PEs whose senders are equally far away form a run, which the kernel executes as one operation.
     """
     senders_by_variant = senders_of(schedule)
     assert senders_by_variant is not None
@@ -114,13 +123,13 @@ def runs_of(schedule: LineSchedule) -> Runs:
 
 @lru_cache(maxsize=1024)
 def columns_of(schedule: LineSchedule, round_: int) -> tuple[I32, U8]:
-    """Return the senders and the columns of a round, as ``exchange_along_columns`` needs them.
+    """Return a round of a pattern as an exchange, for kernel ``exchange_along_columns``.
 
-    Equal variants are merged.
+    A column executes one of several lists of messages (variants). Equal variants are merged.
 
     Returns:
-        int32 ``[n, length]``, senders of each distinct variant; uint8 ``[n, columns]``, 1 if a
-        column uses the variant.
+        int32 ``[n, length]``, the PE from which each PE receives, for each distinct variant in use;
+        and uint8 ``[n, columns]``, 1 if a column executes the variant.
     """
     senders = senders_of(schedule)
     assert senders is not None

@@ -17,7 +17,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class PePlace(NamedTuple):
-    """Position of a PE on the wafers."""
+    """Position of a PE: the index of its wafer, and its row and column on the mesh."""
 
     wafer: int
     row: int
@@ -30,11 +30,11 @@ class PeContents:
     Buffers share addresses, so each is read before another one overwrites it:
 
     - A buffer that is always live is read at the end of the phase.
-    - Other buffers are read after the last step that needs them. If that step overwrites a buffer
-      itself, the buffer is read before the step.
-    - In steps that are repeated for several users, the buffers are those of the last user.
+    - Any other buffer is read after the last step that needs it. If that step also writes another
+      buffer over it, the buffer is read before the step.
+    - In steps that are repeated for several users, the contents are those for the last user.
 
-    Code has no bytes to read.
+    Code is not read, because the emulator stores no bytes for it.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class PeContents:
         self._program, self._arenas, self._places, self._on_bytes = program, arenas, places, on_bytes
 
     def calls(self, phase: Phase) -> dict[int, list[Call]]:
-        """Return the calls that read the buffers while a phase runs.
+        """Return the function calls that read the buffers while a phase runs.
 
         The key is the index of the step after which the calls are made.
         """
@@ -77,7 +77,13 @@ class PeContents:
         return calls
 
     def _is_overwritten(self, buffer: Buffer, phases: Collection[int], step: int) -> bool:
-        """Return True if the last step that needs a buffer also writes another buffer over it."""
+        """Return True if another buffer is written over a buffer in the last step that needs it.
+
+        Args:
+            buffer: The buffer.
+            phases: Indices of phases with the same steps.
+            step: Last step that needs the buffer.
+        """
         begin, end = buffer.address, buffer.address + buffer.bytes
         other_buffers = (
             other_buffer
@@ -103,12 +109,12 @@ class PeContents:
 
 
 def readable_buffers(program: Program) -> list[tuple[int, Buffer]]:
-    """Return (index in the Program, buffer) for all buffers except code."""
+    """Return (index in the Program, buffer) pairs for all buffers except code."""
     return [(index, buffer) for index, buffer in enumerate(program.buffers) if buffer.element in STORAGE]
 
 
 def has_buffer(program: Program, buffer: Buffer, place: PePlace) -> bool:
-    """Return True if a buffer is in the SRAM of a PE."""
+    """Return True if a PE has a buffer, because it belongs to the region of the buffer's stage."""
     stage = program.stages[buffer.stage]
     rect = stage.rect
     is_in_region = 0 <= place.row - rect.row < rect.rows and 0 <= place.col - rect.col < rect.cols

@@ -15,10 +15,11 @@ LONGEST_RUN: Final = 3
 
 
 def prompt_lookup(text_ids: Sequence[int], tokens: int) -> tuple[int, ...]:
-    """Return the tokens that followed an earlier occurrence of the last tokens of a text.
+    """Draft the tokens that followed an earlier occurrence of the last tokens of a text.
 
-    The result is empty if the last tokens did not occur before. An occurrence counts only if enough
-    tokens follow it. A draft therefore has exactly the length that a verification pass needs.
+    At most three last tokens are looked up; a longer match is preferred. The result is empty if
+    there is no match. An occurrence counts only if ``tokens`` tokens follow it, so a draft always
+    has the length that a verification pass needs.
 
     Args:
         text_ids: Token ids of the text.

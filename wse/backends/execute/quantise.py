@@ -54,8 +54,8 @@ def with_codes(
 ) -> Callable[[str], Source]:
     """Return a function that provides tensors, including the codes and scales of quantised weights.
 
-    Codes and scales are computed from the tensors of ``tensor``. If a checkpoint already has a
-    matrix in the requested coding, its codes and scales are used bit for bit.
+    Codes and scales are computed from the tensors of ``tensor``. If a checkpoint already stores a
+    matrix in the requested format, its codes and scales are used bit for bit.
 
     Args:
         program: The Program, for the types of weights and activations.
@@ -67,7 +67,7 @@ def with_codes(
     weight_type, activations = program.weight_type, program.element_type("act")
 
     def coded_tensor(name: str) -> Source:
-        """Return a tensor, or the codes or the scales of a quantised tensor."""
+        """Return the tensor with this name, or the codes or scales of a quantised tensor."""
         if name == GROUP_NUMBERS:
             return np.arange(MAX_GROUPS, dtype=np.uint8)
         weights_name = name.rpartition(".")[0]
@@ -86,7 +86,7 @@ def with_codes(
 
 
 class _Part:
-    """Codes (part 0) or scales (part 1) of a tensor, computed from its rows on demand."""
+    """The codes (part 0) or scales (part 1) of a quantised tensor, computed when rows are read."""
 
     def __init__(
         self, name: str, source: Source, coding: Coding, scale_type: np.dtype[Any], read: Read, part: int
@@ -103,11 +103,15 @@ class _Part:
 
     @property
     def is_read_whole(self) -> bool:
-        """True if the source is decoded completely by any read."""
+        """True if reading any rows decodes the whole source."""
         return is_read_whole(self._source)
 
     def decoded_values(self, first: int, last: int) -> int:
-        """Return the maximum number of values that the source decodes at a time for some rows."""
+        """Return the maximum number of source values that are decoded at a time to read rows.
+
+        Args:
+            first, last: First row and one past the last row.
+        """
         begin, end = first * self._unit, min(last * self._unit, self._source.shape[0])
         return decoded_values(self._source, begin, min(begin + self._step, end))
 
@@ -130,18 +134,18 @@ class _Part:
 def quantise(name: str, weights: F32, coding: Coding, scale_type: np.dtype[Any]) -> tuple[Codes, Tensor]:
     """Quantise a matrix, and return its codes and scales.
 
-    A weight that is not finite makes the scale of its group not finite, and so affects all weights
-    of the group.
+    Weights that share a scale form a group. If one of them is not finite, the scale is not finite
+    either, which affects all weights of the group.
 
     Args:
         name: Name of the tensor, for error messages.
         weights: float32 ``[out, in]``.
-        coding: The coding.
-        scale_type: Type of the scales.
+        coding: Storage format: bits per code, and which weights share a scale.
+        scale_type: Element type of the scales.
 
     Returns:
         Codes uint8 ``[out, in]`` (the low bits of two's complement numbers, or e4m3 or e2m1
-        numbers), and scales ``[blocks, groups]``.
+        numbers), and scales ``[blocks of outputs, groups of inputs]``.
 
     Raises:
         BadModel: A weight is too large for the type of the scales.
@@ -168,14 +172,14 @@ def quantise(name: str, weights: F32, coding: Coding, scale_type: np.dtype[Any])
 
 
 def _powers(top: F32, largest_code: int) -> tuple[Codes, F32]:
-    """Return a power of two for each group of weights, as an e8m0 scale and as a float32.
+    """Return a power of two for each group of weights, as an e8m0 scale and as a float32 number.
 
-    The scale is the largest power of two that is not above max|w| divided by the largest code (OCP
-    Microscaling Formats 1.0, section 6.3). A quotient w / scale beyond the largest code becomes
-    that code.
+    The scale is the largest power of two that is at most max|w|, divided by the largest power of
+    two that is at most the largest code (OCP Microscaling Formats 1.0, section 6.3). A quotient w /
+    scale beyond the largest code becomes that code.
 
     Args:
-        top: Largest magnitude of each group.
+        top: Largest magnitude of each group, max|w|.
         largest_code: Largest code.
     """
     is_finite = np.isfinite(top)
@@ -186,7 +190,7 @@ def _powers(top: F32, largest_code: int) -> tuple[Codes, F32]:
 
 
 def _rounded_up(values: F32, scale_type: np.dtype[Any]) -> Tensor:
-    """Return the smallest numbers of a type that are not below ``values``."""
+    """Return the smallest numbers of a type that are greater than or equal to ``values``."""
     with np.errstate(over="ignore"):
         near = values.astype(scale_type)
     up = np.nextafter(near, np.array(np.inf, scale_type))
@@ -194,7 +198,7 @@ def _rounded_up(values: F32, scale_type: np.dtype[Any]) -> Tensor:
 
 
 def _nearest_codes(ratio: F32, coding: Coding) -> Codes:
-    """Return the codes that are nearest to some ratios of weight and scale."""
+    """Return the codes that are nearest to weights that were divided by their scales."""
     if coding.name == MXFP4:
         return ratio.astype(ml_dtypes.float4_e2m1fn).view(np.uint8)
     if coding.name in (FP8, FP8_BLOCKS):

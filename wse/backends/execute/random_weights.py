@@ -26,9 +26,9 @@ NORMAL_NUMBERS: Final = compiled_kernel("normal_numbers").serial
 
 
 class RandomWeights:
-    """Random weights of a model in float32, generated from a non-negative seed.
+    """Random float32 weights of a model, generated from a seed when they are read.
 
-    A tensor is found by its canonical name.
+    The same seed always gives the same weights.
     """
 
     def __init__(self, spec: ModelSpec, seed: int) -> None:
@@ -36,17 +36,17 @@ class RandomWeights:
         self._shapes = tensor_shapes(spec)
 
     def rows(self, name: str) -> RandomRows:
-        """Return a tensor whose rows are generated when they are read."""
+        """Return the tensor with a canonical name, whose rows are generated when they are read."""
         shape = self._shapes[name]
         key = int.from_bytes(sha256(f"{self._seed} {name}".encode()).digest()[:8], "little")
         return RandomRows(shape, key, initial_values(self._spec, name, shape))
 
 
 class RandomRows:
-    """A tensor with random values, whose rows are generated when they are read.
+    """A random tensor, whose rows are generated when they are read.
 
     ``rows[first:last]`` is a new float32 array. The values of a tensor are one stream of random
-    numbers in row-major order.
+    numbers in row-major order, so that any rows can be generated without the rows before them.
     """
 
     def __init__(self, shape: tuple[int, ...], key: int, distribution: Distribution) -> None:
@@ -55,7 +55,7 @@ class RandomRows:
         self._key, self._mean, self._factor = np.uint64(key), mean, factor
 
     def __getitem__(self, rows: slice) -> F32:
-        """Return the rows of a slice without a step."""
+        """Return the rows of a slice. A step of the slice is ignored."""
         first, last, _ = rows.indices(self.shape[0])
         row_values = math.prod(self.shape[1:])
         values = np.empty(max(0, last - first) * row_values, np.float32)

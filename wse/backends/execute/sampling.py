@@ -18,7 +18,7 @@ Scores = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """Rule for choosing the next token. With the defaults, it is the most likely token.
+    """Rule for choosing the next token. By default, the most likely token is chosen.
 
     Attributes:
         temperature: Divisor of the logits before a draw; 0 chooses the most likely token instead.
@@ -28,8 +28,8 @@ class Sampling:
             1 for no limit.
         min_p: Only tokens with at least this fraction of the highest probability may be drawn; 0
             for no limit.
-        repetition_penalty: Divisor of the positive logits of tokens that occurred before; negative
-            logits are multiplied by it.
+        repetition_penalty: Divisor of the positive logits of tokens that occurred before; their
+            negative logits are multiplied by it.
         seed: Seed of the random numbers.
     """
 
@@ -50,15 +50,16 @@ class Sampling:
 
 
 class Sampler:
-    """A generator of the token ids of one text, reproducible from a seed.
+    """A sampler of the token ids of one text, reproducible from a seed.
 
-    A draw is the arg max of the scores plus one Gumbel variate per id. This has the probabilities
-    softmax(scores) (Gumbel, Statistical Theory of Extreme Values, 1954; Maddison et al., arXiv
-    1411.0030).
+    An id is drawn as the arg max of the scores plus one Gumbel variate per id. Each id then has the
+    probability softmax(scores) (Gumbel, Statistical Theory of Extreme Values, 1954; Maddison et
+    al., arXiv 1411.0030).
 
-    The variate of an id depends only on the seed and the number of the draw. Logits on two meshes
-    may differ in their last bits. They lead to different draws only if the two best sums differ as
-    little. An id at the edge of a limit such as top-k matters only if it wins.
+    The variate of an id depends only on the seed and the index of the draw. If a model runs on two
+    meshes, its logits may differ in their last bits. This changes a draw only if the two highest
+    sums are that close. An id that such a difference moves across a limit, such as top-k, matters
+    only if it has the highest sum.
     """
 
     def __init__(self, sampling: Sampling, prompt: Sequence[int] = ()) -> None:
@@ -86,8 +87,8 @@ class Sampler:
         """Decide which tokens of a draft are accepted, and draw the token that follows them.
 
         The ids have the same distribution as if they were drawn one by one (Leviathan, Kalman,
-        Matias, arXiv 2211.17192, algorithm 1). Let p be the probabilities of the model and q those
-        of the draft.
+        Matias, arXiv 2211.17192, algorithm 1). Let p be the probabilities of the model and q the
+        probabilities with which the draft was drawn.
 
         1. A draft id is accepted with probability min(1, p / q). Otherwise the next id is drawn
            from the normalised max(0, p - q), and the remaining draft ids are dropped.
@@ -97,11 +98,11 @@ class Sampler:
             logits: float32 ``[n + 1, vocabulary]``, finite: the logits after the token before the
                 draft, and after each of its n ids.
             draft: The n draft ids.
-            draft_probabilities: float64 ``[vocabulary]`` for each draft id: the q from which it was
-                drawn. None if the draft is deterministic, so that its q are 1.
+            draft_probabilities: The distribution q for each draft id, float64 ``[vocabulary]``.
+                None if the draft is deterministic, so that q is 1 for every draft id.
 
         Returns:
-            The accepted draft ids, and one more id.
+            The accepted draft ids, followed by one more id.
         """
         ids: list[int] = []
         for index, token in enumerate(draft):
@@ -119,7 +120,7 @@ class Sampler:
         return [*ids, self._draw_from(self._probabilities(logits[len(ids)]))]  # 2
 
     def _probabilities(self, logits: npt.NDArray[np.float32]) -> Scores:
-        """Return the probabilities of the next id."""
+        """Return the probability with which each id is drawn next, given the ids so far."""
         return probabilities(logits, list(self._seen), self._sampling)
 
     def _draw_from(self, weights: Scores) -> int:
@@ -129,7 +130,7 @@ class Sampler:
         return token
 
     def skip(self, token: int, vocabulary: int) -> None:
-        """Advance the random numbers and the known ids as if ``token`` had just been drawn.
+        """Advance the random numbers and the ids seen so far as if ``token`` had just been drawn.
 
         Args:
             token: The id.
@@ -152,14 +153,15 @@ def draw(weights: Scores, random: np.random.Generator) -> int:
 
 
 def probabilities(logits: npt.NDArray[np.float32], text_ids: list[int], sampling: Sampling) -> Scores:
-    """Return the probabilities with which ids are drawn, float64 ``[vocabulary]``.
+    """Return the probability with which each id is drawn, float64 ``[vocabulary]``.
 
     At temperature 0, the most likely id has the probability 1.
 
     Args:
         logits: float32 ``[vocabulary]``.
-        text_ids: Distinct ids of the prompt and the text so far.
-        sampling: The rule.
+        text_ids: Distinct ids that occur in the prompt and the text so far, for the repetition
+            penalty.
+        sampling: Rule for choosing the next token.
     """
     scores = adjusted_scores(logits, text_ids, sampling)
     if sampling.temperature == 0:
@@ -172,15 +174,16 @@ def probabilities(logits: npt.NDArray[np.float32], text_ids: list[int], sampling
 
 
 def adjusted_scores(logits: npt.NDArray[np.float32], text_ids: list[int], sampling: Sampling) -> Scores:
-    """Return the scores whose softmax is drawn from, float64 ``[vocabulary]``.
+    """Return the logits after all sampling rules, float64 ``[vocabulary]``.
 
-    The best score is 0, and excluded ids have -inf. At temperature 0, the result is the logits
-    after the repetition penalty.
+    The next id is drawn from the softmax of these scores. The highest score is 0, and excluded ids
+    have -inf. At temperature 0, the result is the logits after the repetition penalty.
 
     Args:
         logits: float32 ``[vocabulary]``.
-        text_ids: Distinct ids of the prompt and the text so far.
-        sampling: The rule.
+        text_ids: Distinct ids that occur in the prompt and the text so far, for the repetition
+            penalty.
+        sampling: Rule for choosing the next token.
     """
     scores: Scores = logits.astype(np.float64)
     if sampling.repetition_penalty != 1.0:
@@ -200,9 +203,9 @@ def adjusted_scores(logits: npt.NDArray[np.float32], text_ids: list[int], sampli
 
 
 def _keep_top_p(scores: Scores, top_p: float) -> None:
-    """Exclude the least likely ids with a total probability of at most 1 - ``top_p``.
+    """Exclude the least likely ids, with a total probability of at most 1 - ``top_p``, in place.
 
-    The most likely id is never excluded.
+    The score of an excluded id becomes -inf. The most likely id is never excluded.
     """
     rising = np.argsort(scores, kind="stable")
     likelihoods = np.exp(scores[rising])

@@ -21,12 +21,13 @@ class StepSegment:
 
     Attributes:
         wafer: Index of the wafer.
-        receives: Crossings whose words must arrive before the first step.
-        steps: The steps.
-        sends: Steps that are crossings to other wafers.
+        receives: Crossings (steps that send words from another wafer) whose words must arrive
+            before the first step.
+        steps: Indices of the steps.
+        sends: Steps of the segment that send words to another wafer.
         begins: True for the first segment of its wafer in the phase.
-        ends: True for the last segment of its wafer.
-        draws: True if ids that the host samples enter at the first step.
+        ends: True for the last segment of its wafer in the phase.
+        draws: True if the segment starts with ids that the host has sampled.
         tokens_out, logits_out: True if token ids, or logits, are sent to the host.
     """
 
@@ -44,9 +45,10 @@ class StepSegment:
 def segments(program: Program, steps: Steps) -> tuple[StepSegment, ...]:
     """Divide the steps of a phase into segments, each of which runs on one wafer without waiting.
 
-    1. A segment ends if the next step is on another wafer, or brings in ids that the host sampled.
-    2. Words that cross to a wafer arrive before its next segment. If there is no next segment, one
-       without steps is added at the end.
+    1. A new segment begins with a step on another wafer, and with a step that brings in ids that
+       the host sampled.
+    2. Words that are sent to a wafer arrive before its next segment. If there is no next segment,
+       one without steps is added at the end.
 
     Args:
         program: The Program.
@@ -56,14 +58,14 @@ def segments(program: Program, steps: Steps) -> tuple[StepSegment, ...]:
         The segments, in the order of the steps.
 
     Raises:
-        WseBug: A region spans wafers, or words cross in a loop.
+        WseBug: A region spans several wafers, or a loop contains a transfer to another wafer.
     """
     found = list[StepSegment]()
     arriving: defaultdict[int, list[int]] = defaultdict(list)
     begun_wafers: set[int] = set()
 
     def begin(wafer: int, *, draws: bool = False) -> StepSegment:
-        """Append a segment for a wafer."""
+        """Append a new segment for a wafer and return it."""
         receives, begins = tuple(arriving.pop(wafer, ())), wafer not in begun_wafers
         found.append(StepSegment(wafer=wafer, receives=receives, begins=begins, draws=draws))
         begun_wafers.add(wafer)
@@ -97,8 +99,8 @@ def segments(program: Program, steps: Steps) -> tuple[StepSegment, ...]:
 def may_overlap(program: Program, steps: Steps, found: Sequence[StepSegment]) -> bool:
     """Return True if a pass may begin on a wafer before the previous pass has ended there.
 
-    This is so if no later segment of the wafer reads a cache, or a buffer that an earlier segment
-    filled.
+    This is the case if only the first segment of each wafer (its steps up to the first wait for
+    another wafer) runs layers, which use the caches, and if no buffer is in use in two segments.
 
     Args:
         program: The Program.
@@ -122,7 +124,7 @@ def may_overlap(program: Program, steps: Steps, found: Sequence[StepSegment]) ->
 
 
 def _is_cut(found: Sequence[StepSegment], wafer: int) -> bool:
-    """Return True if a step on a wafer must begin a new segment."""
+    """Return True if a step must begin a new segment, because the last one is on another wafer."""
     return not found or found[-1].wafer != wafer
 
 

@@ -35,7 +35,7 @@ class PassTimes:
     Attributes:
         phase: First phase that ran these steps.
         s: float64 ``[steps]``, seconds of each step.
-        bytes: int64 ``[steps]``, bytes of each step.
+        bytes: int64 ``[steps]``, minimum number of bytes that each step must access.
     """
 
     phase: Phase
@@ -50,7 +50,7 @@ class StepTimes:
         program: The Program.
         arenas: SRAM of the stages in this process; the key is the stage.
         read_bytes_per_s: Function that measures the rate at which all cores read memory. By
-            default, the largest arena is read.
+            default, it reads the largest arena.
 
     Attributes:
         passes_s: Seconds of the calls of all passes.
@@ -69,14 +69,14 @@ class StepTimes:
         self.passes_s = 0.0
 
     def __iter__(self) -> Iterator[PassTimes]:
-        """Return an iterator over the times of each sequence of steps, in the order of use."""
+        """Return an iterator over the times of each sequence of steps, in order of first use."""
         return iter(self._by_steps.values())
 
     @property
     def by_phase(self) -> dict[int, tuple[F64, I64]]:
-        """Seconds and bytes of the steps; the key is the index of the first phase that ran them.
+        """Seconds and bytes of each step; the key is the index of the first phase that ran it.
 
-        Another process can pass them to `add`.
+        The result can be sent to another process and passed to `add` there.
         """
         return {self._program.phases.index(times.phase): (times.s, times.bytes) for times in self}
 
@@ -84,7 +84,7 @@ class StepTimes:
         """Add times that were measured in another process.
 
         Args:
-            by_phase: Seconds and bytes of steps, from `by_phase`.
+            by_phase: Seconds and bytes of each step, by phase, from the property `by_phase`.
             passes_s: Seconds of the calls of all passes.
         """
         self.passes_s += passes_s
@@ -98,12 +98,12 @@ class StepTimes:
         return read_bytes_per_s(max((arena.memory for arena in self._arenas.values()), key=len))
 
     def run(self, bound: BoundPhase, adapt_cores: Callable[[], None]) -> None:
-        """Make the calls of a phase and time each.
+        """Make the calls of a phase and add the time of each call to its step.
 
         Args:
-            bound: The phase.
-            adapt_cores: Function to call after each call, to adapt to the available cores. It is
-                not timed.
+            bound: The phase and its calls.
+            adapt_cores: Function to call after each call, which adapts the number of threads to the
+                available cores. It is not timed.
         """
         clock, calls_ns = time.perf_counter_ns, []
         for function, arguments in bound.calls:
@@ -118,7 +118,7 @@ class StepTimes:
         times.bytes += self._bytes(bound.phase, bound.slots) * (np.bincount(steps, minlength=count) > 0)
 
     def _times_of(self, phase: Phase) -> PassTimes:
-        """Return the accumulated times of a phase's steps, which start at zero."""
+        """Return the times accumulated so far for the steps of a phase; initially zero."""
         if phase.steps not in self._by_steps:
             count = len(phase.steps)
             zeros = np.zeros(count, np.int64)
@@ -126,7 +126,10 @@ class StepTimes:
         return self._by_steps[phase.steps]
 
     def _bytes_of_steps(self, phase: Phase, slots: Slots) -> I64:
-        """Return the bytes of each step of a phase, int64 ``[steps]``."""
+        """Return the minimum number of bytes that each step must access, int64 ``[steps]``.
+
+        Steps of stages in other processes have 0.
+        """
         sizes = np.zeros(len(phase.steps), np.int64)
         for step in np.flatnonzero(np.isin(phase.steps.stage, list(self._arenas))).tolist():
             step_bytes = self._kernel_bytes if phase.steps.computes(step) else self._transfer_bytes

@@ -13,10 +13,10 @@ WAITING: Final = 2
 
 
 class PatchJob(NamedTuple):
-    """A job that stores the values of a tile on a rectangle of PEs (a patch).
+    """A job that stores the values of a tile (block of weights) on a rectangle of PEs, the patch.
 
     Attributes:
-        values: Number of values of tensors that the job reads and keeps in memory.
+        values: Number of tensor values that the job reads and keeps in memory.
         store: Function that stores them.
         tile: Name of the tile.
         elements: Number of the tile's elements on the PEs of the patch.
@@ -31,14 +31,14 @@ class PatchJob(NamedTuple):
 def stored_patches(jobs: Iterable[PatchJob], threads: int, most_values: int) -> Iterator[PatchJob]:
     """Execute jobs that write disjoint memory on several threads.
 
-    The jobs in flight have at most ``most_values`` values in total. A job with more values runs
-    alone. If a job or the iterator ``jobs`` fails, its exception is raised in order, after the jobs
-    in flight have finished.
+    The jobs in flight have at most ``most_values`` values in memory together. A job with more
+    values runs alone. If a job or the iterator ``jobs`` fails, its exception is raised in order,
+    after the jobs in flight have finished.
 
     Args:
         jobs: The jobs.
         threads: Number of threads.
-        most_values: Limit for the values of the jobs in flight.
+        most_values: Limit for the sum of `PatchJob.values` over the jobs in flight.
 
     Yields:
         Each job, in order, when it has finished.
@@ -63,7 +63,7 @@ def _finished_job(job: PatchJob, future: Future[None]) -> PatchJob:
 
 
 def _with_error(jobs: Iterable[PatchJob]) -> Iterator[PatchJob]:
-    """Yield the jobs; if the iterator fails, yield a last job that raises its exception."""
+    """Yield the jobs. If the iterator fails, yield one more job, which raises its exception."""
     try:
         yield from jobs
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Words that leave a region, for other regions, other wafers or the host, and the host's part."""
+"""Words that leave a region for other regions, other wafers or the host, and data on the host."""
 
 from __future__ import annotations
 
@@ -27,14 +27,16 @@ Draw = Callable[[npt.NDArray[np.float32]], int]
 
 
 class Streams:
-    """The host's part in the execution of one Program, and counters of words that leave regions.
+    """The data that a Program exchanges with the host, and counters of words that leave regions.
 
-    ``draws`` are functions that sample the next id of each user from logits. Only words of the
-    given ``wafers`` are counted.
+    Args:
+        program: The Program.
+        draws: Functions, one per user, that sample the next id from logits.
+        wafers: Wafers whose words are counted.
 
     Attributes:
         links: For each wafer, int64 ``[4, mesh rows, mesh cols]``: words of transfers between
-            stages, by direction.
+            stages on the north, east, south and west link of each PE.
         crossed: Bytes by (sending wafer, receiving wafer); the host is wafer -1.
         host_ids: float32 ``[ids]``, ids that `TokensIn` and `DraftIn` bring in. The caller sets
             them before the phase runs.
@@ -55,7 +57,7 @@ class Streams:
         self._draws = draws
 
     def ids(self, places: range) -> list[int]:
-        """Return the ids at some places of the host.
+        """Return the token ids that the host has received, at some indices of ``host_tokens``.
 
         Raises:
             BadModel: The logits of a token contained NaN or infinity.
@@ -70,12 +72,19 @@ class Streams:
         return list(ids.tolist())
 
     def take_most_likely(self, places: range) -> None:
-        """Set the ids at some places to the arg max of the logits; -1 if a logit is not finite."""
+        """Set some ids of the host to the arg max of their logits; -1 if a logit is not finite.
+
+        Args:
+            places: Indices into ``host_tokens`` and ``host_logits``.
+        """
         logits = self.host_logits[places]
         self.host_tokens[places] = np.where(np.isfinite(logits).all(axis=1), logits.argmax(axis=1), -1)
 
     def draw(self, users: range) -> None:
-        """Sample the next ids of users from their logits. The next `DrawnIn` brings them in."""
+        """Sample the next ids of some users from their logits.
+
+        The ids are stored in ``host_tokens``. The transfer `DrawnIn` sends them to the wafer.
+        """
         self.host_tokens[users] = [self._draws[user](self.host_logits[user]) for user in users]
 
     def host_call(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> Call:
@@ -85,7 +94,7 @@ class Streams:
             arena: SRAM of the stage.
             element_type: Element type of the words.
             transfer: The transfer.
-            places: Places of its ids or logits in the arrays of the host.
+            places: Indices of its ids or logits in the arrays of the host.
         """
         action = {
             HostWords.TOKENS_IN: self._tokens_in,
@@ -98,7 +107,11 @@ class Streams:
         return action[words], (arena, element_type, transfer, places)
 
     def count(self, transfer: Transfer) -> None:
-        """Count a transfer that leaves its wafer: its bytes, and its words to and from edges."""
+        """Count the bytes of a transfer that leaves its wafer, and its words on links to the edge.
+
+        For words that arrive from another wafer, the links from the edge to the receiving PEs
+        count.
+        """
         for ends in transfer.crossings:
             if ends[0] == HOST or ends[0] in self.links:
                 self.crossed[ends] += transfer.crossing_bytes
@@ -110,24 +123,24 @@ class Streams:
             self.links[edge.wafer][EAST, rows, rect.col : rect.col + rect.cols] += _words_east(edge)
 
     def _tokens_in(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> None:
-        """Write ids of the host to the first PE."""
+        """Write the ids of the host to the SRAM of the region's first PE."""
         view, count = arena.view(element_type), transfer.elements
         view[0, transfer.target : transfer.target + count, 0] = self.host_ids[:count]
         self.count(transfer)
 
     def _drawn_in(self, arena: Arena, element_type: str, transfer: Transfer, users: range) -> None:
-        """Sample ids on the host and write them to the first PE."""
+        """Sample ids on the host and write them to the SRAM of the region's first PE."""
         self.draw(users)
         self.host_ids = self.host_tokens[users].astype(np.float32)
         self._tokens_in(arena, element_type, transfer, users)
 
     def _token_out(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> None:
-        """Read ids from the first PE."""
+        """Read token ids from the region's first PE to the host."""
         self.host_tokens[places] = arena.view(element_type)[0, transfer.source : transfer.source + len(places), 0]
         self.count(transfer)
 
     def _logits_out(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> None:
-        """Read a chunk of the logits from the row where they are summed."""
+        """Read a chunk of the logits to the host, from the row of PEs where they are summed."""
         assert isinstance(transfer, LogitsOut)
         count, columns = (
             transfer.elements // len(places),
@@ -145,9 +158,9 @@ class Streams:
 
 @lru_cache(maxsize=256)
 def _words_east(edge: EdgeStream) -> I64:
-    """Return the words of a stream that cross the eastern link of each PE of a row.
+    """Return the words that cross the eastern link of each PE of a row, int64 ``[cols]``.
 
-    The result is int64 ``[cols]``.
+    The words are on their way to the east edge of the wafer, or come from its west edge.
     """
     columns = np.arange(edge.rect.cols)
     sides = np.arange(edge.first_col, edge.first_col + edge.cols)[:, None]

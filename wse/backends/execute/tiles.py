@@ -24,11 +24,11 @@ VALUES_IN_FLIGHT: Final = 8 * VALUES_PER_READ
 
 
 class Source(Protocol):
-    """Protocol of tensors whose rows can be read in ranges, such as a numpy array."""
+    """Protocol of tensors whose rows can be read in ranges; a numpy array is an example."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the tensor. The first axis is that of the rows."""
+        """Shape of the tensor. The first axis counts its rows."""
 
     def __getitem__(self, rows: slice, /) -> Tensor:
         """Return a range of rows."""
@@ -36,11 +36,11 @@ class Source(Protocol):
 
 @runtime_checkable
 class DecodedSource(Protocol):
-    """A source that may have to decode more values than it returns."""
+    """A source of tensor rows that may have to decode more values than it returns."""
 
     @property
     def is_read_whole(self) -> bool:
-        """True if any read decodes the whole tensor, as for transposed matrices in a file."""
+        """True if reading any rows decodes the whole tensor, as for transposed matrices."""
 
     def decoded_values(self, first: int, last: int) -> int:
         """Return the maximum number of values in memory while some rows are read.
@@ -63,13 +63,13 @@ def decoded_values(source: Source, first: int, last: int) -> int:
 
 
 def is_read_whole(source: Source) -> bool:
-    """Return True if any read of a source decodes the whole tensor, so that one read is best."""
+    """Return True if reading any rows decodes the whole tensor, which is then best read once."""
     return isinstance(source, DecodedSource) and source.is_read_whole
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A rectangle of PEs in a region: mesh rows and columns from the first to one past the last."""
+    """A rectangle of PEs in a region, as ranges of rows and columns. The ends are exclusive."""
 
     first_row: int
     last_row: int
@@ -78,13 +78,13 @@ class Patch:
 
 
 def patches(parts: Sequence[TilePart], sources: Sequence[Source], rows: int, cols: int) -> list[Patch]:
-    """Divide the PEs of a region into patches whose values come from few rows of the tensors.
+    """Divide the PEs of a region into rectangles (patches) that need few tensor rows each.
 
     Each row of the tensors is then read about once. The whole region is one patch if the tensors
     are small, or if such a division does not exist.
 
     Args:
-        parts: Parts of a tile.
+        parts: Parts of a tile (block of weights on a PE), each from one tensor.
         sources: Tensor of each part.
         rows, cols: Shape of the region.
     """
@@ -104,9 +104,13 @@ def patches(parts: Sequence[TilePart], sources: Sequence[Source], rows: int, col
 
 
 def strips(part: TilePart, patch: Patch) -> list[Patch]:
-    """Divide a patch by mesh rows if its indices would need too much memory.
+    """Divide a patch (a rectangle of PEs) by rows if its index arrays would need too much memory.
 
-    This is only needed for parts whose indices vary over rows and columns.
+    This is only needed if the tensor indices vary along both rows and columns.
+
+    Args:
+        part: Part of a tile, with the tensor indices that each PE stores.
+        patch: The PEs.
     """
     is_skewed = part.outer is not None and part.outer_axis == SKEWED
     if part.sharers == 1 and part.offset is None and not is_skewed:
@@ -127,16 +131,22 @@ def _cuts(length: int, count: int) -> list[tuple[int, int]]:
 
 
 def split_by_offset(part: TilePart) -> list[TilePart]:
-    """Return a part with several offsets as parts with one each, which are read one by one."""
+    """Split a part of a tile that has several offsets into parts that have one offset each.
+
+    An offset is added to all inner tensor indices of a column of PEs. The parts are read
+    separately.
+    """
     if part.offset is None:
         return [part]
     return [replace(part, offset=part.offset[:, at : at + 1]) for at in range(part.offset.shape[1])]
 
 
 def row_range(part: TilePart, patch: Patch) -> tuple[int, int]:
-    """Return the range of a tensor's rows that the PEs of a patch store: first, and one past last.
+    """Return the range of tensor rows that the PEs of a patch store: first, and one past the last.
 
-    A patch is a rectangle of PEs.
+    Args:
+        part: Part of a tile, with the tensor indices that each PE stores.
+        patch: Rectangle of PEs.
     """
     if part.transposed or part.outer is None:
         index = _inner_of_patch(part, patch)
@@ -147,9 +157,13 @@ def row_range(part: TilePart, patch: Patch) -> tuple[int, int]:
 
 
 def inner_places(parts: Sequence[TilePart], blocks: int) -> list[I32]:
-    """Return where the inner elements of each part are in a row of the tile.
+    """Return the positions of each part's inner elements in a row of the tile.
 
-    The parts are side by side in each of ``blocks`` blocks.
+    A row of the tile consists of ``blocks`` blocks. In each block, the parts are side by side.
+
+    Args:
+        parts: Parts of the tile, each from one tensor.
+        blocks: Number of blocks.
     """
     widths = [part.width // blocks for part in parts]
     first = [sum(widths[:i]) for i in range(len(parts))]
@@ -168,8 +182,9 @@ class PatchShard:
     Attributes:
         patch: The PEs.
         rows, columns: Indices into the values that were read.
-        row_places, column_places: Positions in the tile.
-        row_shifts, column_shifts: Bits in a byte, for codes that share a byte.
+        row_places, column_places: Positions in the tile of a PE; a value is stored at their sum.
+        row_shifts, column_shifts: Bits by which a code is shifted left in its byte (their sum), if
+            several codes share a byte.
     """
 
     patch: Patch
@@ -185,10 +200,10 @@ def patch_shard(part: TilePart, first: int, patch: Patch, tile: Tile, places: I3
     """Return which values of a tensor each PE of a patch stores, for one part of its tile.
 
     Args:
-        part: Part of the tile.
+        part: Part of the tile, with the tensor indices that each PE stores.
         first: First row of the tensor that was read. The rows of a vector have one column.
-        patch: The PEs.
-        tile: The tile.
+        patch: Rectangle of PEs.
+        tile: The tile (block of weights on a PE).
         places: Positions of the part's inner elements in a row of the tile, from `inner_places`.
     """
     width = sum(tile_part.width for tile_part in tile.parts)
@@ -215,18 +230,23 @@ def patch_shard(part: TilePart, first: int, patch: Patch, tile: Tile, places: I3
 
 
 def _by_lane(index: I32) -> I32:
-    """Return an index ``[rows or 1, cols or 1, n]`` as ``[rows or 1, n, cols or 1]``.
+    """Transpose an index array ``[rows or 1, cols or 1, n]`` to ``[rows or 1, n, cols or 1]``.
 
-    Kernels read one element of all lanes (columns) at a time.
+    Kernels process one element of all lanes (columns of PEs) at a time.
     """
     return np.ascontiguousarray(index.transpose(0, 2, 1), np.int32)
 
 
 def _index_of_patch(index: I32, axis: int, patch: Patch) -> I32:
-    """Return the indices that the PEs of a patch (a rectangle of PEs) store.
+    """Return the tensor indices that the PEs of a patch (a rectangle of PEs) store.
 
-    The shape is ``[rows or 1, cols or 1, n]``. A dimension is 1 if the indices do not vary along
-    it.
+    Args:
+        index: Indices of every PE along an axis.
+        axis: ROWS, COLUMNS, or SKEWED if the indices vary along both.
+        patch: The PEs.
+
+    Returns:
+        ``[rows or 1, cols or 1, n]``. A dimension is 1 if the indices do not vary along it.
     """
     cols = slice(patch.first_col, patch.last_col)
     if axis == ROWS:
@@ -238,7 +258,11 @@ def _index_of_patch(index: I32, axis: int, patch: Patch) -> I32:
 
 
 def _inner_of_patch(part: TilePart, patch: Patch) -> I32:
-    """Return the inner indices of a patch, after the part's offset or division among PEs."""
+    """Return the inner tensor indices that each PE of a patch (a rectangle of PEs) stores.
+
+    The part's offset is added, or the indices are divided among several PEs, if the part requests
+    it.
+    """
     if part.sharers > 1:
         return _shared_out(part, patch)
     index = _index_of_patch(part.inner, part.inner_axis, patch)
@@ -249,7 +273,10 @@ def _inner_of_patch(part: TilePart, patch: Patch) -> I32:
 
 
 def _shared_out(part: TilePart, patch: Patch) -> I32:
-    """Return the block of inner indices that each PE of a patch stores, ``[rows, cols, n]``."""
+    """Return the inner tensor indices of each PE if several PEs divide a block of them.
+
+    The result is int32 ``[rows, cols, n]``.
+    """
     width, lanes = part.width, len(part.inner)
     padded = np.full((lanes, part.sharers * width), -1, np.int32)
     padded[:, : part.inner.shape[1]] = part.inner
@@ -259,7 +286,7 @@ def _shared_out(part: TilePart, patch: Patch) -> I32:
 
 
 def _shift_indices(index: I32, first: int) -> I32:
-    """Return the indices relative to ``first``; those of padding stay negative."""
+    """Return the indices relative to ``first``. Padding becomes -1."""
     return np.where(index >= 0, index - np.int32(first), np.int32(-1))
 
 

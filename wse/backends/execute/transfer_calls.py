@@ -54,18 +54,18 @@ ACCUMULATED_S: Final = 1.2e-10
 
 
 class TransferCalls:
-    """Factory of the calls that execute the transfers of one Program.
+    """Factory of the function calls that execute the transfers of one Program.
 
     Args:
         program: The Program.
         arenas: SRAM of the stages in this process; the key is the stage.
-        views: Element views of each of these arenas; the key is the stage.
-        control: Cache counters of each user, for each stage.
-        streams: Host part and counters.
-        routing: Choices of experts.
+        views: For each of these stages, its SRAM as one array per element type.
+        control: Cache counters by user and stage, which kernels read.
+        streams: Data exchanged with the host, and counters of words that leave regions.
+        routing: Record of the experts that tokens choose.
 
     Attributes:
-        crossings: Tiles in transit to and from stages in other processes; the key is the step.
+        crossings: Words in transit to and from stages in other processes; the key is the step.
     """
 
     def __init__(
@@ -82,12 +82,12 @@ class TransferCalls:
         self.crossings: dict[int, npt.NDArray[Any]] = {}
 
     def calls(self, phase: Phase, step: int, slots: Slots, iteration: int, user: int) -> list[Call]:
-        """Return the calls that execute one transfer step, in one iteration of its loop.
+        """Return the function calls that execute one transfer step in one iteration of its loop.
 
         Args:
             phase: The phase.
             step: Index of the step.
-            slots: Cache slots in use.
+            slots: Cache slots in use in each stage.
             iteration: Iteration of the loop.
             user: User whose counters the step depends on.
         """
@@ -113,11 +113,11 @@ class TransferCalls:
                 return self._with_count(transfer, self._line(transfer, messages))
 
     def _with_count(self, transfer: Transfer, call: Call) -> list[Call]:
-        """Return the call; if the transfer leaves its wafer, also a call that counts its words."""
+        """Return the call and, if the transfer leaves its wafer, a call that counts its words."""
         return [call, (self._streams.count, (transfer,))] if transfer.leaves_wafer else [call]
 
     def _row_shift(self, transfer: Transfer, user: int) -> Call:
-        """Return the call of kernel ``cache_shift``."""
+        """Return the call of kernel ``cache_shift``, which moves cache entries to the row above."""
         site, n = transfer.site, transfer.elements
         arena = self._arenas[site.stage]
         operands = [arena.rows, arena.blocks_per_row, transfer.source, n, transfer.words, arena.cols]
@@ -125,7 +125,11 @@ class TransferCalls:
         return compiled_kernel("cache_shift").for_time(n * arena.rows * arena.cols * VECTOR_S), arguments
 
     def _crossing(self, step: int, transfer: Transfer, messages: Translation) -> list[Call]:
-        """Return the calls for this process's end of a crossing between processes, if any."""
+        """Return the calls of a transfer between wafers in different processes.
+
+        They send or receive the words, if one end is in this process, and count them. The list is
+        empty if neither end is.
+        """
         count: Call = (self._streams.count, (transfer,))
         if transfer.site.stage in self._arenas:
             return [(self._send, (step, transfer, messages)), count]
@@ -134,9 +138,10 @@ class TransferCalls:
         return []
 
     def _send(self, step: int, transfer: Transfer, messages: Translation) -> None:
-        """Copy the tiles that a crossing sends.
+        """Copy the words that a transfer sends to another process.
 
-        They are ``[rows x blocks, elements, lanes]`` of the sending columns.
+        They are stored in ``crossings`` as ``[rows x blocks, elements, lanes]`` of the sending
+        columns. A block is a group of neighbouring PEs of a row, and a lane is one PE of the block.
         """
         arena, first, last = self._arenas[transfer.site.stage], messages.source_col, messages.cols - 1
         block, lane = divmod(first, arena.lanes)
@@ -147,7 +152,7 @@ class TransferCalls:
         self.crossings[step] = np.array(tiles, order="C").reshape(-1, *tiles.shape[2:])
 
     def _receive(self, step: int, transfer: Transfer, messages: Translation) -> None:
-        """Store the tiles that `_send` copied in another process."""
+        """Store words that `_send` copied in another process in the SRAM of the receiving PEs."""
         tiles = self.crossings.pop(step)
         rows, lanes = transfer.site.placed_stage.rect.rows, tiles.shape[2]
         first = messages.source_col % lanes if len(tiles) > rows else 0
@@ -158,15 +163,15 @@ class TransferCalls:
     def _translation(
         self, transfer: Transfer, messages: Translation, remote_tiles: tuple[npt.NDArray[Any], int] | None = None
     ) -> Call:
-        """Return the call of kernel ``hand_over``.
+        """Return the call of kernel ``hand_over``, which copies words from one region to another.
 
-        The kernel counts words only if they stay on one mesh.
+        The kernel counts words on links only if they stay on one wafer.
 
         Args:
             transfer: The transfer.
             messages: Its messages.
-            remote_tiles: Tiles of a stage in another process, and their blocks per row; None if the
-                stage is here.
+            remote_tiles: Words from a stage in another process, and the number of blocks of
+                neighbouring PEs in each of its rows; None if the stage is in this process.
         """
         source, target = transfer.site.placed_stage, self._program.stages[messages.target_stage]
         on_mesh = not (transfer.leaves_wafer or transfer.in_memory)
@@ -197,9 +202,15 @@ class TransferCalls:
         return compiled_kernel("hand_over").serial, arguments
 
     def loads(self, phase: Phase, step: int, slots: Slots, iteration: int) -> LineLoads | None:
-        """Return the words that a step puts on links, in one iteration of its loop.
+        """Return the words that a transfer puts on links, in one iteration of its loop.
 
-        The result is None if a kernel or `Streams` counts the words.
+        The result is None if a kernel or `Streams` counts these words instead.
+
+        Args:
+            phase: The phase.
+            step: Index of the step.
+            slots: Cache slots in use in each stage.
+            iteration: Iteration of the loop.
         """
         transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, iteration))
         messages = transfer.messages
@@ -219,10 +230,11 @@ class TransferCalls:
     def _line(self, transfer: Transfer, messages: LineMessages) -> Call:
         """Return the call that executes messages along lines, with the fastest suitable kernel.
 
-        1. An exchange, if no words are combined and source and target are apart.
-        2. Sums in place along rows, on transposed words.
-        3. Sums in place along columns, which stay in registers.
-        4. Otherwise, message by message.
+        1. If no words are combined and source and target addresses do not overlap, the messages are
+           executed as an exchange: each PE copies the words of one other PE.
+        2. Sums in place along rows are computed on transposed words.
+        3. Sums in place along columns stay in registers.
+        4. Otherwise, one message is executed after another.
         """
         arena, schedule, n = self._arenas[transfer.site.stage], messages.schedule, transfer.elements
         along_columns, is_disjoint = messages.axis == COLUMNS, abs(transfer.source - transfer.target) >= n
@@ -249,7 +261,10 @@ class TransferCalls:
         ), arguments
 
     def _exchange(self, transfer: Transfer, messages: LineMessages) -> Call:
-        """Return the call of kernel ``exchange_along_rows`` or ``exchange_along_columns``."""
+        """Return the call of kernel ``exchange_along_rows`` or ``exchange_along_columns``.
+
+        In an exchange, each PE copies the words of at most one other PE.
+        """
         arena, schedule, view = self._arenas[transfer.site.stage], messages.schedule, self._view(transfer)
         round_ = messages.round % len(schedule.variants)
         operands = self._line_operands(transfer, messages, transfer.elements)
@@ -262,7 +277,7 @@ class TransferCalls:
         return compiled_kernel(name).for_time(core_s), (view, *tables, operands)
 
     def _in_place(self, transfer: Transfer, messages: LineMessages) -> Call:
-        """Return the call of kernel ``along_rows_in_place``."""
+        """Return the call of kernel ``along_rows_in_place``, which adds up words along rows."""
         arena, schedule = self._arenas[transfer.site.stage], messages.schedule
         operands = self._line_operands(transfer, messages, transfer.elements)
         core_s = 0.0 if transfer.leaves_wafer else transfer.elements * messages.rows * arena.cols * TRANSPOSED_S
@@ -273,8 +288,8 @@ class TransferCalls:
     def _counted_line(self, phase: Phase, step: int, transfer: Transfer, messages: LineMessages) -> Call:
         """Return the call of kernel ``along_columns_counted``.
 
-        Its messages have a number of elements that depends on the (token, expert) pairs of a
-        column.
+        The number of elements of a message depends on how many (token, expert) pairs its column
+        has.
         """
         arena, schedule, view = self._arenas[transfer.site.stage], messages.schedule, self._view(transfer)
         index = operand_index(TRANSFERS[phase.steps.code[step]])
@@ -293,7 +308,7 @@ class TransferCalls:
         return compiled_kernel("along_columns_counted").for_time(core_s), arguments
 
     def _line_operands(self, transfer: Transfer, messages: LineMessages, elements: int) -> I64:
-        """Return the operands that all kernels of messages along lines have in common."""
+        """Return the operands that all kernels for messages along lines have in common."""
         arena = self._arenas[transfer.site.stage]
         return np.array(
             [
@@ -304,7 +319,7 @@ class TransferCalls:
         )
 
     def _move_between_chosen(self, phase: Phase, step: int, slots: Slots, iteration: int) -> None:
-        """Execute only the messages of wafers whose experts the layer's router has just chosen."""
+        """Execute only the messages of wafers whose experts the router has just chosen."""
         stage = int(phase.steps.stage[step])
         mixture = self._program.mixtures[stage]
         assert mixture is not None
@@ -317,15 +332,16 @@ class TransferCalls:
         self._streams.count(transfer)
 
     def _view(self, transfer: Transfer) -> npt.NDArray[Any]:
-        """Return the elements of the sending stage, in the element type of the transfer."""
+        """Return the SRAM of the sending stage as an array of the transfer's element type."""
         return self._views[transfer.site.stage][transfer.site.view]
 
 
 def _is_exchange(schedule: LineSchedule, *, along_rows: bool) -> bool:
-    """Return True if a pattern is executed as an exchange.
+    """Return True if executing a pattern as an exchange is possible and faster.
 
-    For columns that all do the same, messages of all lanes at once are equally fast. The same holds
-    for a single message of a row.
+    In an exchange, each PE copies the words of at most one PE. This is not faster if all columns
+    execute the same messages, which are then moved for all lanes at once, or if a row has a single
+    message.
     """
     variants = len(schedule.first) - 1
     is_faster = len(schedule.messages) > variants if along_rows else variants > 1
@@ -334,14 +350,20 @@ def _is_exchange(schedule: LineSchedule, *, along_rows: bool) -> bool:
 
 @lru_cache(maxsize=64)
 def _sums_whole(schedule: LineSchedule) -> bool:
-    """Return True if a pattern adds values, computes no maxima, and does not divide its words."""
+    """Return True if a pattern adds whole messages and computes no maxima.
+
+    Messages are whole if they carry all words of a PE, and not only a part.
+    """
     arrivals = set(schedule.messages[:, 2].tolist())
     return schedule.parts == 1 and Arrival.ADD in arrivals and not arrivals & {Arrival.MAX, Arrival.ARGMAX}
 
 
 @lru_cache(maxsize=64)
 def _core_s(schedule: LineSchedule, elements: int, element_bytes: int, *, along_columns: bool) -> float:
-    """Return the approximate seconds of a core for all variants of a pattern, one line each."""
+    """Return the approximate seconds of a core for a pattern, with one line for each variant.
+
+    A variant is a list of messages that some of the lines execute.
+    """
     return core_s_of_line(message_spans(schedule, elements, element_bytes), along_columns=along_columns)
 
 

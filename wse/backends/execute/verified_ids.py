@@ -10,14 +10,17 @@ from wse.program.program import Program
 
 
 class VerifiedIds:
-    """Ids that followed the tokens of each user's last verification pass."""
+    """Token ids that followed the tokens of each user's last verification pass.
+
+    They are stored until some tokens of the pass are kept.
+    """
 
     def __init__(self, program: Program, caches: Caches) -> None:
         self._program, self._caches = program, caches
         self._by_user: dict[int, list[int]] = {}
 
     def check(self, tokens: Sequence[int], user: int) -> None:
-        """Check that a user's next verification pass can run over some tokens.
+        """Raise an error if a user's next verification pass cannot run over some tokens.
 
         Raises:
             BadInput: The number of tokens differs from that of the Program, or the user's cache has
@@ -36,11 +39,13 @@ class VerifiedIds:
             raise BadInput(message)
 
     def add(self, ids: Sequence[int], user: int) -> None:
-        """Store the ids that a user's verification pass gave, replacing those of the last one."""
+        """Store the ids of a user's new verification pass, which replace those of the last pass."""
         self._by_user[user] = list(ids)
 
     def keep(self, tokens: int, user: int) -> int:
-        """Return the id that follows the first ``tokens`` of a user's last verification pass.
+        """Return the id after the first ``tokens`` tokens of a user's last verification pass.
+
+        The ids of the pass are then removed.
 
         Raises:
             BadInput: ``tokens`` is less than 1 or more than the pass had, or this was already

@@ -51,17 +51,18 @@ def store_weights(
     """Store the weights of a model in the emulated SRAM of the stages.
 
     Every tile (the block of a tensor on one PE) is filled. Values are rounded to the element type
-    of the tile's view, to nearest, ties to even. Patches of PEs are stored on as many threads as
-    the caller has set for kernels, each on one core.
+    of the tile, to nearest, ties to even. Rectangles of PEs are filled in parallel, on as many
+    threads as the caller has set for kernels.
 
     Args:
         program: The Program.
         spec: The model.
-        tensor: Function that returns a canonical tensor ``[out, in]`` in any floating-point type.
+        tensor: Function that returns the tensor ``[out, in]`` with a given canonical name, in any
+            floating-point type.
         arenas: SRAM of the stages to fill; the key is the stage.
         allow_nonfinite: Whether weights may contain infinity and NaN.
-        on_stored: Function that is called at the beginning and after each patch with (elements
-            stored, all elements, name of the last tile).
+        on_stored: Function that is called at the beginning and after each rectangle of PEs with
+            (elements stored, all elements, name of the last tile).
 
     Raises:
         BadModel: A value is not finite and this is not allowed, or it is too large for float16 as
@@ -97,10 +98,10 @@ def _patch_jobs(
     """Yield jobs that store a tile in SRAM, each for a rectangle of PEs (a patch).
 
     Args:
-        tile: The tile.
-        parts: Parts of the tile, each with at most one offset.
+        tile: The tile (block of weights on a PE).
+        parts: Parts of the tile, each with at most one offset of its indices.
         sources: Tensors; the key is the name of the tensor.
-        reader: Reader of the values.
+        reader: Reader that checks and rounds the values.
         arena: SRAM of the stage.
     """
     places = inner_places(parts, tile.blocks)
@@ -111,7 +112,7 @@ def _patch_jobs(
         ]
 
         def store(patch: Patch = patch, reads: list[_Reading] = reads) -> None:
-            """Read the rows of each part and store the shard of each PE."""
+            """Read the tensor rows of each part of the tile and store the shard of each PE."""
             for read, part_places in zip(reads, places, strict=True):
                 if read.first < read.last:
                     values = reader.stored_rows(read.part.tensor, read.source, (read.first, read.last))
@@ -124,7 +125,7 @@ def _patch_jobs(
 
 
 class _Reading(NamedTuple):
-    """The rows of a tensor that a rectangle of PEs (a patch) needs for one part of its tile.
+    """The rows of a tensor that a rectangle of PEs needs for one part of its tile.
 
     Attributes:
         part: The part of the tile.
@@ -140,10 +141,10 @@ class _Reading(NamedTuple):
 
     @property
     def values(self) -> int:
-        """Number of values in memory while the rows are read, including decoded ones.
+        """Maximum number of values in memory while the rows are read, including decoded ones.
 
-        If there are more rows than are read at a time, the result and one read are in memory
-        together.
+        If the rows are read in several steps, the values of one step are in memory in addition to
+        the result.
         """
         values = (self.last - self.first) * math.prod(self.source.shape[1:])
         if values > VALUES_PER_READ and not is_read_whole(self.source):
@@ -152,7 +153,7 @@ class _Reading(NamedTuple):
 
 
 class _Reader:
-    """Reader of tensors that checks every value and rounds to one element type."""
+    """Reader of tensors that checks every value and rounds it to one element type."""
 
     def __init__(self, element_type: str, *, allow_nonfinite: bool) -> None:
         self.element_type = element_type
@@ -170,17 +171,21 @@ class _Reader:
         return self._round(self._checked_rows(name, source, rows))
 
     def stored_rows(self, name: str, source: Source, rows: tuple[int, int]) -> Tensor:
-        """Return rows in the type of the source if PEs support that, else rounded.
+        """Return rows in the type of the source if the arena can store it, else rounded.
 
-        Arguments as in `read`.
+        Args:
+            name: Name of the tensor, for error messages.
+            source: The tensor.
+            rows: First row and one past the last row.
         """
         values = self._checked_rows(name, source, rows)
         return values if values.dtype.name in STORAGE and self.element_type != "uint8" else self._round(values)
 
     def _checked_rows(self, name: str, source: Source, rows: tuple[int, int]) -> Tensor:
-        """Return rows in the type of the source, with every value checked.
+        """Return rows in the type of the source, after checking every value.
 
-        The rows are read a few at a time, unless the source decodes everything at once.
+        The rows are read in several steps to save memory, unless the source decodes everything at
+        once.
         """
         first, last = rows
         step = max(1, VALUES_PER_READ // max(1, math.prod(source.shape[1:])))
@@ -198,7 +203,7 @@ class _Reader:
             return values.astype(self._type, copy=False)
 
     def _require_finite(self, name: str, source: Source, values: Tensor) -> Tensor:
-        """Check values of a floating-point type and return them."""
+        """Check values of a floating-point type and return them; other values are not checked."""
         if values.dtype.name in INFINITE and values.size:
             self._check(name, source, values)
         return values
@@ -224,9 +229,10 @@ class _Reader:
 
 
 def _largest_magnitude(values: Tensor) -> Any:
-    """Return the largest of `_magnitudes`.
+    """Return the largest magnitude of some floating-point numbers, as the bits of the number.
 
-    For float32, minimum and maximum are used, which are NaN if a value is NaN.
+    NaN counts as larger than infinity. For float32, only the minimum and the maximum are examined,
+    which are NaN if any value is NaN.
     """
     if values.dtype != np.float32:
         return _magnitudes(values).max()
@@ -234,13 +240,16 @@ def _largest_magnitude(values: Tensor) -> Any:
 
 
 def _magnitudes(values: Tensor) -> npt.NDArray[np.unsignedinteger]:
-    """Return the bits of floating-point numbers without sign, which sort like the magnitudes."""
+    """Return the bits of floating-point numbers without the sign.
+
+    These integers are in the same order as the magnitudes of the numbers.
+    """
     unsigned = np.dtype(f"u{values.dtype.itemsize}")
     return np.asarray(values.view(unsigned) & unsigned.type((1 << 8 * values.dtype.itemsize - 1) - 1))
 
 
 def _nonfinite(source: Source) -> int:
-    """Return the number of values that are infinite or NaN."""
+    """Return the number of values of a tensor that are infinite or NaN."""
     step = max(1, VALUES_PER_READ // max(1, math.prod(source.shape[1:])))
     row_ranges = (source[begin : begin + step] for begin in range(0, source.shape[0], step))
     return sum(int((_magnitudes(values) >= INFINITE[values.dtype.name]).sum()) for values in row_ranges)

@@ -25,7 +25,10 @@ from wse.program.steps import Slots, StepKind
 
 
 class Counts(NamedTuple):
-    """Numbers of operations and bytes in one run of a phase, summed over all PEs."""
+    """Numbers of operations and bytes in one run of a phase, summed over all PEs.
+
+    The fields are multiply-adds, bytes read from SRAM, and vector operations issued.
+    """
 
     macs: float = 0.0
     read_bytes: float = 0.0
@@ -44,10 +47,11 @@ def phase_counts(
 
     Tokens are assumed to choose experts evenly.
 
-    1. The number of vector operations is derived from the cycles. They are linear in the issue cost
-       of a vector operation, so raising this cost by one cycle adds one cycle per operation.
-    2. Of the steps in a class, which all cost the same, only one is counted. Its counts are
-       multiplied by the number of PEs, steps and iterations.
+    1. The number of vector operations is derived from the cycles of a kernel. Each vector operation
+       costs a constant number of cycles to issue, so raising this cost by one cycle adds one cycle
+       per operation.
+    2. Steps of a class all cost the same, so only one of them is counted. Its counts are multiplied
+       by the number of PEs, steps and iterations.
     3. Classes that do not depend on cache slots are counted once for all runs.
 
     Args:
@@ -56,7 +60,7 @@ def phase_counts(
         software: Software profile.
         phase: The phase.
         slots_of_runs: For each run, the cache slots in use in each stage.
-        classes: int64 ``[steps]``, for each step one that costs the same, from
+        classes: int64 ``[steps]``: for each step, the index of a step of the same class, from
             ``Fabric.shape_classes``.
 
     Returns:
@@ -69,10 +73,16 @@ def phase_counts(
     grows, stage = by_slots(phase.steps), phase.steps.stage
 
     def class_counts(step: int, times: int, slots: Slots) -> list[F64]:
-        """Return multiply-adds, bytes read and vector operations of all steps of one class.
+        """Return the counts of all steps of one class, whose steps all cost the same.
+
+        Args:
+            step: A step of the class.
+            times: Number of steps of the class.
+            slots: Cache slots in use in each stage.
 
         Returns:
-            float64 ``[3]`` arrays to be added up, one for each group of iterations of equal cost.
+            float64 ``[3]`` arrays to be added up (multiply-adds, bytes read, vector operations),
+            one for each group of iterations of equal cost.
         """
         kernel, calls = kernel_calls(program, phase, step, slots)
         pes = float(calls[0][0][1]) * program.stages[stage[step]].cols

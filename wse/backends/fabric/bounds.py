@@ -51,8 +51,8 @@ def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
     The origin is the PE that had the value at the start of the pattern.
 
     Args:
-        pattern: The pattern.
-        variant: Index of the set of messages that a line sends in a round.
+        pattern: The communication pattern.
+        variant: Index of the list of messages that a line executes in a round.
         in_place: True if messages send on what earlier messages brought, so that distances add up.
             False if all messages send the initial values.
     """
@@ -82,7 +82,7 @@ def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
 
 
 class PhaseBounds:
-    """Computes the lower bounds of the steps of a Program's phases, with a cache."""
+    """Calculator of lower bounds for the cycles of a Program's steps, with a cache."""
 
     def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile) -> None:
         self.program, self.wafer = program, wafer
@@ -95,13 +95,13 @@ class PhaseBounds:
     def of(self, phase: Phase, slots: Slots, classes: I64) -> F64:
         """Return the lower bounds in cycles of every step, as float64 ``[steps, bounds]``.
 
-        They cover all iterations of a step's loop. For steps that run at the same time, the row of
-        the first has the maxima, and the other rows are 0.
+        The bounds cover all iterations of a step's loop. For steps that run at the same time, the
+        row of the first step has the maxima, and the other rows are 0.
 
         Args:
             phase: The phase.
             slots: Cache slots in use in each stage.
-            classes: int64 ``[steps]``, for each step one that costs the same, from
+            classes: int64 ``[steps]``: for each step, the index of a step that costs the same, from
                 ``Fabric.shape_classes``.
         """
         kinds, class_of_step = np.unique(classes, return_inverse=True)
@@ -114,7 +114,7 @@ class PhaseBounds:
         return group_maxima
 
     def _class_bounds(self, phase: Phase, step: int, slots: Slots, *, grows: bool) -> Bound:
-        """Return the bounds of one step of a class.
+        """Return the bounds of one step, which are those of all steps that cost the same.
 
         The result is cached, unless the bounds grow with the cache slots in use (``grows``).
         """
@@ -126,7 +126,11 @@ class PhaseBounds:
         return self._of_any_slots[key]
 
     def _step(self, phase: Phase, step: int, slots: Slots) -> Bound:
-        """Return the bounds of one step, in cycles: sram, arithmetic, hops, crossing."""
+        """Return the bounds of one step in cycles, in the order sram, arithmetic, hops, crossing.
+
+        They are the cycles to read weights and cache entries, to multiply and add, to move words
+        over the mesh, and to move words between wafers or to and from the host.
+        """
         iterations = phase.steps.iterations(step)
         if phase.steps.computes(step):
             kernel, calls = kernel_calls(self.program, phase, step, slots)
@@ -139,9 +143,9 @@ class PhaseBounds:
         return 0.0, 0.0, float(self._links(transfer, iterations) * self.wafer.hop_cycles), 0.0
 
     def _chosen_wafers(self, phase: Phase, step: int) -> frozenset[int] | None:
-        """Return the wafers that store experts which tokens chose, for a step that depends on them.
+        """Return the wafers that store chosen experts, if a step depends on the choice; else None.
 
-        The result is None for other steps. Tokens are assumed to choose experts evenly.
+        Tokens are assumed to choose experts evenly.
         """
         if not phase.steps.depends_on_experts[step]:
             return None
@@ -150,7 +154,9 @@ class PhaseBounds:
     def _off_wafer(self, transfer: Transfer, iterations: int) -> Bound:
         """Return the lower bounds of a transfer between wafers, or to or from the host.
 
-        The links between wafers work in parallel, so the wafer with the most peers decides.
+        Links between different pairs of wafers work in parallel. The wafer that sends to, or
+        receives from, the most wafers therefore determines the bound. A transfer for which no step
+        waits has no bound.
         """
         wafer = self.wafer
         if not transfer.crossings or not transfer.is_awaited:
@@ -163,9 +169,9 @@ class PhaseBounds:
         return 0.0, 0.0, 0.0, iterations * seconds * wafer.clock_hz
 
     def _links(self, transfer: Transfer, iterations: int) -> int:
-        """Return the length in links of the longest path that words of a step travel.
+        """Return how many links the words of a step must travel, one after another.
 
-        The lengths for all iterations of the step's loop are added up.
+        This is the length of the longest path, summed over all iterations of the step's loop.
         """
         messages = transfer.messages
         if isinstance(messages, LineMessages):
@@ -180,10 +186,10 @@ class PhaseBounds:
         return iterations  # a cache shift: one row up
 
     def _pattern_links(self, messages: LineMessages, iterations: int) -> int:
-        """Return how many links a value of a pattern travels at most, over all iterations.
+        """Return the maximum number of links that a value of a pattern travels in all iterations.
 
-        The distance in one iteration is the maximum `reach` of the messages on any line. The
-        distances of all iterations are added up.
+        The number for one iteration is the maximum `reach` of the messages on any line. The numbers
+        of all iterations are added up.
         """
         pattern, in_place = messages.schedule, messages.in_place
         rounds = pattern.variants[np.arange(iterations) % len(pattern.variants)]
@@ -191,7 +197,7 @@ class PhaseBounds:
 
 
 def _reaches(pattern: LineSchedule, *, in_place: bool) -> I64:
-    """Return the `reach` of each variant of a pattern, the messages that one line sends.
+    """Return the `reach` of each variant of a pattern (a list of messages that lines execute).
 
     Returns:
         int64 ``[variants]``: links; 0 for a variant that no line uses.

@@ -12,17 +12,17 @@ CAUSES: Final = ("hops", "relays", "compute", "launch", "crossing", "host")
 class Cycles(NamedTuple):
     """Cycles of a time interval, in total and by cause.
 
-    Comparisons use the total, so ``max`` returns the slowest.
+    Comparisons use the total, so ``max`` returns the longest interval.
 
     Attributes:
         total: Sum over all causes.
-        hops: Words moving through routers, and words that follow each other over a link.
-        relays: PEs that receive words and send them on in software.
-        compute: Vector operations including their issue, scalar functions, and loops.
-        launch: Start of a step's task, gaps between the vector operations of a collective, and
-            rewriting of routes.
-        crossing: Transfers between wafers.
-        host: Transfers to and from the host.
+        hops: Cycles in which words move through routers, or follow each other over a link.
+        relays: Cycles of PEs that receive words and send them on in software.
+        compute: Cycles of vector operations including their issue, scalar functions, and loops.
+        launch: Cycles to start the task of a step, gaps between the vector operations of a
+            collective, and cycles to rewrite routes.
+        crossing: Cycles of transfers between wafers.
+        host: Cycles of transfers to and from the host.
     """
 
     total: float = 0.0
@@ -34,7 +34,7 @@ class Cycles(NamedTuple):
     host: float = 0.0
 
     def plus(self, **cycles: float) -> Cycles:
-        """Return a copy with further cycles added to some causes and to the total.
+        """Return a copy with more cycles for some causes and, accordingly, for the total.
 
         Args:
             cycles: Cycles to add, with the names of causes as keywords, such as ``hops=3``.
@@ -45,16 +45,16 @@ class Cycles(NamedTuple):
         )
 
     def rounded_up(self) -> Cycles:
-        """Return these cycles with every cause rounded up to an integer."""
+        """Return a copy with every cause rounded up to an integer; the total is their sum."""
         values = [float(math.ceil(value - 1e-9)) for value in self[1:]]
         return Cycles(sum(values), *values)
 
     def times(self, count: float) -> Cycles:
-        """Return the cycles of ``count`` repetitions."""
+        """Return the cycles of ``count`` repetitions of this interval."""
         return Cycles(*(value * count for value in self))
 
     def followed_by(self, next_interval: Cycles) -> Cycles:
-        """Return the cycles of this interval and the next one together."""
+        """Return the sum of this interval and the next one, by cause."""
         return Cycles(*(a + b for a, b in zip(self, next_interval, strict=True)))
 
 

@@ -35,15 +35,16 @@ EVEN: Final[Pairs] = {}
 
 
 class _RoutedClass(NamedTuple):
-    """Routed steps (whose work depends on the chosen experts) that have equal cost and traffic.
+    """Steps with equal cost and traffic, whose work depends on which experts the tokens chose.
 
-    The cost is that for one choice of experts.
+    The cost is for one particular choice of experts.
 
     Attributes:
         cost: Time of each step.
-        crossings: (sending, receiving) wafers of each step; None if its words stay on a wafer.
+        crossings: Pairs of (sending, receiving) wafers of each step; None if its words stay on a
+            wafer.
         steps: int64 ``[n]``, indices of the steps.
-        count_traffic: Function that computes the traffic of the first step.
+        count_traffic: Function that computes the traffic of one of the steps.
     """
 
     cost: LineTime
@@ -54,6 +55,8 @@ class _RoutedClass(NamedTuple):
 
 class _RoutedTraffic(NamedTuple):
     """Words of all routed steps of a phase, and the links that carry them.
+
+    A routed step is a step whose work depends on which experts the tokens chose.
 
     Attributes:
         by_step: int64 ``[3, steps]``: words, hops and bytes of each step of the phase; 0 for steps
@@ -66,10 +69,10 @@ class _RoutedTraffic(NamedTuple):
 
 
 class _RoutedSteps(NamedTuple):
-    """All routed steps of a phase, for one choice of experts.
+    """All steps of a phase whose work depends on the chosen experts, for one choice of experts.
 
     Attributes:
-        classes: Classes of equal steps.
+        classes: The steps, grouped into classes with equal cost and traffic.
         count_traffic: Function that computes the traffic of all these steps.
     """
 
@@ -78,7 +81,7 @@ class _RoutedSteps(NamedTuple):
 
 
 class RoutedCosts:
-    """Times the routed steps of a Program and adds them to the cost of the other steps."""
+    """Calculator of the cost of routed steps, whose work depends on which experts tokens chose."""
 
     def __init__(self, program: Program, steps: StepCosts, traffic: Traffic) -> None:
         self.program, self._steps, self._traffic = program, steps, traffic
@@ -86,10 +89,13 @@ class RoutedCosts:
         self._even: dict[Steps, _RoutedSteps] = {}  # where tokens choose evenly
 
     def with_routed_steps(self, cost: PhaseCost, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> PhaseCost:
-        """Return the cost of a phase including its routed steps.
+        """Return the cost of a phase, including the steps whose work depends on the chosen experts.
 
-        1. The routed steps are timed, once per class of equal steps. For even choices the result is
-           cached for all cache slots, on which no routed step depends.
+        Such steps are called routed steps.
+
+        1. The routed steps are timed, once per class of equal steps. If tokens choose experts
+           evenly, the result is cached. It applies to any number of cache slots, on which no routed
+           step depends.
         2. Their cycles are added to the steps, and delay all later steps.
         3. Their traffic is counted when ``PhaseCost.traffic`` is read for the first time.
 
@@ -98,7 +104,8 @@ class RoutedCosts:
             phase: The phase.
             classes: int64 ``[steps]``, equal numbers for steps that differ at most in addresses.
             slots: Cache slots in use in each stage.
-            pairs: For each layer, the number of tokens that chose each expert.
+            pairs: For each layer, the number of tokens that chose each expert; empty for even
+                choices.
         """
         steps = phase.steps
         if not steps.depends_on_experts.any():
@@ -131,22 +138,34 @@ class RoutedCosts:
         )
 
     def _routed_steps(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> _RoutedSteps:
-        """Return the classes of routed steps of a phase, and a function that counts their traffic.
+        """Return the routed steps of a phase in classes, and a function that counts their traffic.
 
-        ``pairs`` has the number of tokens that chose each expert, for each layer.
+        A routed step is a step whose work depends on which experts the tokens chose.
+
+        Args:
+            phase: The phase.
+            classes: int64 ``[steps]``, equal numbers for steps that differ at most in addresses.
+            slots: Cache slots in use in each stage.
+            pairs: For each layer, the number of tokens that chose each expert.
         """
         routed_classes = self._classes(phase, classes, slots, pairs)
         return _RoutedSteps(routed_classes, cache(partial(_count_traffic, self._traffic, phase, routed_classes)))
 
     def _classes(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> list[_RoutedClass]:
-        """Group the routed steps of a phase into classes with equal cost and traffic.
+        """Group the steps that depend on chosen experts into classes with equal cost and traffic.
 
-        Steps are equal if the following are equal:
+        Two steps are in the same class if the following are equal:
 
-        1. Their class in ``classes``.
+        1. Their number in ``classes``.
         2. Their layer. All layers that are missing in ``pairs`` count as one.
         3. The assignment of experts to columns in their stage. If the cost depends on positions
            (steps between wafers, or any step if PEs are dead), the stage itself must be equal.
+
+        Args:
+            phase: The phase.
+            classes: int64 ``[steps]``, equal numbers for steps that differ at most in addresses.
+            slots: Cache slots in use in each stage.
+            pairs: For each layer, the number of tokens that chose each expert.
         """
         steps, program = np.flatnonzero(phase.steps.depends_on_experts), self.program
         layer, stage = np.array(program.op_layers)[phase.steps.op[steps]], phase.steps.stage[steps]
@@ -167,14 +186,14 @@ class RoutedCosts:
         return routed_classes
 
     def _class(self, phase: Phase, steps: I64, step_class: int, slots: Slots, columns: I64) -> _RoutedClass:
-        """Return the time and the traffic of a class of equal steps.
+        """Return the time and the traffic of a class of equal steps that depend on chosen experts.
 
         Args:
             phase: The phase.
             steps: int64 ``[n]``, indices of the steps.
-            step_class: Their common number in ``classes``, part of the key of cached times.
+            step_class: Number of the class, part of the key of cached times.
             slots: Cache slots in use in each stage.
-            columns: int64 ``[cols]``, (token, expert) pairs on each column.
+            columns: int64 ``[cols]``, (token, expert) pairs on each column of PEs.
         """
         step = int(steps[0])
         moves = not phase.steps.computes(step)
@@ -195,9 +214,10 @@ class RoutedCosts:
     def _crossing_cost(
         self, phase: Phase, step: int, step_class: int, slots: Slots, chosen_wafers: frozenset[int], crossings: int
     ) -> LineTime:
-        """Return the time of one step that sends words between wafers.
+        """Return the time of one step that sends words between wafers, from a cache if possible.
 
-        It is cached. The key consists of the class of the step and the number of crossings.
+        The key of the cache consists of the class of the step and the number of crossings, which
+        are the pairs of wafers that exchange words.
         """
         key = (phase.steps, step_class, -1 - crossings)
         if key not in self._known:
@@ -207,7 +227,7 @@ class RoutedCosts:
     def _cost(self, phase: Phase, step: int, step_class: int, slots: Slots, pairs: int) -> LineTime:
         """Return the time of a step whose fullest column has ``pairs`` (token, expert) pairs.
 
-        It is cached. The key consists of the class of the step and ``pairs``.
+        Results are cached by the class of the step and by ``pairs``.
         """
         key = (phase.steps, step_class, pairs)
         if key not in self._known:
@@ -216,7 +236,10 @@ class RoutedCosts:
 
 
 def _count_traffic(traffic: Traffic, phase: Phase, classes: Sequence[_RoutedClass]) -> _RoutedTraffic:
-    """Return the traffic of all routed steps of a phase, given their classes."""
+    """Return the traffic of all steps of a phase that depend on chosen experts.
+
+    The traffic of one step per class is computed, and counted for all steps of the class.
+    """
     by_step, links = np.zeros((3, len(phase.steps)), np.int64), [NOTHING]
     for routed_class in classes:
         step_traffic, steps = routed_class.count_traffic(), routed_class.steps
@@ -229,11 +252,11 @@ def _count_traffic(traffic: Traffic, phase: Phase, classes: Sequence[_RoutedClas
 def _with_routed_traffic(
     count_others: Callable[[], PhaseTraffic], count_routed: Callable[[], _RoutedTraffic]
 ) -> PhaseTraffic:
-    """Return the traffic of a phase including its routed steps.
+    """Return the traffic of a phase, including the steps that depend on chosen experts.
 
     Args:
         count_others: Function that computes the traffic of all other steps.
-        count_routed: Function that computes the traffic of the routed steps.
+        count_routed: Function that computes the traffic of the steps that depend on chosen experts.
     """
     traffic, (by_step, rectangles) = count_others(), count_routed()
     words, hops, payload = by_step
@@ -247,14 +270,14 @@ def _with_routed_traffic(
 
 
 def by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:
-    """Return the (token, expert) pairs on each column at a routed step, as int64 ``[cols]``.
+    """Return how many (token, expert) pairs each column of PEs processes at a step, ``[cols]``.
 
     Args:
         program: The Program.
         phase: The phase.
-        step: Index of the step.
-        pairs: For each layer, the number of tokens that chose each expert. Even choices are assumed
-            for missing layers.
+        step: Index of a step whose work depends on the chosen experts.
+        pairs: For each layer, the number of tokens that chose each expert. Tokens are assumed to
+            choose experts evenly in layers that are missing.
     """
     mixture = program.mixtures[int(phase.steps.stage[step])]
     assert mixture is not None
@@ -263,12 +286,12 @@ def by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:
 
 
 def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phase, int]:
-    """Return a (phase, step index) pair that stands for a step on its fullest column of PEs.
+    """Return a phase and the index of a step in it, with operands for the fullest column of PEs.
 
-    The operands of a step are those for the maximum number of (token, expert) pairs that a column
-    may get. If tokens choose experts evenly, as is assumed here, the fullest column may have fewer.
+    The operands of a step are for the maximum number of (token, expert) pairs that a column may
+    get. If tokens choose experts evenly, as is assumed here, even the fullest column may get fewer.
     The returned phase then consists of one step, with the operands for that column. A step that
-    does not depend on the choice is returned as it is, in its own phase.
+    does not depend on the choice is returned unchanged, with its own phase.
     """
     if not phase.steps.depends_on_experts[step]:
         return phase, step
@@ -276,9 +299,10 @@ def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phas
 
 
 def kernel_calls(program: Program, phase: Phase, step: int, slots: Slots) -> tuple[Kernel, list[tuple[list[int], int]]]:
-    """Return the kernel of a compute step, and the calls of it on a PE of the fullest column.
+    """Return the kernel of a compute step and its calls on a PE of the fullest column.
 
-    A call is one execution of the kernel with the operands of one iteration of the step's loop.
+    A call is one execution of the kernel with the operands of one iteration of the step's loop. The
+    fullest column of PEs has the most (token, expert) pairs if tokens choose experts evenly.
 
     Returns:
         The kernel, and (operands, number of calls) pairs: one for the first iteration, and one that

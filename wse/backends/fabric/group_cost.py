@@ -25,14 +25,16 @@ from wse.program.transfers.transfer_types import transfer_steps
 
 
 class GroupCost(NamedTuple):
-    """Cost that one or more overlap groups add to their phase, with one row per step.
+    """Cycles that one or more overlap groups add to their phase, with one row per step.
 
     The steps of an overlap group run at the same time.
 
     Attributes:
-        by_cause: float64 ``[steps, causes]``, cycles, as in ``phase_cost.PhaseCost``.
-        contention: float64 ``[steps]``, cycles, as in ``phase_cost.PhaseCost``.
-        streams: int64 ``[steps]``, as in ``phase_cost.PhaseCost``.
+        by_cause: float64 ``[steps, causes]``, cycles that each step adds to the phase, over all
+            iterations of its loop.
+        contention: float64 ``[steps]``, cycles in which words of a step waited for words of another
+            message.
+        streams: int64 ``[steps]``, maximum number of messages that shared a link or ramp.
         first_iteration: float64 ``[steps]``, cycles of a group's first iteration in the row of its
             first step; 0 in its other rows.
     """
@@ -52,14 +54,17 @@ Each needs about 2 kB, plus its patterns.
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _GroupClass:
-    """Groups of a phase that cost the same, represented by one of them.
+    """Overlap groups of a phase that cost the same, represented by one of them.
+
+    The steps of an overlap group run at the same time.
 
     Attributes:
-        group: Steps of the representative.
+        group: Steps of the group that represents the class.
         depends_on_experts: True if the work depends on which experts the tokens choose.
         growing_stages: Stages of those steps whose cost grows with the cache slots in use.
-        content: Key with everything else that the cost depends on; equal keys of any two Programs
-            mean equal costs. None if the cost depends on the positions of PEs and wafers.
+        content: Key with everything else that the cost depends on. Groups with equal keys cost the
+            same, even in different Programs. None if the cost depends on the positions of PEs and
+            wafers.
     """
 
     group: range
@@ -71,10 +76,12 @@ class _GroupClass:
 class _GroupClasses(NamedTuple):
     """Division of the overlap groups of a phase into classes with equal costs.
 
+    The steps of an overlap group run at the same time.
+
     Attributes:
         classes: The classes.
-        rows: int64 ``[steps]``, for each step of the phase the row of its cost, if the costs of all
-            classes are concatenated in order.
+        rows: int64 ``[steps]``: for each step of the phase, the index of its row in the
+            concatenated costs of all classes.
     """
 
     classes: list[_GroupClass]
@@ -82,7 +89,7 @@ class _GroupClasses(NamedTuple):
 
 
 class GroupCosts:
-    """Times the groups of a phase, with caches.
+    """Calculator of the cost of overlap groups (steps that run at the same time), with caches.
 
     Groups of one class cost the same, so one group per class and cache slots is timed. If a cost
     depends on patterns and numbers only, not on positions, it is cached for all Programs of the
@@ -101,6 +108,8 @@ class GroupCosts:
 
     def of(self, phase: Phase, slots: Slots, classes: I64, first: I64) -> GroupCost:
         """Return the cost of all overlap groups of a phase, with one row per step of the phase.
+
+        The steps of an overlap group run at the same time.
 
         Args:
             phase: The phase.
@@ -128,10 +137,15 @@ class GroupCosts:
         return GroupCost._make(column[rows] for column in costs)
 
     def _classes(self, steps: Steps, classes: I64, first: I64) -> _GroupClasses:
-        """Divide the groups of a phase into classes with equal costs.
+        """Divide the overlap groups of a phase into classes with equal costs.
 
-        Two groups are in one class if they have the same number of steps and their steps have
-        pairwise the same class.
+        Two groups are in one class if they have the same number of steps and corresponding steps
+        have equal numbers in ``classes``.
+
+        Args:
+            steps: Steps of the phase.
+            classes: int64 ``[steps]``, equal numbers for steps that cost the same.
+            first: int64 ``[groups]``, index of the first step of each group.
         """
         numbers, patterns = classes.tolist(), self._costs.program.patterns
         keys = [tuple(numbers[begin:end]) for begin, end in pairwise([*first.tolist(), len(numbers)])]
@@ -157,7 +171,10 @@ class GroupCosts:
         return _GroupClasses(group_classes, rows + np.arange(len(numbers)))
 
     def _class_cost(self, phase: Phase, group_class: _GroupClass, slots: Slots) -> GroupCost:
-        """Return the cost of one group of a class, from the cache of this Program if possible."""
+        """Return the cost of one overlap group of a class, from this Program's cache if possible.
+
+        The steps of an overlap group run at the same time. All groups of a class cost the same.
+        """
         if group_class.depends_on_experts:
             return _no_cost(len(group_class.group))
         in_use = tuple(slots[stage] for stage in group_class.growing_stages)
@@ -167,14 +184,14 @@ class GroupCosts:
         return self._known_costs[key]
 
     def _group_cost(self, phase: Phase, group_class: _GroupClass, in_use: tuple[int, ...], slots: Slots) -> GroupCost:
-        """Return the cost of the group that represents a class.
+        """Return the cost of the overlap group that represents a class.
 
         If the cost does not depend on positions, it is cached for all Programs of the process.
 
         Args:
             phase: The phase.
             group_class: The class.
-            in_use: Cache slots in use in the stages ``group_class.growing_stages``, in their order.
+            in_use: Cache slots in use in each stage of ``group_class.growing_stages``.
             slots: Cache slots in use in each stage.
         """
         if group_class.content is None:
@@ -188,9 +205,9 @@ class GroupCosts:
         return cost
 
     def _goes_by_place(self, steps: Steps) -> npt.NDArray[np.bool_]:
-        """Return which steps might cost something else if their region were at another position.
+        """Return whether each step's cost depends on the position of its region, bool ``[steps]``.
 
-        The result is bool ``[steps]``.
+        If PEs are dead, the cost of every step may depend on it.
         """
         if not self._costs.on_whole_wafers:
             return np.ones(len(steps), np.bool_)
@@ -201,9 +218,9 @@ class GroupCosts:
 def costs_by_content(
     wafer: WaferSpec, software: SoftwareProfile, element_types: tuple[str, ...]
 ) -> dict[Hashable, GroupCost]:
-    """Return the dictionary that caches group costs for all Programs of the process.
+    """Return the cache of group costs that all Programs of the process share.
 
-    There is one dictionary for each combination of wafer, software profile and element types. A key
+    There is one cache for each combination of wafer, software profile and element types. A key
     is a pair: `_GroupClass.content`, and the cache slots in use on which the cost depends.
     """
     return {}
@@ -212,7 +229,8 @@ def costs_by_content(
 def first_steps(phase: Phase) -> I64:
     """Return the index of the first step of each overlap group, as int64 ``[groups]``.
 
-    A step outside of any group is a group of its own. A group ends where its loop ends.
+    The steps of an overlap group run at the same time. A step that runs alone is a group of its
+    own. A group ends where its loop ends.
     """
     is_single = (phase.steps.loop < 0) | (phase.steps.overlap < 0)
     in_same_group = (phase.steps.overlap[1:] == phase.steps.overlap[:-1]) & (
@@ -222,22 +240,23 @@ def first_steps(phase: Phase) -> I64:
 
 
 def _concatenated(costs: Sequence[GroupCost]) -> GroupCost:
-    """Return several costs as one, with their rows one after another."""
+    """Return several costs as one, with the rows of each cost after those of the one before."""
     return GroupCost._make(np.concatenate(columns) for columns in zip(*costs, strict=True))
 
 
 def _no_cost(steps: int) -> GroupCost:
-    """Return the cost of a group that needs no cycles, with ``steps`` rows."""
+    """Return the cost of a group of ``steps`` steps that needs no cycles."""
     return GroupCost(np.zeros((steps, len(CAUSES))), np.zeros(steps), np.ones(steps, np.int64), np.zeros(steps))
 
 
 def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: Slots) -> GroupCost:
-    """Return the cost of one group, over all iterations of its loop.
+    """Return the cost of one overlap group, over all iterations of its loop.
 
-    1. The transfers of the group start together. They need the time of the slowest.
-    2. The kernels and transfers of the chain run one after another, alongside the other transfers.
-    3. The slower of the two is critical. Its cycles are assigned to its steps; the other steps cost
-       nothing.
+    1. The transfers of the group start together. They need the time of the slowest one.
+    2. The kernels and transfers of the group's chain run one after another, alongside the other
+       transfers.
+    3. The slower of these two activities is critical. Its cycles are assigned to its steps; the
+       other steps cost nothing.
     4. The first critical step also gets the cycles of starting and awaiting the group.
     """
     cost = _no_cost(len(group))

@@ -40,7 +40,7 @@ class TokenClass(NamedTuple):
         tokens: Number of decode passes in the class.
         slots: Cache slots in use in each stage.
         cost: Cost of one pass, without the traffic of cache shifts.
-        shift_traffic: Traffic of the cache shifts of all passes in the class; a cache shift moves
+        shift_traffic: Traffic of the cache shifts of all passes in the class. A cache shift moves
             cache entries of a user to the row of PEs above.
     """
 
@@ -51,11 +51,15 @@ class TokenClass(NamedTuple):
 
 
 class Fabric:
-    """Timing model of one Program on one wafer type, with one software profile.
+    """Fast timing model of one Program on one wafer type, with one software profile.
 
-    Costs are cached, so that a decode pass like an earlier one takes no time. ``meshes`` has the
-    positions of each wafer's live PEs, and is empty if no PE or link is dead. The Program itself is
-    compiled for the complete mesh ``wafer``.
+    Costs are cached, so that a pass that costs the same as an earlier pass need not be timed again.
+
+    Args:
+        program: The Program, which is compiled for a complete mesh of PEs.
+        wafer: Wafer type.
+        software: Costs of the software on the wafer.
+        meshes: For each wafer, the positions of its live PEs; empty if no PE or link is dead.
     """
 
     def __init__(
@@ -103,7 +107,7 @@ class Fabric:
         return self._cost(self.program.phases.index(self.program.verify[0]), *self.verify_use(length), pairs)
 
     def verify_use(self, length: int) -> CacheUse:
-        """Return the cache slots in use in a verification pass, which determine its cost.
+        """Return the cache slots in use in a verification pass, on which its cost depends.
 
         Args:
             length: Number of tokens in the user's cache before the pass.
@@ -142,16 +146,16 @@ class Fabric:
         return costs
 
     def cache_shift_traffic(self, slots: Slots, lengths: Sequence[int]) -> I64:
-        """Return how many words and hops the cache shifts of some decode passes cause.
+        """Return how many words and hops the cache shifts of some decode passes need.
 
         A cache shift moves cache entries of a user to the row of PEs above.
 
         Args:
-            slots: Cache slots in use in each stage, equal for the passes.
+            slots: Cache slots in use in each stage, which must be the same for all passes.
             lengths: Number of tokens in the cache before each pass, for every pass and user.
 
         Returns:
-            int64 ``[steps, 2]``, words and hops, summed over the passes.
+            int64 ``[steps, 2]``, words and hops of each step, summed over the passes.
         """
         phase = self.program.decode
         moved_by_step = np.zeros((len(phase.steps), 2), np.int64)
@@ -162,7 +166,7 @@ class Fabric:
         return moved_by_step
 
     def cache_use(self, lengths: Sequence[int]) -> CacheUse:
-        """Return the cache slots and cache lengths of a decode pass, which determine its cost.
+        """Return the cache slots and cache lengths of a decode pass, on which its cost depends.
 
         Args:
             lengths: Number of tokens in each user's cache before the pass.
@@ -174,7 +178,10 @@ class Fabric:
         return self.program.cache_slots(max(lengths) + 1), tuple(lengths)
 
     def classes(self, phase: Phase) -> I64:
-        """Return for each step the first step with equal cost and traffic, as int64 ``[steps]``."""
+        """Return the index of the first step with equal cost and traffic, for each step.
+
+        The result is int64 ``[steps]``.
+        """
         return self._counts.classes(phase.steps)
 
     def _cost(self, index: int, slots: Slots, lengths: tuple[int, ...], pairs: Pairs) -> PhaseCost:
@@ -200,10 +207,11 @@ class Fabric:
         return self._with_shift(cost, phase, slots, lengths)
 
     def _with_shift(self, cost: PhaseCost, phase: Phase, slots: Slots, lengths: tuple[int, ...]) -> PhaseCost:
-        """Return the cost with the traffic of cache shifts added.
+        """Return a cost with the traffic of cache shifts, which move cache entries one row up.
 
-        How many rows shift depends on the tokens in each user's cache, so this traffic differs
-        between passes whose cycles are equal. It is counted when it is requested.
+        The number of rows that send entries depends on the tokens in each user's cache. Passes with
+        equal cycles can therefore differ in this traffic, which is counted only when it is
+        requested.
         """
         if not lengths or not len(by_counters(phase.steps)):
             return cost
@@ -214,10 +222,12 @@ class Fabric:
     ) -> PhaseTraffic:
         """Return the traffic of a phase including its cache shifts.
 
+        A cache shift moves cache entries of a user to the row of PEs above.
+
         Args:
-            cost: Cost of the phase, whose traffic has no cache shifts.
+            cost: Cost of the phase, whose traffic does not include cache shifts.
             phase: The phase.
-            slots: Cache slots in use.
+            slots: Cache slots in use in each stage.
             lengths: Number of tokens in each user's cache.
         """
         traffic, steps = cost.traffic, by_counters(phase.steps)
@@ -226,9 +236,10 @@ class Fabric:
         return replace(traffic, words=traffic.words + words, hops=traffic.hops + hops, shifts=shifts)
 
     def _evaluate(self, phase: Phase, slots: Slots) -> PhaseCost:
-        """Return the cost of a phase without routed steps and the traffic of cache shifts.
+        """Return the cost of a phase, without two contributions that are added afterwards.
 
-        Routed steps depend on the choice of experts (see ``expert_costs``).
+        They are steps that depend on the choice of experts (see ``expert_costs``), and the traffic
+        of cache shifts.
         """
         classes = self.shape_classes(phase)
         first = first_steps(phase)
@@ -246,9 +257,9 @@ class Fabric:
         )
 
     def shape_classes(self, phase: Phase) -> I64:
-        """Return for each step the first step with equal cost in a region of the same shape.
+        """Return, for each step, the index of the first step with equal cost, as int64 ``[steps]``.
 
-        The result is int64 ``[steps]``.
+        Unlike in `classes`, the steps may be in different stages whose regions have the same shape.
         """
         return self._counts.shape_classes(phase.steps)
 
@@ -256,12 +267,12 @@ class Fabric:
 def _starts(phase: Phase, first: I64, cost: GroupCost) -> F64:
     """Return the cycle at which each step starts for the first time, as float64 ``[steps]``.
 
-    A step starts after all steps before its loop, and after the first iteration of the steps before
-    it in the loop.
+    A step in a loop starts after all steps before the loop, and after the first iteration of the
+    steps before it in the loop.
 
     Args:
         phase: The phase.
-        first: int64 ``[groups]``, the first step of each group.
+        first: int64 ``[groups]``, the first step of each group of steps that run at the same time.
         cost: Cost of the groups, with one row per step.
     """
     steps = np.arange(len(phase.steps))

@@ -17,7 +17,7 @@ from wse.program.transfers.transfer import WaferPair
 
 
 class CostClass(NamedTuple):
-    """Quantities that determine the cost of a run of a phase, without cache shifts and experts.
+    """Quantities that determine the cost of a run of a phase, except cache shifts and experts.
 
     Runs with equal values share a cached cost.
 
@@ -65,8 +65,8 @@ class PhaseCost:
     """Cost of one run of a phase, step by step. Traffic is computed on first access.
 
     Attributes:
-        cost_class: Key that determines ``traffic.by_slots``, and, if no experts were chosen, also
-            the cycles.
+        cost_class: Key on which ``traffic.by_slots`` and, if tokens choose experts evenly, the
+            cycles depend.
         start: float64 ``[steps]``, cycle at which a step first starts, relative to the start of the
             phase.
         by_cause: float64 ``[steps, causes]``, cycles that a step adds to the phase, over all
@@ -75,7 +75,7 @@ class PhaseCost:
             experts; values are the (sending, receiving) wafers between which words were sent.
         contention: float64 ``[steps]``, cycles in which words of a step waited for words of another
             message on the same link or ramp, over all iterations.
-        streams: int64 ``[steps]``, maximum number of messages on one link or ramp in one window; 1
+        streams: int64 ``[steps]``, maximum number of messages on one link or ramp at one time; 1
             if no words waited.
         routes: Physical links that words use.
         count_traffic: Function that computes the traffic.

@@ -35,7 +35,7 @@ class PhaseTotals:
         cycles: Total cycles.
         layer_cycles: Cycles of the ops that belong to a layer of the model.
         by_cause: float64 ``[causes]``, cycles by cause.
-        words: Words of all messages.
+        words: Number of words of all messages.
         hops: Sum over these words of the number of links that each crosses.
         crossed: Bytes by (sending, receiving) wafer; the host is -1.
     """
@@ -51,17 +51,17 @@ class PhaseTotals:
     _counted_links: dict[_Key, tuple[I64, int]] = field(default_factory=dict)  # rectangles of links, repetitions
 
     def rectangles(self) -> I64:
-        """Return the links that carried words in any run.
+        """Return the links that carried words in any run, with the words of all runs.
 
         Returns:
-            Rectangles as in ``link_map``, int64 ``[n, 9]``.
+            Rectangles of links with equal words, as in ``link_map``, int64 ``[n, 9]``.
         """
         return np.concatenate([NOTHING, *(scale_words(part, times) for part, times in self._counted_links.values())])
 
     def busiest_links(self) -> list[Link]:
-        """Return the busiest link of each wafer and direction, without creating a map of all links.
+        """Return the link with the most words of each wafer and direction.
 
-        ``Link.plane`` is wafer * 4 + direction.
+        This does not create a map of all links. ``Link.plane`` is wafer * 4 + direction.
         """
         return [] if self._routes is None else self._routes.busiest_links(self.rectangles())
 
@@ -94,24 +94,27 @@ class PhaseTotals:
         self._add_links(traffic.shifts.tobytes(), traffic.shifts, runs)
 
     def add_shifts(self, traffic: StepTraffic) -> None:
-        """Add the traffic of cache shifts, which a ``TokenClass`` has apart from its cost."""
+        """Add the traffic of cache shifts, which is not part of the cost of a ``TokenClass``."""
         self.words += traffic.words
         self.hops += traffic.hops
         self._add_links(traffic.rectangles.tobytes(), traffic.rectangles, 1)
 
     def _add_links(self, key: _Key, rectangles: I64, times: int) -> None:
-        """Add the words of ``times`` runs that load the same rectangles of links.
+        """Add the words of ``times`` runs that use the same links.
 
-        ``key`` identifies the rectangles. If they were added before with this key, only a counter
-        is increased.
+        Args:
+            key: Key that identifies the rectangles. If rectangles with this key were added before,
+                only their number of runs is increased.
+            rectangles: Rectangles of links with the words of one run.
+            times: Number of runs.
         """
         self._counted_links[key] = (rectangles, self._counted_links.get(key, (rectangles, 0))[1] + times)
 
 
 class RunTotals:
-    """Totals of a run, to which the phases are added in the order of execution.
+    """Totals of a run, to which phases are added in the order of execution.
 
-    The methods that add phases also track the number of tokens in each user's cache.
+    The methods that add phases also update the number of tokens in each user's cache.
     """
 
     def __init__(self, fabric: Fabric) -> None:
@@ -145,10 +148,10 @@ class RunTotals:
         return cost
 
     def prefill_all(self) -> list[PhaseCost]:
-        """Add all prefill chunks, whose tokens choose experts evenly, and return the cost of each.
+        """Add all prefill chunks and return the cost of each.
 
-        The totals are those of calling `prefill_chunk` for each, but equal chunks are added at
-        once.
+        Tokens are assumed to choose experts evenly. The totals are the same as if `prefill_chunk`
+        were called for each chunk, but chunks with equal costs are added together.
         """
         program = self.fabric.program
         costs = [self.fabric.prefill_cost(index) for index in range(len(program.prefill))]
@@ -164,13 +167,13 @@ class RunTotals:
         """Add one decode pass, which generates a token for each user.
 
         Args:
-            lengths: Number of tokens in each user's cache; by default those after the previous
-                passes.
+            lengths: Number of tokens in each user's cache; by default, the numbers after the
+                previous passes.
             pairs: For each layer, the number of tokens that chose each expert; by default, tokens
                 choose evenly.
 
         Returns:
-            The cache use, which determines the cost, and the cost.
+            The cache slots in use and cache lengths, on which the cost depends, and the cost.
         """
         self.lengths = list(lengths) or self.lengths
         cost, key = self.fabric.decode_cost(*self.lengths, pairs=pairs), self.fabric.cache_use(self.lengths)
@@ -194,9 +197,9 @@ class RunTotals:
         return cost
 
     def decode_all(self, tokens: int) -> list[TokenClass]:
-        """Add ``tokens`` decode passes, whose tokens choose experts evenly, and return their costs.
+        """Add ``tokens`` decode passes and return their costs, in classes of equal passes.
 
-        Passes with equal costs are returned as one class.
+        Tokens are assumed to choose experts evenly.
         """
         classes = self.fabric.decode_costs(self.lengths, tokens)
         for token_class in classes:
@@ -217,8 +220,8 @@ class TimedRun(NamedTuple):
     Attributes:
         clock: Totals of the run.
         prompts: Cost of each prefill chunk.
-        token_classes: Classes of decode passes; empty if each pass was timed on its own because of
-            its choice of experts.
+        token_classes: Decode passes in classes with equal costs. Empty if each pass was timed
+            separately because of its choice of experts.
     """
 
     clock: RunTotals

@@ -19,7 +19,7 @@ from wse.program.transfers.transfer_types import ADDRESSES, transfer_steps
 
 
 def _addresses(operands: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """Return for each operand index whether it is in ``operands``, as bool ``[OPERAND_COUNT]``."""
+    """Return a mask, bool ``[OPERAND_COUNT]``, that is True for the given operand indices."""
     return np.isin(np.arange(OPERAND_COUNT), operands)
 
 
@@ -30,7 +30,7 @@ _ALL: Final = slice(None)
 
 
 def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
-    """Return for each step the first equivalent step, as int64 ``[steps]``.
+    """Return, for each step, the index of the first equivalent step, as int64 ``[steps]``.
 
     Equivalent steps differ at most in addresses, op, layer and route rewrites.
 
@@ -49,11 +49,10 @@ def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
 
 
 def contents_of(steps: Steps, step_indices: I64) -> list[bytes]:
-    """Return a key for each of some steps, with everything but its place that its cost depends on.
+    """Return a key for each of some steps, by which steps of equal cost are recognised.
 
-    Pattern, region and cache slots are not part of the key. If two steps, even of different
-    Programs, are equal in these and in their keys, they cost the same, unless the cost depends on
-    positions.
+    Two steps with equal keys, even of different Programs, cost the same if their patterns, regions
+    and cache slots are equal, too, and if the cost does not depend on positions.
 
     Args:
         steps: Steps of a phase.
@@ -67,9 +66,10 @@ def contents_of(steps: Steps, step_indices: I64) -> list[bytes]:
 
 
 def _traits(steps: Steps, step_indices: _Which) -> I64:
-    """Return the type of each step and how it runs, as int64 ``[steps, traits]``.
+    """Return the properties of each step that are not operands, as int64 ``[steps, traits]``.
 
-    Pattern and stage are not included.
+    They are its type, whether and how it runs together with other steps, and its number of
+    iterations. Pattern and stage are not included.
     """
     loop = steps.loop[step_indices]
     iterations = np.append(steps.loops[:, 2], 1)[loop]
@@ -87,14 +87,15 @@ def _traits(steps: Steps, step_indices: _Which) -> I64:
 def _numbers(steps: Steps, step_indices: _Which) -> Iterator[I64]:
     """Return all coefficients of the operands, int64 ``[steps, OPERAND_COUNT]`` each.
 
-    Those of addresses are 0.
+    The coefficients of operands that are addresses are set to 0, because costs do not depend on
+    them.
     """
     address = _is_address(steps, step_indices)
     return (np.where(address, 0, values[step_indices]) for values in steps.linear)
 
 
 def by_slots(steps: Steps) -> npt.NDArray[np.bool_]:
-    """Return which steps cost more the more cache slots are in use, as bool ``[steps]``."""
+    """Return which steps cost more if more cache slots are in use, as bool ``[steps]``."""
     grows = (steps.per_slot != 0) | (steps.per_slot_round != 0)
     return np.asarray((grows & ~_is_address(steps, _ALL)).any(axis=1), np.bool_)
 

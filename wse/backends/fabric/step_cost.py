@@ -33,10 +33,10 @@ from wse_mappings.schedule import LineSchedule
 
 
 class StepCosts:
-    """Times single steps of a Program, for ``group_cost`` and ``expert_costs``.
+    """Calculator of the cycles of single steps of a Program.
 
-    A step outside of an overlap group pays for the dispatch of a task. A group pays once, with
-    `sync`, for starting its transfers and waiting for all of them.
+    A step outside of an overlap group (steps that run at the same time) pays for the dispatch of a
+    task. A group pays once, with `sync`, for starting its transfers and waiting for all of them.
     """
 
     def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile, traffic: Traffic) -> None:
@@ -48,7 +48,7 @@ class StepCosts:
         self._rounds = cache(partial(_rounds, self._line))
 
     def moves(self, phase: Phase, step: int) -> bool:
-        """Return True if a step is a transfer over links between the PEs of rows or columns."""
+        """Return True if a step is a pattern along rows or columns that sends words over links."""
         if phase.steps.computes(step):
             return False
         transfer = transfer_of(self.program, phase, step, self.program.cache_slots(0))
@@ -63,7 +63,7 @@ class StepCosts:
 
         Args:
             phase: The phase.
-            group: Steps in the loop.
+            group: Steps in the loop that run at the same time.
             iterations: Number of iterations.
         """
         patterns = [self.program.patterns[phase.steps.pattern[s]] for s in group if phase.steps.pattern[s] >= 0]
@@ -95,7 +95,8 @@ class StepCosts:
             step: Index of the step.
             slots: Cache slots in use in each stage.
             iteration: Iteration of the step's loop.
-            chosen_wafers: Wafers that store experts which tokens chose; None if all may have some.
+            chosen_wafers: Wafers that store experts which tokens chose; None if all wafers may
+                store some.
         """
         time = self._dispatched_time(phase, step, slots, iteration, chosen_wafers)
         if not phase.steps.runs_in_previous_task[step] or not time.cycles.total:
@@ -105,9 +106,10 @@ class StepCosts:
     def _dispatched_time(
         self, phase: Phase, step: int, slots: Slots, iteration: int, chosen_wafers: frozenset[int] | None
     ) -> LineTime:
-        """Return the time of one iteration of a step, as if a task were dispatched for it.
+        """Return the time of one iteration of a step, including the dispatch of a task for it.
 
-        `time` subtracts the dispatch for a step that runs in the task of the step before.
+        If the step runs in the task of the step before, `time` subtracts the cycles of the
+        dispatch.
         """
         in_group = bool(phase.steps.overlap[step] >= 0) and not self._is_dispatched(phase, step)
         if phase.steps.computes(step):
@@ -122,11 +124,11 @@ class StepCosts:
         return LineTime(self._cycles(transfer).rounded_up())
 
     def _is_dispatched(self, phase: Phase, step: int) -> bool:
-        """Return True if a step of an overlap group has a task of its own.
+        """Return True if a task is dispatched for a step of an overlap group.
 
-        Most steps of a group do not: all its transfers are started together. The exceptions are a
-        transfer in the group's chain (the steps that wait for each other), and a kernel directly
-        after such a transfer.
+        The steps of an overlap group run at the same time. Most of them have no task of their own,
+        because all transfers are started together. The exceptions are a transfer in the group's
+        chain (the steps that wait for each other), and a kernel directly after such a transfer.
         """
         steps = phase.steps
         if steps.in_chain[step] or not steps.computes(step):
@@ -136,8 +138,8 @@ class StepCosts:
     def _cycles(self, transfer: Transfer) -> Cycles:
         """Return the cycles of a transfer that does not follow a pattern along lines.
 
-        It is a copy within each PE, a cache shift by one row, or sends words to another region, to
-        another wafer, or to or from the host.
+        Such a transfer copies words within each PE, moves cache entries to the row above, or sends
+        words to another region, to another wafer, or to or from the host.
         """
         if not transfer.is_awaited:
             return NO_CYCLES
@@ -176,11 +178,11 @@ class StepCosts:
     def _line_time(self, transfer: Transfer, *, in_group: bool, in_loop: bool) -> LineTime:
         """Return the time, in whole cycles, of one round of a pattern along the lines of a region.
 
-        Rounds of a pattern in a loop may overlap. The first round then costs more than each further
-        one.
+        If a pattern is repeated in a loop, its rounds (iterations) may overlap in time. The first
+        round then costs more than each further round.
 
         Args:
-            transfer: The transfer; it sends one round of the pattern.
+            transfer: The transfer, which sends one round of the pattern.
             in_group: Whether it is part of an overlap group, which pays for its start.
             in_loop: Whether its step is in a loop.
         """
@@ -214,8 +216,8 @@ class StepCosts:
     def _slowest_line(self, transfer: Transfer) -> LinePattern:
         """Return the line of a pattern that needs the most time if it runs alone.
 
-        All lines run at the same time, and lines with the same messages (variant) cost the same.
-        Only `LineSchedule.critical` variants are compared.
+        All lines run at the same time, and lines that execute the same list of messages (a variant)
+        need the same time. Only the variants that `LineSchedule.critical` returns are compared.
         """
         pattern, axis, words = transfer.site.schedule, transfer.site.axis, transfer.words
         line = self._traffic.routes.line(transfer.site.stage, axis)
@@ -226,7 +228,7 @@ class StepCosts:
         )
 
     def _shift(self, transfer: Transfer) -> Cycles:
-        """Return the cycles of a cache shift: rows of PEs send a cache entry to the row above.
+        """Return the cycles of a cache shift, in which rows of PEs send a cache entry one row up.
 
         They do not depend on the number of rows, because all rows send at the same time.
         """
@@ -236,13 +238,14 @@ class StepCosts:
         return self._launch().plus(relays=self._ramps, hops=hops)
 
     def _stream(self, transfer: Transfer) -> Cycles:
-        """Return the cycles of words to another region, to another wafer, or to or from the host.
+        """Return the cycles to send words to another region or wafer, or to or from the host.
 
         1. Each message is issued. Once per round, it leaves and enters a PE through the ramp.
-        2. The first word travels the longest path; then the words of the busiest link follow it.
-        3. The links between wafers work in parallel, so the wafer with the most senders or
-           receivers decides. Its messages wait for the link latency, and their bytes are sent at
-           the link's rate. A PE adds the words that it receives.
+        2. The first word travels the longest path. The words of the busiest link then follow it.
+        3. Links between different pairs of wafers work in parallel, so the wafer that sends to, or
+           receives from, the most wafers determines the time. Its messages wait for the link
+           latency, and their bytes are sent at the link's rate. A PE adds the words that it
+           receives.
         4. The link to the host has its own rate and its own round trips.
         """
         if transfer.leaves_wafer and not transfer.crossings:
@@ -268,7 +271,8 @@ class StepCosts:
     def _busiest_words(self, transfer: Transfer, path_segments: Sequence[I64]) -> int:
         """Return the words on the busiest link of a transfer that leaves its region.
 
-        If it leaves its wafer, all words of a wafer and direction share one link at the edge.
+        If the transfer leaves its wafer, this is a link at the edge: it carries all words that one
+        row of PEs sends to other wafers, or receives from them.
         """
         messages, stage = transfer.messages, transfer.site.stage
         if not transfer.leaves_wafer:
@@ -287,12 +291,15 @@ class StepCosts:
 
     @property
     def _ramps(self) -> int:
-        """Cycles of a word from a PE to its router, and from the last router to its PE."""
+        """Cycles of the two ramps: from a PE to its router, and from the last router to its PE.
+
+        One cycle of the operation that sends the word is included.
+        """
         return 2 * self._line.ramp + 1
 
 
 def most_peers(crossings: Sequence[WaferPair]) -> int:
-    """Return the number of wafers that the wafer with the most senders or receivers is linked to.
+    """Return the maximum number of wafers to which a wafer sends, or from which it receives.
 
     ``crossings`` are (sending, receiving) wafers. The result is 0 if there are none.
     """
@@ -305,14 +312,14 @@ def _is_along_lines(transfer: Transfer) -> bool:
 
 
 def _rounds(costs: LineCosts, pattern: LineSchedule, words: int, add_cycles: float, line: LongestLine | None) -> Rounds:
-    """Return the times of a repeated pattern whose rounds (iterations) overlap, on one line.
+    """Return the times of a repeated pattern on one line whose rounds (iterations) overlap.
 
     Args:
         costs: Costs of words on a line.
         pattern: The pattern.
         words: Words of a message.
         add_cycles: Cycles in which a PE adds a received message.
-        line: Longest line on a wafer with dead PEs; None on a wafer without.
+        line: Longest line on a wafer with dead PEs; None on a wafer without dead PEs.
     """
     line_words, places = (words * line.streams, line.places) if line else (words, None)
     return rounds_of(pattern, line_words, add_cycles, costs, places)

@@ -19,11 +19,11 @@ from wse.program.steps import Slots, Steps
 
 
 class TrafficCounts:
-    """Counts the words of a Program's phases, apart from routed steps, with a cache.
+    """Counter of the words that a Program's phases send, with a cache.
 
-    Routed steps depend on the choice of experts (see ``expert_costs``). ``classes`` and
-    ``shape_classes`` return equal numbers for equal steps, as ``step_classes`` does: ``classes``
-    distinguishes all stages, ``shape_classes`` only the shapes of their regions.
+    Steps that depend on the choice of experts are not counted here (see ``expert_costs``).
+    ``classes`` and ``shape_classes`` return the same number for equal steps, as ``step_classes``
+    does: ``classes`` distinguishes all stages, ``shape_classes`` only the shapes of their regions.
     """
 
     def __init__(self, program: Program, routes: Routes, traffic: Traffic) -> None:
@@ -34,7 +34,10 @@ class TrafficCounts:
         self._of_any_slots: dict[Steps, tuple[I64, I64]] = {}  # traffic that does not depend on cache slots
 
     def of(self, phase: Phase, slots: Slots) -> PhaseTraffic:
-        """Return the traffic of one run of a phase, without cache shifts and routed steps."""
+        """Return the traffic of one run of a phase.
+
+        Cache shifts and steps that depend on the choice of experts are not included.
+        """
         grows, is_independent = by_slots(phase.steps), ~phase.steps.depends_on_experts
 
         def moved_by(step: int) -> StepTraffic:
@@ -60,13 +63,13 @@ class TrafficCounts:
             lengths: Number of tokens in each user's cache, for every pass.
 
         Returns:
-            Words, hops and bytes, int64 ``[3, steps]``, and the rectangles of the links that carry
-            them.
+            Words, hops and bytes, int64 ``[3, steps]``, and the links that carry the words, as
+            rectangles of ``link_map``.
         """
         return self._traffic_of(phase, steps, lambda step: self._traffic.shift_traffic(phase, step, slots, lengths))
 
     def _traffic_of(self, phase: Phase, counted_steps: I64, moved_by: Callable[[int], StepTraffic]) -> tuple[I64, I64]:
-        """Return the traffic of some steps; only one step per class is counted.
+        """Return the traffic of some steps, counting only one step of each class of equal steps.
 
         Args:
             phase: The phase.
@@ -74,8 +77,8 @@ class TrafficCounts:
             moved_by: Function that returns the traffic of a step.
 
         Returns:
-            Words, hops and bytes, int64 ``[3, steps]`` with 0 for other steps, and the rectangles
-            of the links.
+            Words, hops and bytes, int64 ``[3, steps]`` with 0 for other steps, and the links that
+            carry the words, as rectangles of ``link_map``.
         """
         classes = self.shape_classes(phase.steps) if self._routes.has_no_faults else self.classes(phase.steps)
         kinds, class_of_step = np.unique(classes[counted_steps], return_inverse=True)

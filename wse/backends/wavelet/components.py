@@ -17,8 +17,8 @@ def components(count: int, pairs: I32) -> I32:
 
     The algorithm repeats two steps until no edge joins two components:
 
-    1. Attach each root to the smallest root that one of its edges leads to. This removes at least
-       half of the roots that still have an edge.
+    1. Attach each root (node that represents a component) to the smallest root to which one of its
+       edges leads. This removes at least half of the roots that still have an edge.
     2. Attach every node directly to its root.
 
     Args:
@@ -52,9 +52,9 @@ def components(count: int, pairs: I32) -> I32:
 def spans(component: I32, queues: int) -> I32:
     """Divide connected components into batches, and return the batch of each node, ``[nodes]``.
 
-    Batches are simulated one after another. A batch has whole components with SPAN_QUEUES queues or
-    slightly more, so that its state fits into a cache, and so that the simulator has work while one
-    component waits.
+    Batches are simulated one after another. A batch contains whole components with SPAN_QUEUES
+    queues or slightly more in total. This is small enough for the processor's cache, and large
+    enough that the simulator has work while one component waits.
 
     Args:
         component: int32 ``[nodes]``: component of each node; queues come first.

@@ -39,7 +39,7 @@ def check_finished(machine: WaveletMachine, table: Tables) -> None:
 
 
 class _Waits:
-    """Queues and threads for which each queue and thread of a stopped machine waits.
+    """Graph of a stopped simulation: for which queues and threads each queue and thread waits.
 
     A queue is given by its index, and a thread by -1 - index.
     """
@@ -72,10 +72,10 @@ class _Waits:
 
         - A thread waits for the thread of an operation that must end first, else for its empty
           receive queue, else for its full send queue.
-        - An empty queue waits for whoever may still send into it.
-        - A queue with words into a PE waits for the thread that reads it; other queues with words
-          wait for a switch position that lets them pass, or for the next queues on their route that
-          are full.
+        - An empty queue waits for the queues and threads that may still send into it.
+        - A queue with words into a PE waits for the thread that reads it.
+        - Any other queue with words waits for a switch position that lets them pass, or for full
+          queues on their route.
         """
         table = self.table
         if node < 0:
@@ -100,7 +100,7 @@ class _Waits:
 
 
 def _describe(machine: WaveletMachine, table: Tables, nodes: list[int]) -> str:
-    """Return the PEs and colours of some nodes as text, at most MAX_NAMED of them."""
+    """Return the PEs and colours of some waiting queues as text, at most MAX_NAMED of them."""
     names: dict[str, None] = {}
     for node in nodes:
         if node >= 0:

@@ -20,14 +20,14 @@ from wse_kernels.wavelet import WaveletTables
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tables:
-    """Arrays of the simulation kernel, and the queues, threads and operations of their rows.
+    """Arrays of the simulation kernel, and what their rows stand for in the machine.
 
     Attributes:
         queues, routes, links, members, routers, threads, ops, times, spans: Arrays as the kernel
             (`wse_kernels.wavelet`) describes them.
         identity: int32 ``[queues, 3]``: PE, side and colour of each queue.
         thread_pe: int32 ``[threads]``: PE of each thread.
-        op_order: int32 ``[operations]``: number of each operation in the WaveletMachine.
+        op_order: int32 ``[operations]``: index of each operation in the WaveletMachine.
     """
 
     queues: I32
@@ -44,16 +44,16 @@ class Tables:
     op_order: I32
 
     def kernel_tables(self, memory: F32) -> WaveletTables:
-        """Return the tables that the kernel takes, with the float32 words of all PEs."""
+        """Return the arguments of the kernel: its tables, and the float32 words of all PEs."""
         tables = self.queues, self.routes, self.links, self.members, self.routers, self.threads, self.ops, self.times
         return WaveletTables(*tables, memory)
 
 
 def tables(machine: WaveletMachine, *, shuffle: int | None = None) -> Tables:
-    """Return the arrays of a machine for the kernel.
+    """Convert a machine to the arrays of the simulation kernel.
 
     Args:
-        machine: The Machine to simulate.
+        machine: The machine to simulate.
         shuffle: Seed of a random numbering of the queues within their components. Results do not
             depend on it.
 
@@ -64,7 +64,7 @@ def tables(machine: WaveletMachine, *, shuffle: int | None = None) -> Tables:
 
 
 class _Flattening:
-    """Converter from a Machine to the arrays of the simulation kernel."""
+    """Converter from a WaveletMachine to the arrays of the simulation kernel."""
 
     def __init__(self, machine: WaveletMachine, shuffle: int | None) -> None:
         self.wiring = Wiring(machine)
@@ -73,11 +73,11 @@ class _Flattening:
     def _renumber(self, shuffle: int | None) -> None:
         """Choose new indices of queues, so that the queues of a batch are contiguous.
 
-        Within a batch, queues that have each of their links for themselves come first, then queues
-        that share a link with others, then queues that only a PE reads.
+        Within a batch, queues are sorted by type: queues that share none of their links with other
+        queues; queues that share a link; and queues that only a PE reads.
 
         Args:
-            shuffle: Seed of a random order within these; None for the order of the machine.
+            shuffle: Seed of a random order within each type; None for the order of the machine.
         """
         queues = len(self.wiring.key)
         order = np.arange(queues)
@@ -110,10 +110,10 @@ class _Flattening:
         )
 
     def _route_table(self) -> I32:
-        """Return the table of switch positions, one row each.
+        """Return the table of switch positions (settings of a router for a colour), one row each.
 
         A row has the queues that words go to, the number of control bits after which the position
-        ends, and the positions that follow.
+        ends, the next position, the position that it releases, and the queue that words come from.
         """
         table = np.zeros((len(self.wiring.place), 10), np.int32)
         table[:, 0] = self.wiring.targets.sum(axis=1)
@@ -148,7 +148,8 @@ class _Flattening:
         """Return the tables of links, members and routers, and the batch of each router.
 
         The members of a link are the queues that may send over it, sorted by colour and then by
-        port. A link has members only if it is used by a queue that shares some link with others.
+        port. Members are listed only for links used by a queue that shares some link with other
+        queues.
 
         Returns:
             The four arrays, in this order. `wse_kernels.wavelet` describes their columns.
@@ -170,7 +171,9 @@ class _Flattening:
         return table, self.renumbered[user].astype(np.int32), routers, keys[:, 0].astype(np.int32)
 
     def _thread_table(self) -> tuple[I32, I64, I64]:
-        """Return the table of threads, and new orders of threads and operations.
+        """Return the table of threads, and the new order of threads and operations.
+
+        Threads are sorted by batch, and operations by thread.
 
         Returns:
             The table; the indices of the threads in the order of its rows; and the indices of the
@@ -204,9 +207,10 @@ class _Flattening:
         return table
 
     def _spans(self, router_component: I32, thread_component: I32) -> I32:
-        """Return for each batch its ranges of plain queues, routers and threads.
+        """Return the ranges of queues, routers and threads of each batch, int32 ``[batches, 8]``.
 
-        The result is int32 ``[batches, 8]``, as in `wse_kernels.wavelet.run_wavelets`.
+        The queues are those that share no link. `wse_kernels.wavelet.run_wavelets` describes the
+        columns.
         """
         component_numbers = np.unique(np.concatenate([self.component[: len(self.wiring.key)], thread_component]))
         table = np.zeros((len(component_numbers), 8), np.int32)

@@ -39,7 +39,7 @@ class _WordParts:
 
     Attributes:
         words: Number of words.
-        parts: Number of parts, 1 if the words are not divided.
+        parts: Number of parts; 1 if the words are not divided.
         source: Address of the words that are sent.
         target: Address where words arrive.
     """
@@ -50,7 +50,7 @@ class _WordParts:
     target: int
 
     def address(self, part: int, base: int) -> int:
-        """Return the address of a part, relative to ``base``."""
+        """Return the address of the first word of a part, if all words begin at ``base``."""
         return base + part * self.words // self.parts
 
     def words_of(self, part: int) -> int:
@@ -69,9 +69,9 @@ class Lines:
         gap_cycles: Cycles between two vector operations on the main thread of a PE.
         relay_cycles: Cycles that software adds to a receive that is fused with a send.
         add_cycles: Cycles to add a stored message to a PE's own words, before its next operation.
-        main: Number of the main thread; the other threads follow it. Patterns that run at the same
-            time have different main threads, and those that run one after another can have the
-            same.
+        main: Number of the main thread; the other threads have the numbers after it. Patterns that
+            run at the same time must have different main threads. Patterns that run one after
+            another may use the same one.
         last_writes: Keys are addresses; values are int32 ``[PEs]``, the last operation on another
             thread that writes there, or -1.
         last_reads: Keys are addresses; values are int32 ``[PEs]``, the last operation that reads
@@ -93,7 +93,7 @@ class Lines:
     adding: Bools = field(init=False)
 
     def __post_init__(self) -> None:
-        """Start without pending additions on any PE."""
+        """Initialise ``adding``: no PE has a stored message that must still be added."""
         self.adding = np.zeros(self.machine.rows * self.machine.cols, bool)
 
     def rows(
@@ -108,13 +108,21 @@ class Lines:
         line_slice: slice = slice(None),
         transposed: bool = False,
     ) -> int:
-        """Add one round of a pattern on rows of the machine.
-
-        The arguments that are not listed and the result are those of `path`.
+        """Add one round of a pattern on rows, or columns, of the machine.
 
         Args:
+            schedule: The pattern.
+            words: Words of every message.
+            source: Address of the words that are sent.
+            target: Address of the words they are combined with, or where they are stored. For
+                combining patterns it must equal ``source``.
+            round_: Index of the round.
+            colour: Colour of the machine that is used for the pattern's colour 0.
             line_slice: Selects the rows.
             transposed: Whether to use columns, with index 0 at the north, instead of rows.
+
+        Returns:
+            The first colour after those of the pattern.
         """
         numbers = self._grid().T if transposed else self._grid()
         return self._add_round(schedule, numbers[line_slice], line_slice, words, source, target, round_, colour)
@@ -140,7 +148,7 @@ class Lines:
             source: Address of the words that are sent.
             target: Address of the words they are combined with, or where they are stored. For
                 combining patterns it must equal ``source``.
-            line: Index of the line in the schedule.
+            line: Index of the pattern's line whose messages are sent.
             round_: Index of the round.
             colour: Colour of the machine that is used for the pattern's colour 0.
 
@@ -151,11 +159,12 @@ class Lines:
         return self._add_round(schedule, numbers, slice(line, line + 1), words, source, target, round_, colour)
 
     def plane(self, schedule: PlaneSchedule, words: int, *, target: int) -> int:
-        """Add a schedule that covers the whole machine.
+        """Add a pattern that covers the whole machine.
 
         Args:
             schedule: The pattern.
-            words: Words of every stream, which a PE sends from address 0 on.
+            words: Words of a stream, which a PE sends from address 0 on; the maximum if the streams
+                have different numbers of words.
             target: Address at which the words are stored.
 
         Returns:
@@ -168,7 +177,7 @@ class Lines:
         return plan.colours
 
     def _grid(self) -> I32:
-        """Return the numbers of the machine's PEs, int32 ``[rows, cols]``."""
+        """Return the indices of the machine's PEs, int32 ``[rows, cols]``."""
         machine = self.machine
         return np.arange(machine.rows * machine.cols, dtype=np.int32).reshape(machine.rows, machine.cols)
 
@@ -183,10 +192,20 @@ class Lines:
         round_: int,
         colour: int,
     ) -> int:
-        """Add one round of a pattern on parallel lines; arguments are those of ``path``.
+        """Add one round of a pattern on parallel lines.
 
-        ``numbers`` are the PEs of the lines, int32 ``[lines, places]``, and ``lines`` are the
-        indices of these lines in the schedule.
+        Args:
+            schedule: The pattern.
+            numbers: int32 ``[lines, places]``, PEs of the lines.
+            lines: Indices of these lines in the pattern.
+            words: Words of every message.
+            source: Address of the words that are sent.
+            target: Address of the words they are combined with, or where they are stored.
+            round_: Index of the round.
+            colour: Colour of the machine that is used for the pattern's colour 0.
+
+        Returns:
+            The first colour after those of the pattern.
         """
         free = colour
         variants = schedule.variants[round_ % len(schedule.variants), lines][: len(numbers)]
@@ -219,7 +238,15 @@ class Lines:
         return next(side for side, step in STEP.items() if step == direction)
 
     def _routes(self, plan: Plan, numbers: I32, colour: int, port: Callable[[int, int], Port]) -> None:
-        """Add the switch positions of a plan to the PEs of parallel lines."""
+        """Add the switch positions of a planned pattern to the routers of parallel lines.
+
+        Args:
+            plan: Streams, switch positions and operations of the pattern.
+            numbers: int32 ``[lines, places]``, PEs of the lines.
+            colour: Colour of the machine that is used for the plan's colour 0.
+            port: Function that returns the port of a PE's router, given the place of the PE on the
+                line and a side.
+        """
         for (place, pattern_colour), positions in plan.positions.items():
             for i, planned_position in enumerate(positions):
                 (side, sides), release = planned_position.config, planned_position.releases
@@ -233,7 +260,7 @@ class Lines:
                 self.machine.route(numbers[:, place], colour + pattern_colour, position)
 
     def _operations(self, plan: Plan, numbers: I32, word_parts: _WordParts, colour: int) -> None:
-        """Add the operations of a plan to the PEs of parallel lines.
+        """Add the operations of a planned pattern to the PEs of parallel lines.
 
         1. Operations without words are skipped.
         2. A receive that only stores runs on a thread of its own.
@@ -242,9 +269,9 @@ class Lines:
         4. The operation is recorded as the last one that reads, and perhaps writes, its address.
 
         Args:
-            plan: The plan.
+            plan: Streams, switch positions and operations of the pattern.
             numbers: int32 ``[lines, places]``, PEs of the lines.
-            word_parts: Address and division of the words.
+            word_parts: Addresses of the words, and their division into parts.
             colour: Colour of the machine that is used for the plan's colour 0.
         """
         first = self.machine.operations
@@ -280,8 +307,9 @@ class Lines:
     def _store(self, pes: I32, colour: int, flow: Flow, address: int, words: int, first: int) -> None:
         """Add a receive that only stores words, on a thread other than the main one.
 
-        It waits for the operation that still reads the words that it replaces. A multicast of the
-        pattern that reduced these words need not wait, because each result depends on its operands.
+        It waits for an earlier operation that still reads the words that it replaces. If this
+        operation belongs to the same pattern and the words arrive by a multicast, no wait is
+        needed: these words are results that depend on the words that were read.
 
         Args:
             pes: int32 ``[lines]``: PEs that receive.
@@ -302,7 +330,7 @@ class Lines:
     def _last(self, last_by_address: dict[int, I32], address: int) -> I32:
         """Return the last operation of each PE that is recorded for an address, int32 ``[PEs]``.
 
-        It is -1 for PEs without one.
+        The value is -1 for a PE without such an operation.
         """
         if address not in last_by_address:
             last_by_address[address] = np.full(self.machine.rows * self.machine.cols, -1, np.int32)

@@ -19,7 +19,7 @@ LARGEST_WORDS: Final = 2**28  # 1 GiB of float32
 
 
 class Port(IntEnum):
-    """Side of a router: a link to a neighbour, or the ramp to its PE."""
+    """Side of a router: a link to a neighbouring router, or the ramp to its own PE."""
 
     NORTH = 0
     EAST = 1
@@ -40,7 +40,8 @@ STEP: Final = {Port.NORTH: (-1, 0), Port.EAST: (0, 1), Port.SOUTH: (1, 0), Port.
 class SwitchPosition:
     """Setting of a PE's router for one colour: where wavelets come from and where they go.
 
-    A colour on a PE may have several positions, which the router uses one after another.
+    A wavelet is a 32-bit word in the fabric. A colour on a PE may have several positions, which the
+    router uses one after another.
 
     Attributes:
         source: Side that wavelets come from.
@@ -52,7 +53,7 @@ class SwitchPosition:
             position of the PE releases it.
         releases: (colour, index of the position that begins) that this position releases when it
             ends. A PE that receives on one colour and sends on another uses it to block the words
-            of other PEs until its own have left.
+            of other PEs until its own words have left.
     """
 
     source: Port
@@ -66,12 +67,12 @@ class SwitchPosition:
 class Operation:
     """Vector operation of a PE: receive words, combine them with SRAM, send the results.
 
-    The operation has one operand from the fabric, as on WSE-3; WSE-2 could have two.
+    At most one operand comes from the fabric, as on WSE-3. On WSE-2, two operands could.
 
     Attributes:
         receive: Colour of the received operand; -1 to read the words from SRAM.
         send: Colour on which the results are sent; -1 for none.
-        arrival: What is done with a received word. MULTICAST stores it, as REPLACE does.
+        arrival: How a received word is combined or stored. MULTICAST stores it, as REPLACE does.
         address: Address of the first word in the PE's memory, in words.
         words: Number of words.
         mark: Whether the last word that is sent carries the control bit.
@@ -92,12 +93,12 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class RouteBlock:
-    """A switch position that is added to the same colour of several PEs.
+    """A switch position (setting of a router) that is added to the same colour of several PEs.
 
     Attributes:
         pes: int32 ``[n]``: the PEs.
         colour: The colour.
-        position: The switch position, which follows those that were added before.
+        position: The switch position, which the router uses after those that were added before.
     """
 
     pes: I32
@@ -124,7 +125,7 @@ class OperationBlock:
 
 @dataclass(slots=True)
 class WaveletMachine:
-    """Region of ``rows`` x ``cols`` PEs for the simulator: its routes and its operations.
+    """Configuration of a region of PEs for the wavelet simulator: routes and vector operations.
 
     The threads of a PE run at the same time. The operations of a thread run in order. If two
     threads of a PE would send in the same cycle, the one with the lower number has priority.
@@ -133,7 +134,7 @@ class WaveletMachine:
         wafer: Wafer type, with its latencies and limits.
         rows, cols: Size of the region.
         memory_words: Words of memory of each PE.
-        start: int32 ``[rows, cols]``: cycle from which on each PE works; None means 0 for all.
+        start: int32 ``[rows, cols]``: cycle at which each PE starts to work; None means 0 for all.
         route_blocks: Switch positions that were added with ``route``, in order.
         operation_blocks: Operations that were added with ``operate``, in order.
         operations: Number of operations of all PEs so far.
@@ -149,7 +150,12 @@ class WaveletMachine:
     operations: int = 0
 
     def __post_init__(self) -> None:
-        """Raise BadMesh or BadInput for sizes that are too large, before memory is allocated."""
+        """Raise an error for sizes that are not supported, before memory is allocated.
+
+        Raises:
+            BadMesh: The region is empty or too large.
+            BadInput: A router queue has more places than the simulator supports.
+        """
         if self.rows < 1 or self.cols < 1 or self.memory_words < 1:
             msg = f"wavelet reference: a region of {self.rows}x{self.cols} PEs with {self.memory_words} words is empty"
             raise BadMesh(msg)
@@ -179,7 +185,7 @@ class WaveletMachine:
         return self.wafer.router_queue_words + max(latency, 1) - 1
 
     def pe(self, row: int, col: int) -> int:
-        """Return the index by which a PE is known to the machine: row by row, from 0."""
+        """Return the index of the PE at a row and column; PEs are counted row by row, from 0."""
         return row * self.cols + col
 
     def pe_text(self, pe: int) -> str:
@@ -187,7 +193,7 @@ class WaveletMachine:
         return f"PE ({pe // self.cols}, {pe % self.cols})"
 
     def neighbours(self, pes: I32, side: int) -> I32:
-        """Return the neighbours of PEs on one side; -1 beyond the edge."""
+        """Return the index of each PE's neighbour on one side; -1 beyond the edge of the region."""
         row_step, col_step = STEP[Port(side)]
         row, col = pes // self.cols + row_step, pes % self.cols + col_step
         is_inside = (row >= 0) & (row < self.rows) & (col >= 0) & (col < self.cols)
@@ -196,8 +202,10 @@ class WaveletMachine:
     def route(self, pes: int | I32, colour: int, position: SwitchPosition) -> None:
         """Append a switch position to a colour of one or several PEs.
 
+        The router of a PE uses the switch positions of a colour one after another.
+
         Args:
-            pes: Numbers of PEs.
+            pes: Indices of the PEs.
             colour: The colour.
             position: The switch position.
 
@@ -215,7 +223,7 @@ class WaveletMachine:
         """Append an operation to a thread of one or several PEs.
 
         Args:
-            pes: Numbers of PEs.
+            pes: Indices of the PEs.
             thread: Number of the thread on each PE.
             operation: The operation.
             previous_operation: An operation of the same PE, on any thread, that must have ended

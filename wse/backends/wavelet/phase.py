@@ -31,10 +31,10 @@ class PhaseRun:
 
     Attributes:
         step_cycles: int64 ``[steps]``: cycles by which a step delays the end of the phase, over all
-            iterations of its loop. The first step of an overlap group has the cycles of the whole
-            group.
-        hops: int64 ``[steps]``: number of links that the words of a step cross, summed over words,
-            and assigned in the same way.
+            iterations of its loop. The first step of an overlap group (steps that run at the same
+            time) has the cycles of the whole group.
+        hops: int64 ``[steps]``: number of links that the words of a step cross, summed over the
+            words. The first step of an overlap group has the sum of the whole group.
         links: int64 ``[wafers, 4, mesh rows, mesh cols]``: words that left each PE to the north,
             east, south and west.
     """
@@ -45,7 +45,7 @@ class PhaseRun:
 
     @property
     def cycles(self) -> int:
-        """Cycles of the phase."""
+        """Total cycles of the phase."""
         return int(self.step_cycles.sum())
 
 
@@ -58,16 +58,16 @@ def phase_run(
     *,
     on_moves: OnMoves | None = None,
 ) -> PhaseRun:
-    """Simulate a phase from its first step to its last.
+    """Simulate a phase cycle by cycle, from its first step to its last.
 
     Args:
         program: The Program.
         phase: A phase of the Program.
-        lengths: Tokens in the cache before the phase: of the user whose prompt is read, or of each
-            user.
+        lengths: Number of tokens in the cache before the phase: for decode, in each user's cache;
+            otherwise, in the cache of the one user whose tokens are processed.
         wafer: Wafer type.
         software: Software profile.
-        on_moves: Function that receives every move of a wavelet.
+        on_moves: Function that receives every move of a wavelet (a 32-bit word).
 
     Raises:
         BadMesh: A region, or the rectangle that contains two regions, is too large for the

@@ -24,16 +24,17 @@ is a Port.
 
 @dataclass(slots=True)
 class Flow:
-    """Stream of words: a message, or the two messages of a multicast, which leave as one stream.
+    """A stream of words: a message, or the two messages of a multicast, which leave together.
 
     Attributes:
-        source: Place that sends.
-        arrival: What is done with the words where they are received.
+        source: Place (PE) that sends.
+        arrival: How the receiving PEs combine or store the words.
         path: Routing at each place on the path.
         receivers: Places that receive the words.
         colour: Colour of the stream.
-        part: Part of the words that the stream carries.
-        slot: Where its words are stored: offset from the target address, in lengths of the stream.
+        part: Index of the part of a PE's words that the stream carries.
+        slot: Index of the receive buffer. The words are stored this many buffers after the target
+            address.
         words: Number of words, if streams of the pattern have different numbers; else None.
     """
 
@@ -66,13 +67,15 @@ class PlannedOperation:
 
 @dataclass(slots=True)
 class PlannedPosition:
-    """A switch position at a place: its routing, the streams that cross it, and how it ends.
+    """A switch position (setting of a router for a colour), with the streams that cross the router.
 
     Attributes:
         config: Side that words come from, and sides that they go to.
-        flows: Streams that cross it, in order.
-        waits_for_release: As in `SwitchPosition`.
-        releases: As in `SwitchPosition`.
+        flows: Streams that cross the router in this position, in order.
+        waits_for_release: Whether the colour accepts nothing after this position until another
+            position of the PE releases it.
+        releases: (colour, index of the position that begins) that this position releases when it
+            ends.
     """
 
     config: Config
@@ -84,6 +87,8 @@ class PlannedPosition:
 @dataclass(slots=True)
 class Plan:
     """Streams of a pattern, with the switch positions and operations that they need on PEs.
+
+    A switch position is a setting of a router for one colour.
 
     Attributes:
         flows: Streams of the pattern.
@@ -100,14 +105,14 @@ class Plan:
     def carries_control_bit(self, flow: Flow) -> bool:
         """Return True if the last word of a stream must carry the control bit.
 
-        Switches on its path count such words, to advance to their next positions.
+        Routers on its path count these bits to know when to change to their next switch position.
         """
         return any(self._counts(pe, flow.colour) for pe in flow.path)
 
     def _counts(self, pe: int, colour: int) -> bool:
-        """Return True if a PE counts the control bits of a colour.
+        """Return True if the router of a PE counts the control bits of a colour.
 
-        This is so if the colour has several switch positions there, or releases another colour.
+        It does so if the colour has several switch positions there, or releases another colour.
         """
         positions = self.positions[pe, colour]
         return len(positions) > 1 or positions[0].releases is not None
@@ -116,14 +121,15 @@ class Plan:
 def plan_line(
     messages: I32, colours: I32 | None = None, part: I32 | None = None, *, store_and_forward: bool = False
 ) -> Plan:
-    """Return the plan of the messages of one line.
+    """Plan the streams, switch positions and operations for the messages of one line.
 
     Args:
         messages: int32 ``[m, 3]``: source, target, Arrival.
         colours: int32 ``[m]``, fixed colours of the messages; None to choose them.
         part: int32 ``[m]``, part of the words that each message carries; None if words are not
             divided.
-        store_and_forward: Whether no receive is fused with a send.
+        store_and_forward: Whether a PE stores a message before it sends its own, so that no receive
+            is fused with a send.
     """
     flows = _flows(messages, colours, part)
     if colours is None:
@@ -132,18 +138,23 @@ def plan_line(
 
 
 def plan_plane(schedule: PlaneSchedule) -> Plan:
-    """Return the plan of a schedule on a rectangle of PEs."""
+    """Plan the streams, switch positions and operations of a pattern on a rectangle of PEs."""
     pairs = zip(schedule.streams, schedule.stream_colours, strict=True)
     return _plan([_tree(stream, schedule.cols, colour) for stream, colour in pairs], fuse=True)
 
 
 def _plan(flows: list[Flow], *, fuse: bool) -> Plan:
-    """Return the plan of some streams.
+    """Plan the switch positions and operations that some streams need on PEs.
 
-    1. Each stream gets a switch position at every place on its path. Consecutive streams with the
-       same routing share one.
+    1. Each stream gets a switch position (setting of a router) at every place on its path.
+       Consecutive streams with the same routing share one.
     2. The operations of the PEs are put in order.
     3. Colours are blocked where a receive is fused with a send.
+
+    Args:
+        flows: The streams.
+        fuse: Whether a receive that combines words and the next send of the PE become one
+            operation.
     """
     plan = Plan(flows)
     for flow in flows:  # 1
@@ -181,8 +192,8 @@ def _operations_in_order(flows: list[Flow], *, fuse: bool) -> list[PlannedOperat
 def _hold_receive_colours(plan: Plan) -> None:
     """Block the colour of a received stream while the PE sends on what it has received.
 
-    This concerns operations that receive and send at once. Words of later streams on that colour
-    wait outside of the PE until the last word is sent.
+    This applies to operations that receive and send at the same time. Words of later streams on the
+    received colour wait outside of the PE until the PE has sent its last word.
     """
     for step in plan.operations:
         if step.receive is None or step.send is None:
@@ -198,7 +209,7 @@ def _hold_receive_colours(plan: Plan) -> None:
 
 
 def _flows(messages: I32, colours: I32 | None, part: I32 | None) -> list[Flow]:
-    """Return the streams of messages; the two directions of a multicast become one stream."""
+    """Convert messages to streams; the two directions of a multicast become one stream."""
     flows: list[Flow] = []
     multicast: list[int] = []  # targets of the multicast to which the last message belongs
     for i, (source, target, arrival) in enumerate(messages.tolist()):
@@ -218,7 +229,10 @@ def _flows(messages: I32, colours: I32 | None, part: I32 | None) -> list[Flow]:
 def _along_line(source: int, targets: list[int], *, tap: bool) -> dict[int, Config]:
     """Return the routing at each place of a line, for words from ``source`` to ``targets``.
 
-    With ``tap``, all PEs in between receive the words, too.
+    Args:
+        source: Index of the sending PE.
+        targets: Index of the last receiving PE in each direction.
+        tap: Whether all PEs in between receive the words, too, as in a multicast.
     """
     sides = tuple(sorted(1 if target > source else -1 for target in targets))
     path: dict[int, Config] = {source: (0, sides)}
@@ -231,7 +245,13 @@ def _along_line(source: int, targets: list[int], *, tap: bool) -> dict[int, Conf
 
 
 def _tree(stream: PlaneStream, cols: int, colour: int) -> Flow:
-    """Return a stream of a plane, which may branch, with the routing at each of its PEs."""
+    """Convert a stream on a rectangle of PEs, which may branch, to a `Flow` with its routing.
+
+    Args:
+        stream: The stream.
+        cols: Columns of the rectangle.
+        colour: Colour of the stream.
+    """
     entered: dict[int, int] = {stream.source[0] * cols + stream.source[1]: Port.RAMP}
     leaving: dict[int, list[int]] = {place: [] for place in entered}
     for row, col, side in stream.links.tolist():
@@ -247,9 +267,10 @@ def _tree(stream: PlaneStream, cols: int, colour: int) -> Flow:
 
 
 def _choose_colours(flows: list[Flow]) -> None:
-    """Give each stream the lowest colour that no PE on its path uses differently.
+    """Give each stream the lowest colour that no PE on its path uses with another routing.
 
-    Combining and storing receives have different colours, because different threads process them.
+    Receives that combine words and receives that store them also get different colours, because
+    different threads process them.
     """
     uses_by_colour: dict[tuple[int, int], tuple[Config, bool]] = {}
     for flow in sorted(flows, key=lambda flow: min(flow.path)):

@@ -21,7 +21,7 @@ NO_EVENTS = np.zeros((0, 3), np.int32)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MachineRun:
-    """Times, values and traffic of a simulation.
+    """Times, values and traffic of a simulation of wavelets (32-bit words in the fabric).
 
     Attributes:
         cycles: Cycles from the start to the end of the last vector operation.
@@ -32,12 +32,13 @@ class MachineRun:
         memory: float32 ``[rows, cols, words]``: memory after the simulation.
         link_words: int64 ``[4, rows, cols]``: words that left each PE to the north, east, south and
             west.
-        visits: Number of times that the simulator processed a queue or a thread: a measure of its
-            own work.
+        visits: Number of times that the simulator processed a queue or a thread, as a measure of
+            its own work.
         moves: int32 ``[n, 6]``: moves of wavelets in order of cycles; empty unless requested.
             Columns are the cycle in which the wavelet leaves a router; row and column of the PE;
-            colour; Port that it leaves through (RAMP: into the PE); Port that it came by (RAMP:
-            from the PE). The moves of a wavelet through several ports are next to each other.
+            colour; Port through which it leaves (RAMP: into the PE); Port through which it came
+            (RAMP: from the PE). The moves of a wavelet through several ports are next to each
+            other.
     """
 
     cycles: int
@@ -61,7 +62,7 @@ def run(
     log: bool = False,
     shuffle: int | None = None,
 ) -> MachineRun:
-    """Simulate every operation of a machine.
+    """Simulate all operations of a machine.
 
     Args:
         machine: Routes and operations.
@@ -97,7 +98,7 @@ def execute(machine: WaveletMachine, table: Tables, memory: F32, log: int = 0) -
         machine: The machine.
         table: Arrays of the machine.
         memory: float32 ``[PEs * words]``: words of all PEs, changed in place.
-        log: Number of events to record.
+        log: Maximum number of events (moves of a wavelet) to record.
 
     Returns:
         The number of visits (see `MachineRun`), and the recorded events.
@@ -111,7 +112,7 @@ def execute(machine: WaveletMachine, table: Tables, memory: F32, log: int = 0) -
 
 
 def _result(machine: WaveletMachine, table: Tables, memory: F32, visits: int, events: I32) -> MachineRun:
-    """Return the results of a simulation from the tables."""
+    """Collect the results of a simulation from the tables that the kernel has changed."""
     shape = (machine.rows, machine.cols)
     pe_cycles = np.zeros(machine.rows * machine.cols, np.int32)
     if len(table.threads):
@@ -138,8 +139,8 @@ def _result(machine: WaveletMachine, table: Tables, memory: F32, visits: int, ev
 def _moves(machine: WaveletMachine, table: Tables, events: I32) -> I32:
     """Convert recorded events to moves of wavelets.
 
-    An event has the cycle, the queue that a wavelet enters and the queue that it leaves. A move has
-    the router that the wavelet leaves, as described at `MachineRun`.
+    An event has the cycle, the queue that a wavelet enters and the queue that it leaves. A move
+    instead names the router that the wavelet leaves; `MachineRun` describes its columns.
     """
     events = events[np.argsort(events[:, 0], kind="stable")]
     pe, side, colour = table.identity[events[:, 1]].T

@@ -18,7 +18,8 @@ from wse_mappings.mesh.placement import Rect
 def check_size(program: Program, wafer: WaferSpec) -> None:
     """Raise an error if the wavelet simulator cannot simulate a Program.
 
-    Every region, and every rectangle that contains two communicating regions, must be small enough.
+    Every region, and every rectangle that contains two regions that exchange words, must be small
+    enough.
 
     Raises:
         BadMesh: A rectangle is too large; the message states its size and the limit.

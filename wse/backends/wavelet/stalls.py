@@ -28,7 +28,7 @@ from wse_mappings.schedule import COMBINING, Arrival
 
 
 def find_stall(plan: Plan) -> str:
-    """Return a text that describes the first stall of a plan; "" if nothing stalls.
+    """Describe the first possible stall of a planned pattern; "" if nothing can stall.
 
     A stall is a circular wait of streams, or a colour that a PE uses both for words that it adds
     and for words that it stores.
@@ -37,9 +37,9 @@ def find_stall(plan: Plan) -> str:
 
 
 def _mixed_colour(plan: Plan) -> str:
-    """Describe a PE that adds some words of a colour and stores others; return "" if none does.
+    """Describe a PE that adds some words of a colour and stores others; "" if there is none.
 
-    Two threads would read the same queue there.
+    Two threads would read the same queue of such a PE.
     """
     combines: dict[tuple[int, int], bool] = {}
     for flow in plan.flows:
@@ -51,12 +51,14 @@ def _mixed_colour(plan: Plan) -> str:
 
 
 def _circular_wait(plan: Plan) -> str:
-    """Describe the first groups of messages that wait in a circle; "" if there are none.
+    """Describe the first messages that wait for each other in a circle; "" if there are none.
 
     1. If no operation both receives and sends, and operations are in the order of the streams, no
        circular wait is possible.
-    2. Streams that one operation receives and sends are merged into a group (case 4 of the module).
-    3. For each group, collect the groups that it waits for, and search for a circular wait.
+    2. Streams that one operation receives and sends are merged into a group (case 4 of the module
+       docstring).
+    3. For each group, the groups that it waits for are collected. A circular wait is searched among
+       them.
     """
     number = {id(flow): i for i, flow in enumerate(plan.flows)}
     if all(step.receive is None or step.send is None for step in plan.operations):
@@ -89,9 +91,9 @@ def _circular_wait(plan: Plan) -> str:
 
 
 def _waiting_pairs(plan: Plan) -> Iterator[tuple[Flow, Flow]]:
-    """Yield all pairs of streams of which the first waits for the second.
+    """Yield all pairs of streams in which the first stream waits for the second.
 
-    The numbers in the body are those of the cases in the module docstring.
+    The numbers in the body refer to the cases in the module docstring.
     """
     for positions in plan.positions.values():  # 1. at a router
         flows_in_order = (flow for position in positions for flow in position.flows)
@@ -113,5 +115,5 @@ def _waiting_pairs(plan: Plan) -> Iterator[tuple[Flow, Flow]]:
 
 
 def _message(flow: Flow) -> str:
-    """Return a message as text: its source, its last receiver and its colour."""
+    """Return a text that names the source, the last receiver and the colour of a message."""
     return f"{flow.source} to {flow.receivers[-1]} on colour {flow.colour}"

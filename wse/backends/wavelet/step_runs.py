@@ -32,7 +32,9 @@ class StepRun(NamedTuple):
 
     Attributes:
         ends: int32 ``[rows, cols]``: cycle in which each PE ended; 0 if it was idle.
-        link_words, moves: As in `MachineRun`.
+        link_words: int64 ``[4, rows, cols]``: words that left each PE to the north, east, south and
+            west.
+        moves: int32 ``[n, 6]``: moves of wavelets, as in `MachineRun`; empty unless requested.
     """
 
     ends: I32
@@ -42,16 +44,16 @@ class StepRun(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class StepRuns:
-    """Simulator of single steps, with a cache of results.
+    """Simulator of single steps of a phase, with a cache of results.
 
     In all methods, ``start`` int32 ``[rows, cols]`` is the cycle at which each PE of the machine
-    begins.
+    starts to work.
 
     Attributes:
         wafer: Wafer type.
         software: Software profile.
         pe: Costs of operations on one PE.
-        log: Whether moves are recorded.
+        log: Whether moves of wavelets are recorded.
         runs_by_key: Cached results.
     """
 
@@ -64,13 +66,14 @@ class StepRuns:
     def lines(self, messages_and_transfers: Sequence[tuple[LineMessages, Transfer]], start: I32) -> StepRun:
         """Simulate patterns on lines of one region at the same time.
 
-        Each pattern has its own colours, threads and addresses: ``words`` words to send, then
-        ``words`` words to receive. A PE is busy until it has added its last stored message.
+        Each pattern has its own colours, threads and addresses: the words that are sent, followed
+        by the same number of words that are received. A PE is busy until it has added its last
+        stored message.
 
         Args:
             messages_and_transfers: Messages of each pattern, and the transfer whose words they
                 carry.
-            start: See the class.
+            start: int32 ``[rows, cols]``, cycle at which each PE starts to work.
         """
         patterns: list[tuple[LineMessages, int, int]] = []
         for messages, transfer in messages_and_transfers:
@@ -103,7 +106,13 @@ class StepRuns:
         return self.runs_by_key[key]
 
     def translate(self, source: Rect, target: Rect, messages: Translation, start: I32) -> StepRun:
-        """Simulate the words that PEs of ``source`` send to PEs of ``target``."""
+        """Simulate the words that the PEs of one rectangle send to the PEs of another.
+
+        Args:
+            source, target: Sending and receiving rectangle, within the simulated region.
+            messages: Pieces of vectors: which row sends how many words to which row.
+            start: int32 ``[rows, cols]``, cycle at which each PE starts to work.
+        """
         key = ("translation", source, target, tuple(messages.sent_words), messages.stride, start.tobytes())
         if key not in self.runs_by_key:
             max_words = int(messages.words.max())
@@ -114,10 +123,17 @@ class StepRuns:
         return self.runs_by_key[key]
 
     def edge(self, words: int, start: I32, *, entering: bool) -> StepRun:
-        """Simulate ``words`` words of every PE of a region on the row between the PE and the edge.
+        """Simulate words that PEs of a region send to the edge of the wafer, or receive from it.
 
-        The edge is one more column of the machine: the last one, to which words are sent when they
-        leave the wafer, or the first one, from which they are received when they enter it.
+        The edge is one more column of the machine. If words leave the wafer, it is the last column,
+        to which they are sent. If words enter the wafer, it is the first column, from which they
+        come.
+
+        Args:
+            words: Words of every PE.
+            start: int32 ``[rows, cols + 1]``, cycle at which each PE and each row of the edge
+                starts.
+            entering: Whether words enter the wafer.
         """
         key = ("edge", entering, words, start.shape, start.tobytes())
         if key not in self.runs_by_key:
@@ -147,6 +163,6 @@ class StepRuns:
         return Lines(machine=machine, gap_cycles=gap, relay_cycles=relay, add_cycles=add or 0, main=main)
 
     def _run(self, machine: WaveletMachine) -> StepRun:
-        """Simulate a machine and return the results that depend on the step only."""
+        """Simulate a machine and return the results that are needed of a step."""
         result = run(machine, log=self.log)
         return StepRun(result.pe_cycles, result.link_words, result.moves)

@@ -55,9 +55,9 @@ colour, counted from the first one of the step; Port that it leaves through; Por
 
 
 class PhaseWalk:
-    """Simulation of a phase step by step.
+    """Cycle-by-cycle simulation of a phase, one step after another.
 
-    The state is the cycle from which on each PE of each stage is free. The totals so far are
+    The state is the cycle from which each PE of each stage is free. The totals so far are
     ``step_cycles``, ``hops`` and ``links``, as in `PhaseRun`.
     """
 
@@ -87,7 +87,12 @@ class PhaseWalk:
     def carry_out(self, steps: range, iteration: int) -> None:
         """Simulate a step, or the steps of an overlap group, in one iteration of their loop.
 
-        The numbers in the body refer to the module docstring.
+        The steps of an overlap group run at the same time. The numbers in the body refer to the
+        module docstring.
+
+        Args:
+            steps: Indices of the steps.
+            iteration: Iteration of the loop.
         """
         phase, first, hops = self.phase, steps.start, int(self.links.sum())
         transfers = {step: self._transfer(step, iteration) for step in steps if not phase.steps.computes(step)}
@@ -125,12 +130,12 @@ class PhaseWalk:
         self.end = end
 
     def wait(self) -> None:
-        """Make all PEs of all stages wait for the last one."""
+        """Make all PEs of all stages wait until the last PE is free."""
         for free in self.free:
             free[:] = self.end
 
     def overlaps(self, step: int) -> bool:
-        """Return True if rounds of a step's pattern overlap."""
+        """Return True if a step runs a pattern whose rounds (loop iterations) overlap in time."""
         pattern = int(self.phase.steps.pattern[step])
         return pattern >= 0 and self.program.patterns[pattern].overlaps
 
@@ -139,12 +144,12 @@ class PhaseWalk:
         return transfer_of(self.program, self.phase, step, self.slots, iteration)
 
     def _compute(self, step: int, iteration: int, idle: I64) -> None:
-        """Simulate a kernel on the rows that its operands name.
+        """Simulate a kernel on the rows of PEs that its operands specify.
 
         Args:
             step: Index of the step.
             iteration: Iteration of its loop.
-            idle: int64 ``[rows, cols]``: cycle from which on each PE is free for kernels of the
+            idle: int64 ``[rows, cols]``: cycle from which each PE is free for the kernels of the
                 group; updated.
         """
         operands = self.phase.steps.operands(step, self.slots, iteration)
@@ -155,13 +160,14 @@ class PhaseWalk:
         idle[first_row : first_row + rows] += math.ceil(cycles - 1e-9)
 
     def _follow(self, step: int, transfer: Transfer, idle: I64) -> None:
-        """Simulate a pattern in the chain of its group, after the kernels before it.
+        """Simulate a pattern that starts when the kernels before it in its group have ended.
+
+        The steps of an overlap group run at the same time, except for those that form its chain.
 
         Args:
             step: Index of the step.
             transfer: Transfer of the step.
-            idle: int64 ``[rows, cols]``: cycle from which on each PE is free for the chain;
-                updated.
+            idle: int64 ``[rows, cols]``: cycle from which each PE is free for the chain; updated.
         """
         if not self.phase.steps.runs_in_previous_task[step]:
             idle += self.software.task_dispatch_cycles
@@ -176,17 +182,31 @@ class PhaseWalk:
             idle[:] = np.maximum(idle, base + step_run.ends)
 
     def _copy(self, transfer: Transfer, begin: I64) -> None:
-        """Simulate a pattern whose messages are all copies within their PEs."""
+        """Simulate a pattern whose messages are all copies within the SRAM of a PE."""
         site = transfer.site
         self._work(site.stage, site.first_row, site.rows, self.pe.vector(transfer.elements, self.pe.acc), begin)
 
     def _work(self, stage: int, first_row: int, row_count: int, cycles: float, begin: I64) -> None:
-        """Occupy the PEs of some rows of a stage for a number of cycles."""
+        """Make the PEs of some rows of a stage busy for a number of cycles.
+
+        Args:
+            stage: Index of the stage.
+            first_row, row_count: The rows.
+            cycles: Number of cycles.
+            begin: int64 ``[rows, cols]``: cycle at which each PE begins.
+        """
         rows, free = slice(first_row, first_row + row_count), self.free[stage]
         free[rows] = np.maximum(free[rows], begin[rows] + math.ceil(cycles - 1e-9))
 
     def _lines(self, step: int, messages_and_transfers: Sequence[tuple[LineMessages, Transfer]], begin: I64) -> None:
-        """Simulate patterns on lines that run together, in the group that starts with ``step``."""
+        """Simulate patterns on lines that run at the same time.
+
+        Args:
+            step: First step of the overlap group to which the patterns belong.
+            messages_and_transfers: Messages of each pattern, and the transfer whose words they
+                carry.
+            begin: int64 ``[rows, cols]``: cycle at which each PE begins.
+        """
         overlap = self.phase.steps.overlap[step] >= 0
         # The cost of starting a group already contains the path of a word to a neighbour.
         start, base = _relative(begin - self.neighbour_cycles if overlap else begin + self.issue)
@@ -195,9 +215,10 @@ class PhaseWalk:
         )
 
     def _shift_lines(self, transfer: Transfer, iteration: int) -> list[tuple[LineMessages, Transfer]]:
-        """Return the messages of a cache shift and the transfer itself; empty if no row sends.
+        """Return the messages of a cache shift, with its transfer, as a pattern along columns.
 
-        A cache shift is simulated as a pattern along the columns of its region.
+        In a cache shift, the last rows of a region send a cache entry to the row above. The list is
+        empty if no row sends.
         """
         rect = transfer.site.placed_stage.rect
         passing = CacheBalance.passing_rows(self.lengths[iteration], rect.rows)
@@ -208,7 +229,17 @@ class PhaseWalk:
         return [(shifted, transfer)]
 
     def _stream(self, step: int, transfer: Transfer, iteration: int, begin: I64) -> None:
-        """Simulate a cache shift, words between regions, or the parts of a crossing on a mesh."""
+        """Simulate a transfer that is not a pattern along lines.
+
+        It is a cache shift, or sends words to another region, to another wafer, or to or from the
+        host. Only the links of the mesh are simulated.
+
+        Args:
+            step: Index of the step.
+            transfer: The transfer.
+            iteration: Iteration of the step's loop.
+            begin: int64 ``[rows, cols]``: cycle at which each PE begins.
+        """
         stage, issued = transfer.site.stage, begin + self.issue
         self.free[stage] += self.issue
         match transfer.messages:
@@ -245,10 +276,17 @@ class PhaseWalk:
             self._free(stage, base, step_run.ends[area])
 
     def _cross(self, step: int, transfer: Transfer, receiver: int, begin: I64) -> None:
-        """Simulate a crossing: words to the edge of one region, and from the edge of the other.
+        """Simulate a transfer to another wafer, on the meshes of both wafers.
 
-        Words enter the other region as soon as the first word of the slowest row is at the edge,
-        but late enough that the stream is not interrupted.
+        Words travel to the edge of the sending region, and from the edge of the receiving region.
+        They start to enter the receiving region as soon as the first word of the slowest row is at
+        the edge, but late enough that the stream is not interrupted.
+
+        Args:
+            step: Index of the step.
+            transfer: The transfer.
+            receiver: Receiving stage.
+            begin: int64 ``[rows, cols]``: cycle at which each PE of the sending region begins.
         """
         leaving, entering = transfer.edges
         at_edge = int(self._to_edge(step, transfer.site.stage, leaving, begin).max())
@@ -264,7 +302,13 @@ class PhaseWalk:
         self._note_end(step, receiver, base, StepRun(ends, links, moves))
 
     def _to_edge(self, step: int, stage: int, edge: EdgeStream, begin: I64) -> I64:
-        """Simulate words of some rows to the east edge of their region.
+        """Simulate the words that some rows send to the east edge of their region.
+
+        Args:
+            step: Index of the step.
+            stage: Sending stage.
+            edge: Sending PEs, and number of their words.
+            begin: int64 ``[rows, cols]``: cycle at which each PE of the region begins.
 
         Returns:
             The cycle at which the last word of each row is at the edge.
@@ -285,7 +329,9 @@ class PhaseWalk:
         return at_edge.astype(np.int64) + base
 
     def _note_end(self, step: int, stage: int, base: int, step_run: StepRun) -> None:
-        """Record a simulation on a stage's region: words on links, moves, and ends of PEs.
+        """Record the results of a simulation on a stage's region.
+
+        They are the words on links, the moves of wavelets, and the cycles at which PEs end.
 
         Args:
             step: Index of the step.
@@ -299,36 +345,36 @@ class PhaseWalk:
         self._free(stage, base, step_run.ends)
 
     def _log(self, step: int, base: int, wafer: int, top: int, left: int, moves: I32) -> None:
-        """Report the moves of wavelets, in cycles of the phase and positions of the wafer."""
+        """Report moves of wavelets, converted to cycles of the phase and positions on the wafer."""
         if self.on_moves:
             cycle, row, col, colour, port, entry_port = moves.astype(np.int64).T
             columns = [cycle + base, np.full_like(cycle, wafer), row + top, col + left, colour, port, entry_port]
             self.on_moves(step, np.stack(columns, axis=1))
 
     def _free(self, stage: int, base: int, ends: I32) -> None:
-        """Make the PEs of a stage busy until they have ended in a simulation.
+        """Make the PEs of a stage busy until the cycle at which each ended in a simulation.
 
         Args:
             stage: Index of the stage.
             base: Cycle of the phase at which the simulation began.
-            ends: Cycle of the simulation in which each PE ended; 0 if it was idle.
+            ends: Cycle of the simulation at which each PE ended; 0 if it was idle.
         """
         free = self.free[stage]
         free[:] = np.maximum(free, np.where(ends > 0, base + ends, 0))
 
 
 def _works(transfer: Transfer) -> bool:
-    """Return whether a transfer has anything to simulate: words that somebody awaits."""
+    """Return True if a transfer must be simulated: it is awaited, and it has messages."""
     messages = transfer.messages
     return transfer.is_awaited and not (isinstance(messages, LineMessages) and not len(messages.schedule.messages))
 
 
 def _area(rect: Rect) -> tuple[slice, slice]:
-    """Return the index of an array ``[rows, cols]`` that selects the PEs of a rectangle."""
+    """Return a NumPy index that selects the PEs of a rectangle from an array ``[rows, cols]``."""
     return np.s_[rect.row : rect.row + rect.rows, rect.col : rect.col + rect.cols]
 
 
 def _relative(start: I64) -> tuple[I32, int]:
-    """Return start cycles relative to the earliest one, and the earliest start cycle."""
+    """Return start cycles relative to the earliest start cycle, and that cycle itself."""
     base = int(start.min())
     return (start - base).astype(np.int32), base

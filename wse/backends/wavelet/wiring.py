@@ -23,7 +23,7 @@ NONE: Final = -1
 
 
 def _per_pe(blocks: list[Any], values: list[Any]) -> I32:
-    """Return one value per PE of every block: the value of the block, repeated."""
+    """Return one value per PE of every block: the value of the block, repeated for its PEs."""
     return np.repeat(np.array(values, np.int32), [len(block.pes) for block in blocks])
 
 
@@ -43,11 +43,11 @@ def _ranks(sorted_keys: I64) -> I64:
 
 
 class Wiring:
-    """Routes, queues and operations of a machine as arrays.
+    """Routes, queues and operations of a simulated machine, as arrays, and how they are connected.
 
     A router has a queue for each colour and each side that words come from. Words that have passed
-    the ramp into a PE wait in a further queue. Switch positions are sorted by PE and colour, and
-    operations are in the order of the machine.
+    the ramp into a PE wait in a further queue. Switch positions (settings of a router for a colour)
+    are sorted by PE and colour, and operations are in the order of the machine.
 
     Attributes:
         key: int64 ``[queues]``: PE, side and colour of a queue as one number.
@@ -56,7 +56,7 @@ class Wiring:
         place: int64 ``[positions]``: PE and colour of a switch position as one number.
         targets: bool ``[positions, 5]``: ports to which a position sends words.
         successor: int64 ``[positions, 5]``: queue to which each of these ports leads, or -1.
-        position_queue: int64 ``[positions]``: queue from which a position takes words.
+        position_queue: int64 ``[positions]``: queue from which a position receives words.
         users: int64 ``[n, 2]``: a link, and a queue that may send over it.
         thread_key: int64 ``[threads]``: PE and thread as one number.
         shares_link: bool ``[queues]``: whether another queue may send over the same link.
@@ -70,7 +70,7 @@ class Wiring:
         self._operations()
 
     def _positions(self) -> None:
-        """Collect all switch positions as arrays, sorted by PE and colour.
+        """Collect all switch positions (settings of routers) as arrays, sorted by PE and colour.
 
         Positions of the same PE and colour stay in order.
         """
@@ -108,7 +108,7 @@ class Wiring:
             raise BadInput(msg)
 
     def _queues(self) -> None:
-        """Find every queue that some route needs, as sorted keys of PE, side and colour."""
+        """Find all queues that routes need, and sort them by PE, side and colour."""
         enters_pe = self.targets[:, Port.RAMP]
         keys = [
             self._key(self.pe, self.source, self.colour),
@@ -128,16 +128,19 @@ class Wiring:
         self.position_queue = np.searchsorted(self.key, keys[0])
 
     def _key(self, pe: I32, side: I32 | np.int32, colour: I32) -> I64:
-        """Return PE, side and colour of queues as one number."""
+        """Return a number for each queue that is computed from its PE, side and colour."""
         return (pe.astype(np.int64) * SIDES + side) * self.machine.wafer.colours + colour
 
     def _find(self, key: I64) -> I64:
-        """Return the indices of queues by their keys; -1 if a queue does not exist."""
+        """Return the indices of the queues with some keys; -1 if a queue does not exist."""
         at = np.minimum(np.searchsorted(self.key, key), max(len(self.key) - 1, 0))
         return np.where(self.key[at] == key, at, NONE) if len(self.key) else np.full(len(key), NONE)
 
     def _links_before(self) -> I64:
-        """Return the physical link before each queue: the PE and the port that the link leaves."""
+        """Return the physical link that leads to each queue, as one number, int64 ``[queues]``.
+
+        The number is computed from the PE and the port that the link leaves.
+        """
         pe, side_of_queue = self.identity[:, 0], self.identity[:, 1]
         link = pe.astype(np.int64) * SIDES
         for side in Port:
@@ -150,7 +153,7 @@ class Wiring:
         return link
 
     def _outputs(self) -> None:
-        """Find the queue after each target of each position, and the queues that share a link."""
+        """Find the queues to which switch positions send words, and queues that share a link."""
         self.successor = np.full(self.targets.shape, NONE, np.int64)
         for target in Port:
             at = np.flatnonzero(self.targets[:, target])
@@ -169,7 +172,7 @@ class Wiring:
         self.shares_link[self.users[np.isin(self.users[:, 0], links[users > 1]), 1]] = True
 
     def _leads_nowhere(self, position: int, target: Port) -> None:
-        """Raise BadInput for a position that sends words to a PE that does not receive them."""
+        """Raise BadInput for a switch position that sends words to a PE that expects none."""
         pe, pe_text = int(self.pe[position]), self.machine.pe_text
         neighbour = int(self.machine.neighbours(self.pe[[position]], target)[0])
         destination = "beyond the edge" if neighbour < 0 else f"to {pe_text(neighbour)}, which takes none from there"
@@ -178,7 +181,7 @@ class Wiring:
         raise BadInput(msg)
 
     def _operations(self) -> None:
-        """Collect the operations in the order of the Machine, with their threads and queues."""
+        """Collect the operations in the order of the machine, with their threads and queues."""
         blocks: list[OperationBlock] = self.machine.operation_blocks
         ops = [block.operation for block in blocks]
         self.op_pe = _pes(blocks)
@@ -213,7 +216,7 @@ class Wiring:
             raise BadInput(msg)
 
     def _operands(self, side: int, colour: I32, does: str) -> I64:
-        """Return the queue of each operation on one side; -1 if the operation has none there.
+        """Return the queue that each operation uses to receive, or to send; -1 if it uses none.
 
         Args:
             side: INTO_PE for received words, Port.RAMP for sent words.
@@ -245,8 +248,8 @@ class Wiring:
     def edges(self) -> I32:
         """Return pairs of queues and threads that influence each other, as int32 ``[n, 2]``.
 
-        They are connected by a route, a link, a ramp, or a wait for an operation. Threads have
-        indices after those of queues.
+        They are connected by a route, a link, a ramp, or a wait for an operation. The indices of
+        threads follow those of queues.
         """
         queues = len(self.key)
         first = self.position_queue[np.searchsorted(self.place, self.place)]
@@ -272,7 +275,11 @@ class Wiring:
         return np.concatenate([np.stack(pair, axis=1) for pair in pairs]).astype(np.int32)
 
     def released_positions(self) -> I64:
-        """Return which position each switch position releases when it ends; -1 for none."""
+        """Return the index of the switch position that each position releases when it ends, or -1.
+
+        A router does not use a position that waits for a release before another position releases
+        it.
+        """
         key = self.pe.astype(np.int64) * self.machine.wafer.colours + self.released_colour
         row = np.searchsorted(self.place, key) + self.released_index
         return np.where(self.released_colour >= 0, row, NONE)

@@ -21,7 +21,14 @@ vector operations of gating.
 
 
 def _cycles(c: PeCosts, M: int, n: int, function: int, gated: int) -> float:
-    """Return the cycles of ``activate``: an activation function on M tokens of n features."""
+    """Return the cycles of kernel ``activate``, which applies an activation function.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, n: Tokens, and features of a token on the PE.
+        function: Index into ACTIVATIONS.
+        gated: 1 if the result is multiplied by a second vector (gating), else 0.
+    """
     return M * n * _WORK[function][0] * c.function + _vectors_cycles(c, M * n, function, gated)
 
 
@@ -32,7 +39,7 @@ def _vectors_cycles(c: PeCosts, elements: int, function: int, gated: int) -> flo
         c: Costs of operations on the PE.
         elements: Number of outputs.
         function: Index into ACTIVATIONS.
-        gated: 1 with gating, else 0.
+        gated: 1 if the result is multiplied by a second vector (gating), else 0.
     """
     _, operations, gating = _WORK[function]
     return (1 + gated) * c.vector(elements, c.convert) + (operations + gated * gating) * c.vector(elements, c.f32)
@@ -41,11 +48,20 @@ def _vectors_cycles(c: PeCosts, elements: int, function: int, gated: int) -> flo
 def _share_cycles(
     c: PeCosts, M: int, n: int, function: int, gated: int, length: int, groups: int, shared_tokens: int, padding: int
 ) -> float:
-    """Return the cycles of ``activate_share`` on the PE that activates the most features.
+    """Return the cycles of kernel ``activate_share`` on the PE that activates the most features.
 
     The PEs of a group divide the features among them. A PE also writes zeros for the features of
-    the other PEs. Its features may begin and end inside those of a token, and are in separate
-    vectors for each token.
+    the other PEs. Its features may begin and end in the middle of a token, and each token needs
+    vector operations of its own.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, n: Tokens, and features of a token.
+        function: Index into ACTIVATIONS.
+        gated: 1 if the result is multiplied by a second vector (gating), else 0.
+        length, groups: PEs of the line, and groups into which they are divided.
+        shared_tokens: Tokens whose features are divided together.
+        padding: Additional elements of the output that are set to zero.
     """
     shard_elements, iterations = ceil_div(shared_tokens * n, length // groups), M // shared_tokens
     tokens_reached = min(shared_tokens, ceil_div(shard_elements - 1, n) + 1)

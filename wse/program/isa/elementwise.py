@@ -9,7 +9,7 @@ from wse.program.isa.operands import acc, act, f32, numbers, wgt
 
 
 def _elements(n: int) -> int:
-    """Return n, the number of elements that an operation works on."""
+    """Return n: an elementwise operation on n elements works on each of them once."""
     return n
 
 

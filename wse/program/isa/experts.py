@@ -22,35 +22,55 @@ _NAMES: Final = tuple(CODINGS)
 
 
 def _products(P: int, K: int, N: int) -> int:
-    """Return the multiply-adds of P pairs, each with a [K, N] matrix."""
+    """Return the multiply-adds of P (token, expert) pairs, each with a ``[K, N]`` matrix."""
     return P * K * N
 
 
 def _pair_list(P: int) -> int:
-    """Return the elements of the list of P pairs: a count, and three values for each pair."""
+    """Return the number of elements of a list of P (token, expert) pairs.
+
+    They are a count, followed by token, expert and weight of each pair.
+    """
     return 1 + 3 * P
 
 
 def _code_rows(K: int, coding: int) -> int:
-    """Return the number of byte rows that K rows of codes need."""
+    """Return the number of rows of bytes that K rows of quantised weights need.
+
+    Several weights may share a byte. ``coding`` is the index of their storage format.
+    """
     return CODINGS[_NAMES[coding]].code_bytes(K, 1)
 
 
 def _coded_tile_extent(K: int, N: int, local_experts: int, k_stride: int, coding: int) -> int:
-    """Return how many elements of SRAM the codes of a column's experts span, with strides."""
+    """Return the bytes from the first to the last code of the quantised experts on a column.
+
+    Args:
+        K, N: Inputs and outputs of an expert.
+        local_experts: Number of experts, whose codes are side by side in a row.
+        k_stride: Bytes from one row of codes to the next.
+        coding: Index of the storage format of the codes.
+    """
     return (_code_rows(K, coding) - 1) * k_stride + local_experts * N
 
 
 def _list_cycles(c: PeCosts, count: int) -> float:
-    """Return the cycles of a loop over pairs that reads the token, expert and weight of each."""
+    """Return the cycles of a loop that reads the token, expert and weight of ``count`` pairs."""
     return count * (c.loop + 3 * c.vector(1, c.f32))
 
 
 def _pairs_cycles(c: PeCosts, M: int, A: int, P: int, groups: int, segments: int) -> float:
-    """Return the cycles to find the pairs whose experts a column stores, and to list them.
+    """Return the cycles of listing the (token, expert) pairs whose experts a column of PEs stores.
 
-    If a column stores all experts, every pair matches. Tokens, ids and weights are then copied as
-    vectors, to every third element of the list.
+    If a column stores parts of all experts, every pair matches. Tokens, ids and weights are then
+    copied as vectors, to every third element of the list.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, A: Tokens, and experts per token.
+        P: Maximum number of pairs in the list.
+        groups, segments: Groups in each segment of the columns, and number of segments. Each group
+            stores other experts. Both are 1 if every column stores parts of all experts.
     """
     if groups * segments > 1:
         return _list_cycles(c, M * A) + _list_cycles(c, P)
@@ -58,7 +78,7 @@ def _pairs_cycles(c: PeCosts, M: int, A: int, P: int, groups: int, segments: int
 
 
 def _in_cycles(c: PeCosts, product: float, P: int, N: int, weighted: int) -> float:
-    """Return the cycles of the first product of an expert layer, for all pairs.
+    """Return the cycles of the first product of an expert layer, for all (token, expert) pairs.
 
     Args:
         c: Costs of operations on the PE.
@@ -72,7 +92,7 @@ def _in_cycles(c: PeCosts, product: float, P: int, N: int, weighted: int) -> flo
 
 
 def _out_cycles(c: PeCosts, product: float, P: int, M: int, K: int, N: int, weighted: int) -> float:
-    """Return the cycles of the second product of an expert layer, for all pairs.
+    """Return the cycles of the second product of an expert layer, for all (token, expert) pairs.
 
     The outputs of each pair are added to the sums of its token.
 
@@ -90,37 +110,79 @@ def _out_cycles(c: PeCosts, product: float, P: int, M: int, K: int, N: int, weig
 
 
 def _bias_cycles(c: PeCosts, P: int, M: int, N: int, parts: int, weighted: int, share: int) -> float:
-    """Return the cycles to add the biases of the experts, for all pairs.
+    """Return the cycles to add the biases of the experts, for all (token, expert) pairs.
 
-    A PE reads the whole list of pairs. It stores only ``share`` biases of each part, and adds
-    biases to the outputs of the few pairs for which it has any.
+    A PE reads the whole list of pairs. It stores only ``share`` biases of each part, and adds them
+    to the outputs of those few pairs whose biases it stores.
+
+    Args:
+        c: Costs of operations on the PE.
+        P, M: Maximum number of pairs, and tokens.
+        N, parts: Outputs of each part, and number of parts, such as gate and up.
+        weighted: 1 to multiply the biases by the pair's router weight, else 0.
+        share: Number of biases of each part that the PE stores.
     """
     local_pairs = min(P, M * (-(-(share - 1) // max(1, N)) + 1))
     return _list_cycles(c, P) + local_pairs * parts * (1 + weighted) * c.vector(min(N, share), c.acc)
 
 
 def _tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int) -> int:
-    """Return the bytes of expert tiles that are read: one per pair, at most all of the column."""
+    """Return the bytes of expert weights that a PE must read.
+
+    One tile (the weights of an expert on the PE) is read per (token, expert) pair, but each tile
+    only once.
+
+    Args:
+        b: Bytes per element of each SRAM view.
+        P: Maximum number of pairs.
+        K, N: Inputs and outputs of an expert.
+        local_experts: Number of experts on the PE.
+    """
     return min(P, local_experts) * K * N * b["wgt"]
 
 
 def _coded_tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int, coding: int, G: int) -> int:
-    """Return the bytes of quantised expert tiles that are read, including scales of groups."""
+    """Return the bytes of quantised expert weights and their scales that a PE must read.
+
+    Args:
+        b: Bytes per element of each SRAM view.
+        P: Maximum number of (token, expert) pairs.
+        K, N: Inputs and outputs of an expert.
+        local_experts: Number of experts on the PE; the weights of each are read once.
+        coding: Index of the storage format.
+        G: Groups of inputs that share scales.
+    """
     return min(P, local_experts) * tile_bytes(_NAMES[coding], b, K, N, G)
 
 
 def _mxfp4_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int, G: int) -> int:
-    """Return the bytes of mxfp4 expert tiles that are read."""
+    """Return the bytes of mxfp4 expert weights and their scales that a PE must read.
+
+    Args:
+        b: Bytes per element of each SRAM view.
+        P: Maximum number of (token, expert) pairs.
+        K, N: Inputs and outputs of an expert.
+        local_experts: Number of experts on the PE; the weights of each are read once.
+        G: Groups of inputs that share scales.
+    """
     return min(P, local_experts) * tile_bytes("mxfp4", b, K, N, G)
 
 
 def _fp8_blocks_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int, G: int, B: int) -> int:
-    """Return the bytes of fp8 expert tiles with block scales that are read."""
+    """Return the bytes of fp8 expert weights and their block scales that a PE must read.
+
+    Args:
+        b: Bytes per element of each SRAM view.
+        P: Maximum number of (token, expert) pairs.
+        K, N: Inputs and outputs of an expert.
+        local_experts: Number of experts on the PE; the weights of each are read once.
+        G, B: Groups of inputs, and blocks of outputs, that share scales.
+    """
     return min(P, local_experts) * blocks_bytes(b, K, N, G, B)
 
 
 def _mxfp4_cycles(c: PeCosts, K: int, N: int, G: int, rows: int) -> float:
-    """Return the cycles of the product of one token with one expert in MXFP4 codes.
+    """Return the cycles of the product of one token with one expert that is stored in MXFP4.
 
     Args:
         c: Costs of operations on the PE.
@@ -132,7 +194,7 @@ def _mxfp4_cycles(c: PeCosts, K: int, N: int, G: int, rows: int) -> float:
 
 
 def _fp8_blocks_cycles(c: PeCosts, K: int, N: int, G: int, B: int, rows: int) -> float:
-    """Return the cycles of the product of one token with one expert in FP8 codes with block scales.
+    """Return the cycles of the product of one token with one expert in FP8 with block scales.
 
     Args:
         c: Costs of operations on the PE.

@@ -21,16 +21,19 @@ Formula = Callable[..., Any]
 
 
 def _zero(*_: object) -> int:
-    """Return 0: the default formula."""
+    """Return 0: the formula of quantities that a kernel does not have."""
     return 0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Kernel:
-    """Record of a compute kernel: operands, cycles, work, and bytes read.
+    """Record of a compute kernel: its operands, and formulas for cycles, work and bytes read.
+
+    A formula is a function whose parameters are named like operands of the kernel.
 
     Attributes:
-        name: Name of the kernel, of its function in ``wse_kernels`` and of its oracle.
+        name: Name of the kernel, of its function in ``wse_kernels`` and of its oracle (the
+            reference implementation for a single PE).
         operands: Operands from index ``FIRST_OPERAND`` on, in the order of the function's
             parameters, where a named tuple stands for one operand per field.
         work: Formula for the approximate number of element operations of one call on one PE. None
@@ -65,38 +68,38 @@ class Kernel:
 
     @cached_property
     def views(self) -> dict[str, str]:
-        """Names of the operands, mapped to the SRAM view that each is an address in.
+        """SRAM view (element type) of each operand that is an address; empty for a number.
 
-        The view is empty for an operand that is a number.
+        The key is the name of the operand.
         """
         return {operand.name: operand.view for operand in self.operands}
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """Names of the operands, mapped to their indices among the operands of a step."""
+        """Index of each operand in the operands of a step; the key is the name of the operand."""
         return {operand.name: i for i, operand in enumerate(self.operands, FIRST_OPERAND)}
 
     @cached_property
     def outputs(self) -> frozenset[int]:
-        """Indices of the operands that the kernel overwrites without reading them."""
+        """Indices of the operands whose elements the kernel overwrites without reading them."""
         return frozenset(self.index[operand.name] for operand in self.operands if operand.output)
 
     @cached_property
     def in_place(self) -> tuple[tuple[int, int], ...]:
-        """(operand, output) pairs of indices: the output may be written over the operand."""
+        """Pairs of operand indices (input, output) in which the output may overwrite the input."""
         return tuple((self.index[operand.over], self.index[operand.name]) for operand in self.operands if operand.over)
 
     @cached_property
     def addresses(self) -> tuple[int, ...]:
-        """Indices of the operands that are addresses."""
+        """Indices of the operands that are SRAM addresses."""
         return tuple(self.index[operand.name] for operand in self.operands if operand.view)
 
     def by_name(self, operands: Sequence[int]) -> dict[str, int]:
-        """Return the operands of a step that runs the kernel, with their names as keys."""
+        """Return the operands of a step that runs the kernel, as a dict by operand name."""
         return {name: int(operands[i]) for name, i in self.index.items()}
 
     def core_s(self, operands: Sequence[int]) -> float:
-        """Return the approximate seconds of a call on one PE, on one core of this computer."""
+        """Return the approximate seconds of a core of this computer to emulate a call on one PE."""
         return float(self._value(self.work or self.macs, operands)) * self.operation_ps * 1e-12
 
     def cycles_of(self, operands: Sequence[int], costs: PeCosts, *, over_heads: bool = False) -> float:
@@ -105,8 +108,8 @@ class Kernel:
         Args:
             operands: Operands of the step.
             costs: Costs of operations on the PE.
-            over_heads: Whether the call may vectorise over heads. If so, the result is that of the
-                cheaper variant.
+            over_heads: Whether the call may vectorise over heads. If so, the cheaper of both
+                variants is used.
         """
         cycles = float(self._value(self.cycles, operands, costs))
         if not over_heads or self.cycles_over_heads is None:
@@ -114,7 +117,7 @@ class Kernel:
         return min(cycles, float(self._value(self.cycles_over_heads, operands, costs)))
 
     def macs_of(self, operands: Sequence[int]) -> int:
-        """Return the multiply-adds of a call on one PE."""
+        """Return the number of multiply-adds of a call on one PE."""
         return int(self._value(self.macs, operands))
 
     def bytes_read(self, operands: Sequence[int], element_bytes: Mapping[str, int]) -> int:
@@ -122,12 +125,12 @@ class Kernel:
 
         Args:
             operands: Operands of the step.
-            element_bytes: Bytes per element of each view.
+            element_bytes: Bytes per element of each SRAM view (element type).
         """
         return int(self._value(self.read_bytes, operands, element_bytes))
 
     def elements(self, name: str, operands: Sequence[int]) -> int:
-        """Return the number of elements that a call may access, starting at an address operand.
+        """Return the number of elements that a call may access from the address of an operand on.
 
         Args:
             name: Name of the address operand.
@@ -138,7 +141,7 @@ class Kernel:
         return self._product(extent, operands) if isinstance(extent, str) else int(self._value(extent, operands))
 
     def elements_used(self, name: str, operands: Sequence[int]) -> int:
-        """Return the number of elements that a call uses, starting at an address operand.
+        """Return the number of elements that a call uses from the address of an operand on.
 
         Args:
             name: Name of the address operand.
@@ -152,12 +155,18 @@ class Kernel:
         return prod(int(operands[self.index[name]]) for name in names.split())
 
     def _value(self, formula: Formula, operands: Sequence[int], *first: object) -> Any:
-        """Evaluate a formula on ``first`` (additional arguments) and the operands of a step."""
+        """Evaluate a formula on the operands of a step that are named like its parameters.
+
+        Args:
+            formula: The formula.
+            operands: Operands of the step.
+            first: Arguments that precede the operands, such as the costs of a PE.
+        """
         return formula(*first, *(operands[i] for i in self._parameters[formula]))
 
     @cached_property
     def _parameters(self) -> dict[Formula, tuple[int, ...]]:
-        """Formulas of the kernel, mapped to the indices of the operands that each uses.
+        """Indices of the operands that each formula of the kernel uses; the key is the formula.
 
         Raises:
             KeyError: A parameter of a formula is not the name of an operand.

@@ -27,11 +27,11 @@ from wse.program.isa.pe_costs import PeCosts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unpacking:
-    """Cost of unpacking codes that share 16-bit words to float16 values.
+    """Operations that unpack quantised weights from 16-bit words to float16 values.
 
     Attributes:
         operations: Vector operations that unpack one group of rows.
-        shifts: Elements shifted, per code.
+        shifts: Elements shifted, per quantised weight (code).
         logic: Elements of bitwise operations, per code.
         adds: Elements of additions, per code.
     """
@@ -78,7 +78,7 @@ _BY_CODING: Final = (INT8, FP8, INT4, MXFP4, FP8)
 
 
 def matmul_cycles(c: PeCosts, M: int, K: int, N: int, add: int) -> float:
-    """Return the cycles of M tokens times [K, N], vectorised over the tokens.
+    """Return the cycles of multiplying M tokens by a ``[K, N]`` matrix, vectorised over the tokens.
 
     Args:
         c: Costs of operations on the PE.
@@ -90,27 +90,47 @@ def matmul_cycles(c: PeCosts, M: int, K: int, N: int, add: int) -> float:
 
 
 def gemv_cycles(c: PeCosts, M: int, K: int, N: int) -> float:
-    """Return the cycles of M tokens times [K, N], one token at a time, vectorised over outputs."""
+    """Return the cycles of multiplying M tokens by a ``[K, N]`` matrix, one token after another.
+
+    The product of a token is vectorised over the outputs.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, K, N: Tokens, inputs and outputs.
+    """
     return M * (c.vector(N, c.acc) + c.loop + c.rows(K, N, c.mac))
 
 
 def _products(M: int, K: int, N: int) -> int:
-    """Return the multiply-adds of M tokens times [K, N]."""
+    """Return the multiply-adds of multiplying M tokens by a ``[K, N]`` matrix."""
     return M * K * N
 
 
 def _right(K: int, N: int, k_stride: int, n_stride: int) -> int:
-    """Return the extent of a [K, N] operand with strides, from its first to its last element."""
+    """Return the number of elements from the first to the last of a strided ``[K, N]`` matrix.
+
+    Args:
+        K, N: Shape of the matrix.
+        k_stride, n_stride: Elements from one row, or column, to the next.
+    """
     return (K - 1) * k_stride + (N - 1) * n_stride + 1
 
 
 def _spaced_rows(M: int, N: int, out_stride: int) -> int:
-    """Return the extent of M rows with a stride, from their first to their last element."""
+    """Return the number of elements from the first to the last of M rows of N elements.
+
+    A row begins ``out_stride`` elements after the one before.
+    """
     return (M - 1) * out_stride + N
 
 
 def _matmul(name: str, right: str) -> Kernel:
-    """Return the record of a product whose right operand is in the view ``right``."""
+    """Return the `Kernel` record of a matrix product.
+
+    Args:
+        name: Name of the kernel.
+        right: SRAM view (element type) of the right operand.
+    """
     return Kernel(
         name=name,
         operands=(
@@ -126,9 +146,15 @@ def _matmul(name: str, right: str) -> Kernel:
 
 
 def _one_scale_cycles(c: PeCosts, unpacking: Unpacking, M: int, K: int, N: int, rows: int) -> float:
-    """Return the cycles of a quantised product with one scale per output, applied to the sums.
+    """Return the cycles of a product with quantised weights that have one scale per output.
 
-    The scales are float32 or are converted to it first.
+    The scales are applied to the sums. They are float32 or are converted to it first.
+
+    Args:
+        c: Costs of operations on the PE.
+        unpacking: Operations that unpack the weights.
+        M, K, N: Tokens, inputs and outputs.
+        rows: Rows of weights that are unpacked at once.
     """
     scales = 0.0 if c.widen else c.vector(N, c.convert)
     scaling = min(M * c.vector(N, c.scale_acc), c.rows(N, M, c.scale_acc))
@@ -136,15 +162,26 @@ def _one_scale_cycles(c: PeCosts, unpacking: Unpacking, M: int, K: int, N: int, 
 
 
 def _scale_a_group_cycles(c: PeCosts, unpacking: Unpacking, M: int, K: int, N: int, rows: int) -> float:
-    """Return the cycles of a quantised product in which each code is multiplied by its scale first.
+    """Return the cycles of a product with quantised weights that are scaled before the product.
 
-    Inputs of a group share a scale.
+    A group of inputs shares a scale.
+
+    Args:
+        c: Costs of operations on the PE.
+        unpacking: Operations that unpack the weights.
+        M, K, N: Tokens, inputs and outputs.
+        rows: Rows of weights that are unpacked at once.
     """
     return _unpacking_cycles(c, unpacking, K, N, rows) + c.rows(K, N, c.scale) + _unpacked_products(c, M, K, N, rows)
 
 
 def power_cycles(c: PeCosts, N: int, G: int) -> float:
-    """Return the cycles to convert the power-of-two scales of G groups, N each, to factors."""
+    """Return the cycles to convert power-of-two scales to factors.
+
+    Args:
+        c: Costs of operations on the PE.
+        N, G: Outputs, and groups of inputs; each combination of them has a scale.
+    """
     return _unpacking_cycles(c, E8M0, G, N, 1)
 
 
@@ -152,22 +189,29 @@ def run_cycles(c: PeCosts, N: int, G: int, B: int) -> float:
     """Return the cycles to copy float32 scales that several outputs share to each output.
 
     For each of G groups of inputs, B scales are converted and then copied to all N outputs.
+
+    Args:
+        c: Costs of operations on the PE.
+        N: Outputs.
+        G: Groups of inputs that share scales.
+        B: Runs of outputs that share scales.
     """
     return G * (c.vector(B, c.convert) + B * (c.loop + c.issue) + math.ceil(N / c.act))
 
 
 def one_expert_cycles(c: PeCosts, coding: int, K: int, N: int, rows: int) -> float:
-    """Return the cycles of the product of one token with an expert, whose codes are scaled first.
+    """Return the cycles of the product of one token with an expert whose weights are quantised.
 
-    The sums are not cleared. Codes that share a word are neighbours in a row. If N is odd, a row
-    may begin inside a word, so that one more code per row is unpacked.
+    Each weight is scaled before the product, and the product is added to existing sums. Weights
+    that share a word are neighbours in a row. If N is odd, a row may begin inside a word, so that
+    one more weight per row is unpacked.
 
     Args:
         c: Costs of operations on the PE.
-        coding: Number of the coding.
+        coding: Index of the storage format of the weights.
         K: Inputs.
         N: Outputs.
-        rows: Rows of codes that are unpacked at once.
+        rows: Rows of weights that are unpacked at once.
     """
     loops = math.ceil(K / rows) * c.loop
     products = c.rows(K, N, c.scale) + c.rows(K, N, c.mac)
@@ -175,7 +219,14 @@ def one_expert_cycles(c: PeCosts, coding: int, K: int, N: int, rows: int) -> flo
 
 
 def _unpacking_cycles(c: PeCosts, u: Unpacking, K: int, N: int, rows: int) -> float:
-    """Return the cycles to unpack a tile, ``rows`` rows at a time."""
+    """Return the cycles to unpack a ``[K, N]`` tile of quantised weights.
+
+    Args:
+        c: Costs of operations on the PE.
+        u: Operations that unpack the weights.
+        K, N: Inputs and outputs.
+        rows: Rows of weights that are unpacked at once.
+    """
     codes, iterations = K * N, math.ceil(K / rows)
     operations = u.operations + int(c.widen > 0)
     elements = codes * (u.shifts / c.shift + u.logic / c.logic + u.adds / c.half)
@@ -183,9 +234,14 @@ def _unpacking_cycles(c: PeCosts, u: Unpacking, K: int, N: int, rows: int) -> fl
 
 
 def _unpacked_products(c: PeCosts, M: int, K: int, N: int, rows: int) -> float:
-    """Return the cycles of a product with unpacked codes.
+    """Return the cycles of multiplying M tokens by a ``[K, N]`` matrix that has been unpacked.
 
     The product is vectorised over tokens or over outputs, whichever is cheaper.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, K, N: Tokens, inputs and outputs.
+        rows: Rows of weights that are unpacked at once.
     """
     iterations = math.ceil(K / rows)
     by_outputs = M * (iterations * c.loop + c.rows(K, N, c.mac))
@@ -194,17 +250,37 @@ def _unpacked_products(c: PeCosts, M: int, K: int, N: int, rows: int) -> float:
 
 
 def tile_bytes(coding: str, b: Mapping[str, int], K: int, N: int, G: int = 1) -> int:
-    """Return the bytes of a tile of quantised weights: codes, and a scale per output and group."""
+    """Return the bytes of a tile of quantised weights, including a scale per output and group.
+
+    Args:
+        coding: Name of the storage format.
+        b: Bytes per element of each SRAM view.
+        K, N: Inputs and outputs.
+        G: Groups of inputs that share scales.
+    """
     return CODINGS[coding].code_bytes(K, N) + N * G * b[CODINGS[coding].scale_view]
 
 
 def blocks_bytes(b: Mapping[str, int], K: int, N: int, G: int, B: int) -> int:
-    """Return the bytes of a tile of fp8 codes and its scales, one per run of outputs and group."""
+    """Return the bytes of a tile of fp8 weights, including a scale per run of outputs and group.
+
+    Args:
+        b: Bytes per element of each SRAM view.
+        K, N: Inputs and outputs.
+        G: Groups of inputs that share scales.
+        B: Runs of outputs that share scales.
+    """
     return K * N * b["raw"] + G * B * b["f32"]
 
 
 def _one_scale(name: str, coding: str, unpacking: Unpacking) -> Kernel:
-    """Return the record of a quantised product with one scale per output."""
+    """Return the `Kernel` record of a product with quantised weights and one scale per output.
+
+    Args:
+        name: Name of the kernel.
+        coding: Name of the storage format.
+        unpacking: Operations that unpack the weights.
+    """
     return Kernel(
         name=name,
         operands=(

@@ -14,34 +14,53 @@ from wse_mappings.cuts.split import ceil_div
 
 
 def _features(M: int, K: int) -> int:
-    """Return the number of features of M tokens."""
+    """Return the number of features of M tokens with K features each."""
     return M * K
 
 
 def _parts(M: int, n: int, parts: int) -> int:
-    """Return the number of elements of M tokens with ``parts`` parts of n elements."""
+    """Return the number of elements of M tokens, each with ``parts`` vectors of n elements."""
     return M * parts * n
 
 
 def _scale_share_cycles(c: PeCosts, M: int, n: int, parts: int, length: int, groups: int) -> float:
     """Return the cycles of ``rms_scale_share`` on the PE that scales the most features.
 
-    The PEs of a group divide the features among them.
+    The kernel multiplies vectors by the reciprocal of their root mean square. The PEs of a group
+    divide the features among them.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, n: Tokens, and features of each part.
+        parts: Vectors per token.
+        length, groups: PEs of the line, and groups into which they are divided.
     """
     return M * (c.loop + 2 * c.function + parts * c.vector(ceil_div(n, length // groups), c.scale_acc))
 
 
 def _layer_scale_cycles(c: PeCosts, M: int, K: int, offset: int) -> float:
-    """Return the cycles of ``layer_scale``: mean, deviation, and four or five vector operations."""
+    """Return the cycles of ``layer_scale``, which applies a layer norm given the sums of a token.
+
+    For each token, the mean and deviation are computed, followed by four or five vector operations.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, K: Tokens, and features of a token on the PE.
+        offset: Number that is added to the gain; 0 needs one vector operation fewer.
+    """
     mean = 4 * c.vector(1, c.f32)
     return M * (c.loop + 2 * c.function + mean + (4 + (offset != 0)) * c.vector(K, c.act))
 
 
 def _layer_scale_sums_cycles(c: PeCosts, M: int, N: int) -> float:
-    """Return the cycles of ``layer_scale_sums``, with two multiply-adds per element.
+    """Return the cycles of ``layer_scale_sums``, which applies a layer norm after a matrix product.
 
-    The first subtracts the mean times one vector. The second multiplies by the scale and adds the
-    other vector.
+    It needs two multiply-adds per element: the first subtracts the mean times one vector, and the
+    second multiplies by the scale and adds another vector.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, N: Tokens, and outputs of the product on the PE.
     """
     mean = 4 * c.vector(1, c.f32)
     return M * (c.loop + 2 * c.function + mean + 2 * c.vector(N, c.scale_acc))

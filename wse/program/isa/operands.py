@@ -33,21 +33,21 @@ ATTO: Final = 10**18
 class Operand(NamedTuple):
     """An operand of a kernel: an address in a view of SRAM, or a number.
 
-    A view says in which element type a kernel reads and writes the bytes of SRAM.
+    A view determines in which element type a kernel reads and writes the bytes of SRAM.
 
     Attributes:
-        view: View that the operand is an address in; empty for a number.
+        view: View in which the operand is an address; empty for a number.
         name: Name that kernels, lowering and costs use for the operand.
         extent: Number of elements from the address on that the kernel may access. Either the names
-            of numbers to multiply, or a function with such names as parameters. None if no operand
-            determines it.
+            of number operands whose product it is, or a function with such names as parameters.
+            None if no operand determines it.
         output: True if the kernel overwrites the elements without reading them.
         over: Name of the operand that this output may overwrite in place, if its elements are not
             wider. The kernel reads every element before it writes to the same place.
-        scratch: True if only the kernel itself reads what a PE writes there. The emulating computer
-            may leave anything in it.
-        reads: Number of elements that a call actually reads, as names of numbers to multiply; empty
-            if it reads all accessible elements.
+        scratch: True if only the kernel itself reads what it writes there. In the emulator, the
+            content is undefined after the call.
+        reads: Number of elements that a call actually reads, as names of number operands whose
+            product it is; empty if it reads all accessible elements.
     """
 
     view: str
@@ -67,5 +67,5 @@ raw: Final = partial(Operand, "raw")
 
 
 def numbers(names: str) -> tuple[Operand, ...]:
-    """Return operands that are plain numbers, given their names separated by spaces."""
+    """Return kernel operands that are plain numbers, given their names separated by spaces."""
     return tuple(Operand("", name) for name in names.split())

@@ -43,15 +43,31 @@ class PeCosts:
         return self.issue + math.ceil(elements / width) if elements > 0 else 0.0
 
     def strided_vector(self, elements: int, width: float) -> float:
-        """Return the cycles of a vector operation with a stride: at most one element per cycle."""
+        """Return the cycles of a vector operation with a stride: at most one element per cycle.
+
+        Args:
+            elements: Number of elements.
+            width: Elements per cycle without a stride.
+        """
         return self.vector(elements, min(width, 1.0))
 
     def strided_rows(self, count: int, elements: int, width: float) -> float:
-        """Return the cycles of a mapped operation of ``count`` strided vector operations."""
+        """Return the cycles of a mapped operation of ``count`` strided vector operations.
+
+        Equal vector operations that form one mapped operation have a lower issue cost each.
+
+        Args:
+            count: Number of vector operations.
+            elements: Elements of each.
+            width: Elements per cycle without a stride.
+        """
         return self.rows(count, elements, min(width, 1.0))
 
     def rows(self, count: int, elements: int, width: float) -> float:
         """Return the cycles of a mapped operation of ``count`` equal vector operations.
+
+        Equal vector operations that form one mapped operation, such as the rows of a product, have
+        a lower issue cost each.
 
         Args:
             count: Number of vector operations.
@@ -62,7 +78,7 @@ class PeCosts:
 
 
 def pe_costs(wafer: WaferSpec, software: SoftwareProfile, activation_type: str, accumulate_type: str) -> PeCosts:
-    """Return the rates and costs of a PE for a pair of element types.
+    """Return the rates and costs of operations on a PE, given two element types.
 
     bfloat16 runs at the rates of float16.
 

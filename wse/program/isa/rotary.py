@@ -14,34 +14,43 @@ from wse.program.isa.pe_costs import PeCosts
 
 
 def _queries(M: int, Hq: int, F: int) -> int:
-    """Return the number of query elements of M tokens."""
+    """Return the number of query elements of M tokens with Hq heads of F features."""
     return M * Hq * F
 
 
 def _projection_elements(M: int, Hq: int, Hk: int, F: int) -> int:
-    """Return the number of elements of the queries, keys and values of M tokens."""
+    """Return the number of elements of the queries, keys and values of M tokens.
+
+    Hq and Hk are the numbers of query and KV heads, F the features of a head.
+    """
     return M * (Hq + 2 * Hk) * F
 
 
 def _pairs(R: int) -> int:
-    """Return the number of rotary pairs of a head."""
+    """Return the number of pairs of features that are rotated together, for R rotated features."""
     return R // 2
 
 
 def _turns(M: int, R: int, turned: int) -> int:
-    """Return the number of elements of operand ``frequency``.
+    """Return the number of elements of operand ``frequency``, from which rotations are computed.
 
-    If ``turned`` is 1, the operand has cosines and sines that were computed before, M * R in all.
-    Otherwise it has R / 2 frequencies.
+    Args:
+        M: Tokens.
+        R: Rotated features of a head.
+        turned: 1 if the operand contains cosines and sines that were computed before, M * R in all.
+            0 if it contains R / 2 frequencies.
     """
     return M * R if turned else R // 2
 
 
 def _angles(c: PeCosts, R: int, multiplier_pico: int, turned: int = 0) -> float:
-    """Return the cycles to compute the cosines and sines of a token.
+    """Return the cycles to compute the cosines and sines of the rotation of one token.
 
-    They are multiplied by a factor if that is not 1. The result is 0 if they were computed before
-    (``turned``).
+    Args:
+        c: Costs of operations on the PE.
+        R: Rotated features of a head.
+        multiplier_pico: Factor of the cosines and sines, times 10^12. A factor of 1 costs nothing.
+        turned: 1 if cosines and sines were computed before, so that no cycles are needed; else 0.
     """
     if turned:
         return 0.0
@@ -50,10 +59,17 @@ def _angles(c: PeCosts, R: int, multiplier_pico: int, turned: int = 0) -> float:
 
 
 def _rope_cycles(c: PeCosts, M: int, Hq: int, Hk: int, F: int, R: int, multiplier_pico: int, turned: int) -> float:
-    """Return the cycles of ``rope``, vectorised over the pairs of a head.
+    """Return the cycles of kernel ``rope``, vectorised over the rotated pairs of a head.
 
-    The operations are the cosines and sines, six vector operations per head, and the rounding of
-    all queries, keys and values.
+    The kernel rotates queries and keys. Its operations are the cosines and sines, six vector
+    operations per head, and the rounding of all queries, keys and values.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, Hq, Hk, F: Tokens, query heads, KV heads, and features of a head.
+        R: Rotated features of a head.
+        multiplier_pico: Factor of the cosines and sines, times 10^12.
+        turned: 1 if cosines and sines were computed before, else 0.
     """
     heads = Hq + Hk
     rounding = c.vector((heads + Hk) * F, c.convert)
@@ -63,7 +79,17 @@ def _rope_cycles(c: PeCosts, M: int, Hq: int, Hk: int, F: int, R: int, multiplie
 def _rope_cycles_over_heads(
     c: PeCosts, M: int, Hq: int, Hk: int, F: int, R: int, multiplier_pico: int, turned: int
 ) -> float:
-    """Return the cycles of ``rope``, vectorised over heads."""
+    """Return the cycles of kernel ``rope``, vectorised over heads.
+
+    The kernel rotates queries and keys.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, Hq, Hk, F: Tokens, query heads, KV heads, and features of a head.
+        R: Rotated features of a head.
+        multiplier_pico: Factor of the cosines and sines, times 10^12.
+        turned: 1 if cosines and sines were computed before, else 0.
+    """
     rounding = c.vector((Hq + 2 * Hk) * F, c.convert)
     return M * (
         c.loop + _angles(c, R, multiplier_pico, turned) + R // 2 * 6 * c.strided_vector(Hq + Hk, c.acc) + rounding
@@ -71,12 +97,30 @@ def _rope_cycles_over_heads(
 
 
 def _rotate_cycles_over_heads(c: PeCosts, M: int, H: int, R: int, multiplier_pico: int, turned: int) -> float:
-    """Return the cycles of ``rotate``, vectorised over heads."""
+    """Return the cycles of kernel ``rotate``, vectorised over heads.
+
+    The kernel applies the rotary position embedding to every head of a vector in place.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, H, R: Tokens, heads, and rotated features of a head.
+        multiplier_pico: Factor of the cosines and sines, times 10^12.
+        turned: 1 if cosines and sines were computed before, else 0.
+    """
     return M * (c.loop + _angles(c, R, multiplier_pico, turned) + R // 2 * 6 * c.strided_vector(H, c.act))
 
 
 def _rotate_cycles(c: PeCosts, M: int, H: int, R: int, multiplier_pico: int, turned: int) -> float:
-    """Return the cycles of ``rotate``, vectorised over the pairs of a head."""
+    """Return the cycles of kernel ``rotate``, vectorised over the rotated pairs of a head.
+
+    The kernel applies the rotary position embedding to every head of a vector in place.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, H, R: Tokens, heads, and rotated features of a head.
+        multiplier_pico: Factor of the cosines and sines, times 10^12.
+        turned: 1 if cosines and sines were computed before, else 0.
+    """
     return M * (c.loop + _angles(c, R, multiplier_pico, turned) + H * 6 * c.vector(R // 2, c.act))
 
 

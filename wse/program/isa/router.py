@@ -15,15 +15,20 @@ from wse_mappings.cuts.split import ceil_div
 
 
 def _scores(M: int, E: int) -> int:
-    """Return the number of router scores of M tokens."""
+    """Return the number of router scores of M tokens, one per token and expert."""
     return M * E
 
 
 def _scores_cycles(c: PeCosts, M: int, E: int, sigmoid: int) -> float:
-    """Return the cycles of the router scores.
+    """Return the cycles to compute router scores, which rate E experts for each of M tokens.
 
     With sigmoid, each score needs exp and a division. With softmax, each score needs exp only, plus
-    vector passes for the maximum, the difference, the sum and the scale.
+    vector operations for the maximum, the difference, the sum and the scale.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, E: Tokens and experts.
+        sigmoid: 1 for sigmoid, 0 for softmax.
     """
     exps, passes = E * c.function, c.vector(E, c.f32)
     if sigmoid:
@@ -35,22 +40,35 @@ def _limit_cycles(c: PeCosts, M: int, E: int, groups: int, chosen_groups: int) -
     """Return the cycles of excluding all experts that are not in the chosen groups of experts.
 
     The operations are two maxima in each group, one maximum over all groups for each chosen group,
-    and a pass that masks the other experts.
+    and a vector operation that masks the other experts.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, E: Tokens and experts.
+        groups, chosen_groups: Groups into which the experts are divided, and groups that each token
+            chooses.
     """
     maxima = groups * (c.loop + 2 * c.vector(ceil_div(E, groups), c.max_f32))
     return M * (maxima + chosen_groups * (c.loop + c.vector(groups, c.max_f32)) + c.vector(E, c.f32))
 
 
 def blocks_of_outputs(E: int) -> int:
-    """Return the number of blocks into which E outputs are divided for choosing: about sqrt(E)."""
+    """Return the number of blocks into which E router outputs are divided: about sqrt(E).
+
+    The largest output is found faster by comparing the maxima of blocks first.
+    """
     return math.isqrt(E)
 
 
 def _choose_cycles(c: PeCosts, M: int, E: int, A: int, normalised: int) -> float:
     """Return the cycles of choosing A experts per token and scaling their weights.
 
-    The experts are divided into blocks if that needs fewer cycles. With ``normalised``, the weights
-    are also summed, and the inverse of the sum is computed.
+    The experts are divided into blocks if that needs fewer cycles.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, E, A: Tokens, experts, and experts per token.
+        normalised: 1 if the weights are divided by their sum, else 0.
     """
     division = c.vector(A, c.f32) + c.function if normalised else 0.0
     choices = min(_choices_cycles(c, E, A, blocks) for blocks in (1, blocks_of_outputs(E)))
@@ -58,11 +76,17 @@ def _choose_cycles(c: PeCosts, M: int, E: int, A: int, normalised: int) -> float
 
 
 def _choices_cycles(c: PeCosts, E: int, A: int, blocks: int) -> float:
-    """Return the cycles of choosing A of E experts one after another.
+    """Return the cycles of choosing the A best of E experts, one after another.
 
     The experts are divided into ``blocks`` blocks. The maximum of each block is computed once.
-    After each choice except the last, the maximum of its block is computed again. With several
-    blocks, a choice first finds the best block and then the position in that block.
+    After each choice except the last, the maximum of the block with the chosen expert is computed
+    again. With several blocks, a choice first finds the best block and then the position in that
+    block.
+
+    Args:
+        c: Costs of operations on the PE.
+        E, A: Experts, and experts to choose.
+        blocks: Number of blocks; 1 for no division.
     """
     size = ceil_div(E, blocks)
     maxima = (blocks + A - 1) * c.vector(size, c.max_f32)

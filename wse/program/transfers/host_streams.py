@@ -31,12 +31,12 @@ class HostStream(Transfer):
 
     @property
     def messages(self) -> HostWords:
-        """Type of the words that are sent."""
+        """Type of the words that the host sends or receives."""
         return self.words_type
 
     @property
     def crossings(self) -> tuple[WaferPair, ...]:
-        """The only crossing: between the wafer and the host."""
+        """The pair of sender and receiver: the wafer and the host, or vice versa."""
         return ((HOST, self.wafer) if self.inward else (self.wafer, HOST),)
 
     @property
@@ -47,14 +47,14 @@ class HostStream(Transfer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokensIn(HostStream):
-    """The token ids of a prompt, which enter at the north-west PE of a region."""
+    """Transfer of a prompt's token ids from the host to the north-west PE of a region."""
 
     words_type: ClassVar[HostWords] = HostWords.TOKENS_IN
     inward: ClassVar[bool] = True
 
     @property
     def host_round_trips(self) -> float:
-        """Half a round trip for the first chunk of a run, else 0.
+        """Number of round trips to the host: 0.5 for the first chunk of a run, else 0.
 
         The ids of later chunks arrive while earlier chunks are processed.
         """
@@ -63,22 +63,22 @@ class TokensIn(HostStream):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftIn(TokensIn):
-    """The tokens of a verification pass, which enter after the host has drafted them.
+    """Transfer of the tokens of a verification pass from the host, which has drafted them.
 
     The host needs the output of the previous pass to draft.
     """
 
     @property
     def host_round_trips(self) -> float:
-        """One round trip: from the output of the previous pass to the tokens of this pass."""
+        """One round trip: the host needs the output of the previous pass to draft the tokens."""
         return 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenOut(HostStream):
-    """The next token ids, which leave from the north-west PE of a region.
+    """Transfer of the next token ids to the host, from the north-west PE of a region.
 
-    The next token is already being computed meanwhile.
+    The computation of the next tokens does not wait for it.
     """
 
     words_type: ClassVar[HostWords] = HostWords.TOKEN_OUT
@@ -91,12 +91,12 @@ class TokenOut(HostStream):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogitsOut(HostStream):
-    """The logits, which leave from the row of PEs where they were summed.
+    """Transfer of logits to the host, from the row of PEs where they were summed.
 
     Attributes:
         source_col: First sending column, counted through all wafers of the stage.
         cols: Number of sending columns.
-        first: Index of the first logit, within the vocabulary shard of a column.
+        first: Index of the first logit, within the part of the vocabulary that a column stores.
     """
 
     words_type: ClassVar[HostWords] = HostWords.LOGITS_OUT
@@ -125,7 +125,7 @@ class LogitsOut(HostStream):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnIn(TokensIn):
-    """Token ids that the host sampled from the logits, which enter after the logits have left."""
+    """Transfer of token ids from the host, which has sampled them from logits that it received."""
 
     words_type: ClassVar[HostWords] = HostWords.DRAWN_IN
 

@@ -20,16 +20,16 @@ from wse_mappings.schedule import LineSchedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineMessages:
-    """The messages of a pattern that runs on the rows or columns of a stage's region.
+    """The messages of a communication pattern that runs on the rows or columns of a stage's region.
 
     Attributes:
         schedule: Messages of the pattern. Columns are counted through all wafers of the stage.
         axis: ROWS or COLUMNS, the direction of the lines.
-        round: Iteration of the loop, which selects the variants of the lines.
+        round: Iteration of the loop, which selects the list of messages that each line executes.
         first_row: First participating row of the region.
         rows: Number of participating rows.
-        in_place: True if a message arrives at the address it is sent from. Later messages then
-            forward received words.
+        in_place: True if a message arrives at the address from which it is sent. Later messages
+            then forward received words.
     """
 
     schedule: LineSchedule
@@ -41,27 +41,27 @@ class LineMessages:
 
     @property
     def with_reduced_round(self) -> LineMessages:
-        """These messages, with the round reduced modulo the number of rounds of the schedule.
+        """A copy whose round is reduced modulo the number of rounds of the schedule.
 
-        The rounds of a schedule repeat. Rounds that run the same messages then have equal keys in
-        caches.
+        The rounds of a schedule repeat, so rounds with the same messages become equal cache keys.
         """
         return replace(self, round=self.round % len(self.schedule.variants))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowShift:
-    """Each of the last rows of a region sends words to the row above.
+    """Messages in which each of the last rows of a region sends words to the row above.
 
-    The number of these rows depends on the cache of a user.
+    The number of these rows depends on the number of tokens in a user's cache.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Translation:
-    """PEs of some columns of a region send to PEs of columns of another region.
+    """Messages from PEs in some columns of a region to PEs in columns of another region.
 
-    The other region may be on another wafer.
+    The other region may be on another wafer. The rows of the two regions may divide a vector
+    differently, so it is sent in pieces.
 
     Attributes:
         target_stage: Stage of the receiving region.
@@ -95,13 +95,13 @@ class Translation:
 
     @property
     def sent_words(self) -> list[tuple[int, int, int]]:
-        """(sending row, receiving row, number of words) of each piece."""
+        """Sending row, receiving row and number of words of each piece of a vector."""
         ends = self.pieces[:, [SENDER, RECEIVER]].tolist()
         return [(sender, receiver, words) for (sender, receiver), words in zip(ends, self.words.tolist(), strict=True)]
 
 
 class HostWords(Enum):
-    """Type of the words that are sent to the host or come from it."""
+    """Type of the words that the host sends or receives."""
 
     TOKENS_IN = auto()  # the prompt
     TOKEN_OUT = auto()
@@ -116,11 +116,9 @@ Messages = LineMessages | RowShift | Translation | HostWords
 class EdgeStream:
     """Words that PEs send to the east edge of their wafer, or receive from its west edge.
 
-    The PEs are those in some rows and columns of a region.
-
     Attributes:
         wafer: Index of the wafer.
-        rect: Rectangle of the region.
+        rect: Rectangle of the region to which the PEs belong.
         first_row: First participating row of the region.
         rows: Number of participating rows.
         first_col: First participating column of the region.

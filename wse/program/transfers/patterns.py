@@ -20,11 +20,11 @@ TO_CHOSEN, FROM_CHOSEN = 1, 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlongLine(Transfer):
-    """A pattern along the rows or the columns of a region.
+    """A transfer that runs a communication pattern along the rows or the columns of a region.
 
     Attributes:
-        count: Address (float32) of the number of (token, expert) pairs of a column, if the elements
-            are per pair.
+        count: Address (float32) at which a PE stores the number of (token, expert) pairs of its
+            column, if the number of elements depends on it.
     """
 
     name: ClassVar[str] = "line"
@@ -34,7 +34,7 @@ class AlongLine(Transfer):
 
     @classmethod
     def colours(cls, pattern: LineSchedule | None) -> int:
-        """Return the number of colours of the pattern."""
+        """Return the number of colours (routes in a router) that the pattern uses."""
         assert pattern is not None
         return pattern.colours
 
@@ -59,9 +59,9 @@ class AlongLine(Transfer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheShift(Transfer):
-    """Each of the last rows of a region sends a cache entry to the row above.
+    """A transfer in which each of the last rows of a region sends a cache entry to the row above.
 
-    The counters of a user determine the number of these rows at run time.
+    The number of these rows is determined at run time by the number of tokens in a user's cache.
     """
 
     name: ClassVar[str] = "cache_shift"
@@ -74,13 +74,13 @@ class CacheShift(Transfer):
 
     @property
     def messages(self) -> RowShift:
-        """A message from each PE of the last rows to its northern neighbour."""
+        """Messages from each PE of the last rows to its northern neighbour."""
         return RowShift()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BetweenWafers(Transfer):
-    """A pattern along the rows of a region on several wafers.
+    """A communication pattern along the rows of a region that spans several wafers.
 
     Messages are sent from one column of a wafer to one column of another wafer.
 
@@ -89,9 +89,10 @@ class BetweenWafers(Transfer):
         target_col: Receiving column of each wafer.
         part: Elements of one message.
         round_count: Number of messages from one wafer to another, sent one after another.
-        latencies: Number of link latencies that are waited for.
+        latencies: Number of link latencies that are waited for, one after another.
         bytes: Payload in bytes from one wafer to another, without padding.
-        by_choice: FROM_CHOSEN or TO_CHOSEN if only wafers with chosen experts participate; else 0.
+        by_choice: FROM_CHOSEN or TO_CHOSEN if only wafers that store chosen experts send, or
+            receive; else 0.
     """
 
     name: ClassVar[str] = "between_wafers"
@@ -127,10 +128,7 @@ class BetweenWafers(Transfer):
 
     @property
     def edges(self) -> tuple[EdgeStream, ...]:
-        """Paths of words to the edge of each sending wafer, and from that of each receiving one.
-
-        On a wafer, the words of one column are sent or received.
-        """
+        """Paths of words between the edge of each wafer and its sending or receiving column."""
         site, words = self.site, self.rounds * self.site.words(self.part)
         return tuple(
             EdgeStream(
@@ -149,10 +147,10 @@ class BetweenWafers(Transfer):
 
     @property
     def crossings(self) -> tuple[WaferPair, ...]:
-        """Pairs of wafers that exchange messages.
+        """(sending, receiving) pairs of wafers that exchange messages.
 
-        If only wafers with chosen experts take part, one wafer of each pair (`chosen_end`) has
-        chosen experts.
+        If only wafers that store chosen experts take part, this applies to one wafer of each pair:
+        the one at index `chosen_end`.
         """
         pairs = tuple(dict.fromkeys((sender, receiver) for sender, receiver in self._ends if sender != receiver))
         if not self.by_choice or self.site.chosen_wafers is None:
@@ -161,7 +159,7 @@ class BetweenWafers(Transfer):
 
     @property
     def chosen_end(self) -> int:
-        """End of a pair that must have chosen experts: 0 for the sender, 1 for the receiver."""
+        """Index, in a (sending, receiving) pair, of the wafer that must store chosen experts."""
         return 0 if self.by_choice == FROM_CHOSEN else 1
 
     @property
@@ -171,17 +169,20 @@ class BetweenWafers(Transfer):
 
     @property
     def link_latencies(self) -> int:
-        """Number of latencies that the compiler counted; simultaneous messages wait for one."""
+        """Number of latencies of links between wafers that are waited for, one after another.
+
+        The compiler has counted them. Messages at the same time count as one latency.
+        """
         return self.latencies
 
     @property
     def rounds(self) -> int:
-        """Number of messages that a wafer sends to another one, one after another."""
+        """Number of messages that a wafer sends to another wafer, one after another."""
         return self.round_count
 
     @property
     def added_elements(self) -> int:
-        """Elements that a PE adds for each message from another wafer, or 0."""
+        """Elements that a PE adds for each message from another wafer; 0 if nothing is added."""
         return self.part if np.isin(self.site.schedule.messages[:, 2], COMBINING).any() else 0
 
     @property
@@ -193,12 +194,13 @@ class BetweenWafers(Transfer):
 
 @lru_cache(maxsize=256)
 def _schedule_of_some(schedule: LineSchedule, is_chosen: tuple[bool, ...]) -> LineSchedule:
-    """Return the schedule with only some of its messages.
+    """Return the pattern with only some of its messages.
 
-    Equal choices return the same object, because readers use the identity of a schedule as a key.
+    Equal choices return the same object, because callers use the identity of a pattern as a cache
+    key.
 
     Args:
-        schedule: The schedule.
+        schedule: The pattern.
         is_chosen: Whether each message is kept.
     """
     return schedule.with_messages(is_chosen)

@@ -22,8 +22,9 @@ class StageStream(Transfer):
         cols: Number of sending columns.
         bytes: Payload in bytes, without padding.
         vectors: Number of vectors that are divided among the rows. If the regions have different
-            numbers of rows, the vectors are divided anew. 0 means that whole tiles are sent, either
-            to the same row or, if several rows store equal tiles, to rows in proportion.
+            numbers of rows, the receiving rows divide the vectors differently. 0 means that the
+            words of a PE are sent as a whole, either to the same row or, if several rows store
+            equal words, to rows in proportion.
         extent: Elements of a vector, over all rows.
         group, target_group: Group sizes at which the rows of the two regions divide a vector; 0 if
             they divide it evenly.
@@ -46,7 +47,7 @@ class StageStream(Transfer):
 
     @property
     def target_elements(self) -> int:
-        """Elements of a tile of the receiving region."""
+        """Number of elements that each PE of the receiving region stores."""
         target_rows = self.site.program.stages[self.target_stage].rect.rows
         if not self.vectors:
             return self.elements
@@ -92,7 +93,7 @@ class StageTransfer(StageStream):
 
     @property
     def in_memory(self) -> bool:
-        """True if both stages are on the same PEs."""
+        """True if both stages are on the same PEs, so that words are copied within their SRAM."""
         return self.site.program.shares_pes(self.site.stage, self.target_stage)
 
 
@@ -101,7 +102,7 @@ class Crossing(StageStream):
     """A transfer to a region of another wafer.
 
     Words travel east along their rows to the edge of their wafer, over the link between the wafers,
-    and then from the west edge of the other wafer.
+    and from the west edge of the other wafer to the receiving PEs.
     """
 
     name: ClassVar[str] = "cross"
@@ -109,7 +110,7 @@ class Crossing(StageStream):
 
     @property
     def edges(self) -> tuple[EdgeStream, ...]:
-        """Paths of words to the edge of the sending wafer, and from that of the receiving one."""
+        """Paths of words to the edge of the sending wafer, and from that of the receiving wafer."""
         return tuple(
             EdgeStream(
                 wafer=stage.wafer,

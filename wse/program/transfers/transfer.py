@@ -23,20 +23,20 @@ WaferPair = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """Context of a transfer: stage, rows, pattern and loop iteration of its step.
+    """Context of a transfer: the stage, rows, pattern and loop iteration of its step.
 
     Attributes:
         program: The Program.
         stage: Index of the sending stage; of the receiving stage if the host sends.
-        pattern: Pattern of the step, or None.
+        pattern: Communication pattern of the step, or None.
         axis: ROWS or COLUMNS, the direction of the pattern's lines.
-        view: Index into ``wse.program.isa.operands.VIEWS`` of the elements.
+        view: Index into ``wse.program.isa.operands.VIEWS``, which determines the element type.
         round: Iteration of the step's loop.
         first_row: First participating row of the region.
         rows: Number of participating rows.
         begins: True if the phase is the first of a run.
-        chosen_wafers: Wafers of the stage that store chosen experts; None if the choice does not
-            matter, or any wafer may have them.
+        chosen_wafers: Wafers of the stage that store chosen experts. None if the step does not
+            depend on the choice, or if any wafer may store some.
     """
 
     program: Program
@@ -52,12 +52,12 @@ class Site:
 
     @property
     def placed_stage(self) -> Stage:
-        """Stage with the index ``stage``."""
+        """The stage (a region of PEs with its layers) at index ``stage``."""
         return self.program.stages[self.stage]
 
     @property
     def schedule(self) -> LineSchedule:
-        """Pattern of the step; only for steps that have one."""
+        """Communication pattern of the step, which must have one."""
         assert self.pattern is not None
         return self.pattern
 
@@ -79,8 +79,8 @@ class Transfer:
     Attributes:
         site: Context of the transfer.
         source: Address of the words that are sent, in elements of the step's view.
-        target: Address where the words arrive.
-        elements: Elements of one message.
+        target: Address at which the words arrive.
+        elements: Number of elements of one message.
     """
 
     name: ClassVar[str]
@@ -91,7 +91,7 @@ class Transfer:
     Steps that differ only in these operands have equal costs and traffic.
     """
     by_place: ClassVar[bool] = False
-    """True if it depends on the positions of regions, and not only on their shapes."""
+    """True if cost and traffic depend on the positions of regions, and not only on their shapes."""
     by_counters: ClassVar[bool] = False
     """True if the number of words depends on a user's counters, which change from run to run."""
     leaves_wafer: ClassVar[bool] = False
@@ -104,7 +104,11 @@ class Transfer:
 
     @classmethod
     def colours(cls, pattern: LineSchedule | None) -> int:
-        """Return the number of colours that such a step occupies on the PEs of its region."""
+        """Return the number of router colours that such a step occupies on PEs of its region.
+
+        Args:
+            pattern: Communication pattern of the step, or None.
+        """
         return 0
 
     @property
@@ -114,27 +118,30 @@ class Transfer:
 
     @property
     def words(self) -> int:
-        """32-bit words of one message."""
+        """Number of 32-bit words of one message."""
         return self.site.words(self.elements)
 
     @property
     def edges(self) -> tuple[EdgeStream, ...]:
-        """Paths of words between PEs and the edge of a wafer, if the transfer leaves its wafer."""
+        """Paths of words between PEs and the edge of a wafer; empty if no words leave it."""
         return ()
 
     @property
     def crossings(self) -> tuple[WaferPair, ...]:
-        """(sending, receiving) wafers between which ``crossing_bytes`` are sent; the host is -1."""
+        """Pairs of (sending, receiving) wafers between which words are sent; the host is -1.
+
+        Each pair exchanges ``crossing_bytes`` bytes.
+        """
         return ()
 
     @property
     def crossing_bytes(self) -> int:
-        """Payload of one crossing in bytes, without padding."""
+        """Payload in bytes that is sent between each pair of wafers, without padding."""
         return 0
 
     @property
     def link_latencies(self) -> int:
-        """Number of latencies of the link between wafers that are waited for, one after another."""
+        """Number of latencies of links between wafers that are waited for, one after another."""
         return 1
 
     @property
@@ -144,7 +151,7 @@ class Transfer:
 
     @property
     def added_elements(self) -> int:
-        """Elements that a PE adds to its own for each message from another wafer."""
+        """Elements that a PE adds for each message from another wafer; 0 if nothing is added."""
         return 0
 
     @property
@@ -154,7 +161,7 @@ class Transfer:
 
     @property
     def is_awaited(self) -> bool:
-        """True if the phase waits for the transfer."""
+        """True if the phase waits for the end of the transfer."""
         return True
 
     @property
@@ -164,5 +171,5 @@ class Transfer:
 
     @property
     def stage_transfer_bytes(self) -> int:
-        """Payload in bytes that is sent from one stage to another."""
+        """Payload in bytes that is sent from one stage to another; 0 for other transfers."""
         return 0

@@ -37,7 +37,7 @@ TRANSFERS: Final[tuple[type[Transfer], ...]] = (
 
 
 def operand_index(transfer_type: type[Transfer]) -> dict[str, int]:
-    """Return the names of a transfer type's operands, mapped to their indices in a step."""
+    """Return the index of each operand of a transfer type in a step, by operand name."""
     return _OPERANDS[transfer_type]
 
 
@@ -71,7 +71,10 @@ def is_of_type(steps: Steps, *transfer_types: type[Transfer]) -> npt.NDArray[np.
 
 
 def by_counters(steps: Steps) -> npt.NDArray[np.int64]:
-    """Return the indices of transfers whose words depend on a user's counters, as int64 ``[n]``."""
+    """Return the indices of transfers whose number of words depends on a user's cache, ``[n]``.
+
+    The number of sent words follows from counters of the user's tokens and cache slots.
+    """
     return np.flatnonzero(transfer_steps(steps, lambda transfer_type: transfer_type.by_counters))
 
 
@@ -89,11 +92,11 @@ def transfer_of(
         program: The Program.
         phase: A phase of the Program.
         step: Index of a step of kind TRANSFER.
-        slots: Cache slots in use, from ``Program.cache_slots``.
+        slots: Cache slots in use in each stage, from ``Program.cache_slots``.
         iteration: Iteration of the step's loop. Outside of loops it is the phase's user, or 0 for
             decode.
-        chosen_wafers: Wafers that store chosen experts, if the step depends on them; None for all
-            wafers.
+        chosen_wafers: Wafers that store chosen experts, if the step depends on the choice; None for
+            all wafers.
     """
     steps = phase.steps
     transfer_type = TRANSFERS[int(steps.code[step])]
@@ -117,7 +120,7 @@ def transfer_of(
 def crossings_of(program: Program, phase: Phase) -> list[tuple[int, tuple[WaferPair, ...]]]:
     """Return the steps of a phase that send words between wafers, or to or from the host.
 
-    For a step that depends on the choice of experts, these are all possible pairs.
+    For a step that depends on the choice of experts, all possible pairs of wafers are returned.
     ``PhaseCost.used_crossings`` has the pairs of one run.
 
     Returns:

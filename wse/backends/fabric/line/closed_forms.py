@@ -32,24 +32,31 @@ from wse_mappings.patterns.pattern import LineReduce, Terms
 
 
 class Grouping(StrEnum):
-    """Way to combine contention, load, distance and depth to cycles in the published model."""
+    """How the published model computes cycles from contention, load, distance and depth."""
 
     ADDITIVE = "additive"
     OVERLAPPED = "overlapped"
 
 
 def level_cycles(wafer: WaferSpec) -> int:
-    """Return the cycles of one level of depth: two ramps and one cycle for the operation."""
+    """Return the cycles of one level of depth in the published model.
+
+    They consist of two ramps (from the router into the PE and back) and one cycle for the
+    operation.
+    """
     return 2 * wafer.ramp_cycles + 1
 
 
 def model_cycles(terms: Terms, wafer: WaferSpec, grouping: Grouping = Grouping.ADDITIVE) -> float:
-    """Return the cycles that the published model assigns to a pattern with given terms.
+    """Return the cycles that the published model assigns to a pattern.
+
+    The model is that of Luczynski et al., HPDC 2024, arXiv 2404.15888.
 
     Args:
         terms: Contention, energy, links, distance and depth of the pattern.
         wafer: Wafer with the cycles of a hop and a ramp.
-        grouping: How the terms are combined: ``ADDITIVE`` or ``OVERLAPPED``.
+        grouping: ``ADDITIVE`` for max(contention, load) + distance + depth, or ``OVERLAPPED`` for
+            max(contention, load + distance) + depth.
     """
     load = terms.energy_hops / terms.links
     distance = terms.distance_hops * wafer.hop_cycles
@@ -61,13 +68,10 @@ def model_cycles(terms: Terms, wafer: WaferSpec, grouping: Grouping = Grouping.A
 
 @cache
 def algorithms() -> Mapping[str, tuple[str, ...]]:
-    """Return the algorithms that have a closed form, for each collective.
+    """Return the names of the algorithms that have a closed form, for each collective.
 
-    Each reduce of a line into its end also exists for a rectangle, as ``x_y_<name>``. An all-reduce
-    with the name of a reduce is this reduce, followed by a broadcast.
-
-    Returns:
-        A mapping from the name of a collective to the names of its algorithms.
+    Each reduce of a line into its end also exists for a rectangle, as ``x_y_<name>``. The
+    all-reduce with the name of a reduce is this reduce, followed by a broadcast.
     """
     reduces = (*line_reduces(), *(f"x_y_{name}" for name in line_reduces()), "snake")
     return {"message": ("stream",), "broadcast": ("flooding",), "reduce": reduces, "all_reduce": (*reduces, "ring")}
@@ -83,16 +87,16 @@ def closed_form(
     *,
     grouping: Grouping | None = None,
 ) -> float:
-    """Return the cycles of a collective by its closed form.
+    """Return the cycles of a collective by its published closed form.
 
     Args:
-        collective: A key of `algorithms`.
-        algorithm: One of its algorithms.
-        rows, cols: The rectangle of PEs, with the root at a corner. A line has one row or one
-            column.
+        collective: A key of `algorithms`, such as ``reduce``.
+        algorithm: Name of one of its algorithms, such as ``chain``.
+        rows, cols: Shape of the rectangle of PEs, with the root at a corner. A line has one row or
+            one column.
         words: 32-bit words of each PE.
         wafer: Wafer with the cycles of a hop and a ramp.
-        grouping: How the terms are combined; None for each form as published.
+        grouping: How the terms of the model are combined; None for each form as published.
 
     Raises:
         UnknownName: The collective or its algorithm does not exist.
@@ -127,8 +131,8 @@ def closed_form(
 def reduce_bound(length: int, words: int, wafer: WaferSpec, *, root: int = 0) -> float:
     """Return the published lower bound of a reduce on a line: the best tree without contention.
 
-    The bound is for a root at an end of the line. A root elsewhere waits at least for the longer of
-    its two sides.
+    The published bound is for a root at an end of the line. For a root inside the line, the bound
+    of the longer of its two sides is returned.
 
     The bound adds the mean load of a link to the whole distance and depth. Since the most loaded
     links need not be on the longest path, the bound is not strict. With free launches, the wavelet
@@ -138,8 +142,8 @@ def reduce_bound(length: int, words: int, wafer: WaferSpec, *, root: int = 0) ->
         length: Number of PEs on the line.
         words: 32-bit words of each PE.
         wafer: Wafer with the cycles of a hop and a ramp.
-        root: Index of the PE that receives the sum. Use 0 for an all-reduce, where PE 0 has the
-            sum, too.
+        root: Index of the PE that receives the sum. Use 0 for an all-reduce, after which PE 0 has
+            the sum, too.
 
     Raises:
         BadInput: There are fewer than two PEs, no words, or the root is not on the line.
@@ -154,12 +158,20 @@ def reduce_bound(length: int, words: int, wafer: WaferSpec, *, root: int = 0) ->
 
 
 def distance_to_bound(cycles: float, length: int, words: int, wafer: WaferSpec, *, root: int = 0) -> float:
-    """Return the ratio of the cycles of a reduce to `reduce_bound`; an all-reduce has root 0."""
+    """Return the cycles of a reduce divided by its published lower bound, `reduce_bound`.
+
+    Args:
+        cycles: Cycles of the reduce, or of an all-reduce.
+        length: Number of PEs on the line.
+        words: 32-bit words of each PE.
+        wafer: Wafer with the cycles of a hop and a ramp.
+        root: Index of the PE that receives the sum; 0 for an all-reduce.
+    """
     return cycles / reduce_bound(length, words, wafer, root=root)
 
 
 def _reduce(name: str, length: int, words: int, wafer: WaferSpec, grouping: Grouping | None) -> float:
-    """Return the cycles of a reduce, given its name, by its closed form."""
+    """Return the cycles of the reduce with a given name by its closed form."""
     return reduce_form(line_reduces()[name], length, words, wafer, grouping)
 
 
@@ -182,7 +194,7 @@ def reduce_form(
 
 
 def _check_line(algorithm: str, rows: int, cols: int) -> None:
-    """Raise BadInput if a rectangle is not a line."""
+    """Raise BadInput if a rectangle of PEs is not a line, which the algorithm requires."""
     if min(rows, cols) > 1:
         msg = (
             f"closed form of {algorithm}: {rows}x{cols} PEs are not a line; give one row or column, or use an x_y_ form"

@@ -26,8 +26,8 @@ DERIVED: Final = "wse: a ramp carries one word per cycle, and a word has to trav
 class BoundSource:
     """Formula and source of a lower bound, as text for reports.
 
-    The formula is for B words on each of P PEs, with k cycles per level of depth (an operation that
-    waits for the one before it).
+    The formula is for B words on each of P PEs. k is the number of cycles per level of depth, which
+    is an operation that waits for the one before it.
     """
 
     formula: str
@@ -50,12 +50,12 @@ def collective_bound(collective: Collective, length: int, words: int, wafer: Waf
     """Return a lower bound of the cycles of a collective on a line.
 
     Args:
-        collective: Name of the collective.
+        collective: Name of the collective, such as ``broadcast``.
         length: Number of PEs on the line, at least 2.
         words: 32-bit words of each PE.
         wafer: Wafer with the cycles of a hop and a ramp.
-        root: PE that receives the result, or whose words are sent; 0 if every PE receives the
-            result.
+        root: Index of the PE that receives the result, or whose words are sent; 0 if every PE
+            receives the result.
 
     Raises:
         BadInput: A size or the root is invalid, as in `reduce_bound`.

@@ -32,13 +32,15 @@ words of the second piece that wait between its start and this place.
 
 
 class Conflict(NamedTuple):
-    """PEs at which a piece of a message's path shares a type of link or ramp with another piece.
+    """PEs at which words of a message share links or ramps with words of another message.
+
+    A piece is a part of a message's path.
 
     Attributes:
-        other_piece: Index of the other piece in its plan.
+        other_piece: Index of the other message's piece in its plan.
         resource: Type of the link or ramp, a `Resource`.
-        low, high: First and last PE of the common range.
-        shared_ends: Both ends of the common range, or all common places.
+        low, high: First and last PE at which both pieces use it.
+        shared_ends: The places at both ends of this range, or all common places.
     """
 
     other_piece: int
@@ -49,10 +51,13 @@ class Conflict(NamedTuple):
 
 
 class Conflicts(NamedTuple):
-    """Conflicts of the pieces of a plan. Each list has an item per piece: its own conflicts.
+    """Conflicts on links and ramps between pieces (parts of message paths) of a plan.
+
+    Each list has one item per piece: the list of its conflicts.
 
     Attributes:
-        on_other_colours: Conflicts with pieces on other colours. Their words alternate on a link.
+        on_other_colours: Conflicts with pieces on other colours. Words of the two pieces alternate
+            on a link.
         on_same_colour: Conflicts with pieces on the same colour. Routers let the other piece pass
             first.
     """
@@ -64,17 +69,17 @@ class Conflicts(NamedTuple):
 def find_conflicts(
     pieces: Pieces, other_pieces: Pieces, costs: LineCosts, *, same_plan: bool, links: bool = True
 ) -> Conflicts:
-    """Return the conflicts of each piece of one plan with the pieces of another plan or its own.
+    """Return the conflicts of each piece of one plan with pieces of the same or another plan.
 
-    The numbers in the bodies refer to the module docstring.
+    A piece is a part of a message's path. Two pieces conflict if they use a common link or ramp.
 
     Args:
         pieces: Pieces of a plan.
         other_pieces: Pieces of the other plan, or again of the same plan.
         costs: Cycles of hops and relays, and words that can wait there.
         same_plan: Whether both plans are the same. Only conflicts with earlier pieces count then.
-            Two pieces that the main thread of one PE processes never conflict, as it processes them
-            one after another.
+            Two pieces that the main thread of one PE processes never conflict, because it processes
+            them one after another.
         links: True if both plans are on the same line, so that they share links and ramps. False if
             their lines cross at each PE, so that they share only ramps.
     """
@@ -92,7 +97,9 @@ def find_conflicts(
 
 
 def _pairs(pieces: Pieces, other_pieces: Pieces, *, same_plan: bool, links: bool) -> I64:
-    """Return all pairs of pieces that use the same type of link or ramp at common PEs.
+    """Return all pairs of pieces (parts of message paths) that may use a common link or ramp.
+
+    Both pieces of a pair use the same type of link or ramp, in overlapping ranges of PEs.
 
     Returns:
         int64 ``[3, n]``: for each pair the `Resource`, the piece and the other piece.
@@ -111,7 +118,9 @@ def _pairs(pieces: Pieces, other_pieces: Pieces, *, same_plan: bool, links: bool
 def _single_message_conflicts(
     pieces: Pieces, i: I64, other_pieces: Pieces, j: I64, resource: I64, costs: LineCosts
 ) -> Sequence[Conflict | None]:
-    """Return for each pair of pieces where they conflict, if all pieces consist of one message.
+    """Return the conflict of each pair of pieces, if every piece consists of one message.
+
+    A piece is a part of a message's path.
 
     Args:
         pieces, i: Pieces of a plan, and int64 ``[n]``: the piece of each pair.
@@ -135,10 +144,16 @@ def _single_message_conflicts(
 def _multi_message_conflicts(
     pieces: Pieces, i: I64, other_pieces: Pieces, j: I64, resource: I64, costs: LineCosts
 ) -> list[Conflict | None]:
-    """Return for each pair of pieces where they conflict, if some consist of several messages.
+    """Return the conflict of each pair of pieces, if some pieces consist of several messages.
 
-    The arguments are those of `_single_message_conflicts`. A pair has no conflict (None) if its
-    messages use no link or ramp in common although the ranges of the pieces overlap.
+    A pair has no conflict (None) if its messages use no link or ramp in common, although the ranges
+    of the pieces overlap.
+
+    Args:
+        pieces, i: Pieces of a plan, and int64 ``[n]``: the piece of each pair.
+        other_pieces, j: Pieces of the other plan, and int64 ``[n]``: the other piece of each pair.
+        resource: int64 ``[n]``: type of link or ramp of each pair.
+        costs: Cycles of hops and relays, and words that can wait there.
     """
     conflicts: list[Conflict | None] = []
     for piece, other_piece, kind in zip(i.tolist(), j.tolist(), resource.tolist(), strict=True):
@@ -163,16 +178,16 @@ def _multi_message_conflicts(
 
 
 def _sources(pieces: Pieces, number: int, places: I64, resource: int) -> I64:
-    """Return, for each PE, the source of the message that uses a type of link or ramp there.
+    """Return, for each PE, the sender of the message that uses a type of link or ramp there.
 
     Args:
-        pieces: Pieces of a plan.
+        pieces: Pieces (parts of message paths) of a plan.
         number: Index of the piece.
         places: int64 ``[n]``: the PEs.
         resource: Type of link or ramp.
 
     Returns:
-        int64 ``[n]``; -1 where no message of the piece uses it.
+        int64 ``[n]``: index of the sending PE; -1 where no message of the piece uses it.
     """
     if not pieces.side_by_side:
         return np.full(len(places), pieces.source[number])
@@ -190,10 +205,10 @@ def _sources(pieces: Pieces, number: int, places: I64, resource: int) -> I64:
 def _offsets(
     pieces: Pieces, numbers: I64 | int, source: I64, place: I64, resource: I64 | int, costs: LineCosts
 ) -> tuple[I64, I64]:
-    """Return how long words travel from their source to a place, and how many fit in between.
+    """Return how long words travel from their source to a place, and how many words fit in between.
 
     Args:
-        pieces: Pieces of a plan.
+        pieces: Pieces (parts of message paths) of a plan.
         numbers: int64 ``[n]`` or one index: piece of each message.
         source, place: int64 ``[..., n]``: source of each message, and the PE.
         resource: Type of the link or ramp that the words use at the PE.
@@ -201,7 +216,7 @@ def _offsets(
 
     Returns:
         Cycles from the source until the words use the link or ramp, and the number of words that
-        fit in queues and on wires between the two.
+        fit in queues and on wires between the source and this place.
     """
     hops = each_hops_between(pieces.places, source, place)
     distance = np.abs(place - source) - (resource == Resource.INTO_PE)

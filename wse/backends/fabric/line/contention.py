@@ -40,7 +40,7 @@ Owner = TypeVar("Owner")
 
 
 class Interleaving(NamedTuple):
-    """Effect on one stream of words if it shares a link or ramp with another stream.
+    """Effect on a stream of words if it shares a link or ramp with another stream.
 
     The words of the two streams alternate while both are present.
 
@@ -54,10 +54,10 @@ class Interleaving(NamedTuple):
 
 
 class SharedSpan(NamedTuple):
-    """Part of a line where a stream shares a link or ramp with another stream.
+    """Range of PEs at which a stream of words shares links or ramps with another stream.
 
     Attributes:
-        low, high: First and last PE of the part.
+        low, high: First and last PE of the range.
         effect: Effect of the other stream on this stream.
     """
 
@@ -71,7 +71,7 @@ SharedSpans = dict[int, list[SharedSpan]]
 
 
 class Window(NamedTuple):
-    """Time window in which the words of a piece of a message's path leave its first router.
+    """Time window in which words of a message leave a router, at the start of a part of their path.
 
     If an operation at the destination starts after the words arrive, the words wait on the path.
     ``departed_words`` and ``room`` describe this.
@@ -95,19 +95,19 @@ class Window(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """Mean words per cycle in the window, cycles of waiting included."""
+        """Mean number of words per cycle in the window, including cycles of waiting."""
         return self.words / (self.last - self.first + 1)
 
     @property
     def pace(self) -> float:
-        """Words per cycle, without the cycles of waiting for words of other streams."""
+        """Words per cycle, without the cycles in which words wait for words of other streams."""
         return self.words / (self.last - self.contention_cycles - self.first + 1)
 
     def first_at(self, shift: int, room: int) -> float:
-        """Return the time at which words begin to pass a place.
+        """Return the cycle at which words begin to pass a place on the path.
 
-        If words wait at the destination, those that have filled the path beyond the place are not
-        counted.
+        If words wait at the destination, some of them fill the path beyond the place. These words
+        are not counted, because they do not compete for links at the place.
 
         Args:
             shift: Cycles from the source to the place.
@@ -120,12 +120,12 @@ class Window(NamedTuple):
 
 
 class Contender(NamedTuple, Generic[Owner]):
-    """Another piece (part of a message's path) that competes with a stream for a link or ramp.
+    """A part of another message's path (a piece) that competes with a stream for a link or ramp.
 
     Attributes:
         conflict: The shared link or ramp.
         window: Time window of the other piece.
-        feeds: Whether the other piece is on the path of the same stream, before a relay.
+        feeds: Whether the stream consists of words of the other piece that a relay has sent on.
         owner: State of the line that the other piece belongs to. The caller uses it to delay the
             piece.
     """
@@ -150,13 +150,14 @@ class Delays(NamedTuple, Generic[Owner]):
 
 
 def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[Owner]:
-    """Return the effects of contention between a stream and its competitors.
+    """Return the effects of contention between a stream of words and its competitors.
 
-    The numbers in the body are those of the rules in the module docstring.
+    The numbers in the body refer to the rules in the module docstring.
 
     Args:
         window: Time window of the stream at its source, without contention.
-        contenders: Pieces that share a link or ramp with the stream and overlap it in time.
+        contenders: Parts of other messages' paths that share a link or ramp with the stream and
+            overlap it in time.
     """
     shared_spans: SharedSpans = {}
     effects_on_others: list[tuple[Contender[Owner], Interleaving]] = []
@@ -177,10 +178,10 @@ def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[
 
 
 def _first_common_time(window: Window, contender: Contender[Owner]) -> float:
-    """Return the cycle at which both streams are first at the start of the span that they share.
+    """Return the first cycle at which both streams are at the start of the span that they share.
 
-    The cycle is given as the time at which a word at that place left the source of the first
-    stream.
+    The cycle is given as the time at which a word that is then at this place left the source of the
+    first stream.
     """
     shift, other_shift, room = contender.conflict.shared_ends[0]
     return max(window.first, contender.window.first_at(other_shift, room) - shift)
@@ -189,9 +190,10 @@ def _first_common_time(window: Window, contender: Contender[Owner]) -> float:
 def delay_cycles(shared_spans: SharedSpans) -> tuple[float, int]:
     """Return by how many cycles a stream is delayed, and how many streams share its busiest place.
 
-    Spans of all competitors overlap differently along the line. The delay is the maximum over the
-    places of the line. At a place with one competitor, its pauses can be used. With several, only
-    the longest pauses of one of them can be used, and all words of the others delay the stream.
+    The spans that different competitors share with the stream overlap. The delay is the maximum
+    over the places of the line. At a place with one competitor, the stream can use the cycles in
+    which the competitor sends no word. With several competitors, it can use such pauses of only one
+    of them, the one that pauses longest, and is delayed by all words of the others.
 
     Args:
         shared_spans: For each type of link or ramp, the spans of the line that the stream shares
@@ -208,11 +210,13 @@ def delay_cycles(shared_spans: SharedSpans) -> tuple[float, int]:
 
 
 def wait_on_colour(first: float, earlier_streams: Sequence[tuple[float, Sequence[SharedEnd]]]) -> float:
-    """Return the cycles that a stream waits for other streams on its colour.
+    """Return the cycles that a stream waits for earlier streams on the same colour.
+
+    A router lets one stream of a colour pass completely before the next one.
 
     Args:
-        first: Time of the stream's first word at its source.
-        earlier_streams: For each other stream, the time of its last word at its source, and the
+        first: Cycle of the stream's first word at its source.
+        earlier_streams: For each earlier stream, the cycle of its last word at its source, and the
             places that both streams pass.
     """
     waiting_cycles = [
@@ -226,14 +230,15 @@ def wait_on_colour(first: float, earlier_streams: Sequence[tuple[float, Sequence
 def overlap_in_time(
     first: float, last: float, other_first: float, other_last: float, shared_ends: Sequence[SharedEnd]
 ) -> bool:
-    """Return whether two streams use a common place at the same time.
+    """Return True if two streams use a common place at overlapping times.
 
-    The result is False only if one stream has passed before the other at every place.
+    The result is False only if the same stream has passed before the other one at every place.
 
     Args:
         first, last: Cycles of the first and the last word of one stream at its source.
-        other_first, other_last: The same for the other stream.
-        shared_ends: Common places.
+        other_first, other_last: Cycles of the first and the last word of the other stream at its
+            source.
+        shared_ends: Places that both streams pass.
     """
     always_before = always_after = True
     for shift, other_shift, _ in shared_ends:
@@ -243,10 +248,10 @@ def overlap_in_time(
 
 
 class _Place(NamedTuple):
-    """Times at which the first and last words of two streams pass one place of a line.
+    """Cycles at which the first and last words of two streams pass one place of a line.
 
-    ``lag`` is the time by which the second stream arrives earlier than the first if its words never
-    wait.
+    ``lag`` is the number of cycles by which the second stream arrives earlier than the first, if
+    its words never wait.
     """
 
     first: float
@@ -259,10 +264,10 @@ class _Place(NamedTuple):
 def _largest_effects(window: Window, contender: Contender[Owner]) -> tuple[Interleaving, Interleaving]:
     """Return the effects of two streams on each other at the place where they are largest.
 
-    If the contender feeds the stream, through a relay, the stream arrives later than the contender
-    by some lag. A delay of the contender then causes gaps in the stream, which the contender's own
-    later words fill, until the words in transit amount to half of the lag. These words still arrive
-    at half the rate after the contender has ended.
+    If the words of the stream are those of the contender, sent on by a relay, the stream arrives
+    later than the contender by some lag. A delay of the contender then causes gaps in the stream,
+    which the contender's own later words fill, until the words in transit amount to half of the
+    lag. These words still arrive at half the rate after the contender has ended.
 
     Returns:
         The effect on the stream, and the effect on the contender.
@@ -286,9 +291,10 @@ def _largest_effects(window: Window, contender: Contender[Owner]) -> tuple[Inter
 
 
 def _places(window: Window, contender: Contender[Owner]) -> list[_Place]:
-    """Return the places to evaluate: the ends of the shared span, and crossing points between them.
+    """Return the places at which to evaluate the contention of two streams.
 
-    At a crossing point both streams arrive at the same time, because one catches up with the other.
+    They are the ends of the shared span, and any place in between at which both streams arrive at
+    the same time because one catches up with the other.
     """
     other_window, ends = contender.window, list[_Place]()
     for shift, other_shift, other_room in contender.conflict.shared_ends:
@@ -307,10 +313,10 @@ def _places(window: Window, contender: Contender[Owner]) -> list[_Place]:
 def _interleave(
     rate: float, words: float, other_rate: float, other_words: float, *, in_order: bool
 ) -> tuple[Interleaving, Interleaving]:
-    """Return the effects of two streams on each other from when both are present until one ends.
+    """Return the effects of two streams on each other while both use a link or ramp.
 
-    Each stream gets half of the link, or whatever the other one leaves. With ``in_order``, the
-    other stream has priority.
+    Each stream gets half of the link, or more if the other one does not use its half. With
+    ``in_order``, the other stream has priority. The interval ends when one of the streams ends.
 
     Args:
         rate: Words per cycle of the stream.

@@ -19,13 +19,13 @@ NEVER: Final = float("inf")
 
 
 def advance(time: EventTime, hops: float = 0.0, relays: float = 0.0) -> EventTime:
-    """Return a later time, with cycles of hops and relays added."""
+    """Return a later time, which follows after some cycles of hops and relays."""
     total, in_hops, in_relays, launch, contention = time
     return total + hops + relays, in_hops + hops, in_relays + relays, launch, contention
 
 
 def next_launch(time: EventTime, gap: int) -> EventTime:
-    """Return the earliest time at which a PE starts another operation.
+    """Return the earliest time at which a PE can start its next operation.
 
     Args:
         time: End of the last operation of the PE.
@@ -36,24 +36,24 @@ def next_launch(time: EventTime, gap: int) -> EventTime:
 
 
 def add_delay(time: EventTime, cycles: float) -> EventTime:
-    """Return a later time, with cycles of contention added."""
+    """Return a later time, delayed by cycles of contention, which also count as hops."""
     total, hops, relays, launch, contention = time
     return total + cycles, hops + cycles, relays, launch, contention + cycles
 
 
 class StreamPath:
-    """Path of a stream, from the SRAM that its words come from through all PEs that relay them.
+    """Path of a stream of words, from the sending SRAM through all PEs that relay the words.
 
     The words move at the same pace on the whole path: that of the last operation that received
-    them. If words have to wait for it, they fill the queues and wires along the path. Only words
-    that find no room there leave later. Pieces of the path therefore look up their times here, even
-    after the stream has moved on.
+    them. If words have to wait for this operation, they fill the queues and wires along the path.
+    Only words that find no room there leave later. Because a later operation can change the pace,
+    the times of a piece of the path are looked up here, even after the stream has moved on.
 
     Attributes:
         age: Cycles from the start of the path to its present end, for words that never wait.
         room: Number of words that fit on the path so far, in queues and on wires.
         operations: Number of operations that have received the words so far.
-        begin, end: Times at which the first and last word reached the router of the PE with the
+        begin, end: Cycles at which the first and last word reached the router of the PE with the
             last of these operations.
         stall: Cycles that words waited for that operation.
         taken_age, taken_room: Age and room of the path at that operation.
@@ -65,7 +65,7 @@ class StreamPath:
         self.age = self.room = self.operations = 0
 
     def take(self, begin: float, end: float, stall: float) -> None:
-        """Record that an operation of a PE receives the words.
+        """Record that an operation of a PE receives the words of the stream.
 
         Args:
             begin: Cycle of the first word at the router of the PE.
@@ -78,13 +78,13 @@ class StreamPath:
 
 
 class PieceArrival(NamedTuple):
-    """Arrival of a stream at the start of a piece of its path.
+    """Arrival of a stream of words at the start of a piece (part) of its path.
 
     Attributes:
         path: Path of the stream.
         age, room, operations: Values of the path at the arrival.
         first, last: Cycles at which the first and last word leave the router of the piece's source.
-            They hold up to the next operation that receives the words and sends them on at its own
+            They are valid until the next operation receives the words and sends them on at its own
             pace. They are infinite for the last piece before such an operation.
         contention_cycles: Cycles by which words of other streams delay the last word.
     """
@@ -113,7 +113,7 @@ class PieceArrival(NamedTuple):
 
         Args:
             words: Number of words of the message.
-            costs: Costs of words on a line.
+            costs: Cycles and queue sizes of hops, ramps and relays.
         """
         path = self.path
         first, last = self.span()
@@ -126,12 +126,12 @@ class PieceArrival(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """Words that have reached the router of a PE, which has still to receive them.
+    """Words of a message that have reached the router of a PE but not yet the PE itself.
 
     Attributes:
         first, last: Times of the first and last word at the router.
         path: Path of the stream.
-        piece: Index of the last piece of the path.
+        piece: Index of the last piece (part) of the path.
         age: Cycles that the words needed for this piece.
     """
 

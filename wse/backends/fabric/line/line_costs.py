@@ -19,9 +19,9 @@ class LineCosts:
         hop: Cycles of a hop.
         ramp: Cycles of a ramp, the connection between a PE and its router.
         gap: Cycles between the end of one operation of a PE and the start of the next.
-        words_per_cycle: Rate of a stream.
+        words_per_cycle: Rate at which a PE sends or receives words.
         queue_words: Words in the queue of one colour at a router port.
-        relay: Cycles that software adds at a PE that receives and sends on.
+        relay: Cycles that software adds at a PE that receives words and sends them on.
         sync: Cycles to start and await a transfer between neighbours, including the path of its
             first word.
     """
@@ -36,7 +36,7 @@ class LineCosts:
 
     @classmethod
     def of(cls, wafer: WaferSpec, gap: int, relay: int = 0, sync: int = 0) -> LineCosts:
-        """Return the constants of a wafer, with ``gap``, ``relay`` and ``sync`` of its software."""
+        """Return the costs on a wafer, given ``gap``, ``relay`` and ``sync`` of its software."""
         return cls(
             hop=wafer.hop_cycles,
             ramp=wafer.ramp_cycles,
@@ -49,22 +49,25 @@ class LineCosts:
 
     @classmethod
     def for_software(cls, wafer: WaferSpec, software: SoftwareProfile) -> LineCosts:
-        """Return the constants of a wafer and a software profile."""
+        """Return the costs on a wafer with the software that a profile describes."""
         return cls.of(wafer, software.reduce_gap_cycles, software.relay_cycles, software.transfer_sync_cycles)
 
     @property
     def relay_latency(self) -> int:
-        """Cycles from the arrival of a word at the router of a relay to its departure."""
+        """Cycles from the arrival of a word at the router of a relaying PE until it leaves again.
+
+        They consist of both ramps and one add.
+        """
         return 2 * self.ramp + 1
 
     @property
     def hop_room(self) -> int:
-        """Maximum number of words waiting between two routers: in a queue and on the wire."""
+        """Maximum number of words that can wait between two routers, in a queue and on the wire."""
         return self.queue_words + self.hop - 1
 
     @property
     def relay_room(self) -> int:
-        """Maximum number of words waiting on both ramps of a relay."""
+        """Maximum number of words that can wait on both ramps of a PE that relays them."""
         return 2 * self.queue_words + 2 * self.ramp - 1
 
     @property
@@ -75,7 +78,7 @@ class LineCosts:
     def tail(self, words: WordCount) -> WordCount:
         """Return the cycles from the first word of a stream to its last.
 
-        Each word needs one cycle. A pause of one cycle follows every burst.
+        Each word needs one cycle. A pause of one cycle follows every burst of `burst` words.
 
         Args:
             words: Number of words of a stream, or int64 ``[n]`` for several streams.

@@ -69,7 +69,8 @@ class LineTime:
 
     Attributes:
         cycles: Cycles by cause, from the start of the first operation to the end of the last.
-        contention_cycles: Part of the hops in which words waited for words of other messages.
+        contention_cycles: Part of ``cycles.hops`` in which words waited for words of other
+            messages.
         streams: Maximum number of messages that shared a link or ramp at one time; 1 if no words
             waited.
     """
@@ -82,7 +83,7 @@ class LineTime:
     def of(cls, ends: Sequence[LineEnd]) -> LineTime:
         """Return the time of a line, given the ends of its sections.
 
-        No message leaves its section, so the slowest section determines the time of the line.
+        No message leaves its section, so the time of the slowest section is the time of the line.
         """
         total, hops, relays, launch, contention = max((end.time for end in ends), default=START)
         streams = max(end.streams for end in ends) if contention else 1
@@ -118,11 +119,12 @@ def lines_end(
 ) -> LineEnd:
     """Return the end of several patterns that start at the same time on one line.
 
-    The patterns may also run on lines that cross each other. Each pattern is computed after those
-    before it in ``transfers``, and competes with them for links and ramps.
+    The patterns may also run on lines that cross each other. Each pattern is computed after the
+    patterns before it in ``transfers``, and competes with them for links and ramps.
 
     Args:
-        transfers: (plan, words per message) of each pattern.
+        transfers: (plan, words per message) of each pattern. A plan has the messages of the
+            pattern, grouped for the computation.
         costs: Costs of words on a line.
         conflicts: Keys are (pattern, earlier pattern), as indices into ``transfers``; values are
             the places where the messages of the two patterns use the same link or ramp.
@@ -139,10 +141,10 @@ def lines_end(
 
 
 class _LineState:
-    """Times at which the PEs of one line are free, and at which streams of words move along it.
+    """State of one line in the computation: when PEs are free, and when words move along the line.
 
-    Path segments are computed in order, and each updates these times. The numbers in the bodies of
-    the methods refer to the rules in the module docstring.
+    The path segments of the line's messages are computed in order, and each updates these times.
+    The numbers in the bodies of the methods refer to the rules in the module docstring.
     """
 
     def __init__(
@@ -163,7 +165,7 @@ class _LineState:
         self.streams = 1
 
     def carry_out(self, segment: PathSegment) -> None:
-        """Compute one path segment: the send of a PE, its relays, and the arrival of the words."""
+        """Compute one path segment: a PE sends words, and they arrive at the PE that needs them."""
         pe, relays, relays_hops, relays_relays, relays_age, relays_room, piece, end_piece, hops, room, target = segment
         first, last, path = self._send(pe)  # 1, 2
         if relays >= 0:
@@ -187,8 +189,8 @@ class _LineState:
     def _store(self, pieces: Sequence[int], path: StreamPath, first: EventTime, last: EventTime) -> None:
         """Record when the words of a stream are stored in the PEs at the ends of some pieces.
 
-        The words are received by threads other than the main threads of these PEs, so no operation
-        waits.
+        A piece is a part of a message's path. The words are received by threads other than the main
+        threads of these PEs, so no operation waits.
         """
         delayed_cycles = 0.0
         if any(map(self.contended.__getitem__, pieces)):
@@ -200,12 +202,12 @@ class _LineState:
             self.stored[number] = advance(last, self.plan.hop_cycles[number], self.ramp + 1)
 
     def finish(self) -> None:
-        """Compute the remaining receives: those of PEs that send nothing afterwards."""
+        """Compute the remaining receives, which are those of PEs that send nothing afterwards."""
         for pe, streams in self.waiting.items():
             self._receive(pe, streams)
 
     def end(self) -> EventTime:
-        """Return the time at which the last operation or store ended.
+        """Return the time at which the last operation or store of the line ends.
 
         Stores are delayed by streams that were computed after them.
         """
@@ -215,10 +217,13 @@ class _LineState:
         return max([START, *self.free.values(), *stored_times.values()])
 
     def _later_delay(self, piece: int) -> float:
-        """Return the cycles by which streams computed later delay a piece whose words are stored.
+        """Return by how many cycles streams that were computed later delay a stored stream.
 
-        They are the delay by all competitors minus the delay by the competitors that were known
+        This is the delay by all competitors minus the delay by the competitors that were computed
         before.
+
+        Args:
+            piece: Index of the last part of the stored stream's path.
         """
         earlier_spans, spans_of_later_pieces = self.shared_spans.get(piece, {}), self.later_spans.get(piece, {})
         resources = {**earlier_spans, **spans_of_later_pieces}
@@ -229,7 +234,7 @@ class _LineState:
         return delay_cycles(all_spans)[0] - delay_cycles(earlier_spans)[0]
 
     def _send(self, pe: int) -> tuple[EventTime, EventTime, StreamPath]:
-        """Compute the next send of a PE, after its pending receives.
+        """Compute the pending receives of a PE and then its next send.
 
         Returns:
             Times of the first and last word at the router of the PE, and their path.
@@ -249,7 +254,7 @@ class _LineState:
         return advance(begin, 0, out), advance(last, 0, out), path
 
     def _receive(self, pe: int, streams: list[Stream], relay: int = 0) -> tuple[EventTime, EventTime]:
-        """Compute the pending combining receives of a PE, one after another.
+        """Compute the pending receives of a PE, each of which combines words with those of the PE.
 
         Args:
             pe: Index of the PE.
@@ -292,6 +297,8 @@ class _LineState:
     def _words_taken(self, streams: list[Stream], i: int, begin: float) -> int:
         """Return how many ramp cycles waiting streams use while another stream is received.
 
+        Streams that arrive during this time use the ramp into the PE until their queue is full.
+
         Args:
             streams: Streams that the PE receives, in order.
             i: Index of the first waiting stream. The stream before it is being received.
@@ -312,10 +319,10 @@ class _LineState:
     def _delayed_stream(
         self, pieces: Sequence[int], path: StreamPath, first: EventTime, last: EventTime
     ) -> tuple[EventTime, EventTime, float]:
-        """Return the times of a stream that enters some pieces, delayed by other streams.
+        """Return the times of a stream that enters parts of its path, delayed by other streams.
 
         Args:
-            pieces: Indices of the pieces, which start at the same router.
+            pieces: Indices of the parts of the path (pieces), which start at the same router.
             path: Path of the stream.
             first, last: Times of the first and last word without these delays.
 
@@ -333,7 +340,7 @@ class _LineState:
         """Return the cycles for which earlier words on the same colour block a stream.
 
         Args:
-            piece: Index of the piece of its path that the stream enters.
+            piece: Index of the piece (part of its path) that the stream enters.
             first: Cycle at which its first word would otherwise leave.
         """
         conflicts = self.plan.conflicts.on_same_colour[piece]
@@ -344,11 +351,11 @@ class _LineState:
     def _delay(self, piece: int, path: StreamPath, first: float, last: float) -> float:
         """Return the cycles that contention adds to a stream, and delay its competitors.
 
-        Only competitors whose words are stored are delayed afterwards. The times of others have
-        already been used.
+        Only competitors whose words are stored are delayed. The times of other competitors have
+        already been used in the computation.
 
         Args:
-            piece: Index of the piece of the stream's path.
+            piece: Index of the piece (part of the stream's path) that the stream enters.
             path: Path of the stream.
             first, last: Cycles of the first and last word at the start of the piece.
         """
@@ -366,11 +373,15 @@ class _LineState:
         return cycles
 
     def delay(self, conflict: Conflict, effect: Interleaving) -> None:
-        """Delay a piece of this line by a stream that was computed later, if its words are stored.
+        """Delay words on this line because of a stream that was computed later.
+
+        Nothing is changed if the words are not stored at their destination, because their times
+        have already been used.
 
         Args:
-            conflict: Conflict of the later stream with the piece (``other_piece``).
-            effect: Effect on the piece.
+            conflict: Conflict of the later stream with a piece (part of a message's path) of this
+                line, ``other_piece``.
+            effect: Effect on the words of this piece.
         """
         piece, arrival = conflict.other_piece, self.arrivals[conflict.other_piece]
         if piece not in self.stored or arrival is None:
@@ -386,12 +397,14 @@ class _LineState:
     def _contenders(
         self, conflicts: list[Conflict], path: StreamPath | None, first: float, last: float
     ) -> list[Contender[_LineState]]:
-        """Return the computed pieces of this line that compete with a stream at its time.
+        """Return the computed streams of this line that compete with another stream at its time.
 
         Args:
-            conflicts: Conflicts of the stream's piece with pieces of this line.
-            path: Path of the stream, or None if the stream is on another line.
-            first, last: Cycles of the first and last word of the stream at the start of its piece.
+            conflicts: Conflicts of the other stream with pieces (parts of message paths) of this
+                line.
+            path: Path of the other stream, or None if it is on another line.
+            first, last: Cycles of the first and last word of the other stream at the start of its
+                piece.
         """
         contenders = []
         for conflict in conflicts:

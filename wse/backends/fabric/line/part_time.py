@@ -35,17 +35,17 @@ TOTAL, HOPS, RELAYS, LAUNCH = range(4)
 
 
 class _Messages(NamedTuple):
-    """Messages that carry words, as arrays of properties that do not depend on when they are sent.
+    """Messages of a pattern, as arrays of properties that do not depend on when they are sent.
 
     Time intervals are float64 ``[4, messages]``: total, hops, relays, launch.
 
     Attributes:
-        source, target, part: Sending PE, receiving PE, and the part that is sent.
+        source, target, part: Sending PE, receiving PE, and the part of the words that is sent.
         adds: bool: whether the target combines the words with its own.
-        path_cycles: Interval from when a message leaves to its first word in the other PE.
+        path_cycles: Interval from when a message leaves until its first word is in the other PE.
         stream: Interval from the first word to the last, at the sender or the receiver.
         waits: bool: whether some words do not fit into the queues on the path.
-        drained: Interval from the first received word to when the words that had to wait have left.
+        drained: Interval from the first received word until all words that had to wait have left.
     """
 
     source: I64
@@ -59,11 +59,11 @@ class _Messages(NamedTuple):
 
     @classmethod
     def of(cls, messages: I64, part: I64, words: I64, places: I64, costs: LineCosts) -> _Messages:
-        """Return the properties of some messages that do not depend on when they are sent.
+        """Compute the properties of some messages that do not depend on when they are sent.
 
         Args:
             messages: int64 ``[m, 3]``: source, target, Arrival.
-            part: int64 ``[m]``: part that each message sends.
+            part: int64 ``[m]``: index of the part of the words that each message sends.
             words: int64 ``[m]``: words of each message, at least 1.
             places: int64 ``[PEs]``: hops from the first PE to each PE.
             costs: Costs of words on a line.
@@ -91,12 +91,12 @@ class _Messages(NamedTuple):
 
 
 def part_time(schedule: LineSchedule, variant: int, words: int, costs: LineCosts, places: Places = None) -> Cycles:
-    """Return the cycles of a pattern whose messages carry parts of the words.
+    """Return the cycles of a pattern whose messages carry parts of the words, such as a ring.
 
     Args:
         schedule: The pattern.
-        variant: Index of the variant that the line runs.
-        words: 32-bit words of each PE, before they are divided.
+        variant: Index of the list of messages that the line executes.
+        words: 32-bit words of each PE, before they are divided into parts.
         costs: Costs of words on a line.
         places: Hops from the first PE to each PE; None if neighbours are one hop apart.
     """
@@ -135,9 +135,10 @@ def _rounds(messages: I32) -> list[tuple[int, int]]:
 
 
 class _PartState:
-    """State of the PEs of a line while a pattern with parts is computed.
+    """State of the PEs of a line while a pattern is computed.
 
-    Times are float64 ``[4, ...]``: total, hops, relays, launch.
+    The messages of the pattern carry parts of the words of a PE. Times are float64 ``[4, ...]``:
+    total, hops, relays, launch.
     """
 
     def __init__(self, length: int, parts: int, costs: LineCosts) -> None:
@@ -148,7 +149,7 @@ class _PartState:
         self.end = np.zeros(4)
 
     def round(self, messages: _Messages) -> None:
-        """Compute the messages of one round, which come from different PEs and go to different PEs.
+        """Compute the times of the messages of one round, in which no PE sends or receives twice.
 
         The numbers in the body refer to the steps in the module docstring.
         """
@@ -173,7 +174,7 @@ class _PartState:
 
 
 def _interval(hops: F64 | I64 | int = 0, relays: int = 0, launch: int = 0) -> F64:
-    """Return a time interval as ``[4, n]``: total, hops, relays, launch."""
+    """Return time intervals by cause, float64 ``[4, n]``: total, hops, relays, launch."""
     hops = np.atleast_1d(np.asarray(hops, np.float64))
     interval = np.zeros((4, len(hops)))
     interval[HOPS], interval[RELAYS], interval[LAUNCH] = hops, relays, launch
@@ -182,5 +183,8 @@ def _interval(hops: F64 | I64 | int = 0, relays: int = 0, launch: int = 0) -> F6
 
 
 def _maximum(first: F64, second: F64) -> F64:
-    """Return the later of two times, elementwise."""
+    """Return the later of two times for each message.
+
+    Times are float64 ``[4, n]``, by cause. The first row, which is the total, is compared.
+    """
     return np.where(first[TOTAL] >= second[TOTAL], first, second)

@@ -33,11 +33,11 @@ MAX_ENDS: Final = 4096
 
 
 class LinePattern(NamedTuple):
-    """A pattern on one line that stands for all lines of a region with the same messages.
+    """A pattern on one line, which represents all lines of a region with the same messages.
 
     Attributes:
         schedule: The pattern.
-        variant: Index of the set of messages that the line sends.
+        variant: Index of the list of messages that the line executes.
         words: Words of each message.
         axis: ROWS or COLUMNS, the direction of the line.
         line: Distances along the line; None if neighbours are one hop apart.
@@ -51,25 +51,26 @@ class LinePattern(NamedTuple):
 
     @property
     def carried_words(self) -> int:
-        """Words that a physical link carries for each message of the pattern.
+        """Words on a physical link for each message of the pattern.
 
-        On a wafer with dead PEs, several lines may share the link; their words are added up.
+        On a wafer with dead PEs, several lines may use the same physical link; their words are
+        added up.
         """
         return self.words * (self.line.streams if self.line else 1)
 
     @property
     def places(self) -> Places:
-        """Hops from the first PE of the line to each PE."""
+        """Hops from the first PE of the line to each PE; None if neighbours are one hop apart."""
         return self.line.places if self.line else None
 
 
 class SectionMessages(NamedTuple):
-    """Messages of a pattern on a section of a line.
+    """Messages of a pattern on a section, a part of a line that no message leaves or enters.
 
     Attributes:
         section: The messages.
         words: Words of each message.
-        crosses_first: True if the line crosses the line of the first pattern.
+        crosses_first: True if the line crosses the line of the first of the simultaneous patterns.
     """
 
     section: LineSection
@@ -79,7 +80,7 @@ class SectionMessages(NamedTuple):
 
 @lru_cache(maxsize=16)
 def pattern_times(costs: LineCosts) -> PatternTimes:
-    """Return the PatternTimes for a set of costs, one object per process."""
+    """Return the `PatternTimes` for a set of costs; all callers in a process share one object."""
     return PatternTimes(costs)
 
 
@@ -87,7 +88,7 @@ class PatternTimes:
     """Times of communication patterns for one set of costs, with a cache.
 
     Results are cached for each combination of simultaneous patterns, and for each section of a line
-    (a part that no message leaves), because equal sections occur in many patterns.
+    (a part that no message leaves or enters), because equal sections occur in many patterns.
     """
 
     def __init__(self, costs: LineCosts) -> None:
@@ -101,13 +102,13 @@ class PatternTimes:
     def time(self, transfers: Sequence[LinePattern]) -> LineTime:
         """Return the time of patterns that start together.
 
-        Earlier patterns in the list have priority on the ramps out of PEs. A pattern whose words
-        are divided into parts is assumed to have its links and ramps to itself.
+        On the ramps out of PEs, earlier patterns in the list have priority. A pattern whose words
+        are divided into parts is assumed not to share links and ramps with the other patterns.
         """
         return self._time(tuple(transfers))
 
     def alone_cycles(self, schedule: LineSchedule, words: int, axis: int = ROWS) -> float:
-        """Return the cycles of a pattern that runs alone, with equal lines.
+        """Return the cycles of a pattern that runs alone, if all lines send the same messages.
 
         Args:
             schedule: The pattern.
@@ -117,7 +118,11 @@ class PatternTimes:
         return self.time([LinePattern(schedule, 0, words, axis)]).cycles.total
 
     def _time_patterns(self, transfers: tuple[LinePattern, ...]) -> LineTime:
-        """Return the time of the slowest section, or of the slowest pattern with parts."""
+        """Return the time of patterns that start together, without the cache of `time`.
+
+        It is the time of the slowest section of a line, or of the slowest pattern whose words are
+        divided into parts.
+        """
         undivided = [transfer for transfer in transfers if transfer.schedule.part is None]
         in_parts = [transfer for transfer in transfers if transfer.schedule.part is not None]
         part_times = [
@@ -143,7 +148,8 @@ class PatternTimes:
         """Divide the lines of simultaneous patterns into sections that no message leaves or enters.
 
         Args:
-            lines: Pattern, variant and distances of each line.
+            lines: For each line, the pattern, the index of the list of messages that the line
+                executes, and the distances along the line.
 
         Returns:
             The distinct sections. Each is a tuple with the messages of every pattern on it.
@@ -156,7 +162,7 @@ class PatternTimes:
         )
 
     def _end_of_section(self, work: tuple[SectionMessages, ...]) -> LineEnd:
-        """Return the time at which the last of several patterns ends on one section of a line."""
+        """Return the end of the last of several patterns on one section of a line."""
         conflicts = {
             (i, j): self._conflicts(
                 work[i].section, work[j].section, links=work[i].crosses_first == work[j].crosses_first
@@ -167,11 +173,17 @@ class PatternTimes:
         return lines_end([(self._plan(messages.section), messages.words) for messages in work], self.costs, conflicts)
 
     def _plan_section(self, section: LineSection) -> LinePlan:
-        """Plan the messages of a section: path segments, pieces and conflicts."""
+        """Group the messages of a section into path segments, and find conflicts between them."""
         messages, colours, places = section.line
         return line_segments(messages, self.costs, colours, places)
 
     def _find_conflicts(self, later_section: LineSection, earlier_section: LineSection, *, links: bool) -> Conflicts:
-        """Return the conflicts of a later pattern with an earlier one, on one section."""
+        """Return the links and ramps that a later and an earlier pattern both use on one section.
+
+        Args:
+            later_section, earlier_section: Messages of the two patterns on the section.
+            links: True if both patterns run on the same line. False if their lines cross at each
+                PE, so that they share only ramps.
+        """
         pieces, other_pieces = self._plan(later_section).pieces, self._plan(earlier_section).pieces
         return find_conflicts(pieces, other_pieces, self.costs, same_plan=False, links=links)

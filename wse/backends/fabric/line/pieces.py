@@ -20,7 +20,7 @@ Places = npt.NDArray[np.int64] | None
 
 
 class Resource(IntEnum):
-    """Type of a link or ramp that two pieces of message paths may share."""
+    """Type of a link or ramp that the paths of two messages may share."""
 
     UP = 0  # links toward higher indices
     DOWN = 1  # links toward lower indices
@@ -34,13 +34,13 @@ NOTHING: Final = (1 << 30, -1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
-    """Pieces of message paths, as arrays. The words of each piece travel at one pace.
+    """Parts of message paths (pieces), as arrays. The words of each piece travel at one pace.
 
     Attributes:
         source, target: int64 ``[n]``: PEs where the words start and end. If the only piece consists
             of several messages side by side, int64 ``[m]``: the PEs of each message.
         relayed: bool ``[n]``: True if the PEs in between receive the words and send them on, False
-            if routers just pass them.
+            if only their routers pass them on.
         main: bool ``[n]``: whether the receiver uses its main thread, which performs one operation
             after another.
         colour: int64 ``[n]``: colour of the words; -1 if no other piece uses their colour.
@@ -66,17 +66,27 @@ class Pieces:
 
     @property
     def side_by_side(self) -> bool:
-        """True if the only piece consists of several messages."""
+        """True if there is only one piece, which consists of several messages side by side."""
         return len(self.source) > len(self)
 
 
 def hops_between(places: Places, source: int, target: int) -> int:
-    """Return the number of links between two PEs of a line."""
+    """Return the number of links between two PEs of a line.
+
+    Args:
+        places: Hops from the first PE to each PE; None if neighbours are one hop apart.
+        source, target: Indices of the PEs on the line.
+    """
     return abs(target - source) if places is None else abs(int(places[target]) - int(places[source]))
 
 
 def each_hops_between(places: Places, source: I64, target: I64) -> I64:
-    """Return the number of links between pairs of PEs of a line, as int64 ``[n]``."""
+    """Return the number of links between the PEs of each pair, as int64 ``[n]``.
+
+    Args:
+        places: Hops from the first PE to each PE; None if neighbours are one hop apart.
+        source, target: int64 ``[n]``: indices of the PEs on the line.
+    """
     hops: I64 = np.abs(target - source if places is None else places[target] - places[source])
     return hops
 
@@ -92,7 +102,7 @@ def pieces_of_messages(
     leaves: Bools,
     colour: I64,
 ) -> Pieces:
-    """Return pieces that consist of one message, or one run of relayed messages, each.
+    """Return pieces (parts of message paths), each for one message or one run of relayed messages.
 
     Args:
         source, target: int64 ``[n]``: PEs where the words start and end.
@@ -128,7 +138,10 @@ def pieces_of_messages(
 
 
 def piece_side_by_side(source: I64, target: I64, places: Places) -> Pieces:
-    """Return a single piece of several stored messages that have no link and no PE in common.
+    """Return one piece for several messages that do not affect each other.
+
+    No link is used by two of the messages, and no PE sends or receives two of them. Their words are
+    only stored where they arrive.
 
     Args:
         source, target: int64 ``[m]``: PEs of each message.
@@ -149,8 +162,11 @@ def piece_side_by_side(source: I64, target: I64, places: Places) -> Pieces:
 
 
 def _hull(low: I64, high: I64) -> tuple[int, int]:
-    """Return the range from the lowest start to the highest end of some spans of PEs.
+    """Return the range of PEs from the lowest start to the highest end of some spans.
 
-    The result is (`NOTHING`, `NOTHING`) if there are no spans.
+    The result is `NOTHING` if there are no spans.
+
+    Args:
+        low, high: First and last PE of each span.
     """
     return (int(low.min()), int(high.max())) if len(low) else NOTHING

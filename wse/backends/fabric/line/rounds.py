@@ -60,7 +60,8 @@ def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: Line
     the body refer to the steps in the module docstring.
 
     Args:
-        schedule: Pattern of chains into a root, with one colour on a link.
+        schedule: Pattern in which chains of PEs add up words into a root. All messages on a link
+            have one colour.
         words: Words of each message.
         add_cycles: Cycles to add a received message, if it is stored first.
         costs: Costs of words on a line.
@@ -83,27 +84,31 @@ def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: Line
 
 
 def _ends(schedule: LineSchedule, line: int, round_range: range, state: _RoundState) -> list[float]:
-    """Return the cycle at which each round of a line ends.
+    """Compute some rounds of a pattern on one line, and return the cycle at which each ends.
 
     Args:
         schedule: The pattern.
         line: Index of the line.
         round_range: Indices of the rounds to compute, in order.
-        state: State of the PEs before the first of these rounds: all free.
+        state: State of the PEs before the first of these rounds, in which all PEs are free.
     """
     return [state.round(schedule.line_messages(line, index)) for index in round_range]
 
 
 def exchange_cycles(words: int, costs: LineCosts) -> float:
-    """Return the cycles of a round in which all PEs of a line exchange words with a neighbour.
+    """Return the cycles of a round in which each PE of a line exchanges words with a neighbour.
 
-    A PE sends and receives on one thread, so it moves twice the words, one after another.
+    A PE sends and receives on one thread, so it handles twice the number of words.
+
+    Args:
+        words: Words that each PE sends, and receives.
+        costs: Costs of words on a line.
     """
     return costs.sync + costs.tail(2 * words)
 
 
 class _RoundState:
-    """Cycles from which on each PE of a line is free, while the rounds of a loop are computed."""
+    """The cycle from which each PE of a line is free, while the rounds of a loop are computed."""
 
     def __init__(
         self, words: int, add_cycles: float, costs: LineCosts, places: Places, *, store_and_forward: bool
@@ -114,7 +119,7 @@ class _RoundState:
         self.end = 0.0
 
     def round(self, messages: I32) -> float:
-        """Compute a round and return the cycle at which its last sum is complete."""
+        """Compute the messages of a round; return the cycle at which its last sum is complete."""
         self.end = 0.0
         if self.store_and_forward:
             for source, target, _ in messages.tolist():
@@ -124,7 +129,7 @@ class _RoundState:
         return self.end
 
     def _transfer(self, source: int, target: int) -> None:
-        """Send a message as soon as both of its PEs are free."""
+        """Compute a message that is stored before it is added; it starts when both PEs are free."""
         begin = max(self.free.get(source, 0.0), self.free.get(target, 0.0))
         detour_cycles = (hops_between(self.places, source, target) - abs(target - source)) * self.costs.hop
         self.free[source] = begin + self.costs.sync + detour_cycles + self.tail
@@ -132,9 +137,10 @@ class _RoundState:
         self.end = max(self.end, self.free[target])
 
     def _streams(self, messages: I32) -> None:
-        """Compute the chains of fused operations of a round, in which words stream through the PEs.
+        """Compute the messages of a round if words stream through the PEs, which add to them.
 
-        The root of a round receives its two chains in separate operations.
+        The sums of a round flow into a root, which receives from its two sides in separate
+        operations.
         """
         costs, waiting_streams = self.costs, dict[int, tuple[float, float]]()
         for source, target, _ in messages.tolist():
@@ -149,7 +155,7 @@ class _RoundState:
             self.end = max(self.end, self._operate(pe, incoming)[1] + 1)
 
     def _operate(self, pe: int, incoming: tuple[float, float] | None) -> tuple[float, float]:
-        """Run an operation on a PE and return the cycles of its first and last word.
+        """Run an operation on a PE once it is free; return the cycles of its first and last word.
 
         Args:
             pe: Index of the PE.

@@ -37,7 +37,14 @@ class LineArrays(NamedTuple):
 
 
 class LineSection(NamedTuple):
-    """Messages on a section of a line: the arrays of a `LineArrays` as bytes, usable as a key."""
+    """Messages on a section of a line, as bytes, so that equal sections are equal dictionary keys.
+
+    A section is a part of a line that no message leaves or enters.
+
+    Attributes:
+        messages, colours, places: Bytes of the arrays of a `LineArrays`, relative to the first PE
+            of the section.
+    """
 
     messages: bytes
     colours: bytes | None
@@ -45,7 +52,13 @@ class LineSection(NamedTuple):
 
     @classmethod
     def of(cls, line: LineArrays, first: int, message_indices: I64) -> LineSection:
-        """Return the section from PE ``first`` on, with the messages at ``message_indices``."""
+        """Return a section of a line.
+
+        Args:
+            line: The whole line.
+            first: First PE of the section.
+            message_indices: Indices of the messages on the section.
+        """
         messages, colours, places = line
         messages = messages[message_indices] - np.array([first, first, 0], np.int32)
         if places is not None:
@@ -59,7 +72,7 @@ class LineSection(NamedTuple):
 
     @property
     def line(self) -> LineArrays:
-        """Messages, colours and positions as arrays."""
+        """Messages, colours and distances of the section as arrays."""
         return LineArrays(
             np.frombuffer(self.messages, np.int32).reshape(-1, 3),
             None if self.colours is None else np.frombuffer(self.colours, np.int32),
@@ -68,9 +81,9 @@ class LineSection(NamedTuple):
 
 
 def sections_of(lines: Sequence[LineArrays]) -> list[tuple[LineSection, ...]]:
-    """Return the distinct sections of lines on which patterns run at the same time.
+    """Divide lines on which patterns run at the same time into sections, for separate timing.
 
-    The numbers in the body refer to the module docstring.
+    No message leaves or enters a section. The numbers in the body refer to the module docstring.
 
     Args:
         lines: Messages of each pattern on its line.
@@ -90,14 +103,17 @@ def sections_of(lines: Sequence[LineArrays]) -> list[tuple[LineSection, ...]]:
 
 
 def _fabric_messages(line: LineArrays) -> LineArrays:
-    """Return the line with only those messages that travel between PEs."""
+    """Return a line without the messages that are copies within a PE."""
     messages, colours, places = line
     travels = np.flatnonzero((messages[:, 2] != Arrival.COPY) & (messages[:, 0] != messages[:, 1]))
     return LineArrays(messages[travels], None if colours is None else colours[travels], places)
 
 
 def _first_pes(lines: Sequence[LineArrays]) -> I64:
-    """Return the first PE of each section with any message, as int64 ``[s]``."""
+    """Return the first PE of each section that has messages, as int64 ``[s]``.
+
+    A section is a part of a line that no message leaves or enters.
+    """
     source, target = np.concatenate([line.messages[:, :2] for line in lines]).T
     low, high = np.minimum(source, target), np.maximum(source, target)
     size = int(high.max(initial=-1)) + 1
@@ -107,7 +123,12 @@ def _first_pes(lines: Sequence[LineArrays]) -> I64:
 
 
 def _messages_by_section(line: LineArrays, firsts: I64) -> Iterator[tuple[int, I64]]:
-    """Yield the first PE of each section, and the indices of the messages on it, in order."""
+    """Yield the first PE of each section of a line, and the indices of its messages, in order.
+
+    Args:
+        line: The messages of the line.
+        firsts: First PE of each section.
+    """
     if len(firsts) == 1:
         yield int(firsts[0]), np.arange(len(line.messages))
         return

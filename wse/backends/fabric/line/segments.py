@@ -30,9 +30,9 @@ _COMBINES: Final = np.isin(np.array(Arrival), COMBINING)  # whether each type of
 class PathSegment(NamedTuple):
     """A send of one PE, and the path of its words to the PE that receives them next.
 
-    The words may first pass a run of neighbours that relay them. They are then on one or two
-    further pieces: the last message of the run, the only message, or the two directions of a
-    multicast.
+    The words may first pass a run of neighbouring PEs that relay them, which is one piece of the
+    path. They are then on one or two further pieces: the last message of the run, the only message,
+    or the two directions of a multicast.
 
     Attributes:
         source: PE that sends.
@@ -41,7 +41,7 @@ class PathSegment(NamedTuple):
             relays, including those of software.
         relays_age: Cycles of this run for words that never wait.
         relays_room: Number of words that fit on this run.
-        piece, end_piece: Range of the further pieces.
+        piece, end_piece: Index of the first further piece, and one past the last.
         hop_cycles, room: Cycles of the hops of the first further piece; number of words that fit on
             it.
         target: PE that receives the words in its main thread; -1 if they are stored by another
@@ -63,16 +63,17 @@ class PathSegment(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinePlan:
-    """Everything about the messages of one line that does not depend on words and times.
+    """The properties of one line's messages that do not depend on numbers of words and times.
 
-    The messages are grouped into path segments, and their paths are divided into pieces.
+    The messages are grouped into path segments (sends of a PE with their paths), and the paths are
+    divided into pieces.
 
     Attributes:
         segments: Path segments, in order.
-        pieces: Pieces of the segments.
+        pieces: Pieces of the paths.
         hop_cycles: Cycles of the hops of each piece.
         colours: Colour of each piece; -1 if no other piece uses its colour.
-        conflicts: Conflicts of each piece with earlier pieces.
+        conflicts: Links and ramps that each piece shares with earlier pieces.
     """
 
     segments: list[PathSegment]
@@ -83,11 +84,14 @@ class LinePlan:
 
 
 def line_segments(messages: I32, costs: LineCosts, colours: I32 | None = None, places: Places = None) -> LinePlan:
-    """Return the path segments of the messages of one line.
+    """Group the messages of one line into path segments, which are computed one by one.
+
+    A path segment is a send of one PE, and the path of its words to the PE that receives them next.
+    A piece is a part of a path.
 
     1. Copies within a PE are left out.
-    2. The other messages become one piece, if they are side by side and independent, or else pieces
-       of one message or run each.
+    2. If the other messages are independent of each other, they form one piece. Otherwise each
+       message, or each run of messages through relays, is divided into pieces.
     3. Hops and relays of the pieces are converted to cycles and to the number of words that fit on
        the path.
     4. Conflicts between the pieces are found.
@@ -126,12 +130,12 @@ def line_segments(messages: I32, costs: LineCosts, colours: I32 | None = None, p
 
 
 def _in_runs(source: I64, target: I64, arrival: I64, colour: I64, places: Places) -> tuple[Pieces, I64]:
-    """Return the pieces of the messages of a line, and the indices that define each `PathSegment`.
+    """Divide the paths of a line's messages into pieces, and the pieces into path segments.
 
     1. Messages are grouped into runs. A run ends where the next message does not continue it
        through a relay.
     2. Each run has a piece for its relays, if there are any, and a piece for its last message.
-    3. Each run begins a segment, unless it is the second direction of a multicast.
+    3. Each run begins a path segment, unless it is the second direction of a multicast.
 
     Args:
         source, target, arrival: int64 ``[m]``: source, target and Arrival of each message.
@@ -139,8 +143,8 @@ def _in_runs(source: I64, target: I64, arrival: I64, colour: I64, places: Places
         places: Hops from the first PE to each PE; None if neighbours are one hop apart.
 
     Returns:
-        The pieces, and int64 ``[segments, 5]``: source, piece of the relays, first and end of the
-        further pieces, target.
+        The pieces, and int64 ``[segments, 5]``, for each `PathSegment`: source, piece of the
+        relays, first further piece, one past the last further piece, target.
     """
     flood, combines = arrival == Arrival.MULTICAST, _COMBINES[arrival]
     second = np.zeros(len(source), bool)  # second direction of a multicast, which is not a send of its own
@@ -172,10 +176,11 @@ def _in_runs(source: I64, target: I64, arrival: I64, colour: I64, places: Places
 
 
 def _passes(source: I64, target: I64, combines: Bools, second: Bools) -> Bools:
-    """Return whether the next message continues each message through a relay, bool ``[m]``.
+    """Return whether a relay passes each message on as the next message, as bool ``[m]``.
 
-    Such messages belong to the same run. The PE between them must combine the words, and receive
-    and send nothing else.
+    This is the case if the next message begins where the message ends, both go to a neighbour in
+    the same direction, and the PE between them combines the words and receives and sends nothing
+    else.
 
     Args:
         source, target: int64 ``[m]``: source and target of each message.
@@ -194,7 +199,11 @@ def _passes(source: I64, target: I64, combines: Bools, second: Bools) -> Bools:
 
 
 def _independent(source: I64, target: I64, arrival: I64) -> bool:
-    """Return True if all messages are stored, each PE has only one, and no link is used twice."""
+    """Return True if messages can be computed as one piece.
+
+    All of them must only be stored where they arrive, no PE may send or receive two of them, and no
+    link may be used twice.
+    """
     if not len(source) or _COMBINES[arrival].any() or (arrival == Arrival.MULTICAST).any():
         return False
     size = int(max(source.max(), target.max())) + 2

@@ -53,15 +53,15 @@ _Uses = dict[Slots, tuple[int, list[int]]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LayerLinks:
-    """Words on the links of one wafer, for each of some layers that load the same links equally.
+    """Words on the links of one wafer, for one or more layers with the same words on every link.
 
     Attributes:
         layers: Layers of the model, ascending; -1 stands for ops outside of layers.
         wafer: Index of the wafer.
         rect: Bounding box of the sending region and of all links with words. If PEs are dead, it is
             the box of the links only, in physical rows and columns.
-        words: int64 ``[4, rect.rows, rect.cols]``, words by direction and by the PE that they
-            leave.
+        words: int64 ``[4, rect.rows, rect.cols]``: words on the four links that leave each PE, for
+            each layer.
     """
 
     layers: tuple[int, ...]
@@ -77,9 +77,9 @@ class _Moves:
     Attributes:
         regions: For each class, the region of its step on each wafer, as rectangles of ``link_map``
             without words.
-        rectangles: For each class, the rectangles of links that one of its steps loads, with the
+        rectangles: For each class, the links that one of its steps uses, as rectangles with the
             words of all runs.
-        counts: Keys are layers; values are int64 ``[classes]``, the steps that the layer has in
+        counts: Keys are layers; values are int64 ``[classes]``, the number of steps of the layer in
             each class.
     """
 
@@ -99,9 +99,9 @@ def layer_links(
        words on all links.
 
     Args:
-        fabric: Fabric model of the Program.
-        runs: Keys are (index of a phase, cache slots in use in each stage, tokens in each user's
-            cache); values are numbers of runs.
+        fabric: Timing model of the Program.
+        runs: Number of runs for each (index of a phase, cache slots in use in each stage, tokens in
+            each user's cache).
         chosen_experts: For each phase index and layer, the number of tokens that chose each expert.
         chosen_wafers: For each phase index and layer, the number of runs that chose experts on each
             wafer.
@@ -130,15 +130,15 @@ def layer_links(
 
 
 def _pairs(program: Program, phase: Phase, chosen_experts: Chosen) -> Pairs:
-    """Return how many tokens chose each expert of a layer, in all phases with the same steps.
+    """Return how many tokens chose each expert of each layer, over all phases with the same steps.
 
     Args:
         program: The Program.
         phase: One of these phases.
-        chosen_experts: For each phase index and layer, the tokens that chose each expert.
+        chosen_experts: For each phase index and layer, the number of tokens that chose each expert.
 
     Returns:
-        For each layer, the counts of these phases added up.
+        For each layer, the numbers of these phases added up.
     """
     pairs_by_layer: dict[int, I64] = {}
     for index, layers in chosen_experts.items():
@@ -148,13 +148,12 @@ def _pairs(program: Program, phase: Phase, chosen_experts: Chosen) -> Pairs:
 
 
 def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, chosen_wafers: Pairs) -> _Moves:
-    """Return the transfers of a phase in classes, and the links that they load in all runs.
+    """Divide the transfers of a phase into classes, and count the words on links in all runs.
 
     Args:
-        fabric: Fabric model of the Program.
+        fabric: Timing model of the Program.
         phase: The phase.
-        runs: Keys are (cache slots in use, tokens in each user's cache); values are numbers of
-            runs.
+        runs: Number of runs for each (cache slots in use, tokens in each user's cache).
         pairs: For each layer, the number of tokens that chose each expert.
         chosen_wafers: For each layer, the number of runs that chose experts on each wafer.
     """
@@ -182,9 +181,18 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, 
 
 
 def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs: Pairs, chosen_wafers: Pairs) -> I64:
-    """Return the rectangles of links of a routed step, over all runs of its phase.
+    """Return the links that a step uses whose words depend on the chosen experts, over all runs.
 
-    The step depends on the choice of experts, which ``pairs`` has summed over the runs.
+    Args:
+        fabric: Timing model of the Program.
+        phase: The phase.
+        step: Index of the step.
+        runs: Number of runs of the phase.
+        pairs: For each layer, the number of tokens that chose each expert, summed over the runs.
+        chosen_wafers: For each layer, the number of runs that chose experts on each wafer.
+
+    Returns:
+        Rectangles of links with equal words, as in ``link_map``.
     """
     if TRANSFERS[phase.steps.code[step]].leaves_wafer:
         return _real(_crossing_rectangles(fabric, phase, step, chosen_wafers))
@@ -196,9 +204,15 @@ def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs
 
 
 def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, chosen_wafers: Pairs) -> I64:
-    """Return the links that a routed step between wafers loads in all runs, as rectangles.
+    """Return the links that a step between wafers uses in all runs, as rectangles of ``link_map``.
 
     A wafer takes part only in the runs in which tokens chose experts on it.
+
+    Args:
+        fabric: Timing model of the Program.
+        phase: The phase.
+        step: Index of the step.
+        chosen_wafers: For each layer, the number of runs that chose experts on each wafer.
     """
     no_runs = np.zeros(fabric.program.wafers, np.int64)
     runs = chosen_wafers.get(fabric.program.op_layers[phase.steps.op[step]], no_runs)
@@ -221,8 +235,7 @@ def _uses(runs: Counter[CacheUse]) -> _Uses:
     """Group the runs of a phase by the number of cache slots in use.
 
     Args:
-        runs: Keys are (cache slots in use, tokens in each user's cache); values are numbers of
-            runs.
+        runs: Number of runs for each (cache slots in use, tokens in each user's cache).
 
     Returns:
         Keys are the cache slots in use in each stage. A value is the number of runs, and a list
@@ -237,10 +250,13 @@ def _uses(runs: Counter[CacheUse]) -> _Uses:
 
 
 def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
-    """Return the rectangles of links of one step over all runs of its phase.
+    """Return the links that one step uses, with the words of all runs of its phase.
 
-    Only cache shifts need the tokens before every pass. Other steps are computed once for each
-    combination of cache slots, and their words are multiplied.
+    The words of a cache shift depend on the number of cached tokens before every run. Other steps
+    are computed once for each combination of cache slots, and their words are multiplied.
+
+    Returns:
+        Rectangles of links with equal words, as in ``link_map``.
     """
     if TRANSFERS[phase.steps.code[step]].by_counters:
         parts = [
@@ -257,12 +273,12 @@ def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
 
 
 def _real(rectangles: I64) -> I64:
-    """Return the rectangles that have links and words."""
+    """Return the rectangles that contain at least one link, with at least one word."""
     return rectangles[(links_of(rectangles) > 0) & (rectangles[:, WORDS] > 0)]
 
 
 def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions: I64) -> Iterator[LayerLinks]:
-    """Yield the words of some layers on each wafer, cropped to sending regions and busy links."""
+    """Yield the words of some layers on each wafer, cropped to sending regions and links in use."""
     for wafer in np.unique(rectangles[:, PLANE] // DIRECTIONS).tolist():
         wafer_rectangles, wafer_regions = (
             part[part[:, PLANE] // DIRECTIONS == wafer] for part in (rectangles, regions)
@@ -280,7 +296,7 @@ def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions:
 
 
 def _on_fabric(layers: tuple[int, ...], wafer: int, words: I64) -> LayerLinks:
-    """Return the words on the physical links of a wafer, cropped to the links with words."""
+    """Return the words of some layers on a wafer's physical links, cropped to links with words."""
     is_used = words.max(axis=0) > 0
     rows, cols = np.flatnonzero(is_used.any(axis=1)), np.flatnonzero(is_used.any(axis=0))
     row, end_row, col, end_col = (rows[0], rows[-1] + 1, cols[0], cols[-1] + 1) if len(rows) else (0, 1, 0, 1)

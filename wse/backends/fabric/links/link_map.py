@@ -36,11 +36,11 @@ def rectangles_of(
     row_step: Number = 0,
     col_step: Number = 0,
 ) -> I64:
-    """Return rectangles of links, int64 ``[n, 9]``, without those that have no links.
+    """Return rectangles of links with equal words, int64 ``[n, 9]``, leaving out empty ones.
 
     Args:
         plane, row, end_row, col, end_col, words, times, row_step, col_step: Columns of the result,
-            see the module. Each is int64 ``[n]`` or one number for all.
+            which the module docstring defines. Each is int64 ``[n]`` or one number for all.
     """
     sides = (plane, row, end_row, col, end_col, words, times, row_step, col_step)
     rectangles = np.stack(np.broadcast_arrays(*map(np.atleast_1d, sides)), axis=1).astype(np.int64, copy=False)
@@ -48,7 +48,10 @@ def rectangles_of(
 
 
 def links_of(rectangles: I64) -> I64:
-    """Return the number of links in each rectangle, over all its repetitions, int64 ``[n]``."""
+    """Return the number of links in each rectangle of links, int64 ``[n]``.
+
+    The repetitions of a rectangle are counted, too.
+    """
     rows, cols = rectangles[:, END_ROW] - rectangles[:, ROW], rectangles[:, END_COL] - rectangles[:, COL]
     return np.asarray(rows.clip(0) * cols.clip(0) * rectangles[:, TIMES], np.int64)
 
@@ -57,7 +60,7 @@ NOTHING: Final = rectangles_of(0, 0, 0, 0, 0, 0)
 
 
 def one_by_one(rectangles: I64) -> I64:
-    """Return rectangles without repetitions: each repetition becomes a rectangle of its own."""
+    """Return rectangles of links without repetitions: each repetition becomes its own rectangle."""
     times = rectangles[:, TIMES]
     if times.max(initial=1) == 1:
         return rectangles
@@ -72,8 +75,7 @@ def merge_repeats(rectangles: I64) -> I64:
     """Merge equal rectangles at equal distances along a row into one rectangle with repetitions.
 
     Returns:
-        The merged rectangles, which stand for the same links, in the order of their size, words and
-        position.
+        The merged rectangles, which represent the same links, sorted by width, words and position.
     """
     width = rectangles[:, END_COL] - rectangles[:, COL]
     sort_keys = [width, *(rectangles[:, side] for side in (WORDS, END_ROW, ROW, PLANE))]
@@ -92,7 +94,7 @@ def merge_repeats(rectangles: I64) -> I64:
 
 
 def ends_of(rectangles: I64) -> tuple[int, int]:
-    """Return one past the last row and one past the last column that any rectangle covers.
+    """Return one past the last row and one past the last column of some rectangles of links.
 
     Both are 0 if there are no rectangles.
     """
@@ -105,8 +107,9 @@ def link_map(rectangles: I64, planes: int, rows: int, cols: int, out: I64 | None
     """Return the words on every link, int64 ``[planes, rows, cols]``.
 
     Args:
-        rectangles: int64 ``[n, 9]``, see the module. Rectangles without links are ignored; all
-            others must be inside the map.
+        rectangles: int64 ``[n, 9]``, rectangles of links with equal words, which the module
+            docstring defines. Rectangles without links are ignored; all others must be inside the
+            map.
         planes: Planes of the map, such as one per direction, or one per colour and direction.
         rows: Rows of PEs.
         cols: Columns of PEs.
@@ -125,7 +128,7 @@ def link_map(rectangles: I64, planes: int, rows: int, cols: int, out: I64 | None
 
 
 def most_words(rectangles: I64) -> int:
-    """Return the words on the busiest link."""
+    """Return the number of words on the busiest link."""
     return max((link.words for link in busiest_links(rectangles)), default=0)
 
 
@@ -145,7 +148,7 @@ class Link(NamedTuple):
 
 
 def busiest_links(rectangles: I64) -> list[Link]:
-    """Return the busiest link of each plane (such as a direction), with the busiest of all first.
+    """Return the link with the most words in each plane (such as a direction), busiest first.
 
     If several links of a plane have the most words, the first one is returned. If planes have equal
     rectangles, only the first plane is included.
@@ -167,9 +170,9 @@ def busiest_links(rectangles: I64) -> list[Link]:
 
 
 def cached_most_words(rectangles: I64) -> int:
-    """Return the words on the busiest link, from a cache if possible.
+    """Return the number of words on the busiest link, from a cache if possible.
 
-    Rectangles that differ only in their position have the same result.
+    The key of the cache does not depend on the position of the rectangles of links.
     """
     if not len(rectangles):
         return 0
@@ -186,32 +189,26 @@ _MAX_WORDS: Final[dict[bytes, int]] = {}
 
 
 def _by_plane(rectangles: I64, planes: int) -> list[tuple[int, I64]]:
-    """Return (plane, its rectangles) for each plane that has rectangles."""
+    """Return a (plane, rectangles) pair for each plane; a plane may have no rectangles."""
     ordered = rectangles[np.argsort(rectangles[:, PLANE], kind="stable")]
     ends = np.searchsorted(ordered[:, PLANE], np.arange(planes + 1))
     return [(plane, ordered[ends[plane] : ends[plane + 1]]) for plane in range(planes)]
 
 
 def _scratch(rows: int, cols: int) -> I64:
-    """Return memory for the words of one plane, with one row more than the map.
+    """Return uninitialised memory for the words of one plane, with one row more than the map.
 
-    Rectangles that end at the last row of the map use it.
+    The additional row is needed for rectangles that end at the last row of the map.
     """
     return np.empty((rows + 1, cols), np.int64)
 
 
 def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
-    """Add up the words of the rectangles of one plane, for each set of rows with equal words.
-
-    A band is a run of consecutive rows in which corresponding links have equal words.
-
-    Args:
-        rectangles: Rectangles of the plane.
-        scratch: Memory for the result.
+    """Add up the words of the rectangles of one plane, once for each run of rows with equal words.
 
     Returns:
-        int64 ``[rows]``, the index of the band of each row; and int64 ``[bands, cols]``, the words,
-        which are in ``scratch``.
+        int64 ``[rows]``, the index of the run to which each row belongs; and int64 ``[runs,
+        cols]``, the words of its links, which are stored in ``scratch``.
     """
     row, end_row, col, end_col, words = one_by_one(rectangles)[:, ROW:TIMES].T
     begins = np.zeros(len(scratch), np.int64)
@@ -231,12 +228,12 @@ def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
 
 
 def scale_words(rectangles: I64, times: int) -> I64:
-    """Return a copy of rectangles with their words multiplied by ``times``."""
+    """Return a copy of rectangles of links with their numbers of words multiplied by ``times``."""
     scaled = rectangles.copy()
     scaled[:, WORDS] *= times
     return scaled
 
 
 def hops_of(rectangles: I64) -> int:
-    """Return the number of hops of all words together: one for each word on each link."""
+    """Return the total number of hops on rectangles of links: one for each word on each link."""
     return int(links_of(rectangles) @ rectangles[:, WORDS])

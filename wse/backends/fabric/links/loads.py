@@ -38,11 +38,11 @@ def line_loads(pattern: LineSchedule, iterations: int, words: int = 1) -> I64:
     Args:
         pattern: Pattern on the lines.
         iterations: Number of iterations of the loop.
-        words: Words of a message; a message that sends a part sends its part of them.
+        words: Words of a message. A message that carries only one part of them sends fewer words.
 
     Returns:
-        int64 ``[2, lines, length]``, words on the link that leaves each PE towards ascending index,
-        then towards descending index.
+        int64 ``[2, lines, length]``: words on the link that leaves each PE towards the next higher
+        index, and then towards the next lower index.
     """
     lines, variants = pattern.variants.shape[1], len(pattern.first) - 1
     if variants == 1:  # all lines have equal loads
@@ -60,10 +60,15 @@ def line_loads(pattern: LineSchedule, iterations: int, words: int = 1) -> I64:
 
 
 def line_rectangles(loads: I64) -> I64:
-    """Return the loads of lines as rectangles of a map: one row per line, one column per PE.
+    """Convert the words on the links of lines to rectangles of links with equal words.
 
-    Neighbouring lines with equal loads become one rectangle. So do consecutive links with equal
-    words.
+    Neighbouring lines with equal words, and consecutive links with equal words, form one rectangle.
+
+    Args:
+        loads: int64 ``[2, lines, length]``, from `line_loads`.
+
+    Returns:
+        Rectangles of a map with one row per line and one column per PE.
     """
     _, lines, length = loads.shape
     fresh = np.append(True, (loads[:, 1:] != loads[:, :-1]).any(axis=(0, 2)))  # lines that differ from the one before
@@ -79,7 +84,7 @@ def line_rectangles(loads: I64) -> I64:
 
 
 def pattern_rectangles(unit: I64, rect: Rect, axis: int, words: int, lines: range) -> I64:
-    """Return the rectangles of links that a pattern loads on some lines of a region.
+    """Return the links that a pattern uses on some lines of a region, as rectangles with words.
 
     Args:
         unit: Rectangles for messages of one word, from `line_rectangles`.
@@ -100,10 +105,10 @@ def pattern_rectangles(unit: I64, rect: Rect, axis: int, words: int, lines: rang
 
 
 def translation(source: Rect, target: Rect, messages: Translation) -> I64:
-    """Return the links that a transfer to another region of the same wafer loads, as rectangles.
+    """Return the links that a transfer to another region of the same wafer uses, as rectangles.
 
-    Words go along rows and then along columns. A piece of a vector is sent from every ``stride``-th
-    column. The words of these columns are one rectangle with repetitions.
+    Words travel along rows and then along columns. A vector is sent in pieces, each from every
+    ``stride``-th column. The words from these columns form one rectangle with repetitions.
 
     Args:
         source: Sending region.
@@ -123,10 +128,15 @@ def translation(source: Rect, target: Rect, messages: Translation) -> I64:
 
 
 def _along_rows(source: Rect, start: I64, end: I64, messages: Translation) -> I64:
-    """Return the rectangles of links that pieces of vectors load along rows.
+    """Return the links along rows that pieces of vectors use, as rectangles with words.
 
-    Each piece goes from a column ``start`` to a column ``end``. The pieces of a PE are counted
-    together. Consecutive rows that send equal numbers of words are one rectangle.
+    The words of all pieces that a PE sends are added up. Consecutive rows that send equal numbers
+    of words form one rectangle.
+
+    Args:
+        source: Sending region.
+        start, end: First sending column of each piece, and the column to which its words travel.
+        messages: Pieces of the vectors.
     """
     line = start * (source.rows + 1) + messages.pieces[:, SENDER]  # one number per start column and sending row
     lines, first, line_of_piece = np.unique(line, return_index=True, return_inverse=True)
@@ -142,21 +152,21 @@ def _along_rows(source: Rect, start: I64, end: I64, messages: Translation) -> I6
 
 
 def _links(start: I64, end: I64) -> tuple[npt.NDArray[np.bool_], I64, I64]:
-    """Return the links that words use along one axis, given their first and last PE.
+    """Return the range of links that words use along one axis, given their first and last PE.
 
     Returns:
-        Whether they go towards higher indices, the first PE whose link they use, and one past the
-        last.
+        Whether the words travel towards higher indices, the first PE whose link they use, and one
+        past the last.
     """
     rises = end > start
     return rises, np.where(rises, start, end + 1), np.where(rises, end, start + 1)
 
 
 def edge_streams(edge: EdgeStream) -> I64:
-    """Return the rectangles of links to the east edge of a region, or from its west edge.
+    """Return the links between PEs and the edge of their region, as rectangles with words.
 
-    Words leave a wafer at its east edge and enter the next at its west edge. Every participating
-    column of the region is a stream of its own.
+    Words leave a wafer at its east edge and enter the next at its west edge. Each participating
+    column of the region has a rectangle of its own.
     """
     rect, columns = edge.rect, edge.rect.col + edge.first_col + np.arange(edge.cols)
     row = rect.row + edge.first_row
@@ -165,7 +175,7 @@ def edge_streams(edge: EdgeStream) -> I64:
 
 
 def cache_shift(rect: Rect, passing: Sequence[int], words: int) -> I64:
-    """Return the links that several cache shifts load, as rectangles.
+    """Return the links that several cache shifts use, as rectangles with words.
 
     In a cache shift, PEs of the last rows of a region send a cache entry one row north.
 

@@ -46,11 +46,11 @@ class LongestLine:
     """The longest row, or the longest column, in any region of a given shape.
 
     If PEs are dead, the rows (or columns) of a region differ in their physical length. All of them
-    run the same messages at the same time, so only the longest one is timed and its time is used
-    for the others.
+    run the same messages at the same time, so only the longest one is timed, and its time is used
+    for all.
 
     Attributes:
-        key: The bytes of ``places``. Two objects with equal keys are the same line.
+        key: The bytes of ``places``, by which lines are compared.
         places: int64 ``[PEs]``, physical hops from the first PE of the line to each PE.
         farthest: Maximum number of physical hops between two neighbours, on any of the lines.
         streams: Maximum number of mesh links of these lines that run over one physical link, in one
@@ -64,7 +64,7 @@ class LongestLine:
 
     @classmethod
     def of(cls, hops: I64, farthest: int, streams: int) -> LongestLine:
-        """Create a line from the hops between its neighbouring PEs.
+        """Create a line from the numbers of hops between its neighbouring PEs.
 
         Args:
             hops: int64 ``[PEs - 1]``, physical hops between neighbouring PEs.
@@ -78,8 +78,10 @@ class LongestLine:
 class Routes:
     """Distances between PEs, and the physical links that words use, on the wafers of a Program.
 
-    If ``meshes`` is empty, no PE or link is dead, and each link of the mesh is a physical link.
-    Otherwise it has, for each wafer, the positions of its live PEs and the detours between them.
+    Args:
+        program: The Program, which is compiled for a complete mesh of PEs.
+        meshes: For each wafer, the positions of its live PEs and the detours between them. Empty if
+            no PE or link is dead, so that each link of the mesh is a physical link.
     """
 
     def __init__(self, program: Program, meshes: Sequence[LogicalMesh] = ()) -> None:
@@ -93,7 +95,12 @@ class Routes:
         return not self.meshes
 
     def words(self, rectangles: I64) -> I64:
-        """Return the words on every physical link, int64 ``[wafers, 4, rows, cols]``."""
+        """Return the words on every physical link, int64 ``[wafers, 4, rows, cols]``.
+
+        Args:
+            rectangles: int64 ``[n, 9]``, rectangles of mesh links with equal words, as in
+                ``link_map``.
+        """
         program = self.program
         wafers, rows, cols = program.wafers, program.wafer_rows, program.wafer_cols
         words = link_map(rectangles, wafers * DIRECTIONS, rows, cols).reshape(wafers, DIRECTIONS, rows, cols)
@@ -102,14 +109,20 @@ class Routes:
         return np.stack([mesh.physical_words(mesh_words) for mesh, mesh_words in zip(self.meshes, words, strict=True)])
 
     def words_on(self, wafer: int, rectangles: I64) -> I64:
-        """Return the words on every physical link of one wafer, int64 ``[4, rows, cols]``."""
+        """Return the words on every physical link of one wafer, int64 ``[4, rows, cols]``.
+
+        Args:
+            wafer: Index of the wafer.
+            rectangles: int64 ``[n, 9]``, rectangles of mesh links of this wafer, as in
+                ``link_map``.
+        """
         local = rectangles - np.array([wafer * DIRECTIONS, 0, 0, 0, 0, 0, 0, 0, 0])
         if self.has_no_faults:
             return link_map(local, DIRECTIONS, self.program.wafer_rows, self.program.wafer_cols)
         return self.meshes[wafer].physical_words(link_map(local, DIRECTIONS, *self.meshes[wafer].shape))
 
     def hops_of(self, rectangles: I64) -> int:
-        """Return the number of physical hops of all words together.
+        """Return the total number of physical hops of all words.
 
         Each word counts once for each physical link that it crosses.
         """
@@ -119,9 +132,10 @@ class Routes:
         return sum(self._hops_on(plane, rectangles[rectangles[:, PLANE] == plane]) for plane in planes)
 
     def busiest_links(self, rectangles: I64) -> list[Link]:
-        """Return the busiest physical link of each plane, with the busiest of all first.
+        """Return the physical link with the most words in each plane, the busiest of all first.
 
-        A plane is one direction on one wafer: wafer * 4 + direction.
+        A plane contains the links of one direction on one wafer. Its index is wafer * 4 +
+        direction.
         """
         if self.has_no_faults:
             return busiest_links(rectangles)
@@ -133,13 +147,13 @@ class Routes:
         return sorted(links, key=lambda link: -link.words)
 
     def farthest(self, rectangles: I64) -> int:
-        """Return how many physical hops the longest path of a transfer has.
+        """Return the number of physical hops on the longest path of a transfer.
 
         Words travel along rows first and then along columns, on one wafer. The result is the
-        maximum hops along rows plus the maximum hops along columns.
+        maximum number of hops along rows plus the maximum number of hops along columns.
 
         Args:
-            rectangles: Links that the transfer loads.
+            rectangles: Links that the transfer uses.
         """
         direction = rectangles[:, PLANE] % DIRECTIONS
         sideways = (direction == EAST) | (direction == WEST)
@@ -153,7 +167,7 @@ class Routes:
         return self._most_hops(0, along_rows) + self._most_hops(1, along_columns)
 
     def _most_hops(self, axis: int, rectangles: I64) -> int:
-        """Return the maximum number of physical hops along one row, or one column, of a rectangle.
+        """Return the maximum number of physical hops along a row, or a column, of any rectangle.
 
         Args:
             axis: 0 for rows, 1 for columns.
@@ -170,9 +184,9 @@ class Routes:
         return max(hops)
 
     def contention(self, *stages: int) -> int:
-        """Return how many mesh links share the busiest physical link of some regions.
+        """Return the maximum number of mesh links that run over one physical link of some regions.
 
-        The result is 1 if no PE or link is dead, because each mesh link then is a physical link.
+        The result is 1 if no PE or link is dead, because each mesh link is then a physical link.
 
         Args:
             stages: Indices of the stages that are stored in these regions.
@@ -230,7 +244,7 @@ def _longest_line(
 ) -> LongestLine:
     """Return the longest row (or column) of all regions with a given shape.
 
-    A row that spans several wafers is as long as the longest row of one wafer, times their number.
+    If regions span several wafers, the longest row of any wafer is repeated once per wafer.
 
     Args:
         stages: Stages of the Program, each with a region.

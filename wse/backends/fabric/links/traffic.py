@@ -41,7 +41,7 @@ class StepTraffic(NamedTuple):
         words: Number of words that are sent.
         hops: Sum over the words of the number of links that each crosses.
         bytes: Payload between wafers, or to and from the host.
-        rectangles: int64 ``[n, 9]``, links that carry the words.
+        rectangles: int64 ``[n, 9]``, links that carry the words, as rectangles of ``link_map``.
     """
 
     words: int
@@ -54,7 +54,10 @@ NO_TRAFFIC: Final = StepTraffic(0, 0, 0, NOTHING)
 
 
 class Traffic:
-    """Counts the traffic of a Program's steps, with a cache of patterns."""
+    """Counter of the words that a Program's steps send, and of the links that carry them.
+
+    Results for communication patterns are cached.
+    """
 
     def __init__(self, program: Program, routes: Routes | None = None) -> None:
         self.program, self.routes = program, routes or Routes(program)
@@ -70,13 +73,13 @@ class Traffic:
     def step_traffic(
         self, phase: Phase, step: int, slots: Slots, chosen_wafers: frozenset[int] | None = None
     ) -> StepTraffic:
-        """Return the traffic of a step, except for cache shifts (see `shift_traffic`).
+        """Return the traffic of a step, which must not be a cache shift (see `shift_traffic`).
 
         Args:
             phase: The phase.
             step: Index of the step.
             slots: Cache slots in use in each stage.
-            chosen_wafers: Wafers with chosen experts, for a step that depends on them.
+            chosen_wafers: Wafers that store chosen experts, for a step that depends on the choice.
         """
         if phase.steps.computes(step):
             return NO_TRAFFIC
@@ -134,12 +137,13 @@ class Traffic:
         return self._region_traffic(transfer.words * sum(passing) * stage.cols, stage, rectangles)
 
     def in_stages(self, rectangles: I64, stage: int, counts: I64) -> I64:
-        """Return the links that all steps of a class load, given those of one step, as rectangles.
+        """Return the links that all steps of a class use, given the links of one of them.
 
-        The steps of a class differ in their stage only. The rectangles are moved to each stage.
+        The steps of a class differ in their stage only, so the rectangles are moved to the region
+        of each stage.
 
         Args:
-            rectangles: Rectangles of the one step.
+            rectangles: Rectangles of links of the one step.
             stage: Stage of that step.
             counts: int64 ``[stages]``, number of steps of the class in each stage. The words are
                 multiplied by it.
@@ -153,8 +157,10 @@ class Traffic:
         """Return the links of a transfer to another region or wafer, for each part of its path.
 
         A transfer to another wafer has two parts: to the edge of the sending wafer, and from the
-        edge of the receiving wafer. Each part is an array of rectangles of links, int64 ``[n, 9]``.
-        The list is empty for a copy within a PE.
+        edge of the receiving wafer. The list is empty if the words use no such links.
+
+        Returns:
+            For each part, an array of rectangles of links, int64 ``[n, 9]``.
         """
         if transfer.leaves_wafer:
             ends = ([edge for edge in transfer.edges if edge.leaving == leaving] for leaving in (True, False))
@@ -162,16 +168,16 @@ class Traffic:
         return [self.translation(transfer, transfer.messages)] if isinstance(transfer.messages, Translation) else []
 
     def translation(self, transfer: Transfer, messages: Translation) -> I64:
-        """Return the rectangles of links of a transfer between two regions of the same wafer."""
+        """Return the links of a transfer between two regions of a wafer, as rectangles."""
         source, target = transfer.site.placed_stage, self.program.stages[messages.target_stage]
         return _on_wafer(source.wafer, translation(source.rect, target.rect, messages))
 
     def _line(
         self, phase: Phase, step: int, transfer: Transfer, messages: LineMessages, columns: range | None = None
     ) -> StepTraffic:
-        """Return the traffic of a pattern along lines of a region.
+        """Return the traffic of a pattern along the rows or columns of a region.
 
-        If ``columns`` is given, only the lines on these columns are counted.
+        If ``columns`` is given, only these columns of the region are counted.
         """
         stage, iterations, words = transfer.site.placed_stage, phase.steps.iterations(step), transfer.words
         axis, pattern = messages.axis, messages.schedule
@@ -187,7 +193,7 @@ class Traffic:
     def _over_edges(self, transfer: Transfer) -> StepTraffic:
         """Return the traffic of a transfer that leaves its wafer.
 
-        The links are those to the edge of the sending wafer and from the edge of the receiving one.
+        It uses the links to the edge of the sending wafer and from the edge of the receiving wafer.
         A word is counted once, when it leaves a wafer.
         """
         rectangles = np.concatenate([NOTHING, *(_edge(edge) for edge in transfer.edges)])
@@ -196,19 +202,23 @@ class Traffic:
         return StepTraffic(words, self.routes.hops_of(rectangles), payload, rectangles)
 
     def _region_traffic(self, words: int, stage: Stage, rectangles: I64) -> StepTraffic:
-        """Return the traffic of ``words`` on a region, given its links as on one wafer.
+        """Return the traffic of a pattern that runs on one region.
 
-        The rectangles count the columns of the region through all of its wafers.
+        Args:
+            words: Number of words that are sent.
+            stage: Stage of the region.
+            rectangles: Links that carry the words. If the region spans several wafers, columns are
+                counted through all of them, as if they were one wafer.
         """
         wafer_rectangles = _on_wafer(stage.wafer, rectangles if stage.span == 1 else _by_wafer(stage, rectangles))
         return StepTraffic(words, self.routes.hops_of(wafer_rectangles), 0, wafer_rectangles)
 
 
 def _by_wafer(stage: Stage, rectangles: I64) -> I64:
-    """Split each rectangle of links into one per wafer that it covers.
+    """Split rectangles of links in a region that spans wafers into rectangles on each wafer.
 
-    The result has the column indices within the wafer, and planes counted from the first wafer of
-    the stage.
+    The columns of the given rectangles are counted through all wafers of the stage. In the result,
+    columns are relative to a wafer, and planes are counted from the first wafer of the stage.
     """
     west, cols, rectangles = stage.rect.col, stage.rect.cols, one_by_one(rectangles)
     first, last = (rectangles[:, COL] - west) // cols, (rectangles[:, END_COL] - 1 - west) // cols
@@ -223,20 +233,23 @@ def _by_wafer(stage: Stage, rectangles: I64) -> I64:
 
 
 def _edge(edge: EdgeStream) -> I64:
-    """Return the rectangles of links that a stream to or from the edge of its wafer loads."""
+    """Return the links between PEs and the edge of their wafer that a stream uses.
+
+    The links are rectangles of ``link_map`` with their words.
+    """
     return _on_wafer(edge.wafer, edge_streams(edge))
 
 
 def _on_wafer(wafer: int, rectangles: I64) -> I64:
-    """Move rectangles from the planes of wafer 0 to those of a wafer, in place, and return them."""
+    """Move rectangles of links from wafer 0 to another wafer, in place, and return them."""
     rectangles[:, PLANE] += wafer * DIRECTIONS
     return rectangles
 
 
 def _unit_rectangles(pattern: LineSchedule, iterations: int, words: int) -> I64:
-    """Return the rectangles of links that a pattern loads in some iterations of its loop.
+    """Return the links that a pattern uses in some iterations of its loop, as rectangles.
 
-    They are on a map with one row per line and one column per PE of a line.
+    The rectangles are on a map with one row per line and one column per PE of a line.
 
     Args:
         pattern: The pattern.
@@ -247,7 +260,14 @@ def _unit_rectangles(pattern: LineSchedule, iterations: int, words: int) -> I64:
 
 
 def _carried_words(pattern: LineSchedule, words: int, iterations: int, lines: range) -> int:
-    """Return the words that some lines send to other PEs, over some iterations of a loop."""
+    """Return the number of words that some lines send to other PEs, over some iterations of a loop.
+
+    Args:
+        pattern: The pattern.
+        words: Words of each PE, which messages send as a whole or in parts.
+        iterations: Number of iterations.
+        lines: Indices of the lines.
+    """
     wire = np.where(pattern.messages[:, 2] != Arrival.COPY, pattern.words_of_messages(words), 0)
     per_variant = np.add.reduceat(np.append(wire, 0), pattern.first[:-1]) * (np.diff(pattern.first) > 0)
     rounds = pattern.variants[np.arange(iterations) % len(pattern.variants)][:, lines.start : lines.stop]
