@@ -14,10 +14,11 @@ LONGEST_SHOWN = 120  # characters of a faulty value in a message
 
 
 class ConfigReader:
-    """The keys of a JSON object in a config file.
+    """A reader of the keys of one JSON object in a config file.
 
-    Methods that return a value mark its key as read. Keys that were not read are refused by
-    `finish`. All errors are `BadModel` with the file, the key, the value and the remedy.
+    Every method that returns a value marks its key as read. `finish` then refuses keys that were
+    never read, because they may change the mathematics of the model. All errors are `BadModel` with
+    the file, the key, the value and the remedy.
     """
 
     def __init__(self, path: Path, values: dict[str, Any], prefix: str = "") -> None:
@@ -45,7 +46,7 @@ class ConfigReader:
         return self._values.get(key) is not None
 
     def value(self, key: str) -> Any:
-        """Return the value of a key without checking it; None if the key is absent."""
+        """Return the unchecked value of a key; None if the key is absent. Marks the key as read."""
         self._read.add(key)
         return self._values.get(key)
 
@@ -54,8 +55,8 @@ class ConfigReader:
 
         Args:
             key: The key.
-            low: Minimum.
-            high: Maximum.
+            low: Minimum allowed value.
+            high: Maximum allowed value.
             default: Value to return if the key is absent or null. Without a default, this is an
                 error.
         """
@@ -174,12 +175,12 @@ class ConfigReader:
         return tuple(dict.fromkeys(ids))
 
     def finish(self, harmless: Collection[str]) -> None:
-        """Raise an error for the first key that was neither read nor is harmless.
+        """Raise an error if the object has a key that was never read.
 
-        Keys with the value null are accepted, as null means that a feature is not used.
+        Keys with the value null are accepted, because null means that a feature is not used.
 
         Args:
-            harmless: Keys that do not affect the results.
+            harmless: Keys that need not be read, because they do not affect the results.
         """
         for key in sorted(self._values.keys() - self._read - set(harmless)):
             if self._values[key] is None:
@@ -193,12 +194,12 @@ class ConfigReader:
             )
 
     def refuse(self, key: str, value: Any, remedy: str) -> NoReturn:
-        """Raise the error about a value.
+        """Raise an error that names a key, its value and a remedy.
 
         Args:
             key: The key.
             value: The value, which is shortened in the message.
-            remedy: What to do, or the allowed values.
+            remedy: What the user should do, or the allowed values.
         """
         value_text = repr(value)
         if len(value_text) > LONGEST_SHOWN:
@@ -207,11 +208,15 @@ class ConfigReader:
         raise BadModel(msg)
 
     def _get(self, key: str, default: Any, rule: str) -> Any:
-        """Return the value of a key, or its default.
+        """Return the value of a key, or the default if the key is absent or null.
+
+        Args:
+            key: The key.
+            default: Value to return, or `_MISSING` if the key is required.
+            rule: The allowed values, for the error message.
 
         Raises:
-            BadModel: The key is absent or null and has no default. The message states the rule for
-                its value.
+            BadModel: The key is absent or null and has no default.
         """
         value = self.value(key)
         if value is None:

@@ -17,12 +17,12 @@ from wse.models.tensors.tensor_names import NAMES, expert_tensors
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification of a Qwen3-MoE model.
+    """Return the specification that the config.json of a Qwen3-MoE model describes.
 
     Every ``decoder_sparse_step``-th layer has experts, except those in ``mlp_only_layers``.
 
     Args:
-        config: The keys of config.json.
+        config: Reader of the keys in config.json.
         name: Name of the model.
         unstated_dtype: Element type to use if the config states none.
 
@@ -67,7 +67,7 @@ def _layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield every tensor of a Qwen3-MoE model, with the place in a checkpoint that stores it.
+    """Yield each tensor of a Qwen3-MoE model with its location in a checkpoint.
 
     Args:
         spec: The model.

@@ -41,13 +41,14 @@ class AddedToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizerConfig:
-    """The settings of tokenizer_config.json. Defaults are those of a folder without the file.
+    """The settings in tokenizer_config.json. A folder without this file has the default values.
 
     Attributes:
         tokenizer_class: Name of the class in transformers, without "Fast".
         marks: Names and texts of special tokens, such as bos_token.
         added_tokens: Further tokens that are recognised as a whole.
-        add_bos_token, add_eos_token: Whether a text gets a BOS token, an EOS token.
+        add_bos_token, add_eos_token: Whether a BOS token is put before a text, an EOS token after
+            it.
         add_prefix_space: Whether a space is put before a text.
         legacy: Whether a space is also put before every text that follows a special token.
         chat_template: Jinja source of the chat template; None if there is none.
@@ -125,7 +126,7 @@ def _added_tokens(config: ConfigReader) -> list[AddedToken]:
 
 
 def _more_marks(config: ConfigReader) -> list[AddedToken]:
-    """Return the additional special tokens of tokenizer_config.json, which have no ids there."""
+    """Return the additional special tokens that tokenizer_config.json lists without ids."""
     special_tokens = []
     for key in MORE_MARKS:
         value = config.value(key) or []
@@ -137,7 +138,10 @@ def _more_marks(config: ConfigReader) -> list[AddedToken]:
 
 
 def _template(config: ConfigReader) -> str | None:
-    """Return the only chat template, or the one named "default"; None if there is none."""
+    """Return the chat template of a tokenizer_config.json; None if there is none.
+
+    If the config has a list of templates, the one named "default" is returned.
+    """
     value = config.value("chat_template")
     if isinstance(value, list):
         templates = {t.get("name"): t.get("template") for t in value if isinstance(t, dict)}
