@@ -33,7 +33,7 @@ def storage_problems(dataset: Any) -> Iterator[str]:
     """Yield a message for each property of a dataset that prevents ``read_box`` from reading it.
 
     Such properties are external data, storage that is not chunked, chunks that are too large,
-    unknown filters or orders of filters, and fill values other than 0.
+    unsupported filters or orders of filters, and fill values other than 0.
     """
     properties = dataset.get_create_plist()
     layout = properties.get_layout()
@@ -64,7 +64,7 @@ def storage_problems(dataset: Any) -> Iterator[str]:
 
 
 def read_box(dataset: Any, box: Box) -> NDArray[Any]:
-    """Return some elements of a dataset, given by a range on each axis (a box).
+    """Return a box of a dataset: the elements in a range on each axis.
 
     Elements that are not stored are 0. Only chunks that overlap the box are read.
 

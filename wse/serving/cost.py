@@ -106,7 +106,7 @@ def system_cost(machines: int, tokens_per_s: float, economics: Economics) -> Sou
 def _proportional(
     key: str, number: SourcedNumber, unit: str, value: float, value_range: tuple[float, float]
 ) -> SourcedNumber:
-    """Return a result that is proportional to an assumed number, with that number's grade and source.
+    """Return a result that is proportional to an assumed number and shares its grade and source.
 
     Args:
         key: Name of the assumed number, for the source of the result.

@@ -48,7 +48,7 @@ class Deployment(Protocol):
 
     @property
     def shape(self) -> RequestShape:
-        """Shape of the requests that the deployment serves."""
+        """Prompt and answer length of the requests that the deployment serves."""
 
     @property
     def max_concurrency(self) -> int:
@@ -63,12 +63,14 @@ class Deployment(Protocol):
         """Power and price of one wafer or GPU; None if they are unknown."""
 
     def steady_state(self, concurrency: float) -> SteadyState:
-        """Return the steady state for a number of requests in flight, at least 1."""
+        """Return the steady state with a constant number of requests in flight, at least 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatingPoint:
-    """The latency, throughput and cost of some requests in flight on one or more deployments.
+    """What users get and what tokens cost when some requests are in flight on equal deployments.
+
+    A deployment is a model on one machine in a certain layout.
 
     Attributes:
         concurrency: Requests in flight on all replicas together, one per user.
@@ -97,12 +99,12 @@ class OperatingPoint:
 
     @property
     def tokens_per_s_per_user(self) -> float | None:
-        """Output tokens per second of each user after the first token."""
+        """Output tokens per second of each user after the first; None for requests of one token."""
         return None if self.tpot_s is None else 1 / self.tpot_s
 
 
 def operating_point(deployment: Deployment, concurrency: int, replicas: int = 1) -> OperatingPoint:
-    """Return the operating point of some requests in flight.
+    """Return the latency, throughput and cost for a constant number of requests in flight.
 
     Requests are distributed evenly over the replicas. Latencies are those of the replica with the
     most requests.

@@ -63,7 +63,7 @@ class GpuDeployment:
         return min(1.0, other_requests) * self.decode_round_s(max(1.0, other_requests)) / 2
 
     def is_busy(self, decoding: float) -> bool:
-        """Return False: on GPUs, a pass over more requests always decodes more tokens per second."""
+        """Return False: on GPUs, a pass over more requests always yields more tokens per second."""
         return False
 
     @property

@@ -14,7 +14,7 @@ def reporter(on_done: OnDone, total: int) -> Callable[[int], None]:
     """Return a function that reports progress to ``on_done`` about a hundred times in all.
 
     Args:
-        on_done: Function to call with the numbers of requests that have left, and of all requests.
+        on_done: Function to call with the number of requests that have left and of all requests.
         total: Number of all requests.
 
     Returns:
