@@ -14,7 +14,7 @@ from wse_traces.schema import AXIS_LABELS, Field
 
 
 class Column:
-    """Dataset of a trace that is read on demand.
+    """A dataset of a trace that is read on demand.
 
     Indexing with integers and slices reads only the selected values. ``np.asarray(column)`` and
     ``column[:]`` read all values.
@@ -25,7 +25,7 @@ class Column:
         axes: Names of the axes. The first is the table.
         doc: Description of the values.
         labels: Names of the codes 0, 1, …; empty if the values are not codes.
-        refers: Table that the values are row numbers of, or empty.
+        refers: Table whose row numbers the values are, or empty.
         shape: Shape of the dataset, complete rows only.
         dtype: Type of the elements.
 

@@ -89,7 +89,7 @@ def _reference(path: str, table: str, refers: str, doc: str) -> Field:
 
 
 def _code(path: str, table: str, labels: tuple[str, ...], doc: str) -> Field:
-    """Return the field of a column of codes: 0 stands for the first label, 1 for the second, etc."""
+    """Return the field of a column of codes: 0 means the first label, 1 the second, and so on."""
     return Field(path, "u1", (table,), "code", doc, labels=labels)
 
 

@@ -100,7 +100,7 @@ class SourcedNumber:
     Attributes:
         value: The number.
         unit: Its unit, such as "byte/PE".
-        grade: Evidence grade, a key of `GRADES`.
+        grade: Evidence grade, which says how well the number is known: a key of `GRADES`.
         source: Where the number is from.
         range: Minimum and maximum that the number may have; None if not stated.
     """
@@ -128,7 +128,7 @@ class SourcedNumber:
 
 
 def weakest(grades: Iterable[Grade]) -> Grade:
-    """Return the weakest of some evidence grades: the last one in the order of ``GRADES``.
+    """Return the weakest of some evidence grades, which is the last one in the order of ``GRADES``.
 
     A result has the weakest grade of the numbers that it is computed from.
     """
@@ -152,6 +152,6 @@ def bounds_of(field: str) -> tuple[float, float]:
 
 
 def numeric_fields(spec: type[Any]) -> dict[str, type]:
-    """Return the number fields of a dataclass, mapped to their types: int or float."""
+    """Return the names of the int and float fields of a dataclass, mapped to their types."""
     types: dict[str, type] = {"int": int, "float": float}
     return {f.name: types[str(f.type)] for f in fields(spec) if f.type in types}

@@ -22,7 +22,7 @@ from wse.reports.terminal import WIDEST
 
 
 class Doc(NamedTuple):
-    """Description of a field of a result class, from which the reference of JSON keys is made.
+    """Description of a field of a result class, for the reference page of JSON keys.
 
     Attributes:
         text: Description in one line.
@@ -60,10 +60,11 @@ class Result:
 
     @classmethod
     def from_record(cls, values: Mapping[str, Any], **changes: Any) -> Self:
-        """Return a result with values from a mapping.
+        """Return a result whose fields have the values of a mapping.
 
         Args:
-            values: Values by JSON key. Keys that the result does not have are ignored.
+            values: Values, keyed as in the JSON output. Keys that the result does not have are
+                ignored.
             **changes: Values of further fields, which take precedence.
         """
         keys = {field.name: field.name.removesuffix("_") for field in fields(cls)}
@@ -90,9 +91,9 @@ class Result:
         return ()
 
     def _repr_html_(self) -> str | None:
-        """Return the tables of the result as HTML for a notebook.
+        """Return the tables of the result as HTML for a notebook; None if there are no tables.
 
-        None makes the notebook show Python's own text. It is returned if there are no tables.
+        With None, the notebook shows Python's own text instead.
         """
         tables = self.tables()
         return tables_as_html(tables) if tables else None
@@ -100,7 +101,7 @@ class Result:
 
 @cache
 def docs_of(result: type) -> dict[str, Doc]:
-    """Return the descriptions of the fields of a result class; the key is the name of the field."""
+    """Return the descriptions of the fields of a result class, keyed by the name of the field."""
     hints = get_type_hints(result, include_extras=True)
     return {name: doc for name, hint in hints.items() for doc in get_args(hint)[1:] if isinstance(doc, Doc)}
 
@@ -115,7 +116,7 @@ def _nulls(result: type) -> frozenset[str]:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as plain JSON values.
+    """Return a value in types that JSON can represent.
 
     Results become objects, and tuples and arrays become lists. NaN and infinity become None.
     """

@@ -51,7 +51,7 @@ def distinct_experts(experts: int, active: int, batch: float) -> float:
 
 
 def bytes_per_pass(weights: Weights, batch: float) -> float:
-    """Return the bytes that are streamed in for a pass over one token of each of ``batch`` users."""
+    """Return the bytes that must arrive for a pass over one token of each of ``batch`` users."""
     used_fraction = distinct_experts(weights.experts, weights.active, batch) / weights.experts
     return weights.always_bytes + weights.expert_bytes * used_fraction
 

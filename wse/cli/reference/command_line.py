@@ -25,7 +25,7 @@ complete commands, options and the names of models, wafers and mappings.
 
 
 def page() -> str:
-    """Return the content of docs/reference/cli.md."""
+    """Return the content of docs/reference/cli.md, the reference page of all commands."""
     group = command()
     with group.make_context("wse", [], resilient_parsing=True) as context:
         sections = [_section(name, group.get_command(context, name), context) for name in COMMANDS]
