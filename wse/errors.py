@@ -96,7 +96,7 @@ def _nearest_name(name: str, names: list[str]) -> str:
 
 
 def _group(name: str) -> str:
-    """Return the prefix that names the group of a name: ``wafer.`` for ``wafer.clock_hz``.
+    """Return the prefix that a name shares with related names: ``wafer.`` for ``wafer.clock_hz``.
 
     The prefix is empty if what precedes the last point is not an identifier, as in
     ``llama-3.1-8b``.
@@ -123,7 +123,10 @@ def _folded(name: str, names: list[str]) -> list[str]:
 
 
 def _group_members(name: str, names: list[str]) -> list[str]:
-    """Return the known names in the group of the unknown name, or all known names if there are none."""
+    """Return the known names with the same prefix as an unknown name, or else all known names.
+
+    The prefix ends with the last point, as in ``wafer.clock_hz``.
+    """
     return [other_name for other_name in names if _group(name) and _group(other_name) == _group(name)] or names
 
 

@@ -75,7 +75,7 @@ class Coding:
     def is_factored(self) -> bool:
         """True if scales are stored in another type than the activations.
 
-        Such scales are converted only when a row of codes is unpacked.
+        Such scales are converted only when the PE unpacks a row of codes.
         """
         return self.scale_view != "wgt"
 

@@ -92,10 +92,10 @@ def with_plugins(group: str, bundled: Mapping[str, Thing], names: Callable[[Any]
 
 
 def wrong_type(plugin: object, expected_type: str) -> TypeError:
-    """Return the error for an entry point's object that is not of the expected type.
+    """Return the error for an object of an installed package that is not of the expected type.
 
     Args:
-        plugin: The object.
+        plugin: The object, to which an entry point of the package refers.
         expected_type: Full name of the type, such as ``wse.models.family.Family``, with more
             details if they help.
     """

@@ -116,7 +116,7 @@ def _decode(data: bytes, filters: list[str], shape: tuple[int, ...], dtype: np.d
 
     Args:
         data: Bytes of the chunk as stored.
-        filters: Names of the filters that were applied, in the order of application.
+        filters: Names of the filters that encoded the chunk, in the order of their application.
         shape: Shape of the chunk.
         dtype: Type of the elements.
         rows: Rows to return.
@@ -146,7 +146,7 @@ def _decode(data: bytes, filters: list[str], shape: tuple[int, ...], dtype: np.d
 
 
 def _inflate(data: bytes, limit: int) -> bytes:
-    """Return decompressed gzip data.
+    """Decompress gzip data.
 
     Raises:
         ValueError: The data is damaged or incomplete, or longer than ``limit`` bytes.
@@ -163,7 +163,7 @@ def _inflate(data: bytes, limit: int) -> bytes:
 
 
 def _without_checksum(data: bytes) -> bytes:
-    """Return the bytes before a Fletcher-32 checksum.
+    """Check the Fletcher-32 checksum at the end of some bytes, and return the bytes before it.
 
     The checksum consists of two sums modulo 65535 over big-endian words of 16 bits. The second sum
     is the high half, and the checksum is stored in little-endian order. Source: J. G. Fletcher,

@@ -54,7 +54,7 @@ def empty_trace(header: RunHeader) -> bytes:
 
 
 def _storage(chunk: tuple[int, ...]) -> Any:
-    """Return the HDF5 creation properties of a dataset: its chunk shape and three filters."""
+    """Return the HDF5 creation properties of a dataset: its chunk shape and its filters."""
     properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     properties.set_chunk(chunk)
     properties.set_shuffle()
@@ -64,7 +64,7 @@ def _storage(chunk: tuple[int, ...]) -> Any:
 
 
 def write_ending(file: Any, ending: str) -> None:
-    """Write the reason why a run ended into the space reserved for it. Long texts are cut."""
+    """Write the reason why a run ended into the space reserved for it. A long text is cut off."""
     text = ending.encode()[: ENDING.room_bytes].decode(errors="ignore")
     value, stored_type = _attribute(text, str, ENDING.room_bytes)
     h5py.h5a.open(file.id, ENDING.name.encode()).write(value, mtype=stored_type)

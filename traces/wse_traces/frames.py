@@ -21,7 +21,7 @@ REMEDY: Final = "pip install 'wse[frames]', or read arrays with trace.table"
 
 
 def library(kind: FrameKind | None) -> tuple[FrameKind, Any]:
-    """Return the name and the module of the library for data frames.
+    """Return the name and the module of the data frame library to use.
 
     Args:
         kind: "polars" or "pandas". None selects the one that is installed, polars first.
@@ -127,13 +127,13 @@ def _codes(values: NDArray[Any], names: Sequence[str]) -> tuple[NDArray[Any], li
 
 
 def _polars_categories(polars: Any, values: NDArray[Any], names: Sequence[str]) -> Any:
-    """Return a polars series of categories. Values without a name are missing."""
+    """Return codes as a polars series of categories. Codes without a name become null."""
     codes, unique = _codes(values, names)
     texts = polars.Series([*unique, None], dtype=polars.String)
     return texts.gather(np.where(codes < 0, len(unique), codes)).cast(polars.Enum(unique))
 
 
 def _pandas_categories(pandas: Any, values: NDArray[Any], names: Sequence[str]) -> Any:
-    """Return a pandas categorical. Values without a name are missing."""
+    """Return codes as a pandas categorical. Codes without a name become missing values."""
     codes, unique = _codes(values, names)
     return pandas.Categorical.from_codes(codes, unique)

@@ -23,7 +23,7 @@ REMEDY = "give another path with --trace, or --trace none"
 
 
 def partial_path(target: Path) -> Path:
-    """Return the name of the unfinished file: ``wse-run.h5.partial`` for ``wse-run.h5``."""
+    """Return the path of the unfinished file: ``wse-run.h5.partial`` for ``wse-run.h5``."""
     return target.with_name(target.name + ".partial")
 
 
@@ -50,7 +50,7 @@ class PartialFile:
     """
 
     def __init__(self, target: Path, content: bytes) -> None:
-        """Create the unfinished file with some content, completely or not at all.
+        """Create the unfinished file with some content, either completely or not at all.
 
         Args:
             target: Name of the complete file.

@@ -25,7 +25,7 @@ _BY_CAUSE = tuple(f"{cause}_cycles" for cause in schema.CAUSES)
 
 
 def open_trace(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) -> Trace:
-    """Open a trace, complete or not.
+    """Open a trace file, whether its run is complete or not.
 
     Args:
         path: Path of the trace.

@@ -34,11 +34,12 @@ def wavelet_words(trace: Trace, *, pass_index: int, before_cycle: int | None = N
 
     Args:
         trace: An open trace.
-        pass_index: Index of a logged pass.
+        pass_index: Index of a pass whose words were logged.
         before_cycle: Count only words that left before this cycle. None counts all.
 
     Returns:
-        int64 ``[wafer, move, row, col]``. A move is a direction or the ramp into the PE.
+        int64 ``[wafer, move, row, col]``. A move is a direction, or the ramp from the router into
+        its PE.
 
     Raises:
         TraceError: The log is damaged or has positions outside of the mesh, or the mesh exceeds the
@@ -93,7 +94,7 @@ def wavelet_cycles(
 
     Args:
         trace: An open trace.
-        pass_index: Index of a logged pass.
+        pass_index: Index of a pass whose moves were logged.
         first: First cycle to replay. None replays from the start.
         last: Last cycle to replay. None replays to the end.
 

@@ -192,7 +192,7 @@ class TraceFile:
         """Return a recorded tensor as an array with four axes. bfloat16 is converted to float32.
 
         Args:
-            index: Index of the tensor.
+            index: Row of the table of recorded tensors.
 
         Raises:
             TraceError: The tensor is damaged or exceeds the size limit.
@@ -247,7 +247,7 @@ class TraceFile:
         self._check_bytes(item_name, rows * row_bytes)
 
     def _check_bytes(self, item_name: str, size: int) -> None:
-        """Raise TraceError if a number of bytes exceeds the size limit."""
+        """Raise TraceError if a read of ``size`` bytes exceeds the size limit of the trace."""
         if size > self.limit_bytes:
             limit = f"the limit is {self.limit_bytes:,} B; read fewer rows at once"
             message = f"{self.path}: {item_name}: {size:,} B to read, {limit}"
@@ -316,7 +316,7 @@ class TraceFile:
 
 
 def _unknown_name_message(path: Path, kind: str, name: str, valid_names: list[str]) -> str:
-    """Return the error message for an unknown table or column, with similar names.
+    """Return the error message for an unknown table or column, which suggests similar names.
 
     Args:
         path: Path of the trace.

@@ -106,7 +106,12 @@ def _problems(trace: Trace) -> Iterator[str]:
 
 
 def _run_check(trace: Trace, check: Callable[[], Iterator[str]]) -> Iterator[str]:
-    """Yield the problems that a check finds, or the error that prevents the check."""
+    """Yield the problems that a check finds, or the error that prevents the check.
+
+    Args:
+        trace: An open trace.
+        check: Function that yields a message for each problem.
+    """
     try:
         yield from check()
     except TraceError as error:

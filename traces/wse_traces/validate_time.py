@@ -13,7 +13,7 @@ ROUNDING_CYCLES = 2  # starts and lengths of estimated passes are whole cycles, 
 
 
 def first_row(condition: Any) -> Iterator[int]:
-    """Yield the first row where the condition is true, or nothing if it is true nowhere."""
+    """Yield the index of the first true element of an array, or nothing if all are false."""
     yield from np.flatnonzero(condition)[:1].tolist()
 
 
@@ -98,8 +98,8 @@ def token_problems(trace: Trace) -> Iterator[str]:
 
     1. Two tokens of a sequence have the same position.
     2. A prompt token has cycles.
-    3. The cycles of a generated token differ from the time between the ends of its pass and of the
-       pass of the previous token.
+    3. The cycles of a generated token differ from the time between the end of the previous token's
+       pass and the end of its own pass.
 
     Only the first faulty token of each kind is reported.
     """

@@ -49,7 +49,7 @@ class TraceWriter:
     """
 
     def __init__(self, path: str | os.PathLike[str], header: RunHeader) -> None:
-        """Create the file with all its datasets, which are empty.
+        """Create the file with all its datasets, which have no rows yet.
 
         Args:
             path: Name of the complete file.
@@ -377,7 +377,7 @@ class TraceWriter:
         return range(first, first + rows)
 
     def _check_usable(self) -> None:
-        """Raise an error if the trace is closed, or if writing to it has failed."""
+        """Raise the error of an earlier failed write, or an error if the trace is closed."""
         if self._failed is not None:
             raise self._failed
         if not self._open:

@@ -82,8 +82,7 @@ class WrittenColumn:
         """Convert rows to the type and shape of the column.
 
         Raises:
-            ValueError: The conversion would change a value, a text is too long, or the shape is
-                wrong.
+            ValueError: A value cannot be represented, a text is too long, or the shape is wrong.
         """
         if self.dtype.kind == "S":
             return self._texts(values)
@@ -138,7 +137,7 @@ class WrittenDataset:
         self._type, self._shape = self._id.get_type(), column.shape  # the type knows that texts are UTF-8
 
     def append(self, arrays: Sequence[Array], end: int) -> None:
-        """Append rows, so that the dataset has ``end`` rows.
+        """Append rows to the dataset, which has ``end`` rows afterwards.
 
         Args:
             arrays: Rows to append. A row that covers the mesh may be given in part.

@@ -60,9 +60,9 @@ wse --help lists all commands, wse COMMAND --help shows examples.
 
 
 def command() -> Any:
-    """Return the ``wse`` command with all of its subcommands.
+    """Return the command ``wse`` with all of its subcommands.
 
-    Each subcommand is built only when it is requested.
+    The parser of a subcommand is built only when it is requested.
     """
     app = typer.Typer(
         cls=Commands,

@@ -46,7 +46,7 @@ def with_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def call(**parsed: Any) -> None:
-        """Convert the parsed options, build the request, and call the command."""
+        """Convert the parsed options, build the request, and call the command with it."""
         values = {name: field.value(parsed.pop(name)) for name, field in (request_fields | command_fields).items()}
         arguments = parsed | {name: values[name] for name in command_fields}
         if request is not None:
@@ -86,7 +86,7 @@ def _shown_default(field: RequestField) -> Any:
 
 
 def _info(field: RequestField) -> Any:
-    """Return typer's description of an option: an argument if it is positional, else an option."""
+    """Return the description of an option that typer needs: a positional argument or an option."""
     option = field.option
     common: dict[str, Any] = {
         "help": option.doc,

@@ -17,7 +17,7 @@ def while_read(write: Callable[[str], None]) -> Callable[[str], None]:
     """
 
     def write_or_drop(text: str) -> None:
-        """Write text. If the reader has gone away, discard this and all later text."""
+        """Write text, or discard this and all later text if the reader has gone away."""
         try:
             write(text)
         except BrokenPipeError:

@@ -213,7 +213,7 @@ def _with_values(kind: PresetKind, source_name: str, numbers: Numbers, values: V
     """Return the numbers of a preset with some of them replaced, for all generations.
 
     Args:
-        kind: Kind of the preset.
+        kind: Kind of the preset, wafer or software profile.
         source_name: Its name or path, for messages.
         numbers: Numbers of the preset.
         values: Replacements, which are checked like the numbers of a file.

@@ -123,7 +123,7 @@ class SourcedNumber:
 
     @property
     def low_value_high(self) -> tuple[float, float, float]:
-        """The number at the minimum of its range, as stated, and at the maximum of its range."""
+        """Value at the lower end of the range, the stated value, and value at the upper end."""
         return self.low, self.value, self.high
 
 
@@ -136,7 +136,7 @@ def weakest(grades: Iterable[Grade]) -> Grade:
 
 
 def unit_of(field: str) -> str:
-    """Return the unit of a field, which is given by the end of its name.
+    """Return the unit of a field, which follows from the end of its name.
 
     >>> unit_of("sram_bytes_per_pe"), unit_of("hop_cycles"), unit_of("mac_fp16_per_cycle")
     ('byte/PE', 'cycle', 'element/cycle')
@@ -147,7 +147,7 @@ def unit_of(field: str) -> str:
 
 
 def bounds_of(field: str) -> tuple[float, float]:
-    """Return the minimum and maximum that a field may have."""
+    """Return the minimum and maximum that are allowed for a field, given its name."""
     return _BOUNDS.get(field, _OTHER_BOUNDS)
 
 

@@ -165,8 +165,8 @@ def _read_preset(kind: PresetKind, name: str) -> PresetContent:
 def _read_file(kind: PresetKind, path: Path, default_source: str) -> PresetContent:
     """Read a preset file and the preset that it is based on.
 
-    1. Read the base, if the file has one.
-    2. Check texts and numbers, which replace those of the base.
+    1. Read the base, if the file names one.
+    2. Check the texts and numbers of the file, which replace those of the base.
     3. Check that no field is missing.
 
     Args:

@@ -77,5 +77,5 @@ def _plain_model(repository: str) -> str:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all bundled models and configurations."""
+    """Return the names of all bundled models, with weights or with a configuration only."""
     return (*BUNDLED, *CONFIGURATIONS)

@@ -132,7 +132,7 @@ def _dtype_note(config: Path, spec: ModelSpec) -> str:
 
 
 def _one_file(path: Path, *, with_weights: bool) -> LoadedModel:
-    """Load a model from a config.json or a GGUF file.
+    """Load a model from a single file: a config.json or a GGUF file.
 
     Raises:
         BadModel: The file is of another type.

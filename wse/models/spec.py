@@ -110,7 +110,7 @@ class Experts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionScale:
-    """A position-dependent factor of queries in layers without rotation.
+    """A factor of queries that grows with their position, in layers without rotary embeddings.
 
     The factor is 1 + coefficient * ln(1 + floor((position + 1) / floor_tokens)).
     """

@@ -18,7 +18,7 @@ class NotebookFigure(Figure):
     """A figure that a notebook displays, even if the notebook has not imported pyplot."""
 
     def _repr_png_(self) -> bytes:
-        """Return the figure as a PNG image, for the notebook."""
+        """Return the figure as a PNG image. Notebooks call this method to display it."""
         return png_of(self)
 
 

@@ -57,7 +57,7 @@ def _item(texts: Sequence[str]) -> str:
 
 
 def _cell(column: Column, row: Row, best: object) -> str:
-    """Return the text of a cell, in bold if it has the best value of the column."""
+    """Return the text of a cell as Markdown, in bold if it has the best value of the column."""
     text = _escaped(str(column.text(row)))
     return f"**{text}**" if best is not None and value_of(row, column.key) == best else text
 

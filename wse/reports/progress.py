@@ -87,7 +87,8 @@ def progress_on(stream: TextIO, work: Work) -> Iterator[OnProgress]:
 def _bar(stream: TextIO, work: Work) -> Iterator[OnProgress]:
     """Show a progress bar on a terminal until the context ends.
 
-    Yield the function that updates it.
+    Yields:
+        The function that updates the bar.
     """
     from rich.progress import (
         BarColumn,
@@ -127,7 +128,7 @@ class _Lines:
         self._last_line_s: float | None = None
 
     def update(self, count: int, total: int, name: str) -> None:
-        """Write a line if it is time for one.
+        """Write a line if enough time has passed since the last line, or since the start.
 
         Args:
             count: Number of finished parts.

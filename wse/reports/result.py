@@ -41,7 +41,7 @@ R = TypeVar("R", bound="Result")
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """Base class of the results of studies and of their parts.
+    """Base class of the results of commands and of their parts.
 
     Subclasses are frozen dataclasses. A result can be converted to plain values, shown as tables,
     and displayed in a notebook.
@@ -50,8 +50,8 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain values, equal to the output of the command's ``--json``.
 
-        The keys are the names of the fields, without a final underscore. Fields that are None are
-        left out, unless null is a value of the field.
+        The keys are the names of the fields, without a final underscore. A field that is None is
+        left out, unless null is one of its documented values.
         """
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
         kind: type = type(self)

@@ -54,11 +54,11 @@ def nested_csv(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _flat(row: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the column names and values of a row, with nested dictionaries flattened.
+    """Yield the column names and values of a row, with the values of nested dictionaries.
 
     Args:
         row: The row.
-        prefix: Prefix of the column names.
+        prefix: Text before the column names, from the keys of outer dictionaries.
     """
     for name, value in row.items():
         if isinstance(value, dict):

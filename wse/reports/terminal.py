@@ -26,7 +26,7 @@ COLOURS: Final = {name: colour.light for name, colour in (colours.CAUSES | colou
 
 
 def console_on(stream: TextIO) -> Console:
-    """Return a rich console for a stream.
+    """Return a console of the library rich, for printing to a stream.
 
     The console is at most 100 columns wide, and texts are printed without interpreting any markup.
     """
@@ -39,9 +39,9 @@ def console_on(stream: TextIO) -> Console:
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Raise BrokenPipeError for the command line to handle.
+        """Raise BrokenPipeError, which the command line handles.
 
-        Rich itself would exit the process.
+        Without this method, rich would exit the process.
         """
         raise BrokenPipeError
 
@@ -57,7 +57,7 @@ class _TrimmedFile:
         self.encoding = getattr(stream, "encoding", "utf-8")
 
     def write(self, text: str) -> int:
-        """Write text without spaces at the ends of lines."""
+        """Write text, with the spaces at the end of each line removed."""
         self._stream.write("\n".join(line.rstrip(" ") for line in text.split("\n")))
         return len(text)
 
@@ -66,7 +66,7 @@ class _TrimmedFile:
         self._stream.flush()
 
     def isatty(self) -> bool:
-        """Return False, since the stream is not a terminal."""
+        """Return False, because this file is only used for streams that are not terminals."""
         return False
 
 
@@ -300,8 +300,8 @@ def hertz(number: float) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """Return a number with a noun, such as ``1 wafer`` or ``2 wafers``.
+    """Return a number with a noun in the singular or plural, such as ``1 wafer`` or ``2 wafers``.
 
-    The plural is formed with "s".
+    The plural is formed by adding "s".
     """
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -67,7 +67,7 @@ class Economics:
 
     @property
     def power_w(self) -> SourcedNumber:
-        """Power of one machine at the wall while it serves, in W."""
+        """Power of one machine at the wall socket while it serves requests, in W."""
         return self.sources[f"{self.kind}_power_w"]
 
     @property
@@ -83,7 +83,7 @@ Stated = str | Path | Mapping[str, Any]
 def load_economics(
     wafer: WaferSpec, stated_values: Stated | None = None, usd_per_hour: float | None = None
 ) -> Economics:
-    """Return the power, price and energies of a wafer.
+    """Return the power, price and energies per operation of a wafer.
 
     Args:
         wafer: The wafer.

@@ -99,7 +99,7 @@ class _Run:
         self._count += 1
 
     def _arrive(self, time: float, index: int) -> None:
-        """Process the arrival of a job at the next server, or at the end of the job's route."""
+        """Process the arrival of a job at its next server, or at the end of its route."""
         route, progress = self._route(index), self._progress[index]
         if self._waits(index):
             progress.waits = True
@@ -115,7 +115,7 @@ class _Run:
                 self._begin(time, index)
 
     def _waits(self, index: int) -> bool:
-        """Return whether a job has to wait for its leader to end the same visit."""
+        """Return whether a job must wait for the job ahead, which it may not overtake."""
         visit, leader = self._progress[index].visit, self.jobs[index].leader
         if leader < 0 or self._progress[leader].over:
             return False

@@ -44,7 +44,10 @@ class RequestShape:
 
 
 class Deployment(Protocol):
-    """A model on one machine of several wafers or GPUs, in one layout and one element type."""
+    """A model on one machine of several wafers or GPUs, in one layout and one element type.
+
+    Implementations compute the latency and the rate of requests of equal length.
+    """
 
     @property
     def shape(self) -> RequestShape:
@@ -138,9 +141,9 @@ def operating_point(deployment: Deployment, concurrency: int, replicas: int = 1)
 
 
 def max_passing_count(condition: Callable[[int], bool], maximum: int) -> int:
-    """Return the largest number from 1 to ``maximum`` that fulfils a condition; 0 if none does.
+    """Return the largest number from 1 to ``maximum`` that meets a condition; 0 if none does.
 
-    If a number fulfils the condition, all smaller numbers must fulfil it too.
+    The search assumes that if a number meets the condition, all smaller numbers do, too.
 
     Args:
         condition: The condition.

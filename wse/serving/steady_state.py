@@ -185,7 +185,7 @@ class ClosedLoop:
 
     @cached_property
     def _rate_alone(self) -> float:
-        """Requests per second with one request in flight."""
+        """Requests per second with a single request in flight."""
         return 1 / (self.costs.wait_s(0.0) + sum(self._round_times(1.0, 0.0)))
 
     @cached_property

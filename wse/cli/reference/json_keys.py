@@ -192,7 +192,7 @@ def page() -> str:
 
 
 def _row(key: Key) -> tuple[str, ...]:
-    """Return the cells of the table row of a JSON key: path, type, unit and description."""
+    """Return the table row of a JSON key: its path, type, unit and description."""
     path = f"*`{key.path}`*" if key.optional else f"`{key.path}`"
     return path, " or ".join(_WORDS[kind] for kind in key.kinds), key.doc.unit, _sentence(key.doc.text)
 

@@ -141,5 +141,5 @@ def _paragraph(described: Any) -> str:
 
 
 def _tree() -> str:
-    """Return the tree of error classes from the docstring of ``wse.errors``."""
+    """Return the tree of error classes as text, from the docstring of ``wse.errors``."""
     return inspect.cleandoc((wse.errors.__doc__ or "").partition("\n\n")[2].partition("\n\nMessages")[0])

@@ -89,7 +89,7 @@ def _model_types(plugin: Any) -> tuple[str, ...]:
 def read_config(path: Path, *, unstated_dtype: str = UNSTATED_DTYPE) -> ModelSpec:
     """Return the model that a Hugging Face config.json describes.
 
-    Its name is the name of the file without suffix, or of the folder if the file is called
+    The model is named after the file, without its suffix, or after the folder if the file is called
     config.json.
 
     Args:
@@ -97,7 +97,7 @@ def read_config(path: Path, *, unstated_dtype: str = UNSTATED_DTYPE) -> ModelSpe
         unstated_dtype: Element type to use if the config states none.
 
     Raises:
-        UnknownName: The architecture is not one of `known_families`.
+        UnknownName: No supported model family has the ``model_type`` of the config.
         BadModel: The file cannot be read, a value is missing or impossible, or a key requests
             mathematics that are not supported.
     """
@@ -107,7 +107,7 @@ def read_config(path: Path, *, unstated_dtype: str = UNSTATED_DTYPE) -> ModelSpe
 
 
 def config_states_dtype(path: Path) -> bool:
-    """Return whether a config.json states an element type.
+    """Return whether a config.json states the element type of the weights.
 
     Raises:
         BadModel: The file cannot be read.
@@ -146,7 +146,9 @@ def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def generation_end_ids(folder: Path, vocab_size: int) -> tuple[int, ...]:
-    """Return the EOS tokens in generation_config.json of a model folder; () if it has no such file.
+    """Return the ids of the tokens that end a text, from generation_config.json of a model folder.
+
+    The result is () if the folder has no such file.
 
     Raises:
         BadModel: The file is damaged, or a token id is outside the vocabulary.

@@ -22,7 +22,7 @@ class ConfigReader:
     """
 
     def __init__(self, path: Path, values: dict[str, Any], prefix: str = "") -> None:
-        """Create a reader.
+        """Create a reader whose keys all count as unread.
 
         Args:
             path: File with the object, for messages.
@@ -70,8 +70,8 @@ class ConfigReader:
 
         Args:
             key: The key.
-            low: Exclusive lower bound.
-            high: Inclusive upper bound.
+            low: The value must be above this bound.
+            high: Maximum allowed value.
             default: Value to return if the key is absent or null. Without a default, this is an
                 error.
         """
@@ -119,7 +119,7 @@ class ConfigReader:
             self.refuse(key, value, why)
 
     def table(self, key: str) -> ConfigReader | None:
-        """Return a reader of the object under a key; None if it is absent, null or empty."""
+        """Return a reader of the nested object under a key; None if it is absent, null or empty."""
         value = self.value(key)
         if value is not None and not isinstance(value, dict):
             self.refuse(key, value, "give an object or null")
@@ -150,8 +150,8 @@ class ConfigReader:
         Args:
             key: The key.
             count: Required number of elements.
-            low: Exclusive lower bound.
-            high: Inclusive upper bound.
+            low: All numbers must be above this bound.
+            high: Maximum allowed value.
         """
         rule = f"a list of {count:,} numbers above {low:g}, at most {high:g}"
         value = self._get(key, _MISSING, rule)

@@ -18,7 +18,9 @@ F32 = npt.NDArray[np.float32]
 
 
 def plain_rope(size: int, base: float) -> Rope:
-    """Return RoPE without scaling: frequency ``base ** (-2 p / size)`` for pair p.
+    """Return rotary position embeddings (RoPE) without scaling.
+
+    The frequency of pair p is ``base ** (-2 p / size)``.
 
     Args:
         size: Number of rotated features of a head, even.
@@ -28,7 +30,7 @@ def plain_rope(size: int, base: float) -> Rope:
 
 
 def linear_rope(size: int, base: float, factor: float) -> Rope:
-    """Return RoPE with all positions divided by a factor.
+    """Return rotary position embeddings (RoPE) with all positions divided by a factor.
 
     This is position interpolation (Chen et al., arXiv 2306.15595).
 
@@ -111,7 +113,7 @@ def yarn_rope(
 
 
 def yarn_magnitude(factor: float, weight: float = 1.0) -> float:
-    """Return the factor of cosine and sine in YaRN: 0.1 * weight * ln(factor) + 1.
+    """Return the factor by which YaRN multiplies cosine and sine: 0.1 * weight * ln(factor) + 1.
 
     It is 1 for factors up to 1. Source: arXiv 2309.00071, equation 22.
 
@@ -144,7 +146,7 @@ def long_rope_magnitude(factor: float, original: int) -> float:
 
     Args:
         factor: Ratio of the extended context to the original one.
-        original: Context in tokens before scaling, above 1.
+        original: Context length in tokens before scaling, above 1.
     """
     return 1.0 if factor <= 1 else math.sqrt(1 + math.log(factor) / math.log(original))
 

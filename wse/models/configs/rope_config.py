@@ -221,6 +221,13 @@ def _original(config: ConfigReader, table: ConfigReader, context: int) -> int:
 def _yarn(table: ConfigReader, size: int, base: float, context: int, original: int) -> tuple[Rope, float]:
     """Return the rotary position embeddings of a config that uses YaRN (arXiv 2309.00071).
 
+    Args:
+        table: The rotary settings in the config.
+        size: Number of rotated features of a head.
+        base: Base of the frequencies.
+        context: Maximum context length in tokens.
+        original: Context length in tokens before scaling.
+
     Returns:
         The embeddings, and the factor by which attention scores are multiplied.
     """

@@ -71,9 +71,10 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _latent(config: ConfigReader) -> Latent:
-    """Return the sizes of latent attention.
+    """Return the sizes of the latent vectors and heads that a config states.
 
-    If ``q_lora_rank`` is null, queries are computed from the hidden vector.
+    If ``q_lora_rank`` is null, queries are computed from the hidden vector and not from a latent
+    one.
     """
     has_no_query_latent = config.is_stated("q_lora_rank") and not config.has_value("q_lora_rank")
     rope_size = config.integer("qk_rope_head_dim", 2, WIDEST)

@@ -121,7 +121,7 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
 
 
 def _position_scale(config: ConfigReader) -> PositionScale | None:
-    """Return the position-dependent factor of queries; None if the config disables it."""
+    """Return the factor of queries that grows with position; None if the config disables it."""
     tokens = config.integer("floor_scale", 1, LONGEST_CONTEXT, default=8192)
     coefficient = config.number("attn_scale", 0.0, 1e6, default=0.1)
     key = "attn_temperature_tuning"

@@ -55,7 +55,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
-    """Return equal layers, with the sliding window if ``use_sliding_window`` is set.
+    """Return equal layers, which have a sliding window if ``use_sliding_window`` is set.
 
     Unlike in Qwen3, ``max_window_layers`` has no effect on this family.
     """

@@ -76,7 +76,7 @@ class BlockKind:
 
 
 def _d(records: Records, name: str = "d") -> F32:
-    """Return a float16 field of each block as float32 [n, 1]."""
+    """Return a float16 field of n blocks, by default their scale ``d``, as float32 [n, 1]."""
     return records[name].astype(np.float32)[:, None]
 
 

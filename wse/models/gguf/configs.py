@@ -244,7 +244,7 @@ def _glm4_moe(header: Header) -> Config:
 
 
 def _expert_routing(header: Header) -> Config:
-    """Return the config keys of a sigmoid router over groups of experts, with a shared expert."""
+    """Return the config keys of a mixture of experts with sigmoid routing and a shared expert."""
     header.require("expert_gating_func", (2,), "supported: 2 (sigmoid)")
     return {
         **_experts(header, "n_routed_experts"),

@@ -80,7 +80,7 @@ class GgufArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufTensor:
-    """Position of a tensor in a GGUF file, and its type.
+    """Type, shape and position of a tensor in a GGUF file.
 
     Attributes:
         name: Name of the tensor.
@@ -98,12 +98,12 @@ class GgufTensor:
 
 
 class GgufFile:
-    """Metadata and tensors of a GGUF file.
+    """Metadata and tensors of a GGUF file, the model format of llama.cpp.
 
     Attributes:
         file: The mapped file.
         metadata: Value of each key: bool, int, float, str or `GgufArray`.
-        tensors: Location of each tensor, in the order of the file. The key is the name.
+        tensors: Location of each tensor, in the order of the file, keyed by name.
     """
 
     def __init__(self, path: Path) -> None:
@@ -137,7 +137,7 @@ class GgufFile:
         return self.file.path
 
     def elements(self, key: str) -> list[Any] | None:
-        """Return the elements of an array in the metadata; None if the key is absent.
+        """Return all elements of a metadata array as a list; None if the key is absent.
 
         Raises:
             BadModel: The value is not an array, or a text is not UTF-8.
@@ -158,8 +158,8 @@ class GgufFile:
 class _Reader:
     """A read position in a GGUF file, which advances as values are read.
 
-    Methods raise BadModel if the file ends too early. Their argument ``item_name`` says in the
-    message what was being read.
+    Methods raise BadModel if the file ends too early. The message says what was being read, which
+    the caller states as ``item_name``.
     """
 
     def __init__(self, file: MappedFile) -> None:
@@ -225,8 +225,8 @@ class _Reader:
     def text_ranges(self, count: int, max_bytes: int, item_name: str) -> Iterator[tuple[int, int]]:
         """Yield (offset, length) of consecutive texts in the file, without decoding them.
 
-        This is the fast path for vocabularies of many thousand texts. The read position is only set
-        when all of them have been yielded or one of them is faulty.
+        This is the fast path for vocabularies of many thousand texts. The read position only
+        changes when all texts have been yielded or one of them is faulty.
 
         Args:
             count: Number of texts.
@@ -245,7 +245,11 @@ class _Reader:
         self.position = position
 
     def _text_range(self, max_bytes: int, item_name: str) -> tuple[int, int]:
-        """Return the offset and the length of one text; raise BadModel if the text is faulty."""
+        """Return the offset and the length of the text at the read position, and advance past it.
+
+        Raises:
+            BadModel: The text is longer than ``max_bytes``, or the file ends too early.
+        """
         length = self.scalar("<Q", item_name)
         if length > max_bytes:
             self.fail(f"{item_name} claims {length:,} bytes, the limit is {max_bytes:,}")
@@ -279,7 +283,7 @@ class _Reader:
 
 
 def _read_head(reader: _Reader) -> tuple[int, int]:
-    """Return the numbers of tensors and of metadata items.
+    """Read the start of a GGUF file, and return its numbers of tensors and of metadata items.
 
     Raises:
         BadModel: The file is not GGUF, or of an unsupported version, or the numbers are

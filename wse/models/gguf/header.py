@@ -81,7 +81,7 @@ class Header(ConfigReader):
 
     @property
     def layers(self) -> int:
-        """Number of layers, including those for multi-token prediction."""
+        """Number of layers, including additional layers for multi-token prediction."""
         return self.integer("block_count", 1, MAX_LAYERS)
 
     @property
@@ -92,5 +92,5 @@ class Header(ConfigReader):
 
     @property
     def kv_heads(self) -> int:
-        """Number of heads with their own keys and values."""
+        """Number of key-value heads, which may be smaller than the number of query heads."""
         return self.size("attention.head_count_kv", self.size("attention.head_count"))

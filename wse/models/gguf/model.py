@@ -45,7 +45,10 @@ def read_gguf(gguf: GgufFile) -> tuple[ModelSpec, dict[str, TensorEntry]]:
 
 
 def _dtype(gguf: GgufFile) -> str:
-    """Return the element type of the model, as described in `read_gguf`."""
+    """Return the element type of the model in a GGUF file.
+
+    The type is that of all matrices, or float16 if they are quantised. `read_gguf` has the details.
+    """
     kinds = {tensor.kind for tensor in gguf.tensors.values() if len(tensor.shape) > 1}
     is_float32 = kinds <= {"F32"}
     other_kinds = kinds - {"F32"}
@@ -55,7 +58,7 @@ def _dtype(gguf: GgufFile) -> str:
 
 
 def _with_factors(spec: ModelSpec, gguf: GgufFile) -> ModelSpec:
-    """Return the model with its rotary frequencies divided by the factors in the file, if any.
+    """Return the model with rotary frequencies divided by the factors that the file stores, if any.
 
     Raises:
         BadModel: The number of factors is wrong, or a factor is not positive.

@@ -60,7 +60,7 @@ class StoredTensor:
     header: Header
 
     def new_name(self, name: str) -> str:
-        """Return the full new name for a name within the layer."""
+        """Return the full new name of the tensor, given its new name within the layer."""
         return f"{self.prefix}{name}.{self.suffix}"
 
 
@@ -69,7 +69,7 @@ Rule = Callable[[StoredTensor], Iterable[TensorEntry]]
 
 
 def rename(name: str) -> Rule:
-    """Return a rule that only changes the name. The suffix, weight or bias, is kept.
+    """Return a rule that changes the name of a tensor and keeps its suffix, weight or bias.
 
     Args:
         name: New name within the layer, without suffix.
@@ -78,7 +78,7 @@ def rename(name: str) -> Rule:
 
 
 def rename_whole(name: str) -> Rule:
-    """Return a rule that replaces the name and drops the suffix.
+    """Return a rule that replaces the name of a tensor, including its suffix.
 
     Args:
         name: New name within the layer.
@@ -208,7 +208,7 @@ def latent_keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
     shape = (heads * (nope + values.shape[1]), rank)
 
     def read(rows: RowSelection) -> Array:
-        """Return rows of the matrix that combines keys and values."""
+        """Return selected rows of the matrix that combines keys and values."""
         keys_and_values = [keys.rows(slice(None)).swapaxes(1, 2), values.rows(slice(None))]
         return np.concatenate(keys_and_values, axis=1).reshape(shape)[rows]
 
@@ -268,17 +268,17 @@ def _expert(entry: TensorEntry, name: str, index: int) -> TensorEntry:
 
 
 def _join(first: TensorEntry, second: TensorEntry, name: str, *, interleaved: bool) -> TensorEntry:
-    """Return two stacks of the same shape as one stack, joined on the second axis.
+    """Return two stacks of expert tensors, combined into one stack along the second axis.
 
     Args:
-        first, second: The stacks [experts, rows, ...].
+        first, second: Stacks [experts, rows, ...] of the same shape.
         name: Name of the result.
         interleaved: Whether the rows of both alternate. Otherwise all rows of the first come first.
     """
     shape = (first.shape[0], 2 * first.shape[1], *first.shape[2:])
 
     def read(rows: RowSelection) -> Array:
-        """Return the joined matrices of the selected experts."""
+        """Return the combined matrices of the selected experts."""
         stack = np.stack([first.rows(rows), second.rows(rows)], axis=2 if interleaved else 1)
         return stack.reshape(stack.shape[0], *shape[1:])
 

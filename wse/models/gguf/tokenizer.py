@@ -33,7 +33,7 @@ PREFIX: Final = "tokenizer.ggml."
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GgufVocabulary:
-    """The vocabulary of a GGUF file.
+    """The tokenizer data in a GGUF file.
 
     Attributes:
         model: Type of the tokenizer: ``llama`` (SentencePiece), ``gpt2`` (byte-level BPE) and
@@ -43,8 +43,8 @@ class GgufVocabulary:
         scores: Score of each token; None if there are none.
         types: Type of each token: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte.
             None if there are none.
-        merges: Pairs of tokens, separated by a space, in the order of their rank; None if there are
-            none.
+        merges: Pairs of tokens that BPE merges, separated by a space, in the order of their rank;
+            None if there are none.
         special_ids: Token ids; the keys are names in the file, such as bos, eos, unknown, padding
             and eot.
         flags: Boolean settings; the keys are names such as add_bos_token and add_space_prefix.
@@ -198,7 +198,7 @@ def _piece_library(v: GgufVocabulary, architecture: str, origin: str) -> Library
 
     Args:
         v: The vocabulary.
-        architecture: Architecture of the model, on which some details depend.
+        architecture: Value of ``general.architecture``, on which some details depend.
         origin: Path of the file, for messages.
 
     Raises:

@@ -71,7 +71,7 @@ class Checkpoint:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all tensors of the model: those outside of the layers, then layer by layer."""
+        """Names of all tensors of the model: first those outside the layers, then layer by layer."""
         return tuple(self._tensors)
 
     @property
@@ -127,7 +127,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """A tensor in a checkpoint that does not match the config.
+    """A fault of a checkpoint: a tensor that is missing or does not match the model.
 
     Attributes:
         path: File with the tensor; None if no file has it.
@@ -247,7 +247,7 @@ class TensorRows:
 
     @property
     def is_read_whole(self) -> bool:
-        """True if reading any rows means decoding the whole tensor, as for transposed tensors."""
+        """True if rows can only be read by decoding the whole tensor, as for transposed tensors."""
         return not all(file_slice.is_sliced_by_rows or entry.kind in FLOATS for file_slice, entry in self._slices)
 
     def decoded_values(self, first: int, last: int) -> int:

@@ -47,7 +47,7 @@ class MappedFile:
         self.bytes: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)
 
     def release_pages(self) -> None:
-        """Release the memory of all pages read so far. They are loaded again when needed."""
+        """Release the memory of all pages of the file read so far. Later reads load them again."""
         if hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)
 

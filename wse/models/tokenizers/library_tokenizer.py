@@ -40,20 +40,20 @@ class LibraryTokenizer:
         rewrite: Callable[[str], str] = str,
         chat: ChatTemplate | None = None,
     ) -> None:
-        """Wrap a tokenizer of the library.
+        """Wrap a tokenizer of the tokenizers library.
 
         Args:
             library: The tokenizer.
             spec: The model, whose vocabulary the tokenizer must have.
             origin: Path of the tokenizer's file, for messages.
-            prefix_ids, suffix_ids: Tokens to add before and after the result of the library,
-                including its post-processor.
-            rewrite: Function applied to a whole text first. The library's own normalizer is only
-                applied to the parts between special tokens.
+            prefix_ids, suffix_ids: Tokens to add before and after the token ids that the library
+                returns.
+            rewrite: Function that is applied to a whole text first. The library's own normalizer is
+                only applied to the parts between special tokens.
             chat: Chat template of the model.
 
         Raises:
-            BadModel: The number of tokens is above the model's, or more than 1 % below.
+            BadModel: The tokenizer has more tokens than the model, or over 1 % fewer.
         """
         self._library = library
         self._prefix_ids = tuple(prefix_ids)
@@ -147,7 +147,7 @@ class WindowStream:
         return self._send(self._unsent_text())
 
     def _unsent_text(self) -> str:
-        """Return the text of the window that has not been returned yet."""
+        """Return the text of the sliding window of tokens that has not been returned yet."""
         sent_text = self._tokenizer.decode(self._ids[: self._sent_count])
         return self._tokenizer.decode(self._ids)[len(sent_text) :]
 

@@ -56,7 +56,7 @@ class Llama2cTokenizer:
 
     @classmethod
     def read(cls, path: Path, spec: ModelSpec) -> Llama2cTokenizer:
-        """Read a tokenizer file.
+        """Read a tokenizer file of llama2.c.
 
         Args:
             path: The file.
@@ -112,6 +112,8 @@ class Llama2cTokenizer:
 
     def text_bytes(self, token_id: int, previous_id: int | None) -> bytes:
         """Return the bytes that a token adds to a text.
+
+        BOS and EOS tokens add nothing, and a space directly after the BOS token is dropped.
 
         Args:
             token_id: The token.

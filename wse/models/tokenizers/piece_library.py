@@ -95,7 +95,7 @@ def unigram_library(pieces: Pieces, origin: str) -> Library:
     """Return a unigram encoder, which selects the pieces with the largest sum of scores.
 
     Args:
-        pieces: The vocabulary.
+        pieces: The vocabulary, whose tokens are called pieces.
         origin: Path of its file, for messages.
 
     Raises:
@@ -177,7 +177,7 @@ def add_tokens(library: Library, config: TokenizerConfig, origin: str) -> None:
 
 
 def _add(library: Library, tokens: Sequence[AddedToken]) -> None:
-    """Add tokens to a tokenizer of the library."""
+    """Add tokens to a tokenizer of the tokenizers library, which is changed in place."""
     import tokenizers
 
     library.add_tokens(

@@ -121,7 +121,7 @@ def _refuse(message: object) -> NoReturn:
 
 
 def _limit() -> None:
-    """Limit memory, time and files of this process, if the system supports it."""
+    """Limit the memory, time and files that this process may use, if the system supports it."""
     try:
         import resource
     except ImportError:  # Windows: only the parent's time limit remains

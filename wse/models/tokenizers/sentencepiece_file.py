@@ -126,7 +126,7 @@ def _model(data: bytes, origin: str) -> SentencePieceModel:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Value]]:
-    """Yield the number and the value of each field of a protocol buffer message.
+    """Yield the field number and the value of each field of a protocol buffer message.
 
     Integers are unsigned.
     """
@@ -153,9 +153,9 @@ def _fields(data: bytes) -> Iterator[tuple[int, Value]]:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return the varint at a position and the position after it.
+    """Return the variable-length integer at a position, and the position after it.
 
-    A varint has seven bits per byte, lowest first, and at most ten bytes.
+    Each byte contains seven bits, lowest first. At most ten bytes are read.
     """
     value = 0
     for index, byte in enumerate(data[position : position + 10]):

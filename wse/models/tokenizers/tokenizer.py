@@ -67,7 +67,7 @@ def json_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig) -> Libr
 
 
 def _parse(data: bytes) -> Library:
-    """Parse a tokenizer.json with the tokenizers library."""
+    """Parse the content of a tokenizer.json with the tokenizers library."""
     import tokenizers
 
     return tokenizers.Tokenizer.from_str(data.decode("utf-8"))
@@ -136,12 +136,12 @@ def _normalizer(model: SentencePieceModel) -> Library:
 def load_tokenizer(folder: Path, spec: ModelSpec) -> Tokenizer | None:
     """Return the tokenizer of a model folder; None if it has none.
 
-    The first of these files is used: tokenizer.json, tokenizer.model (SentencePiece), tokenizer.bin
-    and tok*.bin (llama2.c).
+    The first of these files that exists is used: tokenizer.json, tokenizer.model (SentencePiece),
+    tokenizer.bin and tok*.bin (llama2.c).
 
     Raises:
-        BadModel: The file is damaged, there are several tok*.bin, or the vocabulary is not the
-            model's.
+        BadModel: The file is damaged, there are several tok*.bin, or the vocabulary does not match
+            the model.
     """
     path, pieces = folder / "tokenizer.json", folder / "tokenizer.model"
     if path.exists():

@@ -25,7 +25,7 @@ class AddedToken:
         text: Text of the token.
         token_id: Its id; None if the file does not state it.
         special: Whether the token has no text when decoded.
-        normalized: Whether the token is searched in the normalised text.
+        normalized: Whether the token is searched for in the normalised text.
         lstrip, rstrip: Whether spaces before or after the token belong to it.
         single_word: Whether the token is only recognised as a separate word.
     """
@@ -68,7 +68,11 @@ class TokenizerConfig:
         return dict(self.marks).get(name)
 
     def chat(self, folder: Path) -> ChatTemplate | None:
-        """Return the chat template; None if there is none."""
+        """Return the chat template of the model; None if the config has none.
+
+        Args:
+            folder: Folder of the model, for messages.
+        """
         source = self.chat_template
         return None if source is None else ChatTemplate(source=source, origin=str(folder), marks=self.marks)
 

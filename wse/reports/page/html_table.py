@@ -55,7 +55,7 @@ def _row(table: Table, row: Row, bests: Sequence[Any]) -> str:
     Args:
         table: The table.
         row: The row.
-        bests: Best value of each column, or None.
+        bests: For each column, its best value, or None if it has none.
     """
     return f"<tr>{''.join(_cell(column, row, best) for column, best in zip(table.columns, bests, strict=True))}</tr>"
 

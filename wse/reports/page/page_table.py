@@ -25,7 +25,7 @@ def page_table(table: Table) -> dict[str, Any]:
 
 
 def _cell(column: Column, row: Any, best: Any) -> dict[str, Any]:
-    """Return a cell as plain values for ``tables.js``.
+    """Return a cell as the plain values from which the script ``tables.js`` draws it.
 
     Args:
         column: Column of the cell.

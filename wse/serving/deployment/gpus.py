@@ -99,7 +99,7 @@ class GpuDeployment:
 
     @cached_property
     def _loop(self) -> ClosedLoop:
-        """Model of a constant number of requests in flight on this deployment."""
+        """Steady-state model of this deployment with a constant number of requests in flight."""
         return ClosedLoop(self, self.shape.new_tokens)
 
     def steady_state(self, concurrency: float) -> SteadyState:

@@ -90,7 +90,7 @@ class DraftMachine:
         Args:
             draft_tokens: Number of draft tokens that the pass verifies.
             tokens_per_pass: Tokens that the pass yields on average.
-            drafts_s: Duration of all draft passes.
+            drafts_s: Duration of all draft passes in seconds.
         """
         check_s = self.check_s(draft_tokens)
         return DraftSteps(

@@ -166,7 +166,9 @@ class Acceptance:
         return self.grade if self.mismatch(kind, model) is None else weakest((self.grade, MISMATCH_GRADE))
 
     def at(self, draft_tokens: int) -> float:
-        """Return the tokens per pass for a number of draft tokens; 1 without draft tokens.
+        """Return the tokens that a verification pass yields with a number of draft tokens.
+
+        The result is 1 without draft tokens, and interpolated between measured numbers.
 
         Raises:
             BadInput: The number is negative.
@@ -275,12 +277,12 @@ def acceptance_of(model: str) -> Acceptance:
 
 
 def _on_line(lengths: tuple[int, ...], values: tuple[float, ...], length: int) -> float:
-    """Return the value at ``length`` by linear interpolation, and the last value beyond the end.
+    """Interpolate linearly between known lengths, with a constant value beyond the last one.
 
     Args:
-        lengths: Lengths in rising order.
-        values: Value at each length.
-        length: Length of the result.
+        lengths: Known lengths in rising order.
+        values: Value at each known length.
+        length: Length at which to interpolate.
     """
     for (low, low_value), (high, high_value) in zip(
         zip(lengths, values, strict=True), zip(lengths[1:], values[1:], strict=True), strict=False
@@ -291,5 +293,5 @@ def _on_line(lengths: tuple[int, ...], values: tuple[float, ...], length: int) -
 
 
 def _plain(name: str) -> str:
-    """Return the letters and digits of a name, in lower case."""
+    """Return the letters and digits of a name, in lower case, for comparisons."""
     return "".join(c for c in name.lower() if c.isalnum())

@@ -111,7 +111,7 @@ class GpuServer:
         return self.pass_time([Tokens(users=1, new=tokens, context=context_tokens)]).total_s
 
     def verify_s(self, users: float, tokens: int, context_tokens: float) -> float:
-        """Return the seconds of a verification pass over several tokens of each user.
+        """Return the seconds of a pass that verifies draft tokens of each user.
 
         Args:
             users: Number of users.
@@ -122,7 +122,7 @@ class GpuServer:
 
     @cached_property
     def draft_head(self) -> GpuServer:
-        """A draft head of the model: its last layer and output table, as in MTP and EAGLE heads."""
+        """Draft head of the model: its last layer and output table, as in MTP and EAGLE heads."""
         return replace(self, spec=replace(self.spec, layers=self.spec.layers[-1:]), draft=None, shares_tables=True)
 
     def draft_s(self, users: float, tokens: int, context_tokens: float) -> float:

@@ -24,7 +24,7 @@ def reporter(on_done: OnDone, total: int) -> Callable[[int], None]:
     step, next_report = max(1, total // _CALLS), 0
 
     def report(finished_count: int) -> None:
-        """Call ``on_done`` if enough requests have left since the last call."""
+        """Call ``on_done`` if enough further requests have left since the last call."""
         nonlocal next_report
         if finished_count >= next_report:
             next_report = finished_count + step

@@ -35,7 +35,7 @@ class MakeMachine(Protocol):
 
         Args:
             workload: The requests of all machines.
-            requests: Indices of the requests that the machine serves.
+            requests: Indices of the requests that this machine serves.
             on_done: Function that is called now and then with the number of requests that have
                 left.
         """

@@ -348,7 +348,8 @@ class ContinuousMachine:
     def _round_with_prompts(self, budget: int) -> None:
         """Simulate one round that reads at most ``budget`` tokens of prompts.
 
-        First tokens are available slightly after the end of the round.
+        The first token of an answer is available slightly after the end of the round, when the
+        prompt has passed the remaining stages.
         """
         record = self.record
         parts, completed = self.reader.next_parts(budget)

@@ -22,10 +22,10 @@ class PromptReader:
     """
 
     def __init__(self, prompt_tokens: Sequence[int], costs: PassCosts) -> None:
-        """Create a reader without prompts.
+        """Create a reader with no prompts to read.
 
         Args:
-            prompt_tokens: Lengths of all prompts of the workload.
+            prompt_tokens: Lengths of all prompts of the workload, in tokens.
             costs: Times of passes on the machine.
         """
         self.gap_free_s = -math.inf

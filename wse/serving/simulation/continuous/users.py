@@ -20,7 +20,7 @@ class Users:
         """Create an empty set of users.
 
         Args:
-            answers: Passes and contexts of all requests of the workload.
+            answers: Decode passes and contexts of all requests of the workload.
         """
         self.count = 0
         self._answers = answers
