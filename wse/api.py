@@ -249,7 +249,7 @@ def _agreement(reference: str, on_progress: OnProgress, *, has_measurement_optio
 
 @checks_arguments()
 def open_trace(path: str | Path) -> Trace:
-    """Open a trace file for reading, including that of an unfinished or killed run.
+    """Open a trace file for reading, even if its run is unfinished or was killed.
 
     Use the result as a context manager.
 

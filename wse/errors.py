@@ -143,7 +143,7 @@ class BadMesh(BadInput):
 
 
 class BadMapping(BadInput):
-    """A mapping file that cannot be used."""
+    """Error for a mapping file (a list of regions of PEs) that cannot be used."""
 
 
 class BadDefects(BadInput):
@@ -159,7 +159,7 @@ class BadMeasurements(BadInput):
 
 
 class DoesNotFit(WseError):
-    """Error for a model that needs more SRAM than is available."""
+    """Error for a model that needs more memory than its wafers or GPUs have."""
 
 
 class TooFewColours(DoesNotFit):

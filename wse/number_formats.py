@@ -145,6 +145,7 @@ def codes_name(tensor: str) -> str:
 def scales_name(tensor: str) -> str:
     """Return the name of the tensor ``[out, groups]`` with the scales of a quantised tensor.
 
-    A block of weights on a PE that is cut from several tensors has scales too, under its own name.
+    A tile, the block of weights on one PE, may contain several tensors. Its scales are named after
+    the tile.
     """
     return f"{tensor}.scales"

@@ -94,7 +94,7 @@ def _code(path: str, table: str, labels: tuple[str, ...], doc: str) -> Field:
 
 
 def _text(path: str, table: str, doc: str) -> Field:
-    """Return a column of short texts."""
+    """Return the field of a column of short texts."""
     return Field(path, TEXT, (table,), "text", doc)
 
 

@@ -109,7 +109,7 @@ def crossing_problems(trace: Trace) -> Iterator[str]:
 
 
 def expert_problems(trace: Trace) -> Iterator[str]:
-    """Yield a message if the tokens per expert in all passes do not add up to those of the run.
+    """Yield a message if the tokens per expert of all passes differ from the totals of the run.
 
     Only complete traces that record both are checked.
     """

@@ -20,7 +20,7 @@ def op_problems(trace: Trace) -> Iterator[str]:
 
 
 def edge_problems(trace: Trace) -> Iterator[str]:
-    """Yield a message for the first op that reads its own output."""
+    """Yield a message for the first op whose input is its own output."""
     is_same = trace.column("graph/edges/src") == trace.column("graph/edges/dst")
     for row in first_row(is_same):
         yield f"graph/edges/dst[{row}]: the op that produces"

@@ -30,7 +30,7 @@ _HERE: Final = Path(__file__).parent
 
 
 def _read_name(path: Path, key: str, raw_value: Any) -> str:
-    """Check the name in a file and return it."""
+    """Return the name that a file states, after a check that it is printable and not too long."""
     if not isinstance(raw_value, str) or not 0 < len(raw_value) <= LONGEST_NAME or not raw_value.isprintable():
         msg = f"{path}: {key} = {short_repr(raw_value)}: give a name of 1 to {LONGEST_NAME} printable characters"
         raise BadWafer(msg)
@@ -194,7 +194,7 @@ def provenance(name_or_path: str | Path, values: Values = ()) -> dict[str, Sourc
 
 
 def _kind_of(name_or_path: str) -> PresetKind:
-    """Return whether a name or file is a software profile or a wafer, as its kind of preset.
+    """Return the kind of preset that a name or file belongs to: wafer or software profile.
 
     An unknown name is treated as a wafer.
     """

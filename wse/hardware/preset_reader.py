@@ -44,7 +44,7 @@ class PresetContent(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PresetKind:
-    """A kind of preset: files that describe wafers, for example.
+    """A kind of preset file, such as the files that describe wafers.
 
     Attributes:
         word: Name of the kind for messages, such as "wafer".
@@ -71,7 +71,7 @@ class PresetKind:
     aliases: Mapping[str, str] = field(default_factory=dict)
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of all presets in alphabetical order, bundled or from packages.
+        """Return the names of all presets, bundled or from packages, in alphabetical order.
 
         Raises:
             BadInput: An entry point of a package cannot be used.

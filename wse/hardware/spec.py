@@ -65,7 +65,7 @@ def burst_words(words_per_cycle: float) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftwareProfile:
-    """The costs that software on the PEs of one wafer generation adds to those of the hardware."""
+    """The costs of software on the PEs of one wafer generation, in addition to the hardware's."""
 
     name: str
     code_bytes_per_pe: int

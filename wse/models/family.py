@@ -20,8 +20,8 @@ class FileSlice:
     """Rows of a tensor of the model, and where a checkpoint file stores them.
 
     Three steps turn the file's tensor into the rows: select ``file_tensor[index]``, transpose the
-    selection if ``transposed``, and reorder its rows so that row r of the result is row
-    ``rows[r]``.
+    selection if ``transposed``, and reorder it so that row r of the result is row ``rows[r]`` of
+    the selection.
 
     Attributes:
         file_name: Name of the tensor in the file.
@@ -39,7 +39,7 @@ class FileSlice:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the rows that this slice has."""
+        """Shape of the array of rows that the slice selects."""
         return self._in_order(np.broadcast_to(np.int8(0), self.file_shape)[self.index]).shape
 
     @property
@@ -94,7 +94,7 @@ class CanonicalTensor:
 
 
 def harmless_names(*patterns: str) -> Callable[[ModelSpec], re.Pattern[str]]:
-    """Return a function from a model to a pattern for tensor names that a checkpoint may contain.
+    """Return a function from a model to a pattern for the names of tensors that may be ignored.
 
     The pattern matches tensors that the model does not need: tables of rotary frequencies, which
     contain nothing trained, and the names that ``patterns`` match.

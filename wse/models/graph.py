@@ -209,7 +209,7 @@ class _GraphBuilder:
         )
 
     def add_feed_forward(self) -> None:
-        """Add a dense feed-forward block."""
+        """Add a dense feed-forward block, which every token uses as a whole."""
         spec = self.spec
         norm = self.add_norm("mlp_norm", *self.before_block)
         projections = ("gate", "up") if spec.gated else ("up",)

@@ -81,7 +81,7 @@ def load_model(name_or_path: str | Path, *, with_weights: bool = True) -> Loaded
 
 
 def _name_and_path(name_or_path: str) -> tuple[str, Path]:
-    """Return the name and the path of a model that the user named in either way.
+    """Return the name and the path of a model that the user gives by name or by path.
 
     A bundled model is found whatever the case of the given name, and its proper name is returned.
     """

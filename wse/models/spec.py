@@ -239,7 +239,7 @@ class ModelSpec:
 
     @property
     def weight_type(self) -> str:
-        """Element type of the published linear layers: that of packed matrices, or ``dtype``.
+        """Element type in which linear layers were published: the packed type, or else ``dtype``.
 
         All machines use this type unless ``--dtype`` names another one.
         """

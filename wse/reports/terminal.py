@@ -295,7 +295,7 @@ def rate_and_latency(bytes_per_s: float, latency_s: float | None = None, *, join
 
 
 def hertz(number: float) -> str:
-    """Return a frequency in GHz or MHz."""
+    """Return a frequency as text in GHz or MHz."""
     return f"{number / 1e9:g} GHz" if number >= 1e9 else f"{number / 1e6:g} MHz"
 
 

@@ -91,7 +91,7 @@ def system_energy(machines: int, tokens_per_s: float, economics: Economics) -> S
 
 
 def system_cost(machines: int, tokens_per_s: float, economics: Economics) -> SourcedNumber:
-    """Return the cost per million tokens of several machines, with a range from that of the price.
+    """Return the cost per million tokens of several machines, with a range from the price's range.
 
     Args:
         machines: Number of wafers or GPUs.

@@ -193,7 +193,7 @@ def _machines(kind: MachineKind) -> set[str]:
 def _entries(place: str, key: str, value: Any, machines: Collection[str]) -> dict[str, Any]:
     """Return the numbers under a key of an economics file, keyed by ``KEY`` or ``KEY.MACHINE``.
 
-    The file states either one number for all machines, or a table with one for each machine.
+    The file states either one number for all machines, or a table with a number for each machine.
 
     Raises:
         UnknownName: The key or a machine is unknown.

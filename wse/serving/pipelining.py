@@ -68,14 +68,16 @@ def run_cycles(route: PassRoute, streams: int, passes: int) -> CycleEstimate:
     """Return the cycles of a finite run in which all streams start at once.
 
     Filling and draining of the pipeline are included. If a pass visits every server only once, the
-    result is exact: T + (M - 1) s + (passes - 1) max(T, M s). The reason is that the last pass ends
-    after the heaviest path to it in the event graph. A path goes around the whole loop some number
-    of times, which skips ``streams`` passes each time. Otherwise it goes from pass to pass at one
-    server, at best the busiest. Its weight is linear in the number of loops and hence largest at an
-    end of the range.
+    exact result is T + (M - 1) s + (passes - 1) max(T, M s). Otherwise the result is a lower bound,
+    which is exact for a single stream.
+
+    The formula is the weight of the heaviest path to the last pass in the event graph. A path goes
+    around the whole loop some number of times, which skips ``streams`` passes each time. For the
+    other passes, it goes from pass to pass at one server, at best the busiest. The weight is linear
+    in the number of loops and hence largest at an end of the range.
 
     Args:
-        route: Route of a pass, which takes T cycles alone and s cycles at the busiest server.
+        route: Route of a pass, which needs T cycles alone and s cycles at the busiest server.
         streams: Number of streams M.
         passes: Passes of each stream.
     """

@@ -63,7 +63,7 @@ def wafer_price(price: Price | None, wafer: str) -> float | None:
         wafer: Name of the wafer. A price under the name ``wafer`` is for it as well.
 
     Raises:
-        UnknownName: A name is not that of a machine.
+        UnknownName: No machine has one of the names.
         BadInput: There are two prices of this wafer.
     """
     return _own_price(read_prices(price), (WAFER, wafer))
@@ -77,23 +77,23 @@ def gpu_price(price: Price | None, gpu: str) -> float | None:
         gpu: Name of the GPU.
 
     Raises:
-        UnknownName: A name is not that of a machine.
+        UnknownName: No machine has one of the names.
     """
     return _own_price(read_prices(price), (gpu,))
 
 
 def prices_of_gpu(price: Price | None, gpu: str | Path) -> dict[str, float] | None:
-    """Return those of the stated prices that are for one GPU; None if there are none.
+    """Return the stated prices that are for one GPU; None if there are none.
 
-    The other prices are dropped, because a command that compares machines passes each its own
-    prices.
+    The prices of other machines are dropped, because a command that compares machines passes to
+    each only its own prices.
     """
     name = load_gpu(gpu).name
     return {key: usd for key, usd in read_prices(price).items() if key == name} or None
 
 
 def prices_without_gpus(price: Price | None, gpus: Iterable[str | Path]) -> dict[str, float] | None:
-    """Return the stated prices except those of some GPUs; None if no price remains.
+    """Return the stated prices without the prices of some GPUs; None if no price remains.
 
     The remaining prices are for the wafer of the request. `wafer_price` later refuses names that no
     machine has.

@@ -19,7 +19,7 @@ MAX_USERS: Final = 2**40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """Sizes of a model's weights, divided by how many tokens use them.
+    """Sizes of a model's weights: those that every token uses, and experts, of which it uses a few.
 
     Attributes:
         always_bytes: Bytes that every token uses.

@@ -43,7 +43,7 @@ def add_experts(layers: Sequence[Layer], has_experts: Sequence[bool]) -> tuple[L
 def with_mixture(spec: ModelSpec, has_experts: Sequence[bool], experts: Experts) -> ModelSpec:
     """Return a copy of a model with a mixture of experts, if any of its layers uses experts.
 
-    If all layers use experts, the feed-forward width of layers without experts is set to 0.
+    If all layers use experts, the width of dense feed-forward blocks is set to 0.
 
     Args:
         spec: The model.

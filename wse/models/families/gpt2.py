@@ -92,8 +92,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
 
     Args:
         spec: The model.
-        file_names: Names of all tensors in the checkpoint, from which variants of the file format
-            are recognised.
+        file_names: Names of all tensors in the checkpoint, which show whether they have the prefix.
     """
     prefix = "transformer." if "transformer.wte.weight" in file_names else ""
     hidden = spec.hidden_size

@@ -34,7 +34,7 @@ UNSTATED_INTERVAL: Final = 4
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """Return the specification that the config.json of a Llama 4 model describes.
 
-    For a multimodal model, the specification is that of ``text_config``.
+    Of a multimodal model, only the text model (``text_config``) is read.
 
     Args:
         config: Reader of the keys in config.json.

@@ -56,8 +56,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
 
     Args:
         spec: The model.
-        file_names: Names of all tensors in the checkpoint, from which variants of the file format
-            are recognised.
+        file_names: Names of all tensors in the checkpoint, which show the variant of the format.
     """
     block = PUBLISHED_BLOCK if f"{LAYERS}0.{PUBLISHED_BLOCK}.gate.weight" in file_names else MEMORY_BLOCK
     names = {**NAMES, "router": f"{block}.gate.weight"}

@@ -71,7 +71,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
 
     Args:
         spec: The model.
-        file_names: Names of the tensors in the checkpoint.
+        file_names: Names of all tensors in the checkpoint, which show how it stores the experts.
     """
     return expert_tensors(spec, {**NAMES, "router": "mlp.gate.weight"}, file_names)
 

@@ -34,7 +34,7 @@ def common(header: Header) -> Config:
 
 
 def _rotary(header: Header) -> Config:
-    """Return the config keys of a model with RoPE and RMSNorm, except those of attention heads."""
+    """Return the config keys of a model with RoPE and RMSNorm, without keys on attention heads."""
     return {
         **_every_model(header),
         "hidden_size": header.size("embedding_length"),

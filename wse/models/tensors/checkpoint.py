@@ -71,7 +71,7 @@ class Checkpoint:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all tensors of the model: first those outside the layers, then layer by layer."""
+        """Names of all tensors of the model: first those outside layers, then layer by layer."""
         return tuple(self._tensors)
 
     @property
@@ -89,8 +89,8 @@ class Checkpoint:
     def tensor(self, name: str) -> NDArray[Any]:
         """Return a tensor as a read-only, row-major array.
 
-        The element type is that of the file for plain tensors, and float32 for packed or quantised
-        tensors. The array is a view of the file if the file stores the tensor in the layout of wse,
+        Plain tensors keep the element type of the file. Packed or quantised tensors are decoded to
+        float32. The array is a view of the file if the file stores the tensor in the layout of wse,
         aligned to its element size. Otherwise it is a copy.
         """
         array = self.rows(name)[:]
@@ -218,8 +218,8 @@ class _Pages:
 class TensorRows:
     """A tensor in a checkpoint whose rows are read on demand: ``tensor[first:last]`` is an array.
 
-    The element type is that of the file for plain tensors, and float32 for packed or quantised
-    tensors. Only the requested rows are read and decoded, if possible, and nothing is cached.
+    Plain tensors keep the element type of the file. Packed or quantised tensors are decoded to
+    float32. Only the requested rows are read and decoded, if possible, and nothing is cached.
     Several threads may read at the same time.
 
     Attributes:

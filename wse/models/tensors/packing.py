@@ -70,7 +70,7 @@ def _read_block(config: ConfigReader) -> tuple[int, int]:
     """Return the numbers of outputs and inputs that share an fp8 scale.
 
     Raises:
-        BadModel: Another setting of the fp8 format is not supported.
+        BadModel: A setting of the fp8 format is not supported.
     """
     block = config.value("weight_block_size")
     if block is None:

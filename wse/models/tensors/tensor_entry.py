@@ -92,7 +92,7 @@ class TensorEntry:
 
     @property
     def path(self) -> Path:
-        """Path of the file."""
+        """Path of the file that contains the tensor."""
         return self.file.path
 
     def array(self, index: Index = ()) -> Array:

@@ -55,7 +55,7 @@ def inline_page(package: str, *, scripts: Sequence[str], data: dict[str, Any], *
 
 
 def _text(package: str, name: str) -> str:
-    """Return the text of a file of a package."""
+    """Return the content of a text file that belongs to a package."""
     return (files(package) / name).read_text(encoding="utf-8")
 
 

@@ -27,7 +27,7 @@ number is modelled.
 
 @dataclass(frozen=True, kw_only=True)
 class GpuDeployment:
-    """A model that is served on GPUs, with the times that a serving simulation needs.
+    """A model that is served on GPUs, with the times that a serving model needs.
 
     It implements `wse.serving.operating_point.Deployment`.
 

@@ -22,12 +22,14 @@ from wse.serving.steady_state import ClosedLoop, PromptRounds, SteadyState
 
 @dataclass(frozen=True, kw_only=True)
 class WaferDeployment:
-    """A model on wafers in one layout. See `wse.serving.operating_point.Deployment`.
+    """A model that is served on wafers in one layout, with the times that a serving model needs.
+
+    It implements `wse.serving.operating_point.Deployment`.
 
     Attributes:
-        shape: Shape of the requests.
+        shape: Numbers of tokens of a request.
         max_concurrency: Maximum number of requests whose KV caches fit at the same time.
-        chips: Number of wafers, including those of a draft model.
+        chips: Number of wafers, including the wafers of a draft model.
         economics: Power and price of a wafer.
         slots: Users whose tokens are decoded in one pass.
         token_s: Seconds of a pass through all stages, divided by the tokens that it yields for each

@@ -32,7 +32,7 @@ class DraftSteps:
 
     @property
     def token_s(self) -> float:
-        """Mean seconds per token of one user."""
+        """Mean seconds per generated token of one user."""
         return (self.check_s + self.drafts_s) / self.tokens_per_pass
 
 

@@ -21,7 +21,7 @@ _HERE: Final = Path(__file__).parent
 
 
 def _read_text(path: Path, key: str, raw_value: Any) -> str:
-    """Check a text in a file and return it."""
+    """Return a text that a file states, after a check that it is printable."""
     if not isinstance(raw_value, str) or not raw_value.isprintable():
         msg = f"{path}: {key} = {short_repr(raw_value)}: give a text of printable characters on one line"
         raise BadWafer(msg)

@@ -107,7 +107,7 @@ class Roofline:
 
     @property
     def bound_s(self) -> float:
-        """Minimum time of the pass in seconds: that of all reads or all products, if longer."""
+        """Minimum seconds of the pass: all reads or all products, whichever need longer."""
         reads = self.weights_s + self.experts_s + self.cache_s
         return max(reads, self.products_s + self.row_s + self.rows_s)
 

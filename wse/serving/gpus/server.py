@@ -21,7 +21,7 @@ BLOCK_TOKENS: Final = 16
 
 @dataclass(frozen=True, kw_only=True)
 class GpuServer:
-    """A model on GPUs with a serving stack. Times are in seconds.
+    """A model on GPUs with a serving stack, the software that serves it. Times are in seconds.
 
     Attributes:
         spec: The model.

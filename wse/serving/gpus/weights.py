@@ -63,7 +63,7 @@ weights in nvfp4.
 
 
 def weight_format(spec: ModelSpec, name: str | None = None) -> WeightFormat:
-    """Return the number format with a given name; by default, that of the published weights.
+    """Return the number format with a given name; by default, the format of the published weights.
 
     Raises:
         UnknownName: There is no such format.

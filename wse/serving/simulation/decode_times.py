@@ -86,8 +86,7 @@ class DecodeTimes:
     def _part(self, at: int, passes: int) -> float:
         """Return the seconds of the first n passes from a grid point on.
 
-        The time of a pass is linear between grid points, so the sum is n first + slope n (n - 1) /
-        2.
+        Between grid points, the time of a pass is linear. The sum is n first + slope n (n - 1) / 2.
 
         Args:
             at: Index of the grid point.

@@ -83,9 +83,9 @@ class KvRoom:
         return self._cached_tokens[prefix]
 
     def keep_prefix(self, request: int) -> None:
-        """Keep the prefix of a prompt that has been read in the cache, for later requests.
+        """Keep the prefix of a prompt in the cache for later requests, after it has been read.
 
-        The room of the prefix is no longer counted as room of the request.
+        From then on, the room of the prefix does not count as room of the request.
         """
         prefix, tokens = self._prefixes[request], self._prefix_tokens[request]
         if not self._keeps or prefix == NO_PREFIX or prefix in self._cached_tokens or not tokens // self._block:

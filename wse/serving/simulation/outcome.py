@@ -36,8 +36,8 @@ class SimulationOutcome:
         first_s, end_s: Times at which the reader received the first and the last token, float64
             [requests].
         left_s: Time at which the machine finished the request, float64 [requests].
-        gaps: Runs of decode passes, float64 [runs, 4]: seconds of the first pass, seconds of the
-            last pass, passes, users.
+        gaps: Runs of consecutive decode passes, float64 [runs, 4]: seconds of the first pass,
+            seconds of the last pass, number of passes, number of users.
         makespan_s: Seconds from the first arrival until the machine finished all requests.
         replicas: Number of machines that shared the requests, including idle ones. The following
             times are sums over all of them.
@@ -82,9 +82,9 @@ class Recorder:
 
     The clock advances from event to event and counts the requests in the system.
 
-    In a closed loop, only some requests arrive at first. Each further request arrives when the
-    reader of another request has received the last token. Two measures keep requests from
-    synchronising:
+    In a closed loop, the number of requests in flight is constant: only some requests arrive at
+    first, and each further request arrives when the reader of another request has received the last
+    token. Two measures keep requests from synchronising:
 
     - Requests that end together do not start together.
     - If passes have a common start, further requests arrive at evenly distributed times within a

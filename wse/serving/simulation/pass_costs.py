@@ -35,11 +35,12 @@ class PassCosts(Protocol):
         kv_block_tokens: Tokens per block of the cache. Requests with a common prefix share the
             blocks of the prefix.
         max_users: Maximum number of users for which pass times are known. No more are admitted.
-        chunk_tokens: Granularity of the parts of a prompt: all except the last have a multiple of
-            this many tokens.
-        contexts: Contexts between which times are interpolated, rising from 0 to the longest.
-        host_s: Seconds that a request needs to reach the machine, plus those that its tokens need
-            to reach their reader.
+        chunk_tokens: Granularity of the parts of a prompt: all parts except the last consist of a
+            multiple of this many tokens.
+        contexts: Context lengths between which times are interpolated, rising from 0 to the
+            longest.
+        host_s: Seconds that a request needs to reach the machine, plus the seconds that its tokens
+            need to reach their reader.
         prompts_fill_gaps: Whether a stage that waits for decoded tokens can read prompts meanwhile,
             as in a pipeline. On other machines, a part of a prompt belongs to a pass and ends with
             it.

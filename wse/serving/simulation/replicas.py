@@ -46,6 +46,8 @@ def simulate_replicas(
 ) -> SimulationOutcome:
     """Simulate several equal machines that share the requests of a workload.
 
+    A closed loop is a workload with a constant number of requests in flight.
+
     Args:
         workload: The requests. In a closed loop, each user stays on one machine.
         replicas: Number of machines, at least 1. In a closed loop, at most the number of requests

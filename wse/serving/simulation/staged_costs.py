@@ -59,7 +59,7 @@ class ChunkGrid:
         last_tokens: Possible lengths of a prompt's last chunk, in rising order up to a whole chunk.
             The last chunk yields a token.
         lasts: For each of ``last_tokens``, the time of a last chunk at the start of a prompt, and
-            its time after all of ``chunks`` except one.
+            its time after all chunks in ``chunks`` except one.
     """
 
     chunk_tokens: int

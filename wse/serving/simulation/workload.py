@@ -57,7 +57,8 @@ class Workload:
     def concatenated(parts: Sequence[Workload]) -> Workload:
         """Return one workload with the requests of several workloads, one after another.
 
-        Settings of closed loops are dropped.
+        The result is not a closed loop, even if the given workloads have a constant number of
+        requests in flight.
         """
         columns: dict[str, Any] = {n: np.concatenate([getattr(part, n) for part in parts]) for n in _PER_REQUEST}
         return Workload(**columns)
@@ -87,7 +88,8 @@ class Workload:
     def part(self, requests: I64) -> Workload:
         """Return the requests with the given indices, with their arrival times.
 
-        The result is not a closed loop.
+        All of them arrive at these times, even if this workload has a constant number of requests
+        in flight.
         """
         columns: dict[str, Any] = {name: getattr(self, name)[requests] for name in _PER_REQUEST}
         return Workload(**columns)

@@ -47,15 +47,17 @@ from wse.serving.simulation.workload import NORMAL, Workload
 
 
 class ContinuousMachine:
-    """One machine that serves all requests of a workload, or those that it is given while it runs.
+    """A simulated machine that serves requests with continuous batching.
+
+    It serves all requests of a workload, or the requests that it is given while it runs.
 
     Attributes:
         record: Recorder of the simulation, whose clock is the current time.
         horizon_s: Time until which no further request arrives from outside.
         room: Room for KV caches.
-        answers: Passes and contexts of all answers.
+        answers: Decode passes and contexts of all answers.
         users: Users in flight.
-        waiting: Requests that wait for admission, in one queue per tier.
+        waiting: Requests that wait for admission, in one queue per service tier.
         reader: Prompts that are being read.
         ready: Heap of (time of the first token, request) for users that have not joined yet.
         free_slots: Number of free batch slots.
