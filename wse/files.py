@@ -15,7 +15,7 @@ def read_file(path: Path, limit_bytes: int, error: type[BadInput], expected_file
     """Return the content of a regular file of limited size.
 
     Args:
-        path: The file.
+        path: Path of the file.
         limit_bytes: Maximum size in bytes.
         error: Exception class to raise.
         expected_file: What the file should be, for the message "give the path of ...".
@@ -45,7 +45,7 @@ def read_toml(path: Path, error: type[BadInput]) -> dict[str, Any]:
     """Return the top-level table of a TOML file as a dictionary.
 
     Args:
-        path: The file.
+        path: Path of the file.
         error: Exception class to raise.
 
     Raises:

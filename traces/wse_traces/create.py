@@ -76,7 +76,7 @@ def _attribute(value: Any, kind: type[object], room_bytes: int = 0) -> tuple[Any
     Texts have a fixed size, so that a reader can check the size before it reads the text.
 
     Args:
-        value: The value.
+        value: Value of the attribute.
         kind: Python type: str, int, float or bool.
         room_bytes: Minimum size of a text.
     """

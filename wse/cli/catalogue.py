@@ -96,7 +96,7 @@ def _print(content: R, print_text: Callable[[R, TextIO], None], *, json: bool) -
     """Print a list of models, wafers, GPUs or mappings as JSON, or as text for a terminal.
 
     Args:
-        content: The list.
+        content: List to print.
         print_text: Function that prints the list as text.
         json: Whether to print JSON.
     """

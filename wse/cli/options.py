@@ -73,7 +73,7 @@ def print_result(result: Result, *, json: bool, detail: bool = False) -> None:
     """Print a result on stdout: as one JSON object, or as tables.
 
     Args:
-        result: The result.
+        result: Result to print.
         json: Whether to print JSON.
         detail: Whether the tables show all details.
     """

@@ -165,7 +165,7 @@ def check_value(spec: type[WaferSpec | SoftwareProfile], origin: str, key: str, 
         spec: `WaferSpec` or `SoftwareProfile`.
         origin: Option or file with the value, for the message.
         key: Name of the field.
-        value: The value.
+        value: Value to check.
     """
     read_number(origin, key, value, numeric_fields(spec)[key], "")
 

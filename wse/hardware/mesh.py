@@ -17,7 +17,7 @@ def parse_mesh(text: str, option: str = "mesh") -> tuple[int, int]:
     """Return the numbers of rows and columns in a text of the form ROWSxCOLS.
 
     Args:
-        text: The text.
+        text: Text such as ``16x24``.
         option: Option or key with the text, for the message.
 
     Raises:

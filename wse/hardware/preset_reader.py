@@ -171,7 +171,7 @@ def _read_file(kind: PresetKind, path: Path, default_source: str) -> PresetConte
 
     Args:
         kind: Kind of the preset.
-        path: The file.
+        path: Path of the file.
         default_source: Source of numbers for which the file states none.
     """
     table = read_toml(path, BadWafer)

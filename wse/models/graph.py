@@ -83,7 +83,7 @@ def op_graph(spec: ModelSpec, scope: str = "model", placed_parts: PartsOfLayers 
     Edges lead from each op to the ops that read its result, including residual connections.
 
     Args:
-        spec: The model.
+        spec: Specification of the model.
         scope: ``model`` for the whole model; ``layers`` for the layers without embedding, final
             norm and head; ``product`` for a single op with weights [hidden, feed-forward].
         placed_parts: For each layer, the groups into which it is split between regions of PEs. Each

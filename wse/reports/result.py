@@ -74,7 +74,7 @@ class Result:
         """Return the result as an instance of a class that has the same fields and further ones.
 
         Args:
-            kind: The other class.
+            kind: Class of the returned instance.
             **changes: Values of the further fields.
         """
         return kind(**{field.name: getattr(self, field.name) for field in fields(self)}, **changes)

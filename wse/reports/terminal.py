@@ -113,7 +113,7 @@ def heading(console: Console, text: str, note: str = "") -> None:
 
     Args:
         console: Console to print on.
-        text: The heading.
+        text: Text of the heading.
         note: Remark after the heading.
     """
     line = Text(text, style="bold")

@@ -23,7 +23,7 @@ def print_result(result: Result, stream: TextIO, *, detail: bool = False) -> Non
     """Print the tables of a result to a stream.
 
     Args:
-        result: The result.
+        result: Result to print.
         stream: Stream to print to.
         detail: Whether to include details that most readers do not need.
     """

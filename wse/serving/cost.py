@@ -112,7 +112,7 @@ def _proportional(
         key: Name of the assumed number, for the source of the result.
         number: The assumed number.
         unit: Unit of the result.
-        value: The result.
+        value: Value of the result.
         value_range: The result at both ends of the number's range.
     """
     return SourcedNumber(value=value, unit=unit, grade=number.grade, source=_source(key, number), range=value_range)

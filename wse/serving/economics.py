@@ -104,7 +104,7 @@ def load_gpu_economics(
     """Return the power and price of a GPU; None if one of the two is unknown.
 
     Args:
-        gpu: The GPU.
+        gpu: Capacities and rates of the GPU.
         stated_values: Numbers that replace bundled ones.
         usd_per_hour: Price that replaces the bundled and the stated one, without a range.
 

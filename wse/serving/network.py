@@ -85,7 +85,7 @@ def _read(path: Path, default_source: str) -> dict[str, SourcedNumber]:
     """Return the numbers that one file states.
 
     Args:
-        path: The file.
+        path: Path of the file.
         default_source: Source of numbers for which the file states none.
     """
     fields, numbers = numeric_fields(Network), {}

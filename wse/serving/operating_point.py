@@ -146,7 +146,7 @@ def max_passing_count(condition: Callable[[int], bool], maximum: int) -> int:
     The search assumes that if a number meets the condition, all smaller numbers do, too.
 
     Args:
-        condition: The condition.
+        condition: Function that returns whether a number meets the condition.
         maximum: The largest number to try.
     """
     if maximum < 1 or not condition(1):

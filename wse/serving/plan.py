@@ -39,7 +39,7 @@ class Plan:
 
         Args:
             deployment: The deployment of the plan.
-            goal: The goal.
+            goal: Requirements such as the number of users and latency limits.
         """
         if not self.meets:
             return True, self.excess, 0.0
@@ -58,8 +58,8 @@ def plan(deployment: Deployment, goal: Goal) -> Plan | None:
     limits.
 
     Args:
-        deployment: The deployment.
-        goal: The goal.
+        deployment: Model on one machine in a certain layout.
+        goal: Requirements such as the number of users and latency limits.
     """
     if not deployment.max_concurrency:
         return None

@@ -224,8 +224,8 @@ def _solve(rising: Callable[[float], float], value: float, low: float, high: flo
     `PRECISION`.
 
     Args:
-        rising: The function.
-        value: The value.
+        rising: Function that never falls.
+        value: Upper limit of the function.
         low, high: Ends of the range. If the function is above the value at ``low``, ``low`` is
             returned.
     """

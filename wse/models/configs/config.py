@@ -93,7 +93,7 @@ def read_config(path: Path, *, unstated_dtype: str = UNSTATED_DTYPE) -> ModelSpe
     config.json.
 
     Args:
-        path: The file.
+        path: Path of the file.
         unstated_dtype: Element type to use if the config states none.
 
     Raises:

@@ -26,7 +26,7 @@ class ConfigReader:
 
         Args:
             path: File with the object, for messages.
-            values: The object.
+            values: Content of the object.
             prefix: Text before the keys in messages, such as ``rope_scaling.``, for a nested
                 object.
         """
@@ -54,7 +54,7 @@ class ConfigReader:
         """Return an integer value.
 
         Args:
-            key: The key.
+            key: Key of the value.
             low: Minimum allowed value.
             high: Maximum allowed value.
             default: Value to return if the key is absent or null. Without a default, this is an
@@ -69,7 +69,7 @@ class ConfigReader:
         """Return a numerical value as a float.
 
         Args:
-            key: The key.
+            key: Key of the value.
             low: The value must be above this bound.
             high: Maximum allowed value.
             default: Value to return if the key is absent or null. Without a default, this is an
@@ -94,7 +94,7 @@ class ConfigReader:
         """Return a string value that must be one of ``choices``.
 
         Args:
-            key: The key.
+            key: Key of the value.
             choices: Accepted values.
             default: Value to return if the key is absent or null. Without a default, this is an
                 error.
@@ -108,7 +108,7 @@ class ConfigReader:
         """Raise an error unless a key is absent, null, or has one of the allowed values.
 
         Args:
-            key: The key.
+            key: Key to check.
             allowed: Allowed values. Their types must match, too.
             why: Reason or remedy for the message.
         """
@@ -133,7 +133,7 @@ class ConfigReader:
         """Return a list of integers; None if the key is absent or null.
 
         Args:
-            key: The key.
+            key: Key of the value.
             low: Minimum of each integer.
             high: Maximum of each integer.
         """
@@ -148,7 +148,7 @@ class ConfigReader:
         """Return a list of numbers as floats. The key must be present.
 
         Args:
-            key: The key.
+            key: Key of the value.
             count: Required number of elements.
             low: All numbers must be above this bound.
             high: Maximum allowed value.
@@ -197,7 +197,7 @@ class ConfigReader:
         """Raise an error that names a key, its value and a remedy.
 
         Args:
-            key: The key.
+            key: Key of the value.
             value: The value, which is shortened in the message.
             remedy: What the user should do, or the allowed values.
         """
@@ -211,7 +211,7 @@ class ConfigReader:
         """Return the value of a key, or the default if the key is absent or null.
 
         Args:
-            key: The key.
+            key: Key of the value.
             default: Value to return, or `_MISSING` if the key is required.
             rule: The allowed values, for the error message.
 

@@ -65,7 +65,7 @@ def require_class(config: ConfigReader, *architectures: str) -> None:
     """Raise an error if the config names a class under ``architectures`` that is not supported.
 
     Args:
-        config: The config.
+        config: Reader of the model's config.
         architectures: Supported classes of Hugging Face transformers. The error message suggests
             the first.
     """
@@ -81,7 +81,7 @@ def read_heads(config: ConfigReader, *, default_size: int | None = None, require
     keys and values.
 
     Args:
-        config: The config.
+        config: Reader of the model's config.
         default_size: Features per head if ``head_dim`` is absent. None means hidden size / heads.
         requires_kv_count: Whether ``num_key_value_heads`` must be present.
 
@@ -123,7 +123,7 @@ def read_decoder(
     The norms divide by the root mean square, and the activation of each block is gated.
 
     Args:
-        config: The config.
+        config: Reader of the model's config.
         name: Name of the model.
         unstated_dtype: Element type to use if the config states none.
         family: Name of the model family.

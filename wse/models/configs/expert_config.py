@@ -18,7 +18,7 @@ def read_experts(config: ConfigReader, width_key: str) -> Experts:
     """Return a mixture of experts with the number and the width of experts that a config states.
 
     Args:
-        config: The config.
+        config: Reader of the model's config.
         width_key: Config key of the feed-forward width of one expert.
     """
     stated_keys = [key for key in COUNTS if config.has_value(key)] or [COUNTS[0]]
@@ -46,9 +46,9 @@ def with_mixture(spec: ModelSpec, has_experts: Sequence[bool], experts: Experts)
     If all layers use experts, the width of dense feed-forward blocks is set to 0.
 
     Args:
-        spec: The model.
+        spec: Specification of the model.
         has_experts: For each layer, whether its feed-forward block is a mixture of experts.
-        experts: The mixture.
+        experts: Sizes and routing of the mixture.
     """
     return replace(
         spec, ffn_size=0 if all(has_experts) else spec.ffn_size, experts=experts if any(has_experts) else None
@@ -61,7 +61,7 @@ def layers_with_experts(config: ConfigReader, count: int, unstated_dense: int) -
     The first ``first_k_dense_replace`` layers have a dense block, and all others have experts.
 
     Args:
-        config: The config.
+        config: Reader of the model's config.
         count: Number of layers of the model.
         unstated_dense: Number of dense layers if the config does not state it.
     """
@@ -77,7 +77,7 @@ def read_sigmoid_experts(config: ConfigReader, *, groups: int, chosen_groups: in
     (arXiv 2412.19437, section 2.1.2).
 
     Args:
-        config: The config.
+        config: Reader of the model's config.
         groups: Number of groups of experts if the config does not state it.
         chosen_groups: Number of selected groups if the config does not state it.
         scale: Factor of the routing weights if the config does not state it.

@@ -25,7 +25,7 @@ def parse_object(data: bytes, origin: str) -> dict[str, Any]:
     """Return the JSON object in UTF-8 bytes. NaN, Infinity and duplicate keys are refused.
 
     Args:
-        data: The bytes.
+        data: JSON text in UTF-8.
         origin: Path of the file, for messages.
 
     Raises:

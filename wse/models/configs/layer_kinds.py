@@ -17,7 +17,7 @@ def layer_kinds(config: ConfigReader, choices: Sequence[str], unstated_kinds: Se
     """Return the attention type of each layer, such as full attention or a sliding window.
 
     Args:
-        config: The config.
+        config: Reader of the model's config.
         choices: Supported types.
         unstated_kinds: Type of each layer if the config has no ``layer_types``.
     """
@@ -37,7 +37,7 @@ def read_window(config: ConfigReader, unstated_window: int | None = None) -> int
     A layer with a window attends to this number of tokens, including the current one.
 
     Args:
-        config: The config.
+        config: Reader of the model's config.
         unstated_window: Window if ``sliding_window`` is absent.
 
     Returns:
@@ -54,7 +54,7 @@ def windowed_layers(config: ConfigReader, unstated_kinds: Sequence[str], window:
     """Return one `Layer` per layer of a model, each with full attention or with a sliding window.
 
     Args:
-        config: The config.
+        config: Reader of the model's config.
         unstated_kinds: Type of each layer if the config has no ``layer_types``.
         window: Size of the sliding window in tokens. None is an error if any layer has a window.
     """
@@ -94,7 +94,7 @@ def qwen_layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
     Without it, these are the layers from index ``max_window_layers`` on.
 
     Args:
-        config: The config.
+        config: Reader of the model's config.
         count: Number of layers.
     """
     has_window = config.flag("use_sliding_window", default=False)

@@ -65,7 +65,7 @@ def read_rope(
     """Return the rotary position embeddings that a config describes.
 
     Args:
-        config: The config.
+        config: Reader of the model's config.
         head_size: Features of a head.
         base: Base of the frequencies if the config states none.
         rotated_fraction: Fraction of a head's features that is rotated if the config states none;
@@ -124,7 +124,7 @@ def _kind(config: ConfigReader, table: ConfigReader, kinds: Mapping[str, str]) -
     """Return the method that scales rotary positions; "default" (none) if the config states none.
 
     Args:
-        config: The config.
+        config: Reader of the model's config.
         table: The rotary settings in the config.
         kinds: Supported methods: names in the config mapped to names in wse.
 
@@ -177,7 +177,7 @@ def _rotated_features(
     """Return the number of features of each head that are rotated.
 
     Args:
-        config: The config.
+        config: Reader of the model's config.
         table: The rotary settings in the config.
         head_size: Features of a head.
         unstated_fraction: Rotated fraction of a head if none is stated; None if only whole heads
@@ -207,7 +207,7 @@ def _original(config: ConfigReader, table: ConfigReader, context: int) -> int:
     """Return the context length in tokens before the model's rotary positions were scaled.
 
     Args:
-        config: The config.
+        config: Reader of the model's config.
         table: The rotary settings in the config.
         context: Context length to return if neither states the original one.
     """

@@ -105,7 +105,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     reads them in another order: the first features of all pairs, then the second ones.
 
     Args:
-        spec: The model.
+        spec: Specification of the model.
         file_names: Names of all tensors in the checkpoint, which show how it stores the experts.
     """
     latent = spec.latent

@@ -86,7 +86,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     """Yield each tensor of a Gemma 2 model with its location in a checkpoint.
 
     Args:
-        spec: The model.
+        spec: Specification of the model.
         file_names: Names of all tensors in the checkpoint. Unused here.
     """
     return canonical_tensors(spec, {**NAMES, **NORM_NAMES})

@@ -91,7 +91,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     The names in the file may have the prefix ``transformer.``.
 
     Args:
-        spec: The model.
+        spec: Specification of the model.
         file_names: Names of all tensors in the checkpoint, which show whether they have the prefix.
     """
     prefix = "transformer." if "transformer.wte.weight" in file_names else ""

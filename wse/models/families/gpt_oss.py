@@ -88,7 +88,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     whose outputs alternate.
 
     Args:
-        spec: The model.
+        spec: Specification of the model.
         file_names: Names of all tensors in the checkpoint. Unused here.
     """
 

@@ -148,7 +148,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     features of all pairs, then the second ones.
 
     Args:
-        spec: The model.
+        spec: Specification of the model.
         file_names: Names of all tensors in the checkpoint. They show whether it is multimodal.
     """
     prefix = "language_model." if "language_model.model.embed_tokens.weight" in file_names else ""

@@ -51,7 +51,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     The file stores q, k and v in one matrix, and gate and up in another.
 
     Args:
-        spec: The model.
+        spec: Specification of the model.
         file_names: Names of all tensors in the checkpoint. Unused here.
     """
     queries, keys = spec.head_count * spec.head_size, spec.kv_head_count * spec.head_size

@@ -70,7 +70,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     """Yield each tensor of a Qwen3-MoE model with its location in a checkpoint.
 
     Args:
-        spec: The model.
+        spec: Specification of the model.
         file_names: Names of all tensors in the checkpoint, which show how it stores the experts.
     """
     return expert_tensors(spec, {**NAMES, "router": "mlp.gate.weight"}, file_names)

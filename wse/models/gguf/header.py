@@ -18,7 +18,7 @@ class Header(ConfigReader):
     All methods expect a key without the name of the architecture, such as ``block_count``.
 
     Attributes:
-        gguf: The file.
+        gguf: The GGUF file.
         architecture: Value of ``general.architecture``.
     """
 

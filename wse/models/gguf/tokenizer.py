@@ -103,7 +103,7 @@ def _elements(gguf: GgufFile, name: str, kind: type[Any], length: int | None = N
     """Return the elements of an array in the tokenizer metadata; None if the array is absent.
 
     Args:
-        gguf: The file.
+        gguf: The GGUF file.
         name: Key without the prefix ``tokenizer.ggml.``.
         kind: Required type of the elements.
         length: Required number of elements; None for any number.

@@ -43,7 +43,7 @@ class Checkpoint:
         the caller converts them when it stores them.
 
         Args:
-            spec: The model.
+            spec: Specification of the model.
             entries: Tensors of the files, keyed by the name in the file. Tensors that the model
                 does not need are an error, unless they are known to have no effect.
 
@@ -147,7 +147,7 @@ def _fault(required: CanonicalTensor, file_slice: FileSlice, entries: Mapping[st
 
     Args:
         required: Tensor of the model that needs the slice.
-        file_slice: The slice.
+        file_slice: Slice to check.
         entries: Tensors of the files, keyed by name.
     """
     entry = entries.get(file_slice.file_name)

@@ -107,7 +107,7 @@ def coding_of(spec: ModelSpec, tensor: str, weight_type: str) -> Coding | None:
     block, and matrices in ``Packing.unpacked`` are not quantised.
 
     Args:
-        spec: The model.
+        spec: Specification of the model.
         tensor: Name of the tensor in wse.
         weight_type: Type of the linear layers, a name that ``--dtype`` accepts.
     """
@@ -126,7 +126,7 @@ def stored_bytes(spec: ModelSpec, weight_type: str, float_bytes: int) -> int:
     """Return the total bytes of all tensors of a model, including codes and scales.
 
     Args:
-        spec: The model.
+        spec: Specification of the model.
         weight_type: Type of the linear layers, a name that ``--dtype`` accepts.
         float_bytes: Bytes of an element that is not quantised.
     """
@@ -197,7 +197,7 @@ def _dense(spec: ModelSpec, prefix: str, width: int) -> Shapes:
     """Return the shapes of the tensors of a dense feed-forward block, keyed by name.
 
     Args:
-        spec: The model.
+        spec: Specification of the model.
         prefix: Start of the names.
         width: Number of features inside the block.
     """
@@ -232,7 +232,7 @@ def parameters_per_token(spec: ModelSpec, *, input_table: bool = False, head: bo
     2001.08361, section 2.1).
 
     Args:
-        spec: The model.
+        spec: Specification of the model.
         input_table: Whether to count the whole embedding table, of which a token reads one row.
         head: Whether to count the output head. A tied table is counted at most once.
     """
@@ -251,7 +251,7 @@ def cache_bytes(spec: ModelSpec, context: int, element_bytes: int) -> int:
     """Return the bytes of the KV caches of one sequence in all layers.
 
     Args:
-        spec: The model.
+        spec: Specification of the model.
         context: Number of tokens in the sequence. A layer with a sliding window or attention chunks
             stores at most as many tokens as its window or chunk.
         element_bytes: Bytes of an element of the cache.
@@ -268,7 +268,7 @@ def kv_bytes_per_token(spec: ModelSpec, element_bytes: int) -> int:
     section 2.1.2).
 
     Args:
-        spec: The model.
+        spec: Specification of the model.
         element_bytes: Bytes of an element of the cache.
     """
     return spec.layer_count * spec.cache_features * element_bytes

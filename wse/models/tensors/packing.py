@@ -40,7 +40,7 @@ def read_packing(config: ConfigReader, tensors: Iterable[CanonicalTensor]) -> Pa
     """Return the format of a checkpoint's quantised matrices, according to its config.
 
     Args:
-        config: The whole config.
+        config: Reader of the model's whole config.
         tensors: Locations of the tensors of one layer of each type.
 
     Raises:

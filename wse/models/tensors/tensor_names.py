@@ -57,7 +57,7 @@ def canonical_tensors(
     ``bias`` instead of ``weight``.
 
     Args:
-        spec: The model.
+        spec: Specification of the model.
         names: Names in the file. The key is the name of the tensor in wse, without the layer.
         layers: Text before the index of a layer in the names of the file.
         slices_of: Rule for tensors that are not stored separately.
@@ -89,7 +89,7 @@ def plain_tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[Cano
     """Yield each tensor of a model whose checkpoint has the names and the layout of Llama.
 
     Args:
-        spec: The model.
+        spec: Specification of the model.
         file_names: Names of the tensors in the checkpoint. Unused here.
     """
     return canonical_tensors(spec)
@@ -137,7 +137,7 @@ def expert_slices(
 
     Args:
         name: Name of the tensor in wse, without its layer.
-        spec: The model.
+        spec: Specification of the model.
         prefix: Start of the names in the file.
         file_names: Names of the tensors in the checkpoint, which show the layout.
         parts: Names of the gate, up and down matrices in the file.
@@ -164,7 +164,7 @@ def expert_tensors(
     """Yield each tensor of a model whose checkpoint differs from Llama's layout only in experts.
 
     Args:
-        spec: The model.
+        spec: Specification of the model.
         names: Names in the file. The key is the name of the tensor in wse, without the layer.
         file_names: Names of the tensors in the checkpoint.
         block: Name of the feed-forward block in the file, of which ``experts`` is a part.
@@ -189,7 +189,7 @@ def stacked_slices(
 
     Args:
         name: Name of the tensor in wse, without its layer.
-        spec: The model.
+        spec: Specification of the model.
         prefix: Start of the names in the file.
         transposed: True if matrices are stored as [experts, in, out], false for [experts, out, in].
         interleaved: Whether the outputs of gate and up alternate. Otherwise all outputs of gate

@@ -59,7 +59,7 @@ class Llama2cTokenizer:
         """Read a tokenizer file of llama2.c.
 
         Args:
-            path: The file.
+            path: Path of the file.
             spec: The model. The file must have exactly its number of tokens.
 
         Raises:
@@ -85,7 +85,7 @@ class Llama2cTokenizer:
         pair of tokens with the best score is merged, until no pair can be merged.
 
         Args:
-            text: The text.
+            text: Text to encode.
             bare: Whether to leave out the BOS token.
 
         Raises:
@@ -116,8 +116,8 @@ class Llama2cTokenizer:
         BOS and EOS tokens add nothing, and a space directly after the BOS token is dropped.
 
         Args:
-            token_id: The token.
-            previous_id: The token before it; None at the start.
+            token_id: Id of the token.
+            previous_id: Id of the token before it; None at the start.
         """
         check_id(token_id, self.vocab_size)
         if token_id in self._special_ids:

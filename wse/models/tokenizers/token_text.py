@@ -45,7 +45,7 @@ class Tokenizer(Protocol):
         """Return the token ids of a text.
 
         Args:
-            text: The text.
+            text: Text to encode.
             bare: Whether to leave out the fixed tokens before and after a text, such as a BOS
                 token.
         """

@@ -83,7 +83,7 @@ def sentencepiece_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig
     As in transformers 5, BOS and EOS tokens are added to a text if tokenizer_config.json says so.
 
     Args:
-        path: The file.
+        path: Path of the file.
         spec: The model, whose vocabulary the tokenizer must have.
         config: The content of tokenizer_config.json.
 

@@ -75,8 +75,8 @@ def pass_time(
 
     Args:
         roofline: Minimum times of the parts of the pass, at the rates that the vendor states.
-        spec: The model.
-        gpu: The GPU.
+        spec: Specification of the model.
+        gpu: Capacities and rates of the GPU.
         parallelism: How the model is distributed over GPUs.
         stack: Costs of the serving stack.
     """
@@ -105,7 +105,7 @@ def _all_reduce(vector_bytes: float, gpu: GpuSpec, parallelism: Parallelism, sta
 
     Args:
         vector_bytes: Bytes of the vectors of all tokens.
-        gpu: The GPU.
+        gpu: Capacities and rates of the GPU.
         parallelism: How the model is distributed over GPUs.
         stack: Costs of the serving stack.
     """

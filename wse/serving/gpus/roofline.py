@@ -119,9 +119,9 @@ class RooflineModel:
         """Prepare the computation of rooflines.
 
         Args:
-            spec: The model.
+            spec: Specification of the model.
             weights: Number format of the weights.
-            gpu: The GPU.
+            gpu: Capacities and rates of the GPU.
             parallelism: How the model is distributed over GPUs.
         """
         self.spec, self.weights, self.gpu, self.parallelism = spec, weights, gpu, parallelism

@@ -24,9 +24,9 @@ class GpuServer:
     """A model on GPUs with a serving stack, the software that serves it. Times are in seconds.
 
     Attributes:
-        spec: The model.
+        spec: Specification of the model.
         weights: Number format of its weights.
-        gpu: The GPU.
+        gpu: Capacities and rates of the GPU.
         stack: Costs of the serving stack.
         parallelism: How the model is distributed over GPUs.
         draft: A draft model or head on the same GPUs, or on one of them. Its weights and caches

@@ -60,7 +60,7 @@ class DecodeTimes:
 
         Args:
             context: Context length before the first pass.
-            seconds: The time.
+            seconds: Minimum duration of these passes.
             max_passes: Upper limit of the result, which is at least 1.
         """
         if self.run_s(context, max_passes) < seconds:

@@ -98,7 +98,7 @@ def answer_passes(workload: Workload, drafts: Drafts | None) -> AnswerPasses:
     """Return the number of decode passes for each answer: one pass per token without drafts.
 
     Args:
-        workload: The requests.
+        workload: Requests with the lengths of their answers.
         drafts: How many draft tokens are accepted; None without drafts.
     """
     further_tokens, prompts = workload.new_tokens - 1, workload.prompt_tokens

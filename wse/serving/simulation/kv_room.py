@@ -31,7 +31,7 @@ class KvRoom:
         """Create an empty cache.
 
         Args:
-            workload: The requests.
+            workload: Requests with their lengths and prefixes.
             costs: Capacity of the machine.
             prefix_cache: Whether prefixes of prompts stay in the cache for later requests.
         """

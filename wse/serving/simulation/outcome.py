@@ -181,7 +181,7 @@ class Recorder:
         """Record that a request has left, now or at an earlier time after the previous event.
 
         Args:
-            request: The request.
+            request: Index of the request.
             at_s: Time at which it left.
             pass_s: Seconds of a pass, within which the next request of a closed loop arrives; 0 if
                 passes have no common start.

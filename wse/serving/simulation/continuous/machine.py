@@ -190,8 +190,8 @@ class ContinuousMachine:
         """Admit a request, and start to read its prompt here or on the prefill machine.
 
         Args:
-            request: The request.
-            tier: Its service tier.
+            request: Index of the request.
+            tier: Service tier of the request.
         """
         record = self.record
         self.free_slots -= 1
@@ -221,8 +221,8 @@ class ContinuousMachine:
         arrival of the request on.
 
         Args:
-            request: The request.
-            tier: Its service tier.
+            request: Index of the request.
+            tier: Service tier of the request.
             context: Tokens of its prompt that are already in the cache.
         """
         record = self.record

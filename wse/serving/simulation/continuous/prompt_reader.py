@@ -43,8 +43,8 @@ class PromptReader:
         """Add the prompt of a request to the queue.
 
         Args:
-            request: The request.
-            tier: Its service tier.
+            request: Index of the request.
+            tier: Service tier of the request.
             read_tokens: Tokens at the start of the prompt that are already in the cache.
         """
         self._read_tokens[request] = read_tokens
