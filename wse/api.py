@@ -56,7 +56,7 @@ __all__ = [
 def claims(
     *numbers: int, page: str | Path | None = None, png: str | Path | None = None, on_progress: OnProgress | None = None
 ) -> ClaimsResult:
-    """Check claims about fast inference on wafers and GPUs. The result of ``wse claims``.
+    """Check claims about fast inference on wafers and GPUs, as ``wse claims`` does.
 
     Example:
         claim = wse.claims(8).claims[0]
@@ -82,7 +82,7 @@ def scenario(
     jobs: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> ScenarioResult:
-    """Find the settings that agree with published figures. The result of ``wse scenario``.
+    """Find the settings that agree with published figures, as ``wse scenario`` does.
 
     Example:
         result = wse.scenario("fast-mode")
@@ -119,7 +119,7 @@ def sweep(
     every_column: bool = False,
     on_progress: OnProgress | None = None,
 ) -> SweepResult:
-    """Estimate every combination of settings and write a table. The result of ``wse sweep``.
+    """Estimate every combination of settings and write a table, as ``wse sweep`` does.
 
     Example:
         wse.sweep({"model": "llama-3-8b", "dtype": ["fp8", "int4"]}, output="table.csv")
@@ -181,7 +181,7 @@ def sweep(
 
 @checks_arguments()
 def explore(table: str | Path, *, output: str | Path | None = None) -> ExploreResult:
-    """Write an interactive page for a table, such as that of a sweep. The result of ``wse explore``.
+    """Write a page that plots the columns of a CSV table, as ``wse explore`` does.
 
     Example:
         wse.explore("wse-sweep.csv").page
@@ -202,7 +202,7 @@ def validate(
     against: str | None = None,
     on_progress: OnProgress | None = None,
 ) -> Validation | Agreement:
-    """Predict published measurements and report the error of each. The result of ``wse validate``.
+    """Predict published measurements and report the error of each, as ``wse validate`` does.
 
     Example:
         wse.validate().summary.median_abs_error_pct
@@ -223,13 +223,12 @@ def validate(
 
 
 def _agreement(reference: str, on_progress: OnProgress, *, has_measurement_options: bool) -> Agreement:
-    """Compare the fabric model with a reference model on random patterns.
+    """Compare the fast timing model of the fabric with a reference model on random patterns.
 
     Args:
         reference: Name of the reference model; only ``wavelet`` is known.
         on_progress: Called with the progress of the comparison.
-        has_measurement_options: Whether the caller gave options that only apply to measurements, which is
-            refused.
+        has_measurement_options: Whether the caller gave options that only apply to measurements.
 
     Raises:
         BadInput: ``has_measurement_options`` is true, or the reference is unknown.
@@ -250,7 +249,7 @@ def _agreement(reference: str, on_progress: OnProgress, *, has_measurement_optio
 
 @checks_arguments()
 def open_trace(path: str | Path) -> Trace:
-    """Open a trace file for reading, including that of an unfinished or killed run.
+    """Open a trace file for reading, even if its run is unfinished or was killed.
 
     Use the result as a context manager.
 

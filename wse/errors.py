@@ -33,7 +33,7 @@ _LONGEST_GROUP: Final = 8  # maximum size of a group whose names are listed for 
 
 
 class WseError(Exception):
-    """An error that the user can fix. ``str(error)`` is one line."""
+    """An error that the user can fix. ``str(error)`` is a single line."""
 
     def __str__(self) -> str:
         """Return the message as one line, with line breaks and control characters escaped."""
@@ -42,11 +42,11 @@ class WseError(Exception):
 
 
 class BadInput(WseError):
-    """A file, an option or a value that cannot be used as given."""
+    """Error for a file, an option or a value that cannot be used as given."""
 
 
 class UnknownName(BadInput):
-    """A name that is not in the set of known names. The message suggests a similar known name."""
+    """Error for a name that is not known. The message suggests a similar known name."""
 
     def __init__(
         self,
@@ -60,8 +60,8 @@ class UnknownName(BadInput):
     ) -> None:
         """Build the message from the unknown name and the known names.
 
-        The suggested name is ``suggested_name`` if given. Otherwise the message suggests the known
-        name with the most similar spelling, or else the shortest known name that contains ``name``.
+        The message suggests ``suggested_name`` if given. Otherwise it suggests the known name with
+        the most similar spelling, or else the shortest known name that contains ``name``.
 
         Args:
             kind: What is named, such as "pattern".
@@ -80,11 +80,11 @@ class UnknownName(BadInput):
 
 
 def _nearest_name(name: str, names: list[str]) -> str:
-    """Return the known name to suggest for an unknown one, or "" if no name is similar.
+    """Return the known name that is most similar to an unknown one; "" if no name is similar.
 
-    The suggestion is the name with the most similar spelling, else the shortest one that contains
-    the unknown name. Upper and lower case are equivalent. A prefix such as ``wafer.`` is not
-    compared if all known names have one.
+    This is the name with the most similar spelling, or else the shortest name that contains the
+    unknown one. Upper and lower case are equivalent. A prefix such as ``wafer.`` is not compared if
+    all known names have one.
     """
     prefix_length = len(_group(name)) if all(map(_group, names)) else 0
     by_letters = {known_name[prefix_length:].casefold(): known_name for known_name in reversed(names)}
@@ -96,7 +96,7 @@ def _nearest_name(name: str, names: list[str]) -> str:
 
 
 def _group(name: str) -> str:
-    """Return the prefix that names the group of a name: ``wafer.`` for ``wafer.clock_hz``.
+    """Return the prefix that a name shares with related names: ``wafer.`` for ``wafer.clock_hz``.
 
     The prefix is empty if what precedes the last point is not an identifier, as in
     ``llama-3.1-8b``.
@@ -106,10 +106,11 @@ def _group(name: str) -> str:
 
 
 def _folded(name: str, names: list[str]) -> list[str]:
-    """Return the known names for a message, with large groups abbreviated.
+    """Return the known names for an error message, with large groups abbreviated.
 
-    A group of more than eight names is replaced by its prefix and its size, ``wafer.… (31)``. The
-    group of the unknown name itself is listed in full.
+    A group consists of the names with the same prefix. If it has more than eight names, it is
+    replaced by its prefix and its size, ``wafer.… (31)``. The group of the unknown name itself is
+    listed in full.
     """
     sizes = Counter(map(_group, names))
     long_groups = {group for group, size in sizes.items() if group and size > _LONGEST_GROUP and group != _group(name)}
@@ -122,57 +123,60 @@ def _folded(name: str, names: list[str]) -> list[str]:
 
 
 def _group_members(name: str, names: list[str]) -> list[str]:
-    """Return the known names in the group of the unknown name, or all known names if there are none."""
+    """Return the known names with the same prefix as an unknown name, or else all known names.
+
+    The prefix ends with the last point, as in ``wafer.clock_hz``.
+    """
     return [other_name for other_name in names if _group(name) and _group(other_name) == _group(name)] or names
 
 
 class BadModel(BadInput):
-    """A model folder, config, checkpoint or tokenizer that cannot be used."""
+    """Error for a model folder, config, checkpoint or tokenizer that cannot be used."""
 
 
 class BadWafer(BadInput):
-    """A file of a wafer, a GPU, a software profile or a serving stack that cannot be used."""
+    """Error for a file of a wafer, GPU, software profile or serving stack that cannot be used."""
 
 
 class BadMesh(BadInput):
-    """A mesh or region size that cannot be used."""
+    """Error for a mesh or region size that cannot be used."""
 
 
 class BadMapping(BadInput):
-    """A mapping file that cannot be used."""
+    """Error for a mapping file (a list of regions of PEs) that cannot be used."""
 
 
 class BadDefects(BadInput):
-    """A file of dead PEs and links, or a rate of them, that cannot be used."""
+    """Error for dead PEs and links, given by a file or a rate, that cannot be used."""
 
 
 class BadTrace(BadInput):
-    """A trace file that cannot be read or written."""
+    """Error for a trace file that cannot be read or written."""
 
 
 class BadMeasurements(BadInput):
-    """A file of published measurements that cannot be read."""
+    """Error for a file of published measurements that cannot be read."""
 
 
 class DoesNotFit(WseError):
-    """A model that needs more SRAM than it is given."""
+    """Error for a model that needs more memory than its wafers or GPUs have."""
 
 
 class TooFewColours(DoesNotFit):
-    """Communication patterns that run at the same time and need more colours than a wafer has."""
+    """Error for simultaneous patterns that need more colours (routes) than a wafer has."""
 
 
 class InsufficientMemory(WseError):
-    """A run that needs more memory than the host has."""
+    """Error for a run that needs more memory than the host has."""
 
 
 class WorkerLost(WseError):
-    """A process or a machine of a cluster that ended during a run."""
+    """Error for a process or a machine of a cluster that ended during a run."""
 
 
 class Deadlock(WseError):
-    """Transfers that wait for each other and can never finish."""
+    """Error for transfers that wait for each other and can never finish."""
 
 
 class WseBug(Exception):
-    """A fault in wse itself, never caused by the user's input."""
+    """Error that reports a fault in wse itself, never one caused by the user's input."""

@@ -15,7 +15,7 @@ def read_file(path: Path, limit_bytes: int, error: type[BadInput], expected_file
     """Return the content of a regular file of limited size.
 
     Args:
-        path: The file.
+        path: Path of the file.
         limit_bytes: Maximum size in bytes.
         error: Exception class to raise.
         expected_file: What the file should be, for the message "give the path of ...".
@@ -45,7 +45,7 @@ def read_toml(path: Path, error: type[BadInput]) -> dict[str, Any]:
     """Return the top-level table of a TOML file as a dictionary.
 
     Args:
-        path: The file.
+        path: Path of the file.
         error: Exception class to raise.
 
     Raises:
@@ -62,7 +62,7 @@ def read_toml(path: Path, error: type[BadInput]) -> dict[str, Any]:
 def path_exists(text: str) -> bool:
     """Return whether a text is the path of an existing file or folder.
 
-    A text that cannot be a path, such as one with a null character, is not.
+    The result is False for a text that cannot be a path, such as one with a null character.
     """
     try:
         return Path(text).exists()
@@ -73,7 +73,8 @@ def path_exists(text: str) -> bool:
 def names_toml_file(text: str) -> bool:
     """Return whether a text is meant as the path of a TOML file, not as the name of a bundled one.
 
-    A path ends in ``.toml``, contains a slash or backslash, or is the path of an existing file.
+    A text is a path if it ends in ``.toml``, contains a slash or backslash, or names an existing
+    file.
     """
     try:
         return Path(text).suffix == ".toml" or "/" in text or "\\" in text or Path(text).is_file()

@@ -30,7 +30,7 @@ SIGNIFICANT_BITS: Final = {"float32": 24, "float16": 11, "bfloat16": 8}
 
 
 def round_to(value: float, element: str) -> float:
-    """Return the number of an element type that is nearest to a value. Ties are rounded to even.
+    """Return a value rounded to the nearest number of an element type. Ties are rounded to even.
 
     The value must be in the range of normal numbers of the type; overflow and underflow are not
     handled.
@@ -47,11 +47,13 @@ def round_to(value: float, element: str) -> float:
 class Coding:
     """A storage format of quantised weight matrices ``[out, in]``.
 
+    Weights are stored as small codes, which are multiplied by scales.
+
     Attributes:
         name: Name of the coding, also used in the names of kernels.
         bits: Bits per code.
         largest_code: Largest magnitude of a code.
-        group: Number of adjacent inputs that share a scale; 0 if all inputs of an output do.
+        group: Number of adjacent inputs that share a scale; 0 if all inputs of an output share one.
         block: Number of adjacent outputs that share a scale; 1 if each output has its own.
         scale_view: Storage type of the scales: ``wgt`` for the type of the activations, ``f32`` for
             float32, ``raw`` for powers of two in e8m0.
@@ -66,23 +68,23 @@ class Coding:
 
     @property
     def number(self) -> int:
-        """Index of the coding, by which kernels select their decoder."""
+        """Index of the coding, by which a kernel selects the code that decodes it."""
         return _CODINGS_IN_ORDER.index(self.name)
 
     @property
     def is_factored(self) -> bool:
         """True if scales are stored in another type than the activations.
 
-        Such scales are converted only when a row of codes is unpacked.
+        Such scales are converted only when the PE unpacks a row of codes.
         """
         return self.scale_view != "wgt"
 
     def groups(self, inputs: int) -> int:
-        """Return the number of scales per output, given the number of inputs."""
+        """Return the number of scales per output of a matrix with the given number of inputs."""
         return -(-inputs // self.group) if self.group else 1
 
     def code_bytes(self, rows: int, columns: int) -> int:
-        """Return the bytes of the codes of a tile ``[rows, columns]``.
+        """Return the bytes of the codes of a part ``[rows, columns]`` of a matrix.
 
         Codes that share a byte are adjacent in a column, so each column starts with a new byte.
         """
@@ -115,8 +117,9 @@ _CODINGS_IN_ORDER: Final = (*CODINGS, FP8_BLOCKS)
 
 @cache
 def fp8_blocks(outputs: int, inputs: int) -> Coding:
-    """Return the fp8 coding with a float32 scale per block of weights, as in published FP8
-    checkpoints.
+    """Return the fp8 coding with one float32 scale per block of weights.
+
+    This is the format of published FP8 checkpoints.
 
     Args:
         outputs: Number of adjacent outputs in a block.
@@ -135,13 +138,14 @@ MAX_GROUPS: Final = 256
 
 
 def codes_name(tensor: str) -> str:
-    """Return the name of the codes ``[out, in]`` of a quantised tensor."""
+    """Return the name of the tensor ``[out, in]`` with the codes of a quantised tensor."""
     return f"{tensor}.codes"
 
 
 def scales_name(tensor: str) -> str:
-    """Return the name of the scales ``[out, groups]`` of a quantised tensor.
+    """Return the name of the tensor ``[out, groups]`` with the scales of a quantised tensor.
 
-    A tile that contains several tensors has scales too, named after the tile.
+    A tile, the block of weights on one PE, may contain several tensors. Its scales are named after
+    the tile.
     """
     return f"{tensor}.scales"

@@ -45,7 +45,9 @@ Thing = TypeVar("Thing")
 
 @cache
 def plugins(group: str) -> tuple[tuple[str, Any], ...]:
-    """Load every entry point of a group. The result is cached.
+    """Load every entry point of a group, by which installed packages extend wse.
+
+    The result is cached.
 
     Args:
         group: Name of the group, such as ``wse.patterns``.
@@ -62,11 +64,11 @@ def plugins(group: str) -> tuple[tuple[str, Any], ...]:
 
 
 def with_plugins(group: str, bundled: Mapping[str, Thing], names: Callable[[Any], Iterable[str]]) -> dict[str, Thing]:
-    """Return the bundled objects and those of all entry points of a group, by name.
+    """Return bundled objects and those that installed packages provide, keyed by name.
 
     Args:
         group: Name of the group of entry points, such as ``wse.patterns``.
-        bundled: Objects that come with wse, by name.
+        bundled: Objects that are part of wse, keyed by name.
         names: Function that returns the names of an entry point's object. It raises TypeError or
             AttributeError for an object of the wrong type.
 
@@ -90,10 +92,10 @@ def with_plugins(group: str, bundled: Mapping[str, Thing], names: Callable[[Any]
 
 
 def wrong_type(plugin: object, expected_type: str) -> TypeError:
-    """Return the error for an entry point's object that is not of the expected type.
+    """Return the error for an object of an installed package that is not of the expected type.
 
     Args:
-        plugin: The object.
+        plugin: The object, to which an entry point of the package refers.
         expected_type: Full name of the type, such as ``wse.models.family.Family``, with more
             details if they help.
     """
@@ -101,7 +103,11 @@ def wrong_type(plugin: object, expected_type: str) -> TypeError:
 
 
 def _load(point: EntryPoint) -> Any:
-    """Import and return the object of an entry point; raise BadInput if that fails."""
+    """Import and return the object of an entry point.
+
+    Raises:
+        BadInput: The import fails.
+    """
     try:
         return point.load()
     except Exception as error:
@@ -125,7 +131,7 @@ def names_file_object(text: str) -> bool:
 
 
 def file_of(text: str) -> Path:
-    """Return the path in a text, without an object name after ``:`` and anything after ``@``.
+    """Return the path in a text such as ``FILE.py:NAME@ARGUMENT``, without what follows it.
 
     >>> str(file_of("own/mine.py:mine@4")), str(file_of("regions.toml"))
     ('own/mine.py', 'regions.toml')
@@ -147,13 +153,13 @@ def refuse_file_alone(text: str, place: str = "") -> None:
 
 
 def object_of_file(text: str) -> Any:
-    """Return the object that a text ``FILE.py:NAME`` names.
+    """Return the object that a text of the form ``FILE.py:NAME`` names.
 
     The file is executed on first use, and again after it has changed.
 
     Raises:
-        BadInput: The file cannot be read, or executing it fails. The message has the file, the line
-            and Python's own message.
+        BadInput: The file cannot be read, or executing it fails. The message contains the file, the
+            line and Python's own message.
         UnknownName: The file does not define an object with this name.
     """
     match = _FILE_OBJECT.fullmatch(text)
@@ -193,9 +199,9 @@ def _module(path: Path, source: bytes) -> ModuleType:
 
 
 def fault_in_file(error: BaseException, path: Path) -> str:
-    """Return a one-line message for an error that the code of a user's file raised.
+    """Return a one-line message for an error that the code in a user's file raised.
 
-    The message has the last line of the file that was running, if any was.
+    The message states the last line of this file that was running, if the error came from it.
     """
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return f"{path}: line {error.lineno}: {type(error).__name__}: {error.msg}; correct that line"

@@ -22,14 +22,14 @@ _ROWS_BYTES = 1 << 16
 
 
 def header_problems(file: Any) -> tuple[dict[str, Any], list[str]]:
-    """Read the header of a file and check its values.
+    """Read the header of a trace file and check its values.
 
     Args:
         file: An open HDF5 file.
 
     Returns:
-        The values that could be read, with the names of the attributes as keys; and a message for
-        each problem.
+        The values that could be read, keyed by the name of the attribute; and a message for each
+        problem.
     """
     values: dict[str, Any] = {}
     problems = []
@@ -70,7 +70,7 @@ def _header_value(file: Any, attribute: Attribute) -> Any:
 
 
 class RunState(NamedTuple):
-    """Completion state of the run that a trace records.
+    """Completion state of the run that a trace file records.
 
     Attributes:
         complete: Whether the run finished. False while it is in progress and after it was stopped.
@@ -83,7 +83,7 @@ class RunState(NamedTuple):
 
 
 def header_of(file: Any, path: Path) -> tuple[RunHeader, int, RunState]:
-    """Return the header of a trace, the version of its schema, and whether its run is complete.
+    """Return the header of a trace file, the version of its schema, and the state of its run.
 
     Args:
         file: An open HDF5 file.
@@ -142,7 +142,7 @@ def row_counts(file: Any, path: Path) -> dict[str, int]:
 
 
 def _is_plain(dataset: Any) -> bool:
-    """Return whether the dataset of row counts can be read without further checks.
+    """Return whether the dataset with the numbers of rows can be read without further checks.
 
     It must be small, uncompressed, contiguous and stored in this file.
     """
@@ -157,10 +157,10 @@ def checked_dataset(file: Any, field: Field, header: RunHeader, rows: int, *, co
 
     Args:
         file: An open HDF5 file.
-        field: Field of the schema.
+        field: Field of the schema, which describes a dataset.
         header: Header of the trace.
         rows: Number of complete rows of the field's table.
-        complete: Whether the trace is complete. The dataset must not have additional rows then.
+        complete: Whether the trace is complete. If so, the dataset must not have further rows.
 
     Returns:
         The HDF5 identifier of the dataset, or None if it cannot be opened; and a message for each
@@ -180,7 +180,7 @@ def checked_dataset(file: Any, field: Field, header: RunHeader, rows: int, *, co
 
 
 def _deviations(dataset: Any, field: Field, header: RunHeader) -> Iterator[str]:
-    """Yield a message for each deviation of a dataset from the schema.
+    """Yield a message for each difference between a dataset and its description in the schema.
 
     Type, shape, storage and attributes are compared. Only the presence of ``doc`` is checked, not
     its text.

@@ -33,7 +33,7 @@ def storage_problems(dataset: Any) -> Iterator[str]:
     """Yield a message for each property of a dataset that prevents ``read_box`` from reading it.
 
     Such properties are external data, storage that is not chunked, chunks that are too large,
-    unknown filters or orders of filters, and fill values other than 0.
+    unsupported filters or orders of filters, and fill values other than 0.
     """
     properties = dataset.get_create_plist()
     layout = properties.get_layout()
@@ -64,7 +64,7 @@ def storage_problems(dataset: Any) -> Iterator[str]:
 
 
 def read_box(dataset: Any, box: Box) -> NDArray[Any]:
-    """Return some elements of a dataset, given by a range on each axis (a box).
+    """Return a box of a dataset: the elements in a range on each axis.
 
     Elements that are not stored are 0. Only chunks that overlap the box are read.
 
@@ -116,7 +116,7 @@ def _decode(data: bytes, filters: list[str], shape: tuple[int, ...], dtype: np.d
 
     Args:
         data: Bytes of the chunk as stored.
-        filters: Names of the filters that were applied, in the order of application.
+        filters: Names of the filters that encoded the chunk, in the order of their application.
         shape: Shape of the chunk.
         dtype: Type of the elements.
         rows: Rows to return.
@@ -146,7 +146,7 @@ def _decode(data: bytes, filters: list[str], shape: tuple[int, ...], dtype: np.d
 
 
 def _inflate(data: bytes, limit: int) -> bytes:
-    """Return decompressed gzip data.
+    """Decompress gzip data.
 
     Raises:
         ValueError: The data is damaged or incomplete, or longer than ``limit`` bytes.
@@ -163,7 +163,7 @@ def _inflate(data: bytes, limit: int) -> bytes:
 
 
 def _without_checksum(data: bytes) -> bytes:
-    """Return the bytes before a Fletcher-32 checksum.
+    """Check the Fletcher-32 checksum at the end of some bytes, and return the bytes before it.
 
     The checksum consists of two sums modulo 65535 over big-endian words of 16 bits. The second sum
     is the high half, and the checksum is stored in little-endian order. Source: J. G. Fletcher,

@@ -14,7 +14,7 @@ from wse_traces.schema import AXIS_LABELS, Field
 
 
 class Column:
-    """Dataset of a trace that is read on demand.
+    """A dataset of a trace that is read on demand.
 
     Indexing with integers and slices reads only the selected values. ``np.asarray(column)`` and
     ``column[:]`` read all values.
@@ -25,7 +25,7 @@ class Column:
         axes: Names of the axes. The first is the table.
         doc: Description of the values.
         labels: Names of the codes 0, 1, …; empty if the values are not codes.
-        refers: Table that the values are row numbers of, or empty.
+        refers: Table whose row numbers the values are, or empty.
         shape: Shape of the dataset, complete rows only.
         dtype: Type of the elements.
 
@@ -52,7 +52,7 @@ class Column:
 
     @property
     def axis_labels(self) -> Mapping[str, tuple[str, ...]]:
-        """Names of the positions on axes such as ``direction``; the key is the name of the axis.
+        """Names of the positions on axes such as ``direction``, keyed by the name of the axis.
 
         Axes whose positions have no names are left out.
         """
@@ -63,10 +63,11 @@ class Column:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> Any:
-        """Return the selected values, as numpy does. Only the chunks that contain them are read.
+        """Return the selected values as a NumPy array. Only the chunks that contain them are read.
 
         Args:
-            key: Integers, slices and at most one ellipsis.
+            key: Integers, slices and at most one ellipsis, with the meaning that they have in
+                NumPy.
 
         Raises:
             IndexError: An integer is out of range, or there are too many indices.
@@ -85,7 +86,7 @@ class Column:
         return self._read(box)[tuple(inner_key for _, inner_key in selections)]
 
     def _chosen_places(self, axis: int, key: Any) -> tuple[range, int | slice]:
-        """Translate an index of one axis for reading.
+        """Translate an index of one axis to the range that must be read.
 
         Returns:
             The selected positions on the axis, and the index that selects them from the range that

@@ -26,7 +26,7 @@ _GZIP_LEVEL = 2  # level 4 needs twice the time and produces two thirds of the b
 
 
 def empty_trace(header: RunHeader) -> bytes:
-    """Return the bytes of a trace with all datasets and no rows.
+    """Return the bytes of an empty trace file, with all datasets and no rows.
 
     HDF5's low-level interface is used for speed: there are a hundred datasets with several
     attributes each, and a run of one second should not have to wait for them.
@@ -54,7 +54,7 @@ def empty_trace(header: RunHeader) -> bytes:
 
 
 def _storage(chunk: tuple[int, ...]) -> Any:
-    """Return the HDF5 creation properties of a dataset: its chunk shape and three filters."""
+    """Return the HDF5 creation properties of a dataset: its chunk shape and its filters."""
     properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     properties.set_chunk(chunk)
     properties.set_shuffle()
@@ -64,19 +64,19 @@ def _storage(chunk: tuple[int, ...]) -> Any:
 
 
 def write_ending(file: Any, ending: str) -> None:
-    """Write the reason why a run ended into the space reserved for it. Long texts are cut."""
+    """Write the reason why a run ended into the space reserved for it. A long text is cut off."""
     text = ending.encode()[: ENDING.room_bytes].decode(errors="ignore")
     value, stored_type = _attribute(text, str, ENDING.room_bytes)
     h5py.h5a.open(file.id, ENDING.name.encode()).write(value, mtype=stored_type)
 
 
 def _attribute(value: Any, kind: type[object], room_bytes: int = 0) -> tuple[Any, Any]:
-    """Return a value as an array, and its HDF5 type.
+    """Return the value of an attribute as an array, and its HDF5 type.
 
     Texts have a fixed size, so that a reader can check the size before it reads the text.
 
     Args:
-        value: Value of an attribute.
+        value: Value of the attribute.
         kind: Python type: str, int, float or bool.
         room_bytes: Minimum size of a text.
     """
@@ -95,7 +95,7 @@ def _text_type(size_bytes: int) -> Any:
 
 
 def _describe(dataset: Any, field: Field) -> None:
-    """Write the description of a field to its dataset, as attributes."""
+    """Write the schema's description of a field to its dataset, as attributes."""
     texts = {"unit": field.unit, "axes": ",".join(field.axes), "doc": field.doc}
     if field.labels:
         texts["labels"] = ",".join(field.labels)
@@ -107,16 +107,23 @@ def _describe(dataset: Any, field: Field) -> None:
 
 
 def _write_attribute(owner: Any, name: str, value: Any, stored_type: Any) -> None:
-    """Create an attribute of a dataset or group."""
+    """Create an attribute of a dataset or group.
+
+    Args:
+        owner: The dataset or group.
+        name: Name of the attribute.
+        value: Value as an array.
+        stored_type: HDF5 type of the value.
+    """
     h5py.h5a.create(owner, name.encode(), stored_type, h5py.h5s.create(h5py.h5s.SCALAR)).write(value, mtype=stored_type)
 
 
 def open_for_append(path: Path) -> Any:
-    """Open a trace in HDF5's single-writer mode.
+    """Open a trace in HDF5's mode for one writer and many readers.
 
-    h5py itself can only switch to this mode after opening. A kill between the two steps would leave
-    a file that no reader can open. HDF5's file locking is disabled, because it ends with the
-    switch; the caller must lock the file.
+    h5py itself can only switch to this mode after it has opened the file. A kill between the two
+    steps would leave a file that no reader can open. HDF5's file locking is disabled, because it
+    ends with the switch; the caller must lock the file.
     """
     access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
     access.set_libver_bounds(h5py.h5f.LIBVER_V110, h5py.h5f.LIBVER_V110)

@@ -18,7 +18,7 @@ ELEMENT_BYTES: Final[Mapping[str, int]] = {
 
 
 def values_of(data: NDArray[Any], dtype: bytes) -> NDArray[Any]:
-    r"""Return bytes as an array of little-endian numbers. bfloat16 is converted to float32.
+    r"""Interpret bytes as an array of little-endian numbers. bfloat16 is converted to float32.
 
     Args:
         data: uint8 ``[bytes]``.

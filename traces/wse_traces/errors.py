@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class TraceError(OSError):
-    r"""Error that a trace cannot be read or written.
+    r"""Error for a trace that cannot be read or written.
 
     The message is a single line: where, what is wrong, with which value, and what to do. Characters
     that are not printable are escaped.

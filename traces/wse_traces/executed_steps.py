@@ -11,11 +11,11 @@ _STEP_BYTES = 256  # memory of an executed step, including the columns of its pa
 
 
 def check_index(trace: TraceFile, index: Array, rows: int, column_name: str) -> None:
-    """Raise TraceError if an entry of an index column is not an existing row.
+    """Raise TraceError unless all entries of an index column are rows of the table it refers to.
 
     Args:
         trace: An open trace.
-        index: int ``[n]``.
+        index: Entries of the column, int ``[n]``.
         rows: Number of rows of the table that the entries refer to.
         column_name: Path of the column, for the error message.
     """
@@ -25,7 +25,7 @@ def check_index(trace: TraceFile, index: Array, rows: int, column_name: str) -> 
 
 
 def schedule_rows(trace: TraceFile) -> tuple[Array, Array]:
-    """Return where the steps of each schedule are in the table of steps.
+    """Return which rows of the table of steps belong to each schedule (a sequence of steps).
 
     Returns:
         First row, int ``[schedule]``, and number of rows, int ``[schedule]``.
@@ -45,17 +45,18 @@ def rows_of(first: Array, count: Array) -> Array:
     """Return the rows of several ranges, one range after another.
 
     Args:
-        first: int ``[range]``: first row of each range.
-        count: int ``[range]``: number of rows.
+        first: First row of each range, int ``[range]``.
+        count: Number of rows of each range, int ``[range]``.
     """
     rows: Array = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
     return rows
 
 
 def cache_shifts(trace: TraceFile) -> Columns:
-    """Return the columns of the table of cache shifts, with an additional column ``row``.
+    """Return the table of cache shifts, with an additional column ``row``.
 
-    ``row`` is the index of the shift's step in the table of steps.
+    A cache shift moves entries of a KV cache between rows of PEs. ``row`` is the index of its step
+    in the table of steps.
 
     Raises:
         TraceError: A cache shift refers to no pass, or to no step of the schedule of its pass.
@@ -73,6 +74,8 @@ def cache_shifts(trace: TraceFile) -> Columns:
 
 def executed_steps(trace: TraceFile, passes: Array) -> Columns:
     """Return the steps of some passes, one pass after another.
+
+    A pass is one execution of a schedule, which is a sequence of steps.
 
     Args:
         trace: An open trace.
@@ -110,7 +113,9 @@ def executed_steps(trace: TraceFile, passes: Array) -> Columns:
 
 
 def _add_shifts(trace: TraceFile, passes: Array, begins: Array, columns: Columns) -> None:
-    """Add the traffic of cache shifts to that of the executed steps.
+    """Add the words and hops of cache shifts to those of the executed steps.
+
+    A cache shift moves entries of a KV cache between rows of PEs, as part of a step.
 
     Args:
         trace: An open trace.

@@ -170,7 +170,7 @@ def page() -> str:
 
 
 def _doc(field: Field) -> str:
-    """Return a field's description, the names of its codes, and the table it refers to."""
+    """Return the description of a field, with the names of its codes and the table it refers to."""
     doc = field.doc
     if field.labels and field is not ROWS:
         doc += "; " + ", ".join(f"{i}: {label}" for i, label in enumerate(field.labels))

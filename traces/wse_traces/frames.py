@@ -21,7 +21,7 @@ REMEDY: Final = "pip install 'wse[frames]', or read arrays with trace.table"
 
 
 def library(kind: FrameKind | None) -> tuple[FrameKind, Any]:
-    """Return the name and the module of the library for data frames.
+    """Return the name and the module of the data frame library to use.
 
     Args:
         kind: "polars" or "pandas". None selects the one that is installed, polars first.
@@ -55,9 +55,9 @@ def frame_of(
       name is missing where the index is -1.
 
     Args:
-        fields: Fields of the schema, with the names of the columns as keys. Columns that are not
-            listed are taken unchanged.
-        columns: Arrays of equal length, with the names of the columns as keys.
+        fields: Fields of the schema, keyed by the name of the column. Columns without a field are
+            kept unchanged.
+        columns: Arrays of equal length, keyed by the name of the column.
         names: For each table of names, the name of each of its rows.
         kind: "polars" or "pandas". None selects the one that is installed, polars first.
     """
@@ -82,7 +82,7 @@ def frame_of(
 
 
 def long_frame(field: Field, values: NDArray[Any], first: int, kind: FrameKind | None) -> Frame:
-    """Return values of every PE as a data frame with one row for each element.
+    """Return a dataset with values of every PE as a data frame with one row for each element.
 
     Args:
         field: Field of the schema.
@@ -100,7 +100,7 @@ def long_frame(field: Field, values: NDArray[Any], first: int, kind: FrameKind |
 
 
 def _by_place(field: Field, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Return a column for each position on the axes after the first.
+    """Split values into one column for each position on the axes after the first.
 
     The columns have names such as ``cycles_by_hops`` or ``shape_0``.
     """
@@ -110,13 +110,15 @@ def _by_place(field: Field, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
 
 
 def _codes(values: NDArray[Any], names: Sequence[str]) -> tuple[NDArray[Any], list[str]]:
-    """Return the index of each value's name among the distinct names, and the distinct names.
-
-    The index is -1 for values without a name.
+    """Replace indices of names that may be repeated by indices of distinct names.
 
     Args:
-        values: int ``[n]``: index in ``names`` of each value.
+        values: Index in ``names`` of each value, int ``[n]``.
         names: Names, which may be repeated.
+
+    Returns:
+        For each value, the index of its name among the distinct names, or -1 if it has no name; and
+        the distinct names.
     """
     unique = {name: at for at, name in enumerate(dict.fromkeys(names))}
     places = np.array([unique[name] for name in names] + [-1], "<i8")
@@ -125,13 +127,13 @@ def _codes(values: NDArray[Any], names: Sequence[str]) -> tuple[NDArray[Any], li
 
 
 def _polars_categories(polars: Any, values: NDArray[Any], names: Sequence[str]) -> Any:
-    """Return a polars series of categories. Values without a name are missing."""
+    """Return codes as a polars series of categories. Codes without a name become null."""
     codes, unique = _codes(values, names)
     texts = polars.Series([*unique, None], dtype=polars.String)
     return texts.gather(np.where(codes < 0, len(unique), codes)).cast(polars.Enum(unique))
 
 
 def _pandas_categories(pandas: Any, values: NDArray[Any], names: Sequence[str]) -> Any:
-    """Return a pandas categorical. Values without a name are missing."""
+    """Return codes as a pandas categorical. Codes without a name become missing values."""
     codes, unique = _codes(values, names)
     return pandas.Categorical.from_codes(codes, unique)

@@ -15,7 +15,7 @@ _MAX_CODE: Final = 1 << 62
 
 
 def distinct_rows(columns: Sequence[Array]) -> tuple[Array, Array]:
-    """Return the distinct rows of some integer columns, and the distinct row that each row equals.
+    """Return the distinct rows of some integer columns, and which of them each row equals.
 
     Each row is encoded as a single number, because numbers can be sorted much faster than rows.
 
@@ -23,8 +23,8 @@ def distinct_rows(columns: Sequence[Array]) -> tuple[Array, Array]:
         columns: int ``[n]`` each; at least one column.
 
     Returns:
-        int64 ``[row, column]``: the distinct rows in ascending order; and int ``[n]``: the index of
-        each row among them.
+        The distinct rows in ascending order, int64 ``[row, column]``; and the index of each given
+        row among them, int ``[n]``.
 
     >>> rows, group = distinct_rows([np.array([1, 0, 1]), np.array([5, 5, 5])])
     >>> rows.tolist(), group.tolist()
@@ -52,7 +52,7 @@ def group_sums(values: Array, group: Array, groups: int) -> Array:
 
     Args:
         values: int ``[n]``.
-        group: int ``[n]``: group of each value.
+        group: Index of the group of each value, int ``[n]``.
         groups: Number of groups.
 
     >>> group_sums(np.array([1, 2, 4]), np.array([1, 0, 1]), 3).tolist()
@@ -64,12 +64,12 @@ def group_sums(values: Array, group: Array, groups: int) -> Array:
 
 
 def range_sums(column: Array, first: Array, end: Array) -> Array:
-    """Return the sums of ranges of a column's rows, int64 ``[range, ...]``.
+    """Return the sum of a column over each of several ranges of rows, int64 ``[range, ...]``.
 
     Args:
         column: int ``[row, ...]``.
-        first: int ``[range]``: first row of each range.
-        end: int ``[range]``: row after the last of each range.
+        first: First row of each range, int ``[range]``.
+        end: Row after the last of each range, int ``[range]``.
 
     >>> range_sums(np.array([1, 2, 4]), np.array([0, 1]), np.array([2, 3])).tolist()
     [3, 6]

@@ -18,7 +18,7 @@ class RunHeader:
         created_by: Program and version that write the trace.
         model: Name of the model.
         wafer: Name of the wafer.
-        mapping: Name of the mapping.
+        mapping: Name of the mapping, the rule by which layers are distributed over PEs.
         seed: Seed of random weights and of sampling.
         program_digest: Hexadecimal digest of the compiled Program.
         wafers: Number of wafers.
@@ -45,12 +45,12 @@ class RunHeader:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An attribute in a trace file, of the root group or of the group at ``path``.
+    """Description of an attribute that a group of a trace file has.
 
     Attributes:
         name: Name of the attribute.
         kind: Python type of the value.
-        doc: Description.
+        doc: Description of the value.
         path: Group that has the attribute.
         room_bytes: Bytes reserved for a text that is known only at the end of a run.
     """

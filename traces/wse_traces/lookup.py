@@ -19,7 +19,7 @@ READ_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError)  # raised
 
 
 def reason_of(error: Exception) -> str:
-    """Return the reason of an error on one line.
+    """Return the cause of an error as one line.
 
     Messages of HDF5 are replaced by what they mean for the file.
     """
@@ -88,7 +88,7 @@ def attribute_of(item: Any, name: str, kind: type[object]) -> Any:
 
 
 def _is_of(stored_type: Any, kind: type[object]) -> bool:
-    """Return whether a stored HDF5 type is the expected Python type.
+    """Return whether a stored HDF5 type represents the expected Python type.
 
     Texts must have a fixed length. Booleans are stored as enumerations.
     """

@@ -32,7 +32,7 @@ def open_file(path: Path) -> Iterator[Any]:
     """Open a trace's HDF5 file for reading, even if its writer is running or was killed.
 
     Raises:
-        TraceError: There is no file at the path, it cannot be read, or it is not HDF5 or damaged.
+        TraceError: There is no file at the path, or it cannot be read, is not HDF5 or is damaged.
     """
     if not path.is_file():
         unfinished = partial_path(path) if path.name else path
@@ -64,7 +64,7 @@ def open_file(path: Path) -> Iterator[Any]:
 
 
 def _fault(path: Path, start: bytes, error: Exception) -> str:
-    """Return why HDF5 cannot open a file, such as how many of its bytes are missing.
+    """Return the reason why HDF5 cannot open a file, such as the number of missing bytes.
 
     Args:
         path: Path of the file.
@@ -81,12 +81,12 @@ def _fault(path: Path, start: bytes, error: Exception) -> str:
 
 
 def _is_first_block_whole(start: bytes) -> bool:
-    """Return whether the checksum of the first block (the superblock) is correct."""
+    """Return whether the checksum of an HDF5 file's first block (the superblock) is correct."""
     return bool(struct.unpack_from("<I", start, _CHECKSUM_AT)[0] == checksum(start[:_CHECKSUM_AT]))
 
 
 def checksum(data: bytes) -> int:
-    """Return Bob Jenkins' lookup3 hash, the checksum of HDF5's metadata.
+    """Return the checksum that HDF5 uses for its metadata: Bob Jenkins' hash lookup3.
 
     Source: burtleburtle.net/bob/c/lookup3.c, hashlittle with initval 0.
 
@@ -118,7 +118,7 @@ def _rotate(word: int, bits: int) -> int:
 
 
 class _ReleasedFile(io.FileIO):
-    """File whose first bytes are replaced by ``start`` when it is read.
+    """A file that returns ``start`` in place of its first bytes when it is read.
 
     The replacement clears the mark by which HDF5 knows that another process writes the file.
     """
@@ -141,7 +141,7 @@ def _is_unfinished(start: bytes) -> bool:
 
 @contextmanager
 def _open_unfinished(path: Path, start: bytes) -> Iterator[Any]:
-    """Open a file as if its writer had closed it.
+    """Open a file that its writer has not closed, as if it had been closed.
 
     Args:
         path: Path of the file.

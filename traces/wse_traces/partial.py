@@ -23,12 +23,12 @@ REMEDY = "give another path with --trace, or --trace none"
 
 
 def partial_path(target: Path) -> Path:
-    """Return the name of the unfinished file: ``wse-run.h5.partial`` for ``wse-run.h5``."""
+    """Return the path of the unfinished file: ``wse-run.h5.partial`` for ``wse-run.h5``."""
     return target.with_name(target.name + ".partial")
 
 
 def _lock(descriptor: int, target: Path) -> None:
-    """Take the advisory lock of a file. It is released when the process ends.
+    """Acquire the advisory lock of a file. It is released when the process ends.
 
     Raises:
         TraceError: Another process has the lock.
@@ -42,7 +42,7 @@ def _lock(descriptor: int, target: Path) -> None:
 
 
 class PartialFile:
-    """File that one process writes and finally renames to its target.
+    """A file that one process writes under a temporary name and finally renames to its target.
 
     Attributes:
         target: Name of the complete file.
@@ -50,7 +50,7 @@ class PartialFile:
     """
 
     def __init__(self, target: Path, content: bytes) -> None:
-        """Create the unfinished file with some content, completely or not at all.
+        """Create the unfinished file with some content, either completely or not at all.
 
         Args:
             target: Name of the complete file.
@@ -87,7 +87,7 @@ class PartialFile:
             raise TraceError(message) from error
 
     def reserve(self, end_bytes: int) -> None:
-        """Reserve disk space for the file to grow to ``end_bytes``.
+        """Reserve enough disk space for the file to grow to ``end_bytes`` bytes.
 
         Raises:
             TraceError: The disk is full.
@@ -102,11 +102,11 @@ class PartialFile:
         """Reserve further disk space, and return whether it was available.
 
         Args:
-            take_bytes: Bytes to reserve.
+            take_bytes: Number of bytes to reserve.
             last: Whether to raise an error instead of returning False.
 
         Raises:
-            TraceError: The space was not available, and this is the last attempt.
+            TraceError: The space was not available, and ``last`` is true.
         """
         try:
             os.posix_fallocate(self._fd, self._reserved_bytes, take_bytes)

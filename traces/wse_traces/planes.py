@@ -14,7 +14,8 @@ from wse_traces.read import Array, Trace
 def plane_chunks(trace: Trace, path: str, index: int) -> Iterator[tuple[int, int, int, Array]]:
     """Yield the words on links in rectangular parts, for one wafer or one pattern.
 
-    The parts are the chunks in which the dataset is stored, so each is read once.
+    A pattern is a map of words on links that several layers share. The parts are the chunks in
+    which the dataset is stored, so that each chunk is read once.
 
     Args:
         trace: An open trace.
@@ -39,7 +40,7 @@ def plane_chunks(trace: Trace, path: str, index: int) -> Iterator[tuple[int, int
 
 
 def layer_link_words(trace: Trace, *, wafer: int, layer: int | None = None) -> Array:
-    """Return the words that left each PE of a wafer in each direction, for one layer or all.
+    """Return the words that left each PE of a wafer in each direction, for one layer or for all.
 
     Args:
         trace: An open trace.
@@ -50,8 +51,8 @@ def layer_link_words(trace: Trace, *, wafer: int, layer: int | None = None) -> A
         int64 ``[direction, row, col]``.
 
     Raises:
-        TraceError: The pattern of a layer is missing or extends beyond the mesh, or the trace is
-            damaged or too large.
+        TraceError: The recorded words of a layer are missing or extend beyond the mesh, or the
+            trace is damaged or too large.
     """
     trace.check_size("links/words", (schema.BY_PATH["links/words"],), 1)
     header, places = trace.header, trace.table("placed_layer")

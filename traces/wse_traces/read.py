@@ -25,7 +25,7 @@ _BY_CAUSE = tuple(f"{cause}_cycles" for cause in schema.CAUSES)
 
 
 def open_trace(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) -> Trace:
-    """Open a trace, complete or not.
+    """Open a trace file, whether its run is complete or not.
 
     Args:
         path: Path of the trace.
@@ -42,7 +42,7 @@ def open_trace(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) 
 
 
 class Trace(TraceFile):
-    """Open trace. Use it as a context manager; arrays stay valid after it is closed.
+    """An open trace file. Use it as a context manager; arrays stay valid after it is closed.
 
     - ``trace["steps/cycles"]`` is a column that is read on demand.
     - ``trace.table("step")`` returns all columns of a table as arrays.
@@ -57,12 +57,13 @@ class Trace(TraceFile):
 
         Codes become categories. A column with a second axis becomes several columns
         (``cycles_by_hops``). An index into ``op`` or ``name`` gets an additional column with the
-        names: ``trace.frame("edge")`` has ``src``, ``src_text``, ``dst`` and ``dst_text``. A plane
-        such as ``trace.frame("links/words")`` has a row for each element. Planes that are columns
-        of a larger table are left out.
+        names: ``trace.frame("edge")`` has ``src``, ``src_text``, ``dst`` and ``dst_text``.
+
+        A plane (a dataset with a value for every PE) such as ``trace.frame("links/words")`` has a
+        row for each element. Planes that are columns of a larger table are left out.
 
         Args:
-            what: Name of a table, or columns with their names as keys.
+            what: Name of a table, or arrays keyed by the name of the column.
             start: First row of the table.
             stop: Row after the last. None means all.
             kind: "polars" or "pandas". None selects the one that is installed, polars first.
@@ -85,7 +86,7 @@ class Trace(TraceFile):
     def steps(self, token: int | None = None) -> Columns:
         """Return the executed steps of one token, or of all passes, in order of execution.
 
-        The tokens of a prompt share the steps of the pass that read them.
+        All tokens of a prompt that were read in the same pass have the same steps.
 
         Args:
             token: Index of the token, or None for all passes.
@@ -116,18 +117,18 @@ class Trace(TraceFile):
         return {"token": step_tokens, **columns}
 
     def top_steps(self, by: str = "cycles", n: int = 20) -> Columns:
-        """Return the steps of the program with the largest totals over the run.
+        """Return the ``n`` steps with the highest total cost over the run, highest first.
 
-        Steps with the same phase, op, kernel or pattern, and place are combined into one row.
+        Steps with the same phase, op, kernel or pattern, and placement are combined into one row.
 
         Args:
             by: Column by which the rows are sorted: ``cycles``, ``words``, ``hops``, the cycles of
                 one cause such as ``launch_cycles``, or ``start_cycle``. For ``start_cycle`` the
-                earliest steps come first, for other columns the largest values.
+                earliest steps come first.
             n: Maximum number of rows.
 
         Returns:
-            Columns, with their names as keys: those that identify the steps, ``times`` (number of
+            Columns, keyed by their names: those that identify the steps, ``times`` (number of
             executions), the totals of ``cycles``, ``words``, ``hops`` and ``<cause>_cycles``, and
             ``start_cycle`` (start of the first execution).
 
@@ -157,7 +158,7 @@ class Trace(TraceFile):
         return {name: column[order] for name, column in {**key_columns, **sums}.items()}
 
     def _execution_counts(self) -> Array:
-        """Return how often each schedule was executed, int ``[schedule]``."""
+        """Return how often each schedule (a sequence of steps) was executed, int ``[schedule]``."""
         schedule = self.column("passes/schedule")
         count = len(self.column("schedules/cycles"))
         check_index(self, schedule, count, "passes/schedule")
@@ -166,7 +167,8 @@ class Trace(TraceFile):
     def _first_start_cycles(self) -> Array:
         """Return, for each row of the table of steps, the cycle in which its schedule first starts.
 
-        The value is 0 for schedules that were never executed.
+        A schedule is a sequence of steps that passes execute. The value is 0 if no pass executed
+        it.
         """
         never = np.iinfo("<i8").max
         first = np.full(len(self.column("schedules/cycles")) + 1, never, "<i8")
@@ -176,7 +178,8 @@ class Trace(TraceFile):
     def _schedule_of_steps(self) -> Array:
         """Return, for each row of the table of steps, the index of its schedule, or -1.
 
-        A row has no schedule yet if the trace is still being written.
+        A schedule is a sequence of steps that passes execute. While the trace is still being
+        written, the last rows may not have a schedule yet.
         """
         first, count = schedule_rows(self)
         owner = np.full(self.rows("step"), schema.NONE, "<i8")

@@ -19,7 +19,10 @@ _LOG = schema.TABLES["wavelet"]
 
 
 def wavelet_passes(trace: Trace) -> list[int]:
-    """Return the indices of the passes whose wavelets were logged, ascending."""
+    """Return the indices of the passes whose wavelets (32-bit words in the fabric) were logged.
+
+    The indices are in ascending order.
+    """
     passes: set[int] = set()
     for start in range(0, trace.rows("wavelet"), _ROWS_AT_ONCE):
         passes |= set(np.unique(trace.column("wavelets/pass", start, start + _ROWS_AT_ONCE)).tolist())
@@ -31,11 +34,12 @@ def wavelet_words(trace: Trace, *, pass_index: int, before_cycle: int | None = N
 
     Args:
         trace: An open trace.
-        pass_index: Index of a logged pass.
+        pass_index: Index of a pass whose words were logged.
         before_cycle: Count only words that left before this cycle. None counts all.
 
     Returns:
-        int64 ``[wafer, move, row, col]``. A move is a direction or the ramp into the PE.
+        int64 ``[wafer, move, row, col]``. A move is a direction, or the ramp from the router into
+        its PE.
 
     Raises:
         TraceError: The log is damaged or has positions outside of the mesh, or the mesh exceeds the
@@ -58,11 +62,11 @@ def wavelet_words(trace: Trace, *, pass_index: int, before_cycle: int | None = N
 
 
 def wavelet_activity(trace: Trace, *, pass_index: int) -> tuple[Array, Array]:
-    """Return the cycles of a pass in which wavelets leave a router, and their number in each cycle.
+    """Return in which cycles of a pass words leave a router, and how many do in each cycle.
 
     Args:
         trace: An open trace.
-        pass_index: Index of a logged pass.
+        pass_index: Index of a pass whose words were logged.
 
     Returns:
         The cycles in ascending order and the numbers, both int64 ``[cycle]``.
@@ -90,7 +94,7 @@ def wavelet_cycles(
 
     Args:
         trace: An open trace.
-        pass_index: Index of a logged pass.
+        pass_index: Index of a pass whose moves were logged.
         first: First cycle to replay. None replays from the start.
         last: Last cycle to replay. None replays to the end.
 
@@ -118,10 +122,12 @@ def _moves(
 ) -> Iterator[Columns]:
     """Yield the moves of a pass in the cycles from ``first`` to ``last``, in the order of the file.
 
+    A move is a word that leaves a router.
+
     Args:
         trace: An open trace.
         names: Columns to return.
-        pass_index: Index of a logged pass.
+        pass_index: Index of a pass whose moves were logged.
         first: First cycle, or None for no lower limit.
         last: Last cycle, or None for no upper limit.
     """

@@ -37,19 +37,19 @@ TEXT: Final = "S128"  # UTF-8, padded with NUL
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Description of one HDF5 dataset.
+    """Description of one HDF5 dataset of a trace.
 
-    Allowed numbers depend on the field: all numbers if it is signed; else 0 and above, and also -1
-    if ``doc`` says what -1 means.
+    If ``signed`` is false, numbers must be at least 0, or -1 if ``doc`` says what -1 means.
 
     Attributes:
         path: Path of the dataset in the file.
         dtype: NumPy type of the elements.
-        axes: Names of the axes. The first is the table, or "wafer" for a plane.
+        axes: Names of the axes. The first is the table, or "wafer" for a plane, which has a value
+            for every PE.
         unit: Unit of the values.
         doc: Description of the values.
         labels: Names of the codes 0, 1, ...; empty if the values are not codes.
-        refers: Table that the values are row numbers of, or empty.
+        refers: Table whose row numbers the values are, or empty.
         signed: Whether negative values are allowed.
     """
 
@@ -64,7 +64,7 @@ class Field:
 
     @property
     def table(self) -> str:
-        """Table that the dataset is a column of. A plane is its own table."""
+        """Table that the dataset is a column of. A plane (values for every PE) is its own table."""
         return self.path if self.axes[0] == "wafer" else self.axes[0]
 
     @property
@@ -84,27 +84,27 @@ AXIS_LABELS: Final[Mapping[str, tuple[str, ...]]] = {"use": USES, "cause": CAUSE
 
 
 def _reference(path: str, table: str, refers: str, doc: str) -> Field:
-    """Return a column of ``table`` whose values are row numbers of the table ``refers``."""
+    """Return the field of a column whose values are row numbers of the table ``refers``."""
     return Field(path, "<i4", (table,), "index", doc, refers=refers)
 
 
 def _code(path: str, table: str, labels: tuple[str, ...], doc: str) -> Field:
-    """Return a column of codes: 0 stands for the first label, 1 for the second, and so on."""
+    """Return the field of a column of codes: 0 means the first label, 1 the second, and so on."""
     return Field(path, "u1", (table,), "code", doc, labels=labels)
 
 
 def _text(path: str, table: str, doc: str) -> Field:
-    """Return a column of short texts."""
+    """Return the field of a column of short texts."""
     return Field(path, TEXT, (table,), "text", doc)
 
 
 def _rectangle(group: str, table: str, owner: str) -> Iterator[Field]:
-    """Yield the four columns that describe a rectangle of PEs: first row, first column, and size.
+    """Yield the four fields that describe a rectangle of PEs: first row, first column, and size.
 
     Args:
         group: Path of the group that contains the columns.
         table: Table that the columns belong to.
-        owner: What has these rows and columns, for the descriptions.
+        owner: What the rectangle belongs to, for the descriptions of the fields.
     """
     names = {"row": "first row", "col": "first column", "rows": "rows", "cols": "columns"}
     for name, text in names.items():
@@ -322,7 +322,7 @@ def shape_of(item: Field, header: RunHeader) -> tuple[int, ...]:
     """Return the shape of one row of a dataset: the lengths of all axes except the first.
 
     Args:
-        item: Field of the dataset.
+        item: Field that describes the dataset.
         header: Header of the trace, which has the size of the mesh.
     """
     lengths = {**FIXED_AXES, "row": header.rows, "col": header.cols}
@@ -332,11 +332,11 @@ def shape_of(item: Field, header: RunHeader) -> tuple[int, ...]:
 def chunk_of(item: Field, header: RunHeader) -> tuple[int, ...]:
     """Return the shape of the HDF5 chunks in which a dataset is compressed and stored.
 
-    A chunk of a plane has at most 256 x 256 PEs of one wafer and one direction or use. Tables of
-    bytes have 65,536 rows per chunk, all others 4,096.
+    A chunk of a plane (a dataset with values for every PE) has at most 256 x 256 PEs of one wafer
+    and one direction or use. Tables of bytes have 65,536 rows per chunk, all others 4,096.
 
     Args:
-        item: Field of the dataset.
+        item: Field that describes the dataset.
         header: Header of the trace, which has the size of the mesh.
     """
     lengths = shape_of(item, header)

@@ -9,15 +9,15 @@ import numpy as np
 
 
 class Token(NamedTuple):
-    """Token that was read from a prompt or generated.
+    """A token that was read from a prompt or generated.
 
     Attributes:
         token_id: Id in the vocabulary, or -1 if it is unknown.
-        text: UTF-8 bytes of the token. They may be a part of a character.
+        text: UTF-8 bytes of the token, which may be only a part of a character.
         is_prompt: Whether the token belongs to a prompt.
         pass_index: Pass that read or generated the token, or -1.
         position: Position in its sequence.
-        sequence: Sequence of the batch that the token belongs to.
+        sequence: Index of the sequence in the batch.
         cycles: Cycles since the previous token; 0 in a prompt.
         wall_s: Seconds that the emulator needed; 0 in a prompt.
     """
@@ -33,7 +33,7 @@ class Token(NamedTuple):
 
 
 def token_columns(tokens: Sequence[Token]) -> dict[str, Any]:
-    """Return tokens as columns of the table of tokens; the key is the name of the column.
+    """Return tokens as columns of the table of tokens, keyed by the name of the column.
 
     The column ``text_end`` is missing.
     """

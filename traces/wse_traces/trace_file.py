@@ -40,7 +40,7 @@ _OBJECT_BYTES = 80  # memory of a short bytes or str object and its list entry
 
 
 class TraceFile:
-    """Open trace with its header and columns.
+    """An open trace file, with its header and columns.
 
     Attributes:
         path: Path of the file.
@@ -48,7 +48,7 @@ class TraceFile:
         header: Facts about the run.
         version: Version of the schema.
         complete: Whether the run was completed.
-        ending: Error that the run ended with, "interrupted", or "".
+        ending: Error with which the run ended, "interrupted", or "".
         file: The open HDF5 file.
     """
 
@@ -125,7 +125,7 @@ class TraceFile:
         return values
 
     def table(self, table: str, start: int = 0, stop: int | None = None) -> Columns:
-        """Return all columns of a table as arrays; the key is the name of the column.
+        """Return all columns of a table as arrays, keyed by the name of the column.
 
         Args:
             table: Name of the table.
@@ -146,8 +146,8 @@ class TraceFile:
     def records(self, table: str, rows: Array | None = None) -> list[dict[str, Any]]:
         """Return rows of a table as dictionaries of plain values.
 
-        Codes and indices of ops and names are replaced by names, or by "" if they have none. Texts
-        are decoded as in ``texts``.
+        Codes, and indices of ops and names, are replaced by names; an index without a name becomes
+        "". Texts are decoded as in ``texts``.
 
         Args:
             table: Name of the table.
@@ -171,7 +171,7 @@ class TraceFile:
         return [names[code] if 0 <= code < len(names) else "" for code in values.tolist()]
 
     def token_bytes(self) -> list[bytes]:
-        """Return the UTF-8 bytes of each token. They may be a part of a character.
+        """Return the UTF-8 bytes of each token, which may be only a part of a character.
 
         Raises:
             TraceError: The trace is damaged, or the tokens exceed the size limit.
@@ -192,7 +192,7 @@ class TraceFile:
         """Return a recorded tensor as an array with four axes. bfloat16 is converted to float32.
 
         Args:
-            index: Index of the tensor.
+            index: Row of the table of recorded tensors.
 
         Raises:
             TraceError: The tensor is damaged or exceeds the size limit.
@@ -207,7 +207,7 @@ class TraceFile:
             raise TraceError(message) from error
 
     def content(self, index: int) -> Array:
-        """Return the recorded bytes of a buffer of a PE, uint8 ``[bytes]``.
+        """Return the recorded bytes of one SRAM buffer of a PE, uint8 ``[bytes]``.
 
         Args:
             index: Row of the table ``content``.
@@ -236,27 +236,27 @@ class TraceFile:
         return report
 
     def check_size(self, item_name: str, fields: tuple[Field, ...], rows: int) -> None:
-        """Raise TraceError if some rows of the given columns would exceed the size limit.
+        """Raise TraceError if reading some rows of the given columns would exceed the size limit.
 
         Args:
             item_name: Name of what is read, for the error message.
-            fields: Fields of the columns.
+            fields: Fields that describe the columns.
             rows: Number of rows.
         """
         row_bytes = sum(np.dtype(f.dtype).itemsize * math.prod(schema.shape_of(f, self.header)) for f in fields)
         self._check_bytes(item_name, rows * row_bytes)
 
     def _check_bytes(self, item_name: str, size: int) -> None:
-        """Raise TraceError if a number of bytes exceeds the size limit."""
+        """Raise TraceError if a read of ``size`` bytes exceeds the size limit of the trace."""
         if size > self.limit_bytes:
             limit = f"the limit is {self.limit_bytes:,} B; read fewer rows at once"
             message = f"{self.path}: {item_name}: {size:,} B to read, {limit}"
             raise TraceError(message)
 
     def deviations(self, path: str) -> list[str]:
-        """Return a message for each deviation of a stored column from the schema.
+        """Return a message for each difference between a stored column and the schema.
 
-        A column without deviations can be read.
+        A column without differences can be read.
         """
         field = self._field(path)
         rows = self._rows[field.table]
@@ -279,22 +279,27 @@ class TraceFile:
         self.close()
 
     def _fields(self, table: str) -> tuple[Field, ...]:
-        """Return the fields of a table of the schema.
+        """Return the descriptions of a table's columns.
 
-        Raise TraceError if there is no such table.
+        Raises:
+            TraceError: There is no such table.
         """
         if table not in TABLES:
             raise TraceError(_unknown_name_message(self.path, "table", table, list(TABLES)))
         return TABLES[table]
 
     def _field(self, path: str) -> Field:
-        """Return the field of the schema with a path. Raise TraceError if there is none."""
+        """Return the description of the column at a path.
+
+        Raises:
+            TraceError: There is no such column.
+        """
         if path not in BY_PATH:
             raise TraceError(_unknown_name_message(self.path, "column", path, [field.path for field in FIELDS]))
         return BY_PATH[path]
 
     def _read(self, field: Field, box: Box) -> Array:
-        """Return some elements of a column, given by a range on each axis (a box).
+        """Return a box of a column: the elements in a range on each axis.
 
         The column is checked against the schema when it is first read.
         """
@@ -311,7 +316,7 @@ class TraceFile:
 
 
 def _unknown_name_message(path: Path, kind: str, name: str, valid_names: list[str]) -> str:
-    """Return the error message for an unknown table or column, with similar names.
+    """Return the error message for an unknown table or column, which suggests similar names.
 
     Args:
         path: Path of the trace.

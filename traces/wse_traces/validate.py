@@ -47,7 +47,7 @@ _AGREEMENT: Final[tuple[tuple[tuple[str, ...], Callable[[Trace], Iterator[str]]]
 
 
 def problems(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) -> list[str]:
-    """Return a message for each deviation of a file from the schema; none if the file is valid.
+    """Return a message for each deviation of a trace file from the schema; [] if it is valid.
 
     Each message starts with the path inside the file. Consistency between columns is checked only
     for columns that are valid on their own.
@@ -68,7 +68,7 @@ def problems(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) ->
 
 
 def _header_lines(path: Path) -> list[str]:
-    """Return all problems of the header of a file. The reader itself reports only the first."""
+    """Return all problems of a file's header, of which the reader itself reports only the first."""
     try:
         with open_file(path) as file:
             return header_problems(file)[1]
@@ -77,11 +77,11 @@ def _header_lines(path: Path) -> list[str]:
 
 
 def _problems(trace: Trace) -> Iterator[str]:
-    """Yield all problems of an open trace.
+    """Yield a message for each problem of an open trace.
 
     1. Check the description of each dataset.
-    2. Check the values of each table without such problems.
-    3. Check the consistency of tables that have no problems so far.
+    2. Check the values in tables whose descriptions are correct.
+    3. Check the consistency of tables in which no problem has been found so far.
     """
     broken = set()
     # 1. Descriptions
@@ -106,7 +106,12 @@ def _problems(trace: Trace) -> Iterator[str]:
 
 
 def _run_check(trace: Trace, check: Callable[[], Iterator[str]]) -> Iterator[str]:
-    """Yield the problems that a check finds, or the error that prevents the check."""
+    """Yield the problems that a check finds, or the error that prevents the check.
+
+    Args:
+        trace: An open trace.
+        check: Function that yields a message for each problem.
+    """
     try:
         yield from check()
     except TraceError as error:
@@ -148,8 +153,9 @@ def _column_problems(trace: Trace, field: Field, columns: Columns) -> Iterator[s
 
     Args:
         trace: An open trace.
-        field: Field of the column.
-        columns: Receives the values of the column, unless it is a plane.
+        field: Field that describes the column.
+        columns: Dictionary to which the values of the column are added. The values of a plane, a
+            dataset with values for every PE, are not added.
     """
     if "row" in field.axes:
         yield from _plane_problems(trace, field)
@@ -159,7 +165,10 @@ def _column_problems(trace: Trace, field: Field, columns: Columns) -> Iterator[s
 
 
 def _plane_problems(trace: Trace, field: Field) -> Iterator[str]:
-    """Yield a message for each plane with a negative value, unless the field is signed."""
+    """Yield a message for each plane with a negative value, unless negative values are allowed.
+
+    A plane contains a value for every PE.
+    """
     for index in range(trace.rows(field.table)):
         plane = trace.column(field.path, index, index + 1)
         if plane.min(initial=0) < 0 and not field.signed:
@@ -173,7 +182,7 @@ def _value_problems(trace: Trace, field: Field, values: Array) -> Iterator[str]:
 
     Args:
         trace: An open trace.
-        field: Field of the column.
+        field: Field that describes the column.
         values: Values of the column.
     """
     minimum = schema.NONE if str(schema.NONE) in field.doc else 0  # descriptions say what -1 means

@@ -38,7 +38,8 @@ def wavelet_problems(trace: Trace) -> Iterator[str]:
 def pattern_problems(trace: Trace) -> Iterator[str]:
     """Yield a message for each error in the patterns, the maps of words on links that layers share.
 
-    1. The size of a pattern is negative or exceeds the mesh. Only the first one is reported.
+    1. The size of a pattern is negative or exceeds the mesh. Only the first such pattern is
+       reported.
     2. A pattern has words outside of its rectangle.
     """
     columns = {name: trace.column(f"links/patterns/{name}") for name in ("rows", "cols")}
@@ -55,7 +56,7 @@ def pattern_problems(trace: Trace) -> Iterator[str]:
 
 
 def placed_problems(trace: Trace) -> Iterator[str]:
-    """Yield a message for each kind of error in the records of layers and their words on links.
+    """Yield a message for each kind of error in the records of where layers put words on links.
 
     1. A layer is listed twice on a wafer.
     2. The rectangle of a layer extends beyond the mesh.
@@ -82,7 +83,7 @@ def placed_problems(trace: Trace) -> Iterator[str]:
 
 
 def hop_problems(trace: Trace) -> Iterator[str]:
-    """Yield a message if the words on all links differ from the hops of all executed steps.
+    """Yield a message if the total words on links differ from the total hops of all executed steps.
 
     Only complete traces with words on links are checked.
     """

@@ -20,7 +20,7 @@ def op_problems(trace: Trace) -> Iterator[str]:
 
 
 def edge_problems(trace: Trace) -> Iterator[str]:
-    """Yield a message for the first op that consumes its own output."""
+    """Yield a message for the first op whose input is its own output."""
     is_same = trace.column("graph/edges/src") == trace.column("graph/edges/dst")
     for row in first_row(is_same):
         yield f"graph/edges/dst[{row}]: the op that produces"
@@ -29,7 +29,7 @@ def edge_problems(trace: Trace) -> Iterator[str]:
 def stage_problems(trace: Trace) -> Iterator[str]:
     """Yield a message for each inconsistency in the stages of a trace.
 
-    The checks are:
+    A stage is a rectangle of PEs with the layers that it stores. The checks are:
 
     1. The SRAM uses add up to the same number of bytes per PE in all stages.
     2. The first layer of a stage does not come after its last layer. Both are negative for a stage
@@ -73,7 +73,7 @@ def stage_problems(trace: Trace) -> Iterator[str]:
 
 
 def attention_problems(trace: Trace) -> Iterator[str]:
-    """Yield a message for each kind of error in the columns of PEs that attention uses.
+    """Yield a message for each kind of error in the records of PE columns that attention uses.
 
     1. A stage is listed twice.
     2. The columns are not part of the rectangle of their stage.
@@ -92,8 +92,8 @@ def attention_problems(trace: Trace) -> Iterator[str]:
 def buffer_problems(trace: Trace) -> Iterator[str]:
     """Yield a message for each kind of error in the addresses of SRAM buffers.
 
-    1. A buffer extends beyond the SRAM of a PE. Stages that do not fit are not checked.
-    2. Two buffers of a stage overlap, although one of them is always needed.
+    1. A buffer extends beyond the SRAM of a PE. Stages that do not fit in SRAM are not checked.
+    2. Two buffers of a stage overlap, although at least one of them is always in use.
     """
     columns, by_use = trace.table("buffer"), trace.column("sram/stage_bytes")
     begin, end = columns["address"].astype("<i8"), columns["address"].astype("<i8") + columns["bytes"]
@@ -123,7 +123,7 @@ def _furthest_ends(ends: Array) -> Array:
 
 
 def sram_problems(trace: Trace) -> Iterator[str]:
-    """Yield a message for the first PE of each wafer whose SRAM uses do not add up to its SRAM."""
+    """Yield a message for each wafer's first PE whose uses of SRAM do not add up to its size."""
     totals = np.unique(trace.column("sram/stage_bytes").sum(axis=1))
     for wafer in range(trace.rows("sram/bytes_per_pe") if len(totals) == 1 else 0):
         plane = trace.column("sram/bytes_per_pe", wafer, wafer + 1)[0].sum(axis=0)
@@ -147,7 +147,7 @@ def tensor_problems(trace: Trace) -> Iterator[str]:
 
 
 def live_problems(trace: Trace) -> Iterator[str]:
-    """Yield a message for the first interval of steps that ends before it begins."""
+    """Yield a message for the first buffer lifetime that ends before it begins."""
     columns = trace.table("live")
     for row in first_row(columns["last_step"] < columns["first_step"]):
         yield f"lives/last_step[{row}]: {columns['last_step'][row]}, needed: at least {columns['first_step'][row]}"
@@ -156,7 +156,7 @@ def live_problems(trace: Trace) -> Iterator[str]:
 def content_problems(trace: Trace) -> Iterator[str]:
     """Yield a message for each kind of error in recorded contents of buffers.
 
-    1. The bytes are not those of a whole buffer.
+    1. The number of bytes is not the size of the buffer.
     2. The PE is outside of the mesh.
     """
     columns, header = trace.table("content"), trace.header
@@ -169,10 +169,10 @@ def content_problems(trace: Trace) -> Iterator[str]:
 
 
 def ragged_problems(trace: Trace, ends: str) -> Iterator[str]:
-    """Yield a message if the end positions in a column do not match the table that they divide.
+    """Yield a message if a column of end positions does not match the table that it divides.
 
-    The ends must be ascending. The last one must not exceed the table, and in a complete trace must
-    be its end.
+    The ends must be ascending. The last one must not exceed the number of rows, and must equal it
+    in a complete trace.
 
     Args:
         trace: An open trace.

@@ -13,7 +13,7 @@ ROUNDING_CYCLES = 2  # starts and lengths of estimated passes are whole cycles, 
 
 
 def first_row(condition: Any) -> Iterator[int]:
-    """Yield the first row where the condition is true, or nothing if it is true nowhere."""
+    """Yield the index of the first true element of an array, or nothing if all are false."""
     yield from np.flatnonzero(condition)[:1].tolist()
 
 
@@ -44,7 +44,7 @@ def schedule_problems(trace: Trace) -> Iterator[str]:
     1. A schedule extends beyond the table of steps.
     2. A schedule does not start where the previous one ends.
     3. In a complete trace, steps at the end of the table belong to no schedule.
-    4. A schedule has fewer cycles than the end of its last step.
+    4. The duration of a schedule is shorter than the end of its last step.
 
     After an error of the first two kinds, the remaining checks are skipped.
     """
@@ -73,9 +73,10 @@ def schedule_problems(trace: Trace) -> Iterator[str]:
 
 
 def shift_problems(trace: Trace) -> Iterator[str]:
-    """Yield a message for each kind of error in the trace's records of KV-cache shifts.
+    """Yield a message for each kind of error in the records of KV-cache shifts.
 
-    A record names a pass and a step of the schedule of that pass. Two errors are detected:
+    A cache shift moves entries of a KV cache between rows of PEs. A record names a pass and a step
+    of the schedule of that pass. Two errors are detected:
 
     1. The schedule of the pass has no step with that index.
     2. Several records name the same step of the same pass.
@@ -97,8 +98,8 @@ def token_problems(trace: Trace) -> Iterator[str]:
 
     1. Two tokens of a sequence have the same position.
     2. A prompt token has cycles.
-    3. The cycles of a generated token differ from the time between the ends of its pass and of the
-       pass of the previous token.
+    3. The cycles of a generated token differ from the time between the end of the previous token's
+       pass and the end of its own pass.
 
     Only the first faulty token of each kind is reported.
     """

@@ -39,7 +39,7 @@ _ROOM_BYTES = 1 << 19  # disk space for the metadata of one flush
 
 
 class TraceWriter:
-    """Writer of one trace. The file is called ``NAME.partial`` until ``close`` renames it.
+    """A writer of one trace file. The file is called ``NAME.partial`` until ``close`` renames it.
 
     The writer is a context manager. Leaving it normally completes the trace. Leaving it by an
     exception flushes the trace and keeps the partial file, which is marked as incomplete.
@@ -49,7 +49,7 @@ class TraceWriter:
     """
 
     def __init__(self, path: str | os.PathLike[str], header: RunHeader) -> None:
-        """Create the file with all its datasets, which are empty.
+        """Create the file with all its datasets, which have no rows yet.
 
         Args:
             path: Name of the complete file.
@@ -84,12 +84,13 @@ class TraceWriter:
     def append(self, table: str, columns: Mapping[str, ArrayLike]) -> range:
         """Append rows to a table.
 
-        The rows are buffered and written later, so the arrays must not be changed any more.
+        The rows are buffered and written later, so the caller must not change the arrays
+        afterwards.
 
         Args:
             table: Name of the table.
-            columns: Values of all columns of the table, all of the same length. The key is the name
-                of the column.
+            columns: Values of all columns of the table, keyed by the name of the column. All
+                columns must have the same length.
 
         Returns:
             Indices of the rows.
@@ -114,7 +115,7 @@ class TraceWriter:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Open a transaction: readers will see all rows that are appended in it, or none of them.
+        """Open a transaction, so that readers see either all rows that are appended in it or none.
 
         If the context is left by an exception, the rows are discarded.
         """
@@ -132,7 +133,7 @@ class TraceWriter:
     def append_names(self, names: Sequence[str]) -> Array:
         """Return the indices of kernel and pattern names in ``strings/names``.
 
-        New names are appended.
+        Names that are not in the table yet are appended.
         """
         fresh = list(dict.fromkeys(n for n in names if n not in self._names))
         if fresh:
@@ -148,7 +149,7 @@ class TraceWriter:
         Args:
             steps: Columns of the table of steps.
             phase: "prefill", "decode" or "verify".
-            kv_slots: KV cache slots in use on the fullest mesh row of a region.
+            kv_slots: KV cache slots in use on the fullest row of PEs.
             cycles: Duration of the schedule. None means the end of its last step.
 
         Returns:
@@ -161,7 +162,7 @@ class TraceWriter:
         return self._append_row("schedule", {**schedule, "first_step": rows.start, "steps": len(rows)})
 
     def append_pass(self, *, schedule: int, start_cycle: int, wall_s: float) -> int:
-        """Append one execution of a schedule.
+        """Append a pass, which is one execution of a schedule.
 
         Args:
             schedule: Index of the schedule.
@@ -180,7 +181,7 @@ class TraceWriter:
         return self.append("token", token_columns(tokens) | {"text_end": ends})
 
     def append_tensor(self, values: ArrayLike, *, pass_index: int, op: int) -> int:
-        """Append the output of an op.
+        """Append the output of an op in one pass.
 
         Args:
             values: Array with at most four axes.
@@ -199,7 +200,7 @@ class TraceWriter:
         )
 
     def append_content(self, values: ArrayLike, *, pass_index: int, buffer: int, pe: tuple[int, int, int]) -> int:
-        """Append the contents of a buffer of a PE.
+        """Append the contents of one SRAM buffer of a PE.
 
         Args:
             values: uint8 ``[bytes]``.
@@ -215,7 +216,7 @@ class TraceWriter:
         return self._append_row("content", {"pass": pass_index, "buffer": buffer, **place, "end": end})
 
     def append_pattern(self, words: ArrayLike) -> int:
-        """Append a map of words on links in the rectangle of a layer.
+        """Append a pattern, a map of the words on links in the rectangle of a layer.
 
         Args:
             words: int ``[direction, row, col]``.
@@ -228,7 +229,7 @@ class TraceWriter:
         return self.append("pattern", {"words": array[np.newaxis], "rows": [rows], "cols": [cols]}).start
 
     def append_plane(self, path: str, values: ArrayLike) -> int:
-        """Append the values of every PE of the next wafer.
+        """Append the values of every PE of the next wafer to a dataset.
 
         Args:
             path: ``links/words``, ``pe/busy_cycles`` or ``sram/bytes_per_pe``.
@@ -249,8 +250,8 @@ class TraceWriter:
     def append_sram(self, stages: Mapping[str, ArrayLike], *, pe_bytes: int) -> None:
         """Append the stages with the SRAM that they use, and the use of SRAM on every PE.
 
-        All PEs of a stage are assumed to be as full as its fullest PE. The SRAM of PEs outside of
-        all stages is free.
+        All PEs of a stage are assumed to be as full as its fullest PE. The SRAM of PEs that belong
+        to no stage is free.
 
         Args:
             stages: Columns of the table of stages.
@@ -276,7 +277,7 @@ class TraceWriter:
         """Write all buffered rows, so that readers see them and a kill cannot lose them.
 
         Raises:
-            TraceError: The rows cannot be written. Nothing can be written to the trace after that.
+            TraceError: The rows cannot be written. All later writes to the trace then fail as well.
         """
         self._check_usable()
         began = time.monotonic()
@@ -351,7 +352,7 @@ class TraceWriter:
                 error.add_note(str(second))
 
     def _append_row(self, table: str, row: Mapping[str, Any]) -> int:
-        """Append a single row, and return its index. Single rows are combined into arrays later."""
+        """Buffer a single row, and return its index. Single rows are combined into arrays later."""
         parts = self._waiting.setdefault(table, [])
         checked = [column.check(row[column.name]) for column in self._columns[table]]
         if parts and isinstance(parts[-1], list):
@@ -361,12 +362,12 @@ class TraceWriter:
         return self._count_rows(table, 1, self._row_bytes[table]).start
 
     def _count_rows(self, table: str, rows: int, waiting_bytes: int) -> range:
-        """Count buffered rows, flush if it is time to, and return the indices of the rows.
+        """Count newly buffered rows, flush if it is time to, and return the indices of the rows.
 
         Args:
             table: Name of the table.
             rows: Number of rows.
-            waiting_bytes: Size of the rows.
+            waiting_bytes: Bytes of these rows.
         """
         self._check_usable()
         first = self._rows[table]
@@ -376,7 +377,7 @@ class TraceWriter:
         return range(first, first + rows)
 
     def _check_usable(self) -> None:
-        """Raise an error if the trace is closed, or if writing to it has failed."""
+        """Raise the error of an earlier failed write, or an error if the trace is closed."""
         if self._failed is not None:
             raise self._failed
         if not self._open:
@@ -395,7 +396,8 @@ class TraceWriter:
     def _bound_bytes(self, buffered_rows: Mapping[str, Mapping[str, list[Array]]]) -> int:
         """Return an upper bound of the bytes that a flush adds to the file.
 
-        HDF5 may rewrite the last chunk of each column, which counts in addition to the new rows.
+        In addition to the new rows, the bound includes the last chunk of each column, which HDF5
+        may rewrite.
 
         Args:
             buffered_rows: Columns of the buffered rows of each table.
@@ -411,7 +413,8 @@ class TraceWriter:
     def _write(self, table: str, arrays: Mapping[str, list[Array]]) -> None:
         """Write the buffered rows of a table.
 
-        Of rows that cover the mesh, only the given part is written. The rest reads as 0.
+        A row that covers the mesh may be given in part. The rest of it is not written and reads as
+        0.
         """
         end = self._rows[table]
         for column in self._columns[table]:
@@ -423,7 +426,7 @@ class TraceWriter:
 
 
 def _ending_of(error: BaseException | None) -> str:
-    """Return the text that describes why a run ended: "interrupted" for Ctrl-C, else the error."""
+    """Return a text that states why a run ended: "interrupted" for Ctrl-C, else the error."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
     return f"{type(error).__name__}: {error}".removesuffix(": ")

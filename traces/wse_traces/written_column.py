@@ -22,7 +22,7 @@ BufferedRows = dict[str, Array] | list[list[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenColumn:
-    """Column to which rows are appended: the type, shape and range of its values.
+    """A column of a trace to which rows are appended: the type, shape and range of its values.
 
     Attributes:
         path: Path of the dataset in the file.
@@ -46,7 +46,7 @@ class WrittenColumn:
 
     @classmethod
     def of(cls, field: Field, header: RunHeader) -> Self:
-        """Return the column for a field of the schema, in a file with this header."""
+        """Return the column that a field of the schema describes, given the file's header."""
         dtype = np.dtype(field.dtype)
         limits = np.iinfo(dtype) if dtype.kind in "iu" else None
         return cls(
@@ -66,7 +66,7 @@ class WrittenColumn:
         return self.dtype.itemsize * math.prod(self.shape)
 
     def check(self, value: Any) -> Any:
-        """Return a value unchanged after checking that the type of the column can represent it.
+        """Check that the type of the column can represent a value, and return the value.
 
         Only single integers are checked.
 
@@ -82,8 +82,7 @@ class WrittenColumn:
         """Convert rows to the type and shape of the column.
 
         Raises:
-            ValueError: The conversion would change a value, a text is too long, or the shape is
-                wrong.
+            ValueError: A value cannot be represented, a text is too long, or the shape is wrong.
         """
         if self.dtype.kind == "S":
             return self._texts(values)
@@ -99,7 +98,11 @@ class WrittenColumn:
         return array
 
     def _texts(self, values: ArrayLike) -> Array:
-        """Return texts as UTF-8 bytes of fixed length. Raise ValueError if one is too long."""
+        """Return texts as UTF-8 bytes of fixed length.
+
+        Raises:
+            ValueError: A text is too long.
+        """
         if isinstance(values, np.ndarray) and values.dtype == self.dtype:
             return values
         encoded = [str(v).encode() for v in np.asarray(values, dtype=object)]
@@ -113,7 +116,7 @@ class WrittenColumn:
         """Check that an array has the shape of rows of this column, or of a part of the mesh.
 
         Raises:
-            ValueError: The shape is another one.
+            ValueError: The array has another shape.
         """
         # All axes must be complete, except for the last two of rows that cover the mesh.
         fixed = len(self.shape) - 2 if self.planes else len(self.shape)
@@ -124,7 +127,7 @@ class WrittenColumn:
 
 
 class WrittenDataset:
-    """Dataset of a column in a growing file.
+    """The dataset of a column in a growing file.
 
     HDF5's low-level interface is used for speed, because a trace has a hundred datasets.
     """
@@ -134,7 +137,7 @@ class WrittenDataset:
         self._type, self._shape = self._id.get_type(), column.shape  # the type knows that texts are UTF-8
 
     def append(self, arrays: Sequence[Array], end: int) -> None:
-        """Append rows, so that the dataset has ``end`` rows.
+        """Append rows to the dataset, which has ``end`` rows afterwards.
 
         Args:
             arrays: Rows to append. A row that covers the mesh may be given in part.
@@ -157,8 +160,8 @@ def join_parts(columns: Sequence[WrittenColumn], parts: Sequence[BufferedRows]) 
         parts: Buffered rows.
 
     Returns:
-        A list of arrays for each column, whose name is the key: one array with all rows, or one
-        array per row for columns whose rows cover the mesh.
+        A list of arrays for each column, keyed by its name. The list has one array with all rows,
+        or one array per row if rows cover the mesh.
     """
     tables = [
         dict(zip([column.name for column in columns], zip(*part, strict=True), strict=True))

@@ -35,8 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command, and return its exit code.
 
     Args:
-        arguments: Command-line arguments. None uses those of the process, which is then expected to
-            end after the call.
+        arguments: Command-line arguments. With None, the arguments of the process are used, and the
+            process is expected to end after the call.
     """
     is_process, arguments = arguments is None, sys.argv[1:] if arguments is None else arguments
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)

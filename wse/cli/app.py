@@ -60,9 +60,9 @@ wse --help lists all commands, wse COMMAND --help shows examples.
 
 
 def command() -> Any:
-    """Return the ``wse`` command with all of its subcommands.
+    """Return the command ``wse`` with all of its subcommands.
 
-    Each subcommand is built only when it is requested.
+    The parser of a subcommand is built only when it is requested.
     """
     app = typer.Typer(
         cls=Commands,
@@ -75,7 +75,7 @@ def command() -> Any:
 
 
 class Commands(TyperGroup):
-    """Group of all ``COMMANDS``.
+    """The group of all commands in ``COMMANDS``.
 
     Its help lists the commands first and the options of the group last.
     """
@@ -112,10 +112,10 @@ def _group(
 
 
 def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
-    """Return a typer error about wrong usage as one line, or None for any other error.
+    """Return an error about wrong usage as one line, or None for any other error.
 
     Args:
-        error: The error.
+        error: The error, which typer raised.
         arguments: Command-line arguments.
     """
     if not isinstance(error, UsageError):
@@ -157,7 +157,7 @@ def _plain(error: Exception) -> str:
 
 
 def _label(parameter: Any) -> str:
-    """Return the long name of an option, or the metavar of an argument."""
+    """Return the long name of an option, or the placeholder of an argument in the usage line."""
     options = [name for name in getattr(parameter, "opts", []) if name.startswith("--")]
     return str(options[0]) if options else str(parameter.metavar or parameter.name).upper()
 

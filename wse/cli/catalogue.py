@@ -93,7 +93,13 @@ def mappings(json: opt.Json = False) -> None:  # noqa: FBT002
 
 
 def _print(content: R, print_text: Callable[[R, TextIO], None], *, json: bool) -> None:
-    """Print a list as JSON, or as text for a terminal."""
+    """Print a list of models, wafers, GPUs or mappings as JSON, or as text for a terminal.
+
+    Args:
+        content: List to print.
+        print_text: Function that prints the list as text.
+        json: Whether to print JSON.
+    """
     from wse.reports.as_json import as_json
 
     if json:

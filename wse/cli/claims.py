@@ -45,7 +45,11 @@ def claims(
 
 
 def _number(text: str) -> int:
-    """Return the number of a claim. Raise BadInput if the text is not a whole number."""
+    """Return the number of a claim, given as text.
+
+    Raises:
+        BadInput: The text is not a whole number.
+    """
     from wse.errors import BadInput
 
     number = whole_number(text)

@@ -124,7 +124,7 @@ def _print(
     """Print a result as JSON, as Markdown tables, or as text for a terminal.
 
     Args:
-        result: The result.
+        result: Result of the comparison.
         tables: Tables of the result, for Markdown.
         on_terminal: Function that prints the result as text.
         json: Whether to print JSON.

@@ -89,7 +89,7 @@ def _what_if(request: EstimateRequest, changes: str, png: str | None) -> WhatIfR
 
     Args:
         request: Estimate whose machine is changed.
-        changes: Value of --what-if.
+        changes: Value of --what-if, the changed numbers.
         png: Value of --png, or None.
     """
     from wse.reports.output_file import picture_path, write_output

@@ -25,10 +25,10 @@ HELP_NAMES: Final = ("-h", "--help")
 
 
 class PanelCommand(TyperCommand):
-    """Command whose help lists its options under headings such as "Model" and "Output"."""
+    """A command whose help lists its options under headings such as "Model" and "Output"."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return the words after the command's name in the usage line."""
+        """Return the texts after the command's name in the usage line, such as ``[OPTIONS]``."""
         return ["[OPTIONS]", *(_argument(p) for p in self.get_params(ctx) if p.param_type_name == "argument")]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -64,6 +64,6 @@ def option_rows(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
 
 
 def _argument(parameter: Any) -> str:
-    """Return an argument as shown in the usage line, in brackets if it is optional."""
+    """Return an argument as the usage line shows it, in brackets if it is optional."""
     text = str(parameter.metavar)
     return text if parameter.required or text.startswith("[") else f"[{text}]"

@@ -28,7 +28,7 @@ WriteMapping = Annotated[
 
 
 def given_fields(context: typer.Context, request: type) -> set[str]:
-    """Return the names of the request's fields that were given on the command line.
+    """Return the names of a request's fields that the user gave on the command line.
 
     A field counts even if the given value equals its default.
 
@@ -43,7 +43,9 @@ def given_fields(context: typer.Context, request: type) -> set[str]:
 
 
 def mapping_path(write_mapping: str | None) -> Path | None:
-    """Return the path of --write-mapping, checked before any long computation.
+    """Return the path of the option --write-mapping; None if it is not given.
+
+    The path is checked here, before any long computation.
 
     Raises:
         BadInput: The path cannot be written, or does not end in ``.toml``.
@@ -56,7 +58,7 @@ def mapping_path(write_mapping: str | None) -> Path | None:
 
 
 def write_mapping_file(path: Path | None, system: SystemResult) -> None:
-    """Write the regions of a result to the file of --write-mapping, if one was requested.
+    """Write the regions of a result to the file of the option --write-mapping, if it was given.
 
     Raises:
         BadInput: The file cannot be written.
@@ -71,7 +73,7 @@ def print_result(result: Result, *, json: bool, detail: bool = False) -> None:
     """Print a result on stdout: as one JSON object, or as tables.
 
     Args:
-        result: The result.
+        result: Result to print.
         json: Whether to print JSON.
         detail: Whether the tables show all details.
     """

@@ -24,10 +24,10 @@ Command = Callable[..., None]
 
 
 def with_options(command: Command) -> Command:
-    """Return a function for typer that has a parameter for each option of a command.
+    """Return a function for typer that has a separate parameter for each option of a command.
 
     Args:
-        command: Function of the command.
+        command: Function of the command. Its parameter ``request`` stands for many options.
     """
     hints = get_type_hints(command, include_extras=True)
     request = hints.get(REQUEST)
@@ -46,7 +46,7 @@ def with_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def call(**parsed: Any) -> None:
-        """Convert the parsed options, build the request, and call the command."""
+        """Convert the parsed options, build the request, and call the command with it."""
         values = {name: field.value(parsed.pop(name)) for name, field in (request_fields | command_fields).items()}
         arguments = parsed | {name: values[name] for name in command_fields}
         if request is not None:
@@ -68,16 +68,16 @@ def _parameter(field: RequestField) -> Parameter:
 
 
 def _typer_type(field: RequestField) -> Any:
-    """Return the type by which typer parses an option."""
+    """Return the Python type that typer should convert an option to."""
     if field.option.repeats:
         return list[str]
     return str if field.is_text else field.type
 
 
 def _shown_default(field: RequestField) -> Any:
-    """Return the default of a field as it is written on the command line.
+    """Return the default of an option as a user would write it on the command line.
 
-    None is written as the word that the option has for it, if any.
+    If the default is None, the result is the word that stands for None in the option, if any.
     """
     if field.default is None or field.option.repeats:
         return field.option.none or None
@@ -86,7 +86,7 @@ def _shown_default(field: RequestField) -> Any:
 
 
 def _info(field: RequestField) -> Any:
-    """Return typer's description of an option: an argument if it is positional, else an option."""
+    """Return the description of an option that typer needs: a positional argument or an option."""
     option = field.option
     common: dict[str, Any] = {
         "help": option.doc,
@@ -100,9 +100,10 @@ def _info(field: RequestField) -> Any:
 
 
 def _completer(option: Option) -> Callable[[str], list[str]] | None:
-    """Return a shell-completion function for the values of an option, or None.
+    """Return a function that completes the values of an option in a shell, or None.
 
-    The values are the known values of the option, or the words of its metavar.
+    The possible values are the known values of the option, or the words of its placeholder in the
+    help.
     """
     words = tuple(word for word in option.metavar.split("|") if word.islower()) if "|" in option.metavar else ()
     choices = option.known_values or words

@@ -8,16 +8,16 @@ from collections.abc import Callable
 
 
 def while_read(write: Callable[[str], None]) -> Callable[[str], None]:
-    """Return a function that writes text until the reader of stdout goes away.
+    """Return a function that writes text to stdout as long as something reads it.
 
-    Later text is discarded without an error.
+    Once the reader has gone away, all text is discarded without an error.
 
     Args:
         write: Function that writes text to stdout.
     """
 
     def write_or_drop(text: str) -> None:
-        """Write text. If the reader has gone away, discard this and all later text."""
+        """Write text, or discard this and all later text if the reader has gone away."""
         try:
             write(text)
         except BrokenPipeError:
@@ -27,7 +27,10 @@ def while_read(write: Callable[[str], None]) -> Callable[[str], None]:
 
 
 def drop_stdout() -> None:
-    """Redirect stdout to nowhere, so that later writes and the flush at exit raise no error."""
+    """Discard everything that is written to stdout from now on.
+
+    Later writes and the flush at exit then raise no error.
+    """
     try:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())

@@ -101,7 +101,7 @@ def validate(
 
 
 def _print_agreement(reference: str, *, has_measurement_options: bool, json: bool) -> None:
-    """Compare the fast timing model with a reference model, and print the result.
+    """Compare the fast timing model with a reference model, and print the agreement.
 
     Args:
         reference: Name of the reference model.
@@ -128,7 +128,7 @@ def _print_agreement(reference: str, *, has_measurement_options: bool, json: boo
 
 
 def _print_left_out(files: list[Path], *, json: bool) -> None:
-    """Fit constants of GPU stacks without one model or GPU at a time, and print the errors.
+    """Fit the constants of GPU stacks without one model or GPU at a time; print the errors.
 
     Args:
         files: Files with measurements.

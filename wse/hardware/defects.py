@@ -38,7 +38,7 @@ I64 = npt.NDArray[np.int64]
 
 
 class _Line(pydantic.BaseModel):
-    """A row of a CSV file of defects: a dead PE, or a dead link of a PE."""
+    """The values in a row of a CSV file of defects: a dead PE, or a dead link of a PE."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
 
@@ -50,15 +50,15 @@ class _Line(pydantic.BaseModel):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Defects:
-    """The dead PEs and links of wafers of one type.
+    """The dead PEs and dead links of wafers of one type.
 
     Attributes:
         option: The file or the rate, as given to ``--defects``.
         rows, cols: Size of the full wafer.
         rate: Probability that a PE is dead; None if a file lists the defects.
         seed: Seed of the random choice of dead PEs.
-        listed_defects: int64 [n, 4]: wafer or -1 for all, row, column, and type: 0 for the PE, 1
-            for the link to its east, 2 for the link to its south.
+        listed_defects: int64 [n, 4]. The columns are the wafer (-1 for all wafers), row, column,
+            and what is dead: 0 for the PE, 1 for the link to its east, 2 for the link to its south.
     """
 
     option: str
@@ -79,7 +79,7 @@ class Defects:
 
 
 def check_seed(seed: int) -> None:
-    """Raise BadDefects for a seed outside the accepted range, whether or not the seed is used."""
+    """Raise BadDefects if a seed is outside the accepted range, even if the seed is not used."""
     if not 0 <= seed <= LARGEST_SEED:
         message = f"--defects-seed {seed}: give a whole number from 0 to {LARGEST_SEED}"
         raise BadDefects(message)
@@ -113,7 +113,13 @@ def read_defects(option: str | Path, seed: int, wafer: WaferSpec) -> Defects:
 
 
 def _read_list(path: Path, wafer: WaferSpec) -> I64:
-    """Return the defects in a CSV file as int64 [n, 4], as in `Defects`."""
+    """Return the defects that a CSV file lists, int64 [n, 4].
+
+    The columns are those of ``Defects.listed_defects``.
+
+    Raises:
+        BadDefects: The file cannot be read, or a line is invalid or names a defect a second time.
+    """
     data = read_file(path, FILE_LIMIT_BYTES, BadDefects, "a CSV file of dead PEs and links, or a rate such as 1e-4")
     try:
         reader = csv.DictReader(io.StringIO(data.decode("utf-8-sig")), strict=True)
@@ -143,7 +149,7 @@ def _read_list(path: Path, wafer: WaferSpec) -> I64:
 
 
 def _check_header(path: Path, header: list[str]) -> None:
-    """Raise BadDefects unless the header has row and col, and otherwise only known columns."""
+    """Raise BadDefects unless the header has row and col and no unknown or repeated column."""
     missing_names = [name for name in _COLUMNS[:2] if name not in header]
     unknown_names = [name for name in header if name not in _COLUMNS]
     if missing_names or unknown_names or len(set(header)) < len(header):
@@ -155,7 +161,7 @@ def _check_header(path: Path, header: list[str]) -> None:
 
 
 def _parse_line(line_name: str, line: dict[str, str | None]) -> _Line:
-    """Return the checked values of a line.
+    """Return the checked values of a line in a file of defects.
 
     Args:
         line_name: File and number of the line, for messages.
@@ -184,7 +190,7 @@ def _parse_line(line_name: str, line: dict[str, str | None]) -> _Line:
 
 
 def _place(line_name: str, line: _Line, wafer: WaferSpec) -> tuple[int, int, int, int]:
-    """Return a line as (wafer, row, column, type), as in `Defects`.
+    """Return the defect in a line as (wafer, row, column, type), as in ``Defects.listed_defects``.
 
     Raises:
         BadDefects: The PE or the link is outside the wafer.

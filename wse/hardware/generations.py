@@ -19,11 +19,11 @@ class Generation:
 
     Attributes:
         digit: Digit in the names of chips and systems: 2 in WSE-2 and CS-2.
-        fabric: Size of the fabric that programs are compiled for, columns first (Cerebras SDK,
+        fabric: Size of the fabric for which programs are compiled, columns first (Cerebras SDK, for
             running on a system).
         read_bytes_per_cycle: Bytes per cycle that vector operations of a PE read from SRAM.
-        adds_two_from_fabric: Whether an addition may take both operands from the fabric; otherwise
-            only one.
+        adds_two_from_fabric: Whether an addition may receive both operands from the fabric;
+            otherwise only one.
         multicast_cycles: Measured cycles of a multicast to a line of PEs in addition to its hops
             and words. None if there is no measurement.
     """

@@ -22,11 +22,13 @@ Meshes = tuple[LogicalMesh, ...]
 
 
 def largest_live_meshes(defects: Defects, wafer: WaferSpec, wafers: int) -> Meshes:
-    """Return the largest logical meshes of equal size, one for each wafer.
+    """Return the largest logical meshes, all of the same size, that live PEs form on each wafer.
+
+    A logical mesh is the mesh of live PEs that programs see on a wafer with dead PEs.
 
     Args:
         defects: Dead PEs and links.
-        wafer: Mesh of the wafers.
+        wafer: Wafer whose mesh size is the size of all wafers.
         wafers: Number of wafers.
 
     Raises:
@@ -44,11 +46,11 @@ def largest_live_meshes(defects: Defects, wafer: WaferSpec, wafers: int) -> Mesh
 
 
 def corner_meshes(defects: Defects, full_wafer: WaferSpec, mesh: WaferSpec, wafers: int) -> Meshes | None:
-    """Find logical meshes of a given size, each on the smallest sufficient corner of its wafer.
+    """Return logical meshes of a given size on the smallest sufficient corner of their wafers.
 
-    A logical mesh is the mesh of live PEs that programs see on a wafer with dead PEs. The corner
-    starts as large as the logical mesh and grows by a row and a column at a time. All wafers use
-    the same corner.
+    A logical mesh is the mesh of live PEs that programs see on a wafer with dead PEs. A corner is
+    the first rows and columns of the wafer. It starts as large as the logical mesh and grows by a
+    row and a column at a time. All wafers use a corner of the same size.
 
     Args:
         defects: Dead PEs and links.
@@ -73,15 +75,17 @@ def corner_meshes(defects: Defects, full_wafer: WaferSpec, mesh: WaferSpec, wafe
 def logical_wafer(
     wafer: WaferSpec, defects: Defects | None, wafers: int, *, grow_to: WaferSpec | None
 ) -> tuple[WaferSpec, Meshes]:
-    """Return a wafer as programs see it, and the logical mesh of each wafer.
+    """Return a wafer as programs see it, and the mesh of live PEs on each wafer.
+
+    If PEs are dead, programs see only a mesh of live PEs, the logical mesh.
 
     Args:
         wafer: Wafer with the size of mesh that programs should see.
         defects: Dead PEs and links; None for none.
         wafers: Number of wafers.
-        grow_to: Larger wafer on which to find live PEs for the requested mesh. If its corners do
-            not suffice, programs see the largest mesh of live PEs on it. With None, programs see
-            the largest mesh of live PEs on ``wafer``.
+        grow_to: Larger wafer on which to find live PEs for the requested mesh. If it has too few,
+            programs see the largest mesh of live PEs on it. With None, programs see the largest
+            mesh of live PEs on ``wafer``.
 
     Returns:
         The wafer with the size of the logical mesh, and the meshes. There are no meshes if no PE or
@@ -100,12 +104,12 @@ def fewest_wafers_with_defects(
 ) -> int:
     """Return the minimum number of wafers that a model needs when PEs are dead.
 
-    The search is iterative: the more wafers there are, the fewer live PEs the worst of them has.
+    The search is iterative, because with more wafers, the worst of them has fewer live PEs.
 
     Args:
         wafer: The wafer without defects.
         defects: Dead PEs and links; None for none.
-        min_wafers: Function that returns the minimum number of wafers of a given mesh.
+        min_wafers: Function that returns the minimum number of wafers with a given mesh.
     """
     count = min_wafers(wafer)
     while (
@@ -117,16 +121,16 @@ def fewest_wafers_with_defects(
 
 
 def live_wafer(wafer: WaferSpec, meshes: Meshes) -> WaferSpec:
-    """Return a wafer whose mesh has the size of the logical meshes."""
+    """Return a copy of a wafer whose mesh has the size of the given meshes of live PEs."""
     rows, cols = meshes[0].shape
     return replace(wafer, mesh_rows=rows, mesh_cols=cols)
 
 
 def _has_live_mesh(fabric: FabricFaults, rows: int, cols: int) -> bool:
-    """Return whether a corner of a wafer has a logical mesh of the given size."""
+    """Return whether live PEs on a part of a wafer can form a mesh of the given size."""
 
     def has_rows(unusable: npt.NDArray[np.bool_]) -> bool:
-        """Return whether enough rows have enough usable PEs."""
+        """Return whether enough rows have enough usable PEs for the mesh."""
         return int(((~unusable).sum(axis=1) >= cols).sum()) >= rows
 
     return has_rows(fabric.dead) and has_rows(fabric.unreachable)  # the quick test first

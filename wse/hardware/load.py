@@ -30,7 +30,7 @@ _HERE: Final = Path(__file__).parent
 
 
 def _read_name(path: Path, key: str, raw_value: Any) -> str:
-    """Check the name in a file and return it."""
+    """Return the name that a file states, after a check that it is printable and not too long."""
     if not isinstance(raw_value, str) or not 0 < len(raw_value) <= LONGEST_NAME or not raw_value.isprintable():
         msg = f"{path}: {key} = {short_repr(raw_value)}: give a name of 1 to {LONGEST_NAME} printable characters"
         raise BadWafer(msg)
@@ -38,14 +38,14 @@ def _read_name(path: Path, key: str, raw_value: Any) -> str:
 
 
 def _read_generation(path: Path, key: str, raw_value: Any) -> str:
-    """Check the generation in a file and return it."""
+    """Return the wafer generation that a file states, after a check that it is known."""
     if not isinstance(raw_value, str) or raw_value not in GENERATIONS:
         raise UnknownName(key, str(raw_value), GENERATIONS, place=str(path))
     return raw_value
 
 
 def _read_announced(path: Path, key: str, raw_value: Any) -> bool:
-    """Check whether a file describes an announced wafer and return the answer."""
+    """Return whether a file describes an announced wafer, after a check of the value."""
     if not isinstance(raw_value, bool):
         msg = f"{path}: {key} = {short_repr(raw_value)}: give true (nobody has measured such a wafer) or false"
         raise BadWafer(msg)
@@ -53,11 +53,11 @@ def _read_announced(path: Path, key: str, raw_value: Any) -> bool:
 
 
 def _missing(base: str, keys: Sequence[str]) -> str:
-    """Return the message for the fields that a file lacks.
+    """Return the error message for missing fields of a file.
 
     Args:
-        base: Preset to suggest as the base of the file.
-        keys: Names of the missing fields, at least one.
+        base: Preset that the message suggests as the base of the file.
+        keys: Names of the missing fields, at least one. The message names the first.
     """
     if keys[0] == "generation":
         return f'has no generation; add generation = "{GENERATIONS[0]}", or the one whose software costs apply'
@@ -87,7 +87,7 @@ _SOFTWARE: Final = PresetKind(
 
 
 def known_wafers() -> tuple[str, ...]:
-    """Return the names of all wafer presets, including those of other packages."""
+    """Return the names of all wafer presets, bundled or from installed packages."""
     return _WAFER.names()
 
 
@@ -97,14 +97,17 @@ def bundled_wafers() -> tuple[str, ...]:
 
 
 def known_software() -> tuple[str, ...]:
-    """Return the names of all software profiles, including those of other packages."""
+    """Return the names of all software profiles, bundled or from installed packages.
+
+    A software profile states the costs of the software on a PE.
+    """
     return _SOFTWARE.names()
 
 
 def load_wafer(name_or_path: str | Path, values: Values = ()) -> WaferSpec:
-    """Return the wafer of a preset or of a TOML file.
+    """Return the wafer that a preset or a TOML file describes.
 
-    A preset takes precedence over a file of the same name. The case of its name is ignored.
+    A bundled preset takes precedence over a file of the same name. The case of its name is ignored.
 
     Args:
         name_or_path: Name of the preset, or path of the file.
@@ -136,15 +139,17 @@ def load_wafer(name_or_path: str | Path, values: Values = ()) -> WaferSpec:
 
 
 def load_software(name_or_path: str | Path, generation: str, values: Values = ()) -> SoftwareProfile:
-    """Return the costs of a software profile on a generation of the machine.
+    """Return the costs of software on a generation of wafers, read from a software profile.
 
     Args:
-        name_or_path: Name of the preset, or path of a TOML file.
+        name_or_path: Name of the profile, or path of a TOML file.
         generation: Generation of the wafer, one of ``GENERATIONS``.
         values: Numbers that replace those of the file, for all generations.
 
     Raises:
-        UnknownName, BadWafer: As for `load_wafer`.
+        UnknownName: There is no such profile, or an unknown key in the file or the values.
+        BadWafer: The file cannot be read, or a number is missing, in a wrong unit, or out of
+            bounds.
     """
     source_name = str(name_or_path)
     texts, numbers = _SOFTWARE.read(source_name)
@@ -154,32 +159,34 @@ def load_software(name_or_path: str | Path, generation: str, values: Values = ()
 
 
 def check_value(spec: type[WaferSpec | SoftwareProfile], origin: str, key: str, value: float) -> None:
-    """Raise BadWafer for a value that a field cannot have in any wafer or software profile.
+    """Raise BadWafer if a value is outside the bounds of a field of wafers or software profiles.
 
     Args:
         spec: `WaferSpec` or `SoftwareProfile`.
         origin: Option or file with the value, for the message.
         key: Name of the field.
-        value: The value.
+        value: Value to check.
     """
     read_number(origin, key, value, numeric_fields(spec)[key], "")
 
 
 def provenance(name_or_path: str | Path, values: Values = ()) -> dict[str, SourcedNumber]:
-    """Return each number of a wafer or a software profile with its unit, grade and source.
+    """Return each number of a wafer or a software profile with its unit, evidence grade and source.
 
-    A file is a software profile if it is based on one or has one of its fields.
+    A TOML file is read as a software profile if it is based on one or has one of its fields.
 
     Args:
         name_or_path: Name of a wafer or software profile, or path of a TOML file.
         values: Numbers that replace those of the file.
 
     Returns:
-        Keys are names of fields. The key of a number that applies to one generation only is the
-        field, a point and the generation.
+        The numbers, keyed by the name of the field. The key of a number that is valid for one
+        generation only is ``FIELD.GENERATION``.
 
     Raises:
-        UnknownName, BadWafer: As for `load_wafer`.
+        UnknownName: There is no such preset, or an unknown key in the file or the values.
+        BadWafer: The file cannot be read, or a number is missing, in a wrong unit, or out of
+            bounds.
     """
     source_name = str(name_or_path)
     kind = _kind_of(source_name)
@@ -187,7 +194,10 @@ def provenance(name_or_path: str | Path, values: Values = ()) -> dict[str, Sourc
 
 
 def _kind_of(name_or_path: str) -> PresetKind:
-    """Return the kind of a preset or file: software profile, or wafer if neither is known."""
+    """Return the kind of preset that a name or file belongs to: wafer or software profile.
+
+    An unknown name is treated as a wafer.
+    """
     if _WAFER.bundled_name(name_or_path):
         return _WAFER
     if _SOFTWARE.bundled_name(name_or_path):
@@ -203,7 +213,7 @@ def _with_values(kind: PresetKind, source_name: str, numbers: Numbers, values: V
     """Return the numbers of a preset with some of them replaced, for all generations.
 
     Args:
-        kind: Kind of the preset.
+        kind: Kind of the preset, wafer or software profile.
         source_name: Its name or path, for messages.
         numbers: Numbers of the preset.
         values: Replacements, which are checked like the numbers of a file.

@@ -14,10 +14,10 @@ _FORM: Final = re.compile(r"\s*([0-9]{1,9})\s*[xX×]\s*([0-9]{1,9})\s*")
 
 
 def parse_mesh(text: str, option: str = "mesh") -> tuple[int, int]:
-    """Return the rows and columns of a text ROWSxCOLS.
+    """Return the numbers of rows and columns in a text of the form ROWSxCOLS.
 
     Args:
-        text: The text.
+        text: Text such as ``16x24``.
         option: Option or key with the text, for the message.
 
     Raises:
@@ -36,11 +36,11 @@ def parse_mesh(text: str, option: str = "mesh") -> tuple[int, int]:
 
 
 def mesh_on(wafer: WaferSpec, rows: int, cols: int) -> WaferSpec:
-    """Return a wafer with only a part of its PEs.
+    """Return a copy of a wafer whose mesh has only the given numbers of rows and columns.
 
     Args:
         wafer: The wafer.
-        rows, cols: Size of the part, at least 1 each.
+        rows, cols: Size of the mesh, at least 1 each.
 
     Raises:
         BadMesh: The wafer has fewer rows or columns, or a side is below 1.
@@ -61,6 +61,6 @@ def mesh_on(wafer: WaferSpec, rows: int, cols: int) -> WaferSpec:
 def transposed_wafer(wafer: WaferSpec) -> WaferSpec:
     """Return a wafer with the rows and columns of its mesh swapped.
 
-    Links along rows and along columns are equal.
+    This is possible because links along rows and along columns have the same costs.
     """
     return dataclasses.replace(wafer, mesh_rows=wafer.mesh_cols, mesh_cols=wafer.mesh_rows)

@@ -100,7 +100,7 @@ class SourcedNumber:
     Attributes:
         value: The number.
         unit: Its unit, such as "byte/PE".
-        grade: Evidence grade, a key of `GRADES`.
+        grade: Evidence grade, which says how well the number is known: a key of `GRADES`.
         source: Where the number is from.
         range: Minimum and maximum that the number may have; None if not stated.
     """
@@ -123,12 +123,12 @@ class SourcedNumber:
 
     @property
     def low_value_high(self) -> tuple[float, float, float]:
-        """The number at the minimum of its range, as stated, and at the maximum of its range."""
+        """Value at the lower end of the range, the stated value, and value at the upper end."""
         return self.low, self.value, self.high
 
 
 def weakest(grades: Iterable[Grade]) -> Grade:
-    """Return the weakest of some evidence grades: the last one in the order of ``GRADES``.
+    """Return the weakest of some evidence grades, which is the last one in the order of ``GRADES``.
 
     A result has the weakest grade of the numbers that it is computed from.
     """
@@ -136,7 +136,7 @@ def weakest(grades: Iterable[Grade]) -> Grade:
 
 
 def unit_of(field: str) -> str:
-    """Return the unit of a field, which is given by the end of its name.
+    """Return the unit of a field, which follows from the end of its name.
 
     >>> unit_of("sram_bytes_per_pe"), unit_of("hop_cycles"), unit_of("mac_fp16_per_cycle")
     ('byte/PE', 'cycle', 'element/cycle')
@@ -147,11 +147,11 @@ def unit_of(field: str) -> str:
 
 
 def bounds_of(field: str) -> tuple[float, float]:
-    """Return the minimum and maximum that a field may have."""
+    """Return the minimum and maximum that are allowed for a field, given its name."""
     return _BOUNDS.get(field, _OTHER_BOUNDS)
 
 
 def numeric_fields(spec: type[Any]) -> dict[str, type]:
-    """Return the number fields of a dataclass, mapped to their types: int or float."""
+    """Return the names of the int and float fields of a dataclass, mapped to their types."""
     types: dict[str, type] = {"int": int, "float": float}
     return {f.name: types[str(f.type)] for f in fields(spec) if f.type in types}

@@ -14,7 +14,7 @@ from wse.hardware.number import Grade, SourcedNumber, bounds_of, unit_of
 
 
 class _Entry(pydantic.BaseModel):
-    """A number in a TOML file that is given as a table."""
+    """A number in a TOML file that is written as a table, such as ``{value = 1, unit = "s"}``."""
 
     model_config = pydantic.ConfigDict(extra="forbid", strict=True)
 
@@ -26,20 +26,20 @@ class _Entry(pydantic.BaseModel):
 
 
 def entries_by(owners: Collection[str], word: str, place: str, key: str, raw_value: Any) -> dict[str, Any]:
-    """Split a value that may differ between generations, or machines, into one value for each.
+    """Return the values in a file for one key, which may have a separate value for each owner.
 
-    These are called owners below.
+    An owner is a generation of wafers or GPUs, or a machine.
 
     Args:
         owners: Names of the owners.
         word: What an owner is, for the message.
         place: File or other origin of the value.
-        key: The key.
+        key: Key in the file.
         raw_value: A value for all owners, or a table with a value for at least one owner.
 
     Returns:
-        The value under ``key`` if it is for all owners. Otherwise the value of each owner, under
-        the key, a point and the owner.
+        The value with the key ``KEY`` if it is for all owners. Otherwise the value of each owner
+        with the key ``KEY.OWNER``.
 
     Raises:
         UnknownName: The table has both a known and an unknown owner.

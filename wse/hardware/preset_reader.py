@@ -31,10 +31,10 @@ Numbers = dict[str, SourcedNumber]
 
 
 class PresetContent(NamedTuple):
-    """Fields of a preset file, after they were checked.
+    """The fields of a preset file, after they were checked.
 
     Attributes:
-        texts: Fields that are not numbers, with their names as keys.
+        texts: Fields that are not numbers, keyed by name.
         numbers: Numbers with their units and sources, in the order of the fields of the dataclass.
     """
 
@@ -44,7 +44,7 @@ class PresetContent(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PresetKind:
-    """A kind of preset, such as wafers.
+    """A kind of preset file, such as the files that describe wafers.
 
     Attributes:
         word: Name of the kind for messages, such as "wafer".
@@ -53,10 +53,11 @@ class PresetKind:
         spec: Dataclass whose int and float fields are the numbers of a file.
         texts: For each field that is not a number, a function that checks it, given the file, the
             field and the value. If a file has no ``name``, its name is that of the file.
-        missing: Function that returns the message for missing fields, given their names.
+        missing: Function that returns the error message for missing fields, given their names.
         defaults: Values of texts that a file may omit.
         generations: Generations for which a number may be stated separately.
-        aliases: Presets by other names that are often used for them. They are only suggested.
+        aliases: Other names that users often give, mapped to the presets that they mean. They are
+            suggested in the error message and not accepted.
     """
 
     word: str
@@ -70,7 +71,7 @@ class PresetKind:
     aliases: Mapping[str, str] = field(default_factory=dict)
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of all presets in alphabetical order, including those of other packages.
+        """Return the names of all presets, bundled or from packages, in alphabetical order.
 
         Raises:
             BadInput: An entry point of a package cannot be used.
@@ -82,14 +83,14 @@ class PresetKind:
         return tuple(_bundled_files(self))
 
     def bundled_name(self, text: str) -> str | None:
-        """Return the bundled preset that a text names, ignoring case; None if there is none."""
+        """Return the name of the bundled preset that a text stands for, ignoring case, or None."""
         return known_name(text, _bundled_files(self))
 
     def read(self, name_or_path: str) -> PresetContent:
-        """Read a preset, given by its name (ignoring case) or as a TOML file.
+        """Read a preset, given by its name in upper or lower case, or a TOML file.
 
         A bundled preset takes precedence over a file of the same name, and a file over a preset of
-        another package. Other packages are only searched if the name is neither.
+        an installed package. Installed packages are only searched if the name is neither.
 
         Args:
             name_or_path: Name or path.
@@ -116,35 +117,35 @@ class PresetKind:
         return PresetContent(dict(texts), dict(numbers))
 
     def values(self, numbers: Numbers, generation: str = "") -> dict[str, Any]:
-        """Return the value of every number field, with the names of the fields as keys.
+        """Return the value of every number field, keyed by the name of the field.
 
         Args:
             numbers: Numbers of a preset.
-            generation: Generation whose value to take for numbers that differ by generation.
+            generation: Generation whose values are returned, where numbers differ by generation.
         """
         return {key: (numbers.get(f"{key}.{generation}") or numbers[key]).value for key in numeric_fields(self.spec)}
 
 
 @cache
 def _bundled_files(kind: PresetKind) -> Mapping[str, Path]:
-    """Return the bundled files of a kind of presets, with the names of the presets as keys.
+    """Return the bundled files of a kind of presets, keyed by the name of the preset.
 
-    The files are assumed not to change.
+    The result is cached, so the files must not change.
     """
     return {path.stem: path for path in sorted(kind.folder.glob("*.toml"))}
 
 
 @cache
 def _files(kind: PresetKind) -> Mapping[str, Path]:
-    """Return the files of all presets of a kind, with the names of the presets as keys.
+    """Return the files of all presets of a kind, keyed by the name of the preset.
 
-    Presets of other packages are included.
+    Presets of installed packages are included.
     """
     return with_plugins(kind.group, _bundled_files(kind), _preset_name)
 
 
 def _preset_name(plugin: Any) -> tuple[str]:
-    """Return the name of a preset that another package adds, as a tuple with one element.
+    """Return the name of a preset that an installed package adds, as a tuple with one element.
 
     Raises:
         TypeError: The object of the entry point is not a path.
@@ -156,7 +157,7 @@ def _preset_name(plugin: Any) -> tuple[str]:
 
 @cache
 def _read_preset(kind: PresetKind, name: str) -> PresetContent:
-    """Read a bundled preset or one of another package. The result is cached."""
+    """Read a preset that is bundled or from an installed package. The result is cached."""
     path = _bundled_files(kind).get(name) or _files(kind)[name]
     return _read_file(kind, path, "")
 
@@ -164,13 +165,13 @@ def _read_preset(kind: PresetKind, name: str) -> PresetContent:
 def _read_file(kind: PresetKind, path: Path, default_source: str) -> PresetContent:
     """Read a preset file and the preset that it is based on.
 
-    1. Read the base, if the file has one.
-    2. Check texts and numbers, which replace those of the base.
+    1. Read the base, if the file names one.
+    2. Check the texts and numbers of the file, which replace those of the base.
     3. Check that no field is missing.
 
     Args:
         kind: Kind of the preset.
-        path: The file.
+        path: Path of the file.
         default_source: Source of numbers for which the file states none.
     """
     table = read_toml(path, BadWafer)

@@ -37,7 +37,7 @@ _SCALES: Final[dict[str, dict[str, int]]] = {
 
 
 def units_for(unit: str) -> tuple[str, ...]:
-    """Return the accepted units for a number stored in ``unit``; () for a count."""
+    """Return the units in which users may give a number stored in ``unit``; () for a count."""
     return tuple(
         input_unit for input_unit in _SCALES.get(_unit_without_pe(unit), ()) if input_unit not in ("byte", "byte/s")
     )
@@ -51,9 +51,9 @@ def is_time(unit: str) -> bool:
 def read_quantity(text: str, unit: str) -> int | float | None:
     """Return the number in a text, converted to a unit; None if the text is not such a quantity.
 
-    A number without a unit is taken to be in ``unit``. Counts accept the prefixes k, M and G, which
-    are multiples of 1,000, or of 1,024 for tokens. Ki, Mi and Gi are always multiples of 1,024. A
-    whole number is returned as an integer.
+    A number without a unit is assumed to be in ``unit``. Counts accept the prefixes k, M and G,
+    which are multiples of 1,000, or of 1,024 for tokens. Ki, Mi and Gi are always multiples of
+    1,024. A whole number is returned as an integer.
 
     Args:
         text: A text such as "96 KiB".
@@ -85,7 +85,7 @@ def has_unit(text: str) -> bool:
 
 
 def whole_number(text: str, unit: str = "") -> int | None:
-    """Return the integer in a text; None if the text is not an integer.
+    """Return the integer that a text states; None if it does not state an integer.
 
     Args:
         text: Fewer than MAX_DIGITS decimal digits, with an optional minus sign.
@@ -116,7 +116,7 @@ def read_factor(text: str) -> float | None:
 
 
 def _unit_without_pe(unit: str) -> str:
-    """Return a unit without "/PE", because users give bytes per PE in bytes."""
+    """Return a unit without "/PE", because users give numbers per PE without it."""
     return unit.removesuffix("/PE")
 
 

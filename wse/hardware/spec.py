@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaferSpec:
-    """A wafer as programs see it.
+    """The properties of a wafer as programs see it.
 
-    The unit of each number is in its name, its source in the preset file.
+    The unit of each number is in its name, and its source is in the preset file.
 
     Attributes:
         generation: Generation whose software costs apply, one of ``GENERATIONS``.
-        announced: Whether the numbers are only announced by the vendor, and nobody has measured
-            such a wafer.
+        announced: Whether the vendor has only announced the numbers, and nobody has measured such a
+            wafer.
     """
 
     name: str
@@ -52,20 +52,20 @@ class WaferSpec:
 
 
 def burst_words(words_per_cycle: float) -> int:
-    """Return the number of words that a vector stream sends between two pauses of one cycle.
+    """Return the number of words that a vector stream sends between two pauses of one cycle each.
 
     Args:
         words_per_cycle: Average rate of the stream.
 
     Returns:
-        The number of words; 0 if the stream never pauses, at rates of 1 or more.
+        The number of words; 0 at rates of 1 or more, at which the stream never pauses.
     """
     return 0 if words_per_cycle >= 1 else max(1, round(words_per_cycle / (1 - words_per_cycle)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftwareProfile:
-    """The costs of the software on the PEs of one generation, besides those of the hardware."""
+    """The costs of software on the PEs of one wafer generation, in addition to the hardware's."""
 
     name: str
     code_bytes_per_pe: int

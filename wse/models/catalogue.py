@@ -28,14 +28,14 @@ Such models can be timed, or executed with random weights.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The origin of a bundled configuration.
+    """The source of a model configuration that is bundled with wse.
 
     Attributes:
         repository: Name of the model on huggingface.co.
         licence: Licence of its weights, which are not part of wse.
         released: Month of publication, such as 2024-07.
         same_shape: Names of other published models with the same layers.
-        note: What is uncertain or left out; "" if nothing is.
+        note: Settings that are uncertain or left out; "" if there are none.
     """
 
     repository: str
@@ -47,15 +47,18 @@ class Origin:
 
 @cache
 def origins() -> dict[str, Origin]:
-    """Return where each bundled configuration comes from; the key is the name of the model."""
+    """Return the source of each bundled configuration, such as its repository and its licence.
+
+    The key is the name of the model.
+    """
     table = tomllib.loads((_CONFIGS / "index.toml").read_text(encoding="utf-8"))
     return {name: Origin(**entry | {"same_shape": tuple(entry.get("same_shape", ()))}) for name, entry in table.items()}
 
 
 def name_of_repository(repository: str) -> str | None:
-    """Return the bundled configuration for a Hugging Face repository; None if there is none.
+    """Return the name of the bundled configuration that fits a Hugging Face repository, or None.
 
-    Fine-tuned or quantised versions of a model have the configuration of that model.
+    Fine-tuned and quantised versions of a model have the same configuration as the model itself.
 
     >>> name_of_repository("meta-llama/Llama-3.1-8B-Instruct"), name_of_repository("nobody/gpt-9")
     ('llama-3.1-8b', None)
@@ -66,10 +69,13 @@ def name_of_repository(repository: str) -> str | None:
 
 
 def _plain_model(repository: str) -> str:
-    """Return the model name of a repository in lower case, without suffixes for tuning or type."""
+    """Return the model name of a repository in lower case, without suffixes such as ``-instruct``.
+
+    The suffixes that are removed name the tuning or the element type of the weights.
+    """
     return _TUNED.sub("", repository.rpartition("/")[2].casefold())
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all bundled models and configurations."""
+    """Return the names of all bundled models, with weights or with a configuration only."""
     return (*BUNDLED, *CONFIGURATIONS)

@@ -19,15 +19,16 @@ from wse.models.tensors.tensor_entry import Array, Index, TensorEntry
 class FileSlice:
     """Rows of a tensor of the model, and where a checkpoint file stores them.
 
-    The rows are ``file_tensor[index]``, then transposed if ``transposed``, then put in order: row r
-    is row ``rows[r]`` of the result so far.
+    Three steps turn the file's tensor into the rows: select ``file_tensor[index]``, transpose the
+    selection if ``transposed``, and reorder it so that row r of the result is row ``rows[r]`` of
+    the selection.
 
     Attributes:
         file_name: Name of the tensor in the file.
         file_shape: Shape that this tensor must have.
         index: Selected part of the file's tensor; () for all of it.
         transposed: Whether the selected part is transposed.
-        rows: Order of the rows, int [number of rows]; None to leave them in place.
+        rows: Order of the rows, int [number of rows]; None to keep their order.
     """
 
     file_name: str
@@ -38,18 +39,18 @@ class FileSlice:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the rows that this slice has."""
+        """Shape of the array of rows that the slice selects."""
         return self._in_order(np.broadcast_to(np.int8(0), self.file_shape)[self.index]).shape
 
     @property
     def is_sliced_by_rows(self) -> bool:
-        """True if each row of the slice is a row of the file's tensor and can be read by itself."""
+        """True if each row of the slice is one row of the file's tensor and can be read alone."""
         if self.transposed or (self.rows is not None and self.index):
             return False
         return not self.index or isinstance(self.index[0], slice)
 
     def read_values(self, count: int) -> int:
-        """Return the number of values that are decoded to read ``count`` rows of this slice."""
+        """Return the number of values that must be decoded to read ``count`` rows of this slice."""
         lead = self.index[0] if self.index else slice(None)
         all_rows = len(range(self.file_shape[0])[lead]) if isinstance(lead, slice) else 1
         return (count if self.is_sliced_by_rows else all_rows) * math.prod(self.file_shape[1:])
@@ -61,8 +62,8 @@ class FileSlice:
         result is a view of the entry's array unless rows are reordered.
 
         Args:
-            entry: The file's tensor.
-            row_range: Range of the rows of this slice.
+            entry: The file's tensor, from which the slice is read.
+            row_range: Range of the rows of this slice; by default all.
         """
         if not self.is_sliced_by_rows:
             return self._in_order(entry.array(self.index))[row_range]
@@ -74,7 +75,7 @@ class FileSlice:
         return entry.array((slice(indices.start, indices.stop, indices.step), *inner_index))
 
     def _in_order(self, array: Array) -> Array:
-        """Return an array of the file, with axes and rows in the order that wse uses."""
+        """Return an array from the file, transposed and with its rows in the order of wse."""
         array = array.T if self.transposed else array
         return array if self.rows is None else array[self.rows]
 
@@ -84,8 +85,8 @@ class CanonicalTensor:
     """A tensor of the model, under the name that wse gives it, and where a checkpoint stores it.
 
     Attributes:
-        name: Canonical name, such as ``layers.0.q``.
-        slices: Parts of the file's tensors whose rows, one after another, make up this tensor.
+        name: Name in wse, such as ``layers.0.q``, which is the same for all model families.
+        slices: Slices of the file's tensors whose rows, one after another, make up this tensor.
     """
 
     name: str
@@ -93,10 +94,10 @@ class CanonicalTensor:
 
 
 def harmless_names(*patterns: str) -> Callable[[ModelSpec], re.Pattern[str]]:
-    """Return a function from a model to a pattern for names of tensors that may be ignored.
+    """Return a function from a model to a pattern for the names of tensors that may be ignored.
 
-    The pattern matches tables of rotary frequencies, which contain nothing trained, and the given
-    patterns.
+    The pattern matches tensors that the model does not need: tables of rotary frequencies, which
+    contain nothing trained, and the names that ``patterns`` match.
 
     Args:
         patterns: Further regular expressions, each for a full tensor name in the file.
@@ -106,9 +107,10 @@ def harmless_names(*patterns: str) -> Callable[[ModelSpec], re.Pattern[str]]:
 
 
 def harmless_names_beyond(spec: ModelSpec) -> re.Pattern[str]:
-    """Return a pattern like `harmless_names` that also covers the layer after a model's last layer.
+    """Return a pattern like that of `harmless_names`, which also matches one additional layer.
 
-    That layer is used for multi-token prediction in training and is ignored.
+    Some checkpoints contain one more layer after the last one, which predicts several tokens at a
+    time. This layer is ignored.
     """
     return re.compile(rf"model\.layers\.{spec.layer_count}\..*|{harmless_names()(spec).pattern}")
 
@@ -119,15 +121,17 @@ class Family:
 
     Attributes:
         model_types: Values of ``model_type`` in its configs. The first is the family's name.
-        read: Function from a config, a model name, and the element type to use if none is stated,
-            to the `ModelSpec`. Keys that the function does not read are refused afterwards, unless
-            they are harmless.
-        tensors: Function from a spec and the tensor names in the file to all canonical tensors. It
-            uses the names to recognise which of several layouts of the family the file has.
-        harmless_keys: Config keys that do not affect the results, in addition to those of all
-            families.
-        harmless_tensors: Function from a spec to a pattern of file names without trained values.
-        tied_copy: File name under which a checkpoint with a tied embedding may store a copy of it.
+        read: Function that returns the `ModelSpec` for a config, a model name, and the element type
+            to use if the config states none. Keys that the function does not read are refused
+            afterwards, unless they are harmless.
+        tensors: Function from a spec and the tensor names in the file to all tensors of the model.
+            If the family has several file layouts, the function recognises them by these names.
+        harmless_keys: Config keys that do not affect the results, in addition to the keys that are
+            harmless in all families.
+        harmless_tensors: Function from a spec to a pattern for the names of tensors without trained
+            values.
+        tied_copy: Name in the file under which a checkpoint may store a second copy of the
+            embedding table if the output head uses the same table.
     """
 
     model_types: tuple[str, ...]

@@ -26,18 +26,18 @@ PartsOfLayers = tuple[tuple[Parts, ...], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op:
-    """A node of the model graph.
+    """A node of the model graph, such as a matrix product or a norm.
 
     Attributes:
-        name: Unique name, such as ``layers.3.qkv``, with a suffix if the op covers only parts of a
-            block.
+        name: Unique name, such as ``layers.3.qkv``, with a suffix if the op computes only some
+            parts of a feed-forward block that is split.
         kind: Type of the op, which selects the function that lowers it to steps.
         layer: Index of the layer; -1 outside the layers.
-        weights: Canonical names of its tensors.
+        weights: Names of its weight tensors in wse.
         vectors: Names of further trained vectors, such as biases and gains. Vectors of one group
             are stored side by side.
-        parts: Parts of the layer that the op covers: attention, or the parts of the feed-forward
-            block whose features it computes.
+        parts: Parts of the layer that the op computes: attention, or some of the equal parts into
+            which the features of the feed-forward block are divided.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Op:
     parts: Parts = ATTENTION
 
     def in_layer(self, layer: int) -> Op:
-        """Return the corresponding op of another layer.
+        """Return the same op in another layer.
 
         An op outside the layers is returned unchanged.
         """
@@ -68,7 +68,7 @@ class Op:
 def name_in_layer(name: str, layer: int) -> str:
     """Return the name of an op or tensor with the layer index replaced.
 
-    Several names joined by + are all changed.
+    If several names are joined by +, all of them are changed.
 
     >>> name_in_layer("prefill.layers.12.q+layers.12.k", 3)
     'prefill.layers.3.q+layers.3.k'
@@ -80,14 +80,14 @@ def name_in_layer(name: str, layer: int) -> str:
 def op_graph(spec: ModelSpec, scope: str = "model", placed_parts: PartsOfLayers = ()) -> nx.DiGraph[str]:
     """Return the frozen op graph of a decoder-only transformer.
 
-    Edges lead from each op to the ops that read its result, residual connections included.
+    Edges lead from each op to the ops that read its result, including residual connections.
 
     Args:
-        spec: The model.
+        spec: Specification of the model.
         scope: ``model`` for the whole model; ``layers`` for the layers without embedding, final
             norm and head; ``product`` for a single op with weights [hidden, feed-forward].
-        placed_parts: For each layer, the groups of parts that are placed together. Each group has
-            its own ops. Without it, every layer is whole.
+        placed_parts: For each layer, the groups into which it is split between regions of PEs. Each
+            group of parts has its own ops. Without it, no layer is split.
 
     Raises:
         BadInput: A feed-forward block is split although its output is normalised as a whole.
@@ -111,9 +111,9 @@ def op_graph(spec: ModelSpec, scope: str = "model", placed_parts: PartsOfLayers 
 
 
 class _GraphBuilder:
-    """A builder of an op graph. It adds the ops of the model in the order in which they run.
+    """A builder of an op graph, which adds the ops of a model in the order in which they run.
 
-    Methods take names without ``layers.I.`` and prepend it inside a layer.
+    Methods expect names within a layer, such as ``qkv``, and prepend ``layers.I.`` to them.
 
     Attributes:
         graph: The graph so far.
@@ -121,7 +121,8 @@ class _GraphBuilder:
         stream: Names of the ops that last wrote the residual stream. A block reads their result and
             adds to it.
         parts: Parts of the layer whose ops are being added.
-        before_block: The residual stream that the feed-forward block of the current layer reads.
+        before_block: Names of the ops whose result the feed-forward block of the current layer
+            reads.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -138,9 +139,10 @@ class _GraphBuilder:
         Args:
             name: Name within the layer.
             kind: Type of the op.
-            weights: Names of its tensors within the layer.
+            weights: Names of its weight tensors within the layer.
             inputs: Full names of the ops whose results it reads.
-            vectors: Groups of names of further trained vectors, within the layer.
+            vectors: Names of further trained vectors, within the layer, in groups that are stored
+                side by side.
         """
         prefix = "" if self.layer < 0 else f"layers.{self.layer}."
         op = Op(
@@ -173,11 +175,11 @@ class _GraphBuilder:
         self.parts = ATTENTION
 
     def add_norm(self, name: str, *inputs: str, kind: str = "norm") -> str:
-        """Add a norm and return its full name. The gain has the same name as the norm."""
+        """Add a norm and return its full name. The norm's gain has the same name."""
         return self.add(name, kind, (name,), *inputs, vectors=_biases((name,), present=self.spec.norm == "layer"))
 
     def add_attention(self) -> None:
-        """Add attention whose cache stores the keys and values of each KV head."""
+        """Add standard attention, whose cache stores keys and values for each KV head."""
         spec, projections = self.spec, ("q", "k", "v")
         norm = self.add_norm("attention_norm", *self.stream)
         gains = (("q_norm",), ("k_norm",)) if spec.head_norm == "rms" else ()
@@ -207,7 +209,7 @@ class _GraphBuilder:
         )
 
     def add_feed_forward(self) -> None:
-        """Add a dense feed-forward block."""
+        """Add a dense feed-forward block, which every token uses as a whole."""
         spec = self.spec
         norm = self.add_norm("mlp_norm", *self.before_block)
         projections = ("gate", "up") if spec.gated else ("up",)
@@ -217,9 +219,11 @@ class _GraphBuilder:
     def add_experts(self) -> None:
         """Add a mixture of experts, and the shared block if the model has one.
 
+        A shared block is a feed-forward block that processes every token besides the selected
+        experts.
+
         Raises:
-            WseBug: There is a shared block whose output is normalised together with that of the
-                experts.
+            WseBug: The model has a shared block, but normalises the output of the experts.
         """
         spec = self.spec
         assert spec.experts is not None
@@ -248,14 +252,14 @@ class _GraphBuilder:
     def _add_back(self, name: str, kind: str, weights: Names, source: str, post_norm: str, *, biased: bool) -> None:
         """Add the projection that ends a block and adds its output to the residual stream.
 
-        If the model has post norms, a norm between the two is added as well.
+        If the model normalises the output of blocks, this norm is added after the projection.
 
         Args:
             name: Name of the op within the layer.
             kind: Type of the op.
-            weights: Names of its tensors within the layer; the last one is the projection.
+            weights: Names of its weights within the layer; the last one is the projection.
             source: Full name of the op whose result is projected.
-            post_norm: Name of the post norm.
+            post_norm: Name of the norm after the projection.
             biased: Whether the projection adds a trained vector. Only the first part of a split
                 block adds it.
 
@@ -274,7 +278,9 @@ class _GraphBuilder:
 
 
 def parts_suffix(parts: Parts) -> str:
-    """Return the suffix of an op's name for the parts it covers; "" for attention or a whole block.
+    """Return the suffix of an op's name for the parts that it computes.
+
+    The suffix is "" for attention and for a feed-forward block that is not split.
 
     >>> parts_suffix(ATTENTION), parts_suffix(BLOCK), parts_suffix(Parts(1, 3))
     ('', '', ':1-2')
@@ -283,7 +289,7 @@ def parts_suffix(parts: Parts) -> str:
 
 
 def _biases(names: Names, *, present: bool) -> tuple[Names, ...]:
-    """Return one group of vectors with the bias of each projection, or no group.
+    """Return the bias names of projections as one group of vectors; () if they have no biases.
 
     Args:
         names: Names of the projections.
@@ -293,5 +299,5 @@ def _biases(names: Names, *, present: bool) -> tuple[Names, ...]:
 
 
 def ops_in_order(graph: nx.DiGraph[str]) -> list[Op]:
-    """Return the ops of a graph in topological order, the order in which they were added."""
+    """Return the ops of a graph in the order in which they were added, which is topological."""
     return list(nx.get_node_attributes(graph, "op").values())

@@ -36,7 +36,8 @@ class LoadedModel:
             not executed.
         tokenizer: The tokenizer; None if the folder has none in a known format.
         path: The folder or the file.
-        note: A sentence on the assumed element type, if the files state none; else None.
+        note: A sentence that states which element type is assumed, if the files state none; else
+            None.
     """
 
     spec: ModelSpec
@@ -50,8 +51,8 @@ def load_model(name_or_path: str | Path, *, with_weights: bool = True) -> Loaded
     """Load a model: a bundled name, a folder with config.json, a GGUF file, or a config file.
 
     A bundled name takes precedence over a folder of the same name; write ``./name`` for the folder.
-    Upper and lower case of a bundled name are equivalent unless a file or folder has the exact
-    name. A config file or a bundled configuration gives a spec only.
+    A bundled name may be written in upper or lower case, unless a file or folder has exactly the
+    given name. A config file or a bundled configuration has no weights and no tokenizer.
 
     Args:
         name_or_path: Name or path of the model.
@@ -80,9 +81,9 @@ def load_model(name_or_path: str | Path, *, with_weights: bool = True) -> Loaded
 
 
 def _name_and_path(name_or_path: str) -> tuple[str, Path]:
-    """Return the name and the path of a model, given either.
+    """Return the name and the path of a model that the user gives by name or by path.
 
-    A bundled name is matched ignoring its spelling, and returned as the bundled model has it.
+    A bundled model is found whatever the case of the given name, and its proper name is returned.
     """
     bundled = BUNDLED | CONFIGURATIONS
     if name_or_path not in bundled and not path_exists(name_or_path):
@@ -93,7 +94,7 @@ def _name_and_path(name_or_path: str) -> tuple[str, Path]:
 def _folder(path: Path, config: Path, *, with_weights: bool) -> LoadedModel:
     """Load a model folder.
 
-    An element type that config.json does not state is taken from the weights.
+    If config.json does not state an element type, the model has the type of its weights.
     """
     from wse.models.tokenizers.tokenizer import load_tokenizer
 
@@ -113,9 +114,9 @@ def _folder(path: Path, config: Path, *, with_weights: bool) -> LoadedModel:
 
 
 def _open_weights(path: Path, spec: ModelSpec) -> dict[str, TensorEntry] | None:
-    """Return the tensors in a model folder, with packed matrices decoded.
+    """Return the tensors in a model folder, keyed by name; None if there are no weight files.
 
-    The key is the name of the tensor. The result is None if there are no weight files.
+    Matrices that the checkpoint stores in a packed format are decoded when they are read.
     """
     from wse.models.tensors.packed_tensors import unpack
     from wse.models.tensors.safetensors_file import open_model_files
@@ -125,13 +126,13 @@ def _open_weights(path: Path, spec: ModelSpec) -> dict[str, TensorEntry] | None:
 
 
 def _dtype_note(config: Path, spec: ModelSpec) -> str:
-    """Return a sentence on the assumed element type of a model whose files state none."""
+    """Return a note that names the element type assumed for a model whose files state none."""
     subject = "weights" if spec.weight_type == spec.dtype else f"all weights except {spec.weight_type} ones"
     return f"{config.name} states no torch_dtype: {subject} are assumed to be {spec.dtype}"
 
 
 def _one_file(path: Path, *, with_weights: bool) -> LoadedModel:
-    """Load a model from a config.json or a GGUF file.
+    """Load a model from a single file: a config.json or a GGUF file.
 
     Raises:
         BadModel: The file is of another type.
@@ -164,7 +165,11 @@ def _gguf(path: Path, *, with_weights: bool) -> LoadedModel:
 
 
 def _not_found(name_or_path: str, path: Path) -> Exception:
-    """Return the error for a model that does not exist, depending on what its name looks like."""
+    """Return the error for a model that does not exist.
+
+    The error depends on whether the user seems to have given a bundled name, a repository or a
+    path.
+    """
     if name_or_path in BUNDLED:
         return BadModel(f"{path}: the bundled model {name_or_path!r} is missing; install wse again")
     if name_or_path and path.name == name_or_path and not path.suffix[1:].isalpha():  # a name, such as "llama-3.1-8b"
@@ -178,10 +183,10 @@ def _not_found(name_or_path: str, path: Path) -> Exception:
 
 
 def _hub_remedy(repository: str) -> str:
-    """Return a message for the name of a Hugging Face repository that is not a local folder.
+    """Return a message for a user who names a Hugging Face repository instead of a local folder.
 
     The message names the bundled configuration of the model, if any, and the command to download
-    it.
+    the repository.
     """
     folder = repository.partition("/")[2]
     bundled = name_of_repository(repository)

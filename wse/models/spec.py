@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Rope:
     """Rotary position embeddings (RoPE) of one model.
 
-    Feature p of a head is rotated together with feature ``p + len(frequencies)``. The angle is
-    position x frequency of p. Features from ``2 * len(frequencies)`` on are not rotated.
+    Feature p of a head is rotated together with feature ``p + len(frequencies)``, by the angle
+    ``position * frequencies[p]``. Features from ``2 * len(frequencies)`` on are not rotated.
 
     Attributes:
         frequencies: Angle per token in radians, as float32 values. They include any scaling for
@@ -24,7 +24,7 @@ class Rope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """The traits in which a layer of a model may differ from other layers.
+    """The properties in which one layer of a model may differ from other layers.
 
     A token attends to itself and to earlier tokens, within the limits given by ``window`` and
     ``chunk``.
@@ -110,7 +110,7 @@ class Experts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionScale:
-    """A position-dependent factor of queries in layers without rotation.
+    """A factor of queries that grows with their position, in layers without rotary embeddings.
 
     The factor is 1 + coefficient * ln(1 + floor((position + 1) / floor_tokens)).
     """
@@ -121,18 +121,17 @@ class PositionScale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packing:
-    """Storage of the quantised matrices of a checkpoint.
+    """The format in which a checkpoint stores its quantised ("packed") matrices.
 
     Attributes:
         method: Type of the packed matrices, as named by ``--dtype``: ``fp8``, ``mxfp4``, ``int4``,
             or "" if no matrix is packed.
-        block: Number of outputs and inputs of a block with a common fp8 scale, in the matrices of
-            the file.
-        runs: Pairs of a canonical tensor name, without its layer, and the number of adjacent
-            outputs that share an fp8 scale. Only tensors for which this number is not ``block[0]``
-            are listed: their outputs are a subset of the file's, or in another order.
-        unpacked: Canonical names, without the layer, of linear layers that the checkpoint stores in
-            ``ModelSpec.dtype``.
+        block: Numbers of outputs and inputs that share one fp8 scale in the matrices of the file.
+        runs: Pairs of a tensor name in wse, without its layer, and the number of adjacent outputs
+            that share an fp8 scale. Only tensors for which this number is not ``block[0]`` are
+            listed: their outputs are a subset of the file's, or in another order.
+        unpacked: Names of linear layers, without the layer index, that the checkpoint stores
+            unpacked, in ``ModelSpec.dtype``.
     """
 
     method: str = ""
@@ -141,10 +140,10 @@ class Packing:
     unpacked: tuple[str, ...] = ()
 
     def run_of(self, name: str) -> int:
-        """Return how many adjacent outputs of a matrix share an fp8 scale.
+        """Return the number of adjacent outputs of a matrix that share an fp8 scale.
 
         Args:
-            name: Canonical name of the matrix, without its layer.
+            name: Name of the matrix in wse, without its layer.
         """
         return dict(self.runs).get(name, self.block[0])
 
@@ -240,7 +239,7 @@ class ModelSpec:
 
     @property
     def weight_type(self) -> str:
-        """Type of the published weights of linear layers: that of packed matrices, or ``dtype``.
+        """Element type in which linear layers were published: the packed type, or else ``dtype``.
 
         All machines use this type unless ``--dtype`` names another one.
         """

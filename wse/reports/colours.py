@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 
 class Colour(NamedTuple):
-    """Colour in two variants, as hexadecimal RGB.
+    """A colour in two variants, as hexadecimal RGB.
 
     Attributes:
         light: Variant for light backgrounds and for terminals.

@@ -15,15 +15,15 @@ DPI: Final = 110
 
 
 class NotebookFigure(Figure):
-    """Figure that a notebook displays, even if the notebook has not imported pyplot."""
+    """A figure that a notebook displays, even if the notebook has not imported pyplot."""
 
     def _repr_png_(self) -> bytes:
-        """Return the figure as a PNG image, for the notebook."""
+        """Return the figure as a PNG image. Notebooks call this method to display it."""
         return png_of(self)
 
 
 def png_of(figure: Figure, dpi: int = DPI) -> bytes:
-    """Return a figure as a PNG image with a resolution of ``dpi`` pixels per inch."""
+    """Return a figure as a PNG image with a resolution of ``dpi`` dots per inch."""
     image = io.BytesIO()
     figure.savefig(image, dpi=dpi, format="png", metadata={"Software": None})
     return image.getvalue()

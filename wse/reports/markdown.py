@@ -34,7 +34,7 @@ def tables_as_markdown(tables: Sequence[Table]) -> str:
 
 
 def _table(table: Table) -> str:
-    """Return a table as Markdown. Tables without headings become lists."""
+    """Return a table as Markdown. A table without column headings becomes a list."""
     title = f"**{_escaped(table.title)}** {_escaped(table.note)}".strip() if table.title else ""
     if any(column.title for column in table.columns):
         bests = [column.best_value(table.rows) for column in table.columns]
@@ -51,17 +51,17 @@ def _table(table: Table) -> str:
 
 
 def _item(texts: Sequence[str]) -> str:
-    """Return a list item: the first text as a name, followed by the other texts."""
+    """Return the texts of a row as a list item, which starts with the first text as a name."""
     name, text = texts[0], " ".join(texts[1:])
     return f"- {_escaped(f'{name}: {text}' if name and text else name or text)}"
 
 
 def _cell(column: Column, row: Row, best: object) -> str:
-    """Return the text of a cell, in bold if it has the best value of the column."""
+    """Return the text of a cell as Markdown, in bold if it has the best value of the column."""
     text = _escaped(str(column.text(row)))
     return f"**{text}**" if best is not None and value_of(row, column.key) == best else text
 
 
 def _escaped(text: str) -> str:
-    """Return a text on one line, with special characters escaped."""
+    """Return a text on one line, with the special characters of Markdown escaped."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))

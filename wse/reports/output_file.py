@@ -20,12 +20,12 @@ _LONGEST: Final = 50  # characters of a name to use for the temporary file: up t
 
 
 def output_path(option: str, text: str, *, suffix: str = "", kind: str = "", inputs: Iterable[Path] = ()) -> Path:
-    """Check the path that an option names, and return it.
+    """Check the path of an output file that an option names, and return it.
 
     Args:
         option: Name of the option, for error messages.
         text: Value of the option.
-        suffix: Required suffix, or "" if any will do.
+        suffix: Required suffix, or "" if any suffix is allowed.
         kind: Kind of file with an article, such as "a PNG image", for the error about the suffix.
         inputs: Files that are read, which must not be overwritten.
 
@@ -57,7 +57,7 @@ def picture_path(option: str, text: str, *, inputs: Iterable[Path] = ()) -> Path
     """Check the path of a PNG image that an option names, and return it.
 
     Raises:
-        BadInput: The path is unsuitable, as for ``output_path``.
+        BadInput: The path cannot be written, is an input, or does not end in ``.png``.
     """
     return output_path(option, text, suffix=".png", kind="a PNG image", inputs=inputs)
 
@@ -66,13 +66,13 @@ def page_path(option: str, text: str, *, inputs: Iterable[Path] = ()) -> Path:
     """Check the path of an HTML page that an option names, and return it.
 
     Raises:
-        BadInput: The path is unsuitable, as for ``output_path``.
+        BadInput: The path cannot be written, is an input, or does not end in ``.html``.
     """
     return output_path(option, text, suffix=".html", kind="a page", inputs=inputs)
 
 
 def write_output(option: str, path: Path, content: bytes) -> None:
-    """Write a file that an option requested, completely or not at all.
+    """Write a file that an option names, either completely or not at all.
 
     Args:
         option: Name of the option, for error messages.
@@ -88,7 +88,7 @@ def write_output(option: str, path: Path, content: bytes) -> None:
 
 @contextmanager
 def open_output(option: str, path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for writing that replaces ``path`` when the context ends.
+    """Open a temporary file for writing, which replaces ``path`` when the context ends.
 
     After an error, ``path`` is unchanged. A path that is not a regular file, such as a device, is
     written directly.
@@ -114,7 +114,7 @@ def open_output(option: str, path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def open_output_folder(option: str, path: Path) -> Iterator[Path]:
-    """Create an empty folder that replaces ``path`` when the context ends.
+    """Create an empty temporary folder, which replaces ``path`` when the context ends.
 
     After an error, ``path`` is unchanged.
 
@@ -144,9 +144,9 @@ def open_output_folder(option: str, path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _os_errors_as_bad_input(option: str, path: Path) -> Iterator[None]:
-    """Convert errors of the operating system to BadInput.
+    """Convert errors of the operating system to BadInput while an output is written.
 
-    Errors of a trace that is read in the meantime are not converted.
+    Errors from reading a trace at the same time are not converted.
     """
     try:
         yield
@@ -158,10 +158,10 @@ def _os_errors_as_bad_input(option: str, path: Path) -> Iterator[None]:
 
 
 def _free_path(path: Path, kind: str) -> Path:
-    """Return an unused, hidden name in the same folder.
+    """Return the path of a hidden file or folder that does not exist yet, in the same folder.
 
     Args:
-        path: File or folder that the name is derived from.
+        path: File or folder from whose name the new name is made.
         kind: Suffix that states the purpose, such as "partial".
     """
     return path.with_name(f".{path.name[:_LONGEST]}.{os.getpid()}.{kind}")

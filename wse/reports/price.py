@@ -12,11 +12,13 @@ _PRICE: Final = "{:,g}".format
 
 
 def scale_note(price: PriceEnds, machine: str) -> str:
-    """Return a note on the price behind a column of costs, and on the effect of its range.
+    """Return a note that states the price from which a column of costs is computed.
+
+    If the price has a range, the note also states the factors by which its ends change the costs.
 
     Args:
         price: Low end, value and high end in USD per hour.
-        machine: What the price is for, such as "wafer".
+        machine: Machine that the price is for, such as "wafer".
     """
     low, value, high = price
     ends = (
@@ -28,11 +30,11 @@ def scale_note(price: PriceEnds, machine: str) -> str:
 
 
 def price_text(price: PriceEnds, machine: str, assumptions: str) -> str:
-    """Return a price with its range, its machine and its source.
+    """Return a text with a price, its range, its machine and its source.
 
     Args:
         price: Low end, value and high end in USD per hour.
-        machine: What the price is for: "wafer" or "GPU".
+        machine: Machine that the price is for: "wafer" or "GPU".
         assumptions: Name and value of the price and, after a colon, its source.
     """
     low, value, high = price

@@ -21,7 +21,7 @@ EVERY_S: Final = 10.0
 
 
 class Work(NamedTuple):
-    """Kind of long computation whose progress is shown.
+    """A kind of long computation whose progress is shown.
 
     Attributes:
         name: Name of the computation.
@@ -54,15 +54,15 @@ SWEEPING: Final = Work("sweep", unit=" settings", says_name=True)
 
 
 def ignore(*details: object) -> None:
-    """Do nothing. This is used in place of functions that show progress, text or warnings."""
+    """Do nothing. This function replaces functions that show progress, text or warnings."""
 
 
 @contextmanager
 def progress_on(stream: TextIO, work: Work) -> Iterator[OnProgress]:
-    """Yield a function that shows progress, called before each part of the work and at the end.
+    """Yield a function that shows progress. Call it before each part of the work and at the end.
 
-    On a terminal, a bar appears at the first call. Several computations one after the other
-    therefore show one bar at a time.
+    On a terminal, a bar appears at the first call, so that several computations one after the other
+    show one bar at a time.
 
     Args:
         stream: Stream to write to, such as stderr.
@@ -87,7 +87,8 @@ def progress_on(stream: TextIO, work: Work) -> Iterator[OnProgress]:
 def _bar(stream: TextIO, work: Work) -> Iterator[OnProgress]:
     """Show a progress bar on a terminal until the context ends.
 
-    Yield the function that updates it.
+    Yields:
+        The function that updates the bar.
     """
     from rich.progress import (
         BarColumn,
@@ -116,7 +117,7 @@ def _bar(stream: TextIO, work: Work) -> Iterator[OnProgress]:
 
 
 class _Lines:
-    """Progress as lines on a stream that is not a terminal.
+    """Progress that is written as lines, for a stream that is not a terminal.
 
     The remaining time is extrapolated from the parts that this process has finished.
     """
@@ -127,7 +128,7 @@ class _Lines:
         self._last_line_s: float | None = None
 
     def update(self, count: int, total: int, name: str) -> None:
-        """Write a line if it is time for one.
+        """Write a line if enough time has passed since the last line, or since the start.
 
         Args:
             count: Number of finished parts.

@@ -22,7 +22,7 @@ from wse.reports.terminal import WIDEST
 
 
 class Doc(NamedTuple):
-    """Description of a field of a result class, from which the reference of JSON keys is made.
+    """Description of a field of a result class, for the reference page of JSON keys.
 
     Attributes:
         text: Description in one line.
@@ -41,7 +41,7 @@ R = TypeVar("R", bound="Result")
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """Base class of the results of studies and of their parts.
+    """Base class of the results of commands and of their parts.
 
     Subclasses are frozen dataclasses. A result can be converted to plain values, shown as tables,
     and displayed in a notebook.
@@ -50,8 +50,8 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain values, equal to the output of the command's ``--json``.
 
-        The keys are the names of the fields, without a final underscore. Fields that are None are
-        left out, unless null is a value of the field.
+        The keys are the names of the fields, without a final underscore. A field that is None is
+        left out, unless null is one of its documented values.
         """
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
         kind: type = type(self)
@@ -60,10 +60,11 @@ class Result:
 
     @classmethod
     def from_record(cls, values: Mapping[str, Any], **changes: Any) -> Self:
-        """Return a result with values from a mapping.
+        """Return a result whose fields have the values of a mapping.
 
         Args:
-            values: Values by JSON key. Keys that the result does not have are ignored.
+            values: Values, keyed as in the JSON output. Keys that the result does not have are
+                ignored.
             **changes: Values of further fields, which take precedence.
         """
         keys = {field.name: field.name.removesuffix("_") for field in fields(cls)}
@@ -73,7 +74,7 @@ class Result:
         """Return the result as an instance of a class that has the same fields and further ones.
 
         Args:
-            kind: The other class.
+            kind: Class of the returned instance.
             **changes: Values of the further fields.
         """
         return kind(**{field.name: getattr(self, field.name) for field in fields(self)}, **changes)
@@ -90,9 +91,9 @@ class Result:
         return ()
 
     def _repr_html_(self) -> str | None:
-        """Return the tables of the result as HTML for a notebook.
+        """Return the tables of the result as HTML for a notebook; None if there are no tables.
 
-        None makes the notebook show Python's own text. It is returned if there are no tables.
+        With None, the notebook shows Python's own text instead.
         """
         tables = self.tables()
         return tables_as_html(tables) if tables else None
@@ -100,7 +101,7 @@ class Result:
 
 @cache
 def docs_of(result: type) -> dict[str, Doc]:
-    """Return the descriptions of the fields of a result class; the key is the name of the field."""
+    """Return the descriptions of the fields of a result class, keyed by the name of the field."""
     hints = get_type_hints(result, include_extras=True)
     return {name: doc for name, hint in hints.items() for doc in get_args(hint)[1:] if isinstance(doc, Doc)}
 
@@ -115,7 +116,7 @@ def _nulls(result: type) -> frozenset[str]:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as plain JSON values.
+    """Return a value in types that JSON can represent.
 
     Results become objects, and tuples and arrays become lists. NaN and infinity become None.
     """

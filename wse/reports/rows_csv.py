@@ -28,11 +28,11 @@ def csv_text(value: str) -> str:
 def as_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
     """Return rows as CSV text. Columns that are missing in all rows are left out.
 
-    Missing values become empty cells. Numbers are written without loss of precision, and texts as
-    by ``csv_text``.
+    Missing values become empty cells. Numbers are written without loss of precision. Texts that a
+    spreadsheet could execute as a formula are escaped.
 
     Args:
-        rows: Values of each row; the key is the name of the column.
+        rows: Values of each row, keyed by the name of the column.
         columns: Names of the columns, in order.
     """
     filled_columns = [name for name in columns if any(name in row for row in rows)]
@@ -45,20 +45,20 @@ def as_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
 
 
 def nested_csv(rows: Sequence[dict[str, Any]]) -> str:
-    """Return rows with nested values as CSV, with all of their keys as columns.
+    """Return rows with nested values as CSV text, with a column for every key that occurs.
 
-    The column of a nested value has both keys joined by an underscore. Lists become texts.
+    The column of a nested value is named by both keys, joined by an underscore. Lists become texts.
     """
     flat = [dict(_flat(row)) for row in rows]
     return as_csv(flat, list(dict.fromkeys(name for row in flat for name in row)))
 
 
 def _flat(row: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the column names and values of a row, with nested dictionaries flattened.
+    """Yield the column names and values of a row, with the values of nested dictionaries.
 
     Args:
         row: The row.
-        prefix: Prefix of the column names.
+        prefix: Text before the column names, from the keys of outer dictionaries.
     """
     for name, value in row.items():
         if isinstance(value, dict):
@@ -70,10 +70,7 @@ def _flat(row: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _element(value: Any) -> str:
-    """Return an element of a list as text.
-
-    If it has several values, they are separated by colons.
-    """
+    """Return an element of a list as text. An element with several values is joined by colons."""
     numbers = list(value.values()) if isinstance(value, dict) else value
     return ":".join(map(str, numbers)) if isinstance(numbers, list) else str(value)
 

@@ -31,12 +31,12 @@ USES: Final[dict[str, str]] = {
 
 
 def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
-    """Return a table of the cycles that each cause takes in a generated token, largest first.
+    """Return a table of how many cycles of a generated token each cause costs, largest first.
 
     Causes without cycles are listed below the table.
 
     Args:
-        by: Cycles of each cause.
+        by: Cycles of each cause, such as compute, launch or hops.
         width: Width of a line in characters.
     """
     total = sum(by.values()) or 1.0
@@ -59,10 +59,10 @@ def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
 
 
 def sram_table(uses: Mapping[Name, int], *, title: str, note: str = "", width: int = WIDEST) -> Table:
-    """Return a table of the bytes that each use takes in the SRAM of one PE, with bars.
+    """Return a table of the bytes that each use occupies in the SRAM of one PE, with bars.
 
     Args:
-        uses: Bytes of each use, including free bytes.
+        uses: Bytes of each use, such as weights or KV cache, including free bytes.
         title: Title of the table.
         note: Remark after the title.
         width: Width of a line in characters.
@@ -95,12 +95,12 @@ def wafer_line(name: str, rows: int, cols: int, clock_hz: float, wafers: int) ->
 
 
 def setting_texts(values: Mapping[str, float]) -> list[str]:
-    """Return changed numbers as texts such as ``--set wafer.clock_hz=1.1e+09``."""
+    """Return numbers that a user changed as options, such as ``--set wafer.clock_hz=1.1e+09``."""
     return [f"--set {printable(name)}={value:.12g}" for name, value in values.items()]
 
 
 def with_settings_text(text: str, inputs: Mapping[str, Any]) -> str:
-    """Return the description of a machine, followed by its numbers that differ from the files.
+    """Return the description of a machine, followed by the numbers that the user changed.
 
     Args:
         text: Description of the machine.
@@ -111,10 +111,10 @@ def with_settings_text(text: str, inputs: Mapping[str, Any]) -> str:
 
 
 def experts_table(load: Sequence[Mapping[str, Any]]) -> Table:
-    """Return a table about the balance of experts, for prompts and for generated tokens.
+    """Return a table that shows how evenly tokens use the experts of a mixture of experts.
 
-    The table shows the expert with the largest fraction of its layer's tokens, and the number of
-    experts without tokens.
+    For prompts and for generated tokens, the table shows the expert with the largest fraction of
+    its layer's tokens, and the number of experts without tokens.
 
     Args:
         load: For each layer, its index ``layer`` and the tokens of each expert: ``prompt`` and

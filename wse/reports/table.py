@@ -61,14 +61,14 @@ class Column:
     width: int | None = None
 
     def text(self, row: Row) -> str | Text:
-        """Return the text of the row's cell, or "" if the row has no such value."""
+        """Return the text of the column's cell in a row, or "" if the row has no value for it."""
         if self.cell is not None:
             return self.cell(row)
         value = value_of(row, self.key)
         return "" if value is None else self.formatter(value)
 
     def best_value(self, rows: Sequence[Row]) -> Any:
-        """Return the best value of the column, which is marked.
+        """Return the best value of the column, which is marked in the table.
 
         The result is None if the column has no best value, or if all values are equal.
         """
@@ -82,7 +82,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Table with columns, rows, a title, a note and a footer.
+    """A table with columns, rows, a title, a note and a footer.
 
     Attributes:
         columns: Columns from left to right.
@@ -90,8 +90,8 @@ class Table:
         title: Title of the table.
         note: Remark next to the title.
         footer: Names and texts below the rows. They are not shown if there are no rows.
-        style: Function that returns the style of a row on a terminal, in the notation of rich, or
-            None.
+        style: Function that returns the style of a row on a terminal, in the notation of rich; None
+            for no styles.
     """
 
     columns: tuple[Column, ...]
@@ -120,7 +120,7 @@ def address(key: str, title: str = "") -> Column:
 
 
 def more_rows(rows: Sequence[Row], shown_rows: int) -> tuple[tuple[str, str], ...]:
-    """Return the footer of a table that shows only the first rows: how many rows are not shown.
+    """Return the footer of a table that shows only its first rows, with the number of further rows.
 
     The footer is empty if all rows are shown.
 
@@ -132,7 +132,7 @@ def more_rows(rows: Sequence[Row], shown_rows: int) -> tuple[tuple[str, str], ..
 
 
 def pair_table(rows: Sequence[tuple[str, str]], title: str = "", note: str = "") -> Table:
-    """Return a table of names and texts, without headings.
+    """Return a table of two columns, names and texts, without headings.
 
     Args:
         rows: Names and texts.

@@ -26,7 +26,7 @@ COLOURS: Final = {name: colour.light for name, colour in (colours.CAUSES | colou
 
 
 def console_on(stream: TextIO) -> Console:
-    """Return a rich console for a stream.
+    """Return a console of the library rich, for printing to a stream.
 
     The console is at most 100 columns wide, and texts are printed without interpreting any markup.
     """
@@ -39,15 +39,15 @@ def console_on(stream: TextIO) -> Console:
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Raise BrokenPipeError for the command line to handle.
+        """Raise BrokenPipeError, which the command line handles.
 
-        Rich itself would exit the process.
+        Without this method, rich would exit the process.
         """
         raise BrokenPipeError
 
 
 class _TrimmedFile:
-    """File that removes the spaces at the end of each line, for output that is not a terminal.
+    """A file that removes the spaces at the end of each line, for output that is not a terminal.
 
     Rich writes whole lines, so each call can be handled separately.
     """
@@ -57,7 +57,7 @@ class _TrimmedFile:
         self.encoding = getattr(stream, "encoding", "utf-8")
 
     def write(self, text: str) -> int:
-        """Write text without spaces at the ends of lines."""
+        """Write text, with the spaces at the end of each line removed."""
         self._stream.write("\n".join(line.rstrip(" ") for line in text.split("\n")))
         return len(text)
 
@@ -66,7 +66,7 @@ class _TrimmedFile:
         self._stream.flush()
 
     def isatty(self) -> bool:
-        """Return False, since the stream is not a terminal."""
+        """Return False, because this file is only used for streams that are not terminals."""
         return False
 
 
@@ -113,7 +113,7 @@ def heading(console: Console, text: str, note: str = "") -> None:
 
     Args:
         console: Console to print on.
-        text: The heading.
+        text: Text of the heading.
         note: Remark after the heading.
     """
     line = Text(text, style="bold")
@@ -124,7 +124,7 @@ def heading(console: Console, text: str, note: str = "") -> None:
 
 
 def lines(console: Console, rows: Sequence[tuple[str, str]]) -> None:
-    """Print names and texts in two columns, indented.
+    """Print pairs of a name and a text in two indented columns.
 
     Long texts are wrapped and never cut off. Names use at most half of the width.
 
@@ -144,7 +144,7 @@ def lines(console: Console, rows: Sequence[tuple[str, str]]) -> None:
 
 
 def plain_table(*, header: bool = False) -> Table:
-    """Return an empty rich table without lines."""
+    """Return an empty table of the library rich, without lines between cells."""
     return Table(box=None, show_header=header, header_style="bright_black", padding=(0, 2, 0, 0), pad_edge=False)
 
 
@@ -154,7 +154,7 @@ def show(console: Console, table: Table) -> None:
 
 
 def bar(fraction: float, width: int, colour: str = "") -> Text:
-    """Return a horizontal bar, drawn in eighths of a character.
+    """Return a horizontal bar made of characters, with a resolution of an eighth of a character.
 
     Args:
         fraction: Length as a fraction of the full width, limited to 0 to 1. A positive fraction
@@ -171,10 +171,10 @@ def bar(fraction: float, width: int, colour: str = "") -> Text:
 
 
 def count(number: float) -> str:
-    """Return a number as text. Large and whole numbers have no decimals.
+    """Return a number as text, with decimals only if it is small and not whole.
 
-    Thousands are separated by commas. Other numbers of at least 1 have one decimal, and smaller
-    numbers have two significant digits.
+    Thousands are separated by commas. Numbers of at least 1 that are neither large nor whole have
+    one decimal, and smaller numbers have two significant digits.
     """
     if number == int(number) or abs(number) >= 100:
         return f"{round(number):,}"
@@ -208,7 +208,7 @@ def three_figures(number: float) -> str:
 
 
 def ranged(value: float, low: float, high: float, text: Callable[[float], str] = count, unit: str = "") -> str:
-    """Return a value with its range, or the value alone if both ends of the range equal the value.
+    """Return a value with its range, or the value alone if both ends of the range equal it.
 
     Args:
         value: The value.
@@ -225,7 +225,7 @@ def ranged(value: float, low: float, high: float, text: Callable[[float], str] =
 
 
 def range_text(low: float | None, high: float | None, formatter: Callable[[float], str]) -> str:
-    """Return a range as text; empty if both ends are equal, as for a given price, or are unknown.
+    """Return a range as text; "" if both ends are equal or the range is unknown.
 
     Args:
         low: Low end of the range; None if unknown.
@@ -280,7 +280,7 @@ def seconds(number: float) -> str:
 
 
 def rate_and_latency(bytes_per_s: float, latency_s: float | None = None, *, joint: str = " ") -> str:
-    """Return the bandwidth of a link and, if known, its latency.
+    """Return the bandwidth of a link as text, with its latency if it is known.
 
     Args:
         bytes_per_s: Bandwidth.
@@ -295,13 +295,13 @@ def rate_and_latency(bytes_per_s: float, latency_s: float | None = None, *, join
 
 
 def hertz(number: float) -> str:
-    """Return a frequency in GHz or MHz."""
+    """Return a frequency as text in GHz or MHz."""
     return f"{number / 1e9:g} GHz" if number >= 1e9 else f"{number / 1e6:g} MHz"
 
 
 def plural(number: int, noun: str) -> str:
-    """Return a number with a noun, such as ``1 wafer`` or ``2 wafers``.
+    """Return a number with a noun in the singular or plural, such as ``1 wafer`` or ``2 wafers``.
 
-    The plural is formed with "s".
+    The plural is formed by adding "s".
     """
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -23,7 +23,7 @@ def print_result(result: Result, stream: TextIO, *, detail: bool = False) -> Non
     """Print the tables of a result to a stream.
 
     Args:
-        result: The result.
+        result: Result to print.
         stream: Stream to print to.
         detail: Whether to include details that most readers do not need.
     """
@@ -38,7 +38,7 @@ def print_tables(console: Console, tables: Iterable[Table]) -> None:
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print a table under its title, indented. A table without rows is only a title."""
+    """Print a table under its title, indented. Without rows, only the title is printed."""
     if table.title:
         heading(console, table.title, table.note)
     if not table.rows:
@@ -68,8 +68,8 @@ def print_table(console: Console, table: Table) -> None:
 def shown_columns(console: Console, table: Table) -> list[Column]:
     """Return the columns of a table that fit the width of a terminal.
 
-    Columns with the largest priority are left out first. Of equal priorities, the rightmost is left
-    out first. The first column always stays, and so do columns with priority 0 whose texts can
+    Columns with the largest ``priority`` are left out first, the rightmost of them before the
+    others. The first column is always shown, and so are columns with priority 0 whose texts can
     wrap.
 
     Args:
@@ -88,7 +88,7 @@ def shown_columns(console: Console, table: Table) -> list[Column]:
 
 
 def _hidden_columns(table: Table, columns: Sequence[Column]) -> list[tuple[str, str]]:
-    """Return the footer line that names the columns for which there is no room.
+    """Return a footer line that names the columns for which there is no room; [] if all are shown.
 
     Args:
         table: The table.
@@ -131,7 +131,7 @@ def _cell(column: Column, row: Row, best: Any) -> Text:
 
 
 def _needed_width(column: Column, table: Table) -> int:
-    """Return the width that a column needs. A column that wraps needs only its minimum width."""
+    """Return the width that a column needs, in characters; the minimum if its texts wrap."""
     cells = _cells(column, table)
     text_width = max(cell_len(column.title) + _is_marked(column, table), *(cell.cell_len for cell in cells))
     width = column.width or text_width

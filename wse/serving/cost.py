@@ -24,14 +24,16 @@ BITS_PER_BYTE: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """Counts of the operations of all PEs and links for one token.
+    """Numbers of operations of all PEs and links for one generated token.
+
+    A PE is a core with its own memory and router.
 
     Attributes:
-        macs_fp16, macs_fp16_fp32, macs_fp32: Multiply-adds in fp16; of fp16 products into fp32; in
-            fp32.
+        macs_fp16, macs_fp16_fp32, macs_fp32: Multiply-adds in fp16, of fp16 products accumulated in
+            fp32, and in fp32.
         sram_read_bytes, sram_written_bytes: Bytes read from and written to SRAM.
-        wavelet_hops: Words times links that they cross.
-        ramp_wavelets: Words that cross the ramp between a router and its compute element.
+        wavelet_hops: Sum, over all 32-bit words, of the number of links that the word crosses.
+        ramp_wavelets: Words that cross the ramp between a router and its PE.
         vector_operations: Vector operations issued.
         pe_s: Number of PEs times the seconds of the token.
     """
@@ -48,7 +50,7 @@ class Activity:
 
 
 def joules_per_token(machines: int, power_w: float, tokens_per_s: float) -> float:
-    """Return the energy per token: machines × power / tokens per second.
+    """Return the energy per token in joules: machines × power / tokens per second.
 
     Args:
         machines: Number of machines.
@@ -76,7 +78,7 @@ def usd_per_million_tokens(machines: int, usd_per_hour: float, tokens_per_s: flo
 
 
 def system_energy(machines: int, tokens_per_s: float, economics: Economics) -> SourcedNumber:
-    """Return the energy per token of several machines, with the range of the assumed power.
+    """Return the energy per token of several machines, with a range from the range of their power.
 
     Args:
         machines: Number of wafers or GPUs.
@@ -89,7 +91,7 @@ def system_energy(machines: int, tokens_per_s: float, economics: Economics) -> S
 
 
 def system_cost(machines: int, tokens_per_s: float, economics: Economics) -> SourcedNumber:
-    """Return the cost per million tokens of several machines, with the range of the assumed price.
+    """Return the cost per million tokens of several machines, with a range from the price's range.
 
     Args:
         machines: Number of wafers or GPUs.
@@ -104,32 +106,32 @@ def system_cost(machines: int, tokens_per_s: float, economics: Economics) -> Sou
 def _proportional(
     key: str, number: SourcedNumber, unit: str, value: float, value_range: tuple[float, float]
 ) -> SourcedNumber:
-    """Return a value that is proportional to a number, with the grade and source of that number.
+    """Return a result that is proportional to an assumed number and shares its grade and source.
 
     Args:
-        key: Name of the number.
-        number: The number.
-        unit: Unit of the value.
-        value: The value.
-        value_range: The value at both ends of the number's range.
+        key: Name of the assumed number, for the source of the result.
+        number: The assumed number.
+        unit: Unit of the result.
+        value: Value of the result.
+        value_range: The result at both ends of the number's range.
     """
     return SourcedNumber(value=value, unit=unit, grade=number.grade, source=_source(key, number), range=value_range)
 
 
 def _source(key: str, number: SourcedNumber) -> str:
-    """Return a text on the origin of a number: its name, value, unit and source."""
+    """Return a text that states the origin of a number: its name, value, unit and source."""
     return f"{key} {number.value:g} {number.unit}: {number.source}"
 
 
 def activity_joules(activity: Activity, energies: Mapping[str, float]) -> dict[str, float]:
-    """Return the energy of the operations for one token, divided by use.
+    """Return the energy in joules that a token needs, divided by use.
 
-    The keys are ``arithmetic``, ``sram``, ``fabric``, ``issue`` and ``idle``. Each count is
-    multiplied by the energy per operation. The sums are multiplied by ``wall_ratio``, which
-    converts power at the PEs to power at the wall.
+    The uses are ``arithmetic``, ``sram``, ``fabric``, ``issue`` and ``idle``. Each count is
+    multiplied by the energy per operation. The sums are multiplied by ``wall_ratio``, the ratio of
+    the power at the wall socket to the power at the PEs.
 
     Args:
-        activity: Counts for one token.
+        activity: Numbers of operations for one token.
         energies: Value of each key in `ACTIVITY_KEYS`.
     """
     joules_at_pes = {
@@ -150,17 +152,18 @@ def activity_joules(activity: Activity, energies: Mapping[str, float]) -> dict[s
 
 
 def activity_energies(economics: Economics) -> dict[str, float]:
-    """Return how much energy each kind of operation needs; the keys are `ACTIVITY_KEYS`."""
+    """Return the assumed energy of each kind of operation, keyed by `ACTIVITY_KEYS`."""
     return {key: economics.sources[key].value for key in ACTIVITY_KEYS}
 
 
 def activity_energy(activity: Activity, economics: Economics) -> SourcedNumber:
-    """Return the bottom-up estimate of the energy per token of a wafer.
+    """Return the energy per token of a wafer, added up from its operations.
 
-    The range is that with all energies per operation at their minimum and at their maximum.
+    The range of the result extends from all energies per operation at their minimum to all at their
+    maximum.
 
     Args:
-        activity: Counts for one token.
+        activity: Numbers of operations for one token.
         economics: Energies per operation of the wafer.
     """
     numbers = {key: economics.sources[key] for key in ACTIVITY_KEYS}
@@ -180,7 +183,7 @@ def activity_energy(activity: Activity, economics: Economics) -> SourcedNumber:
 def power_and_cost(wafers: int, tokens_per_s: float, economics: Economics) -> dict[str, float]:
     """Return the power in W, energy per token, and cost per million tokens of some wafers.
 
-    The cost is also given at both ends of the range of the price.
+    The cost is also given for both ends of the range of the assumed price.
 
     Args:
         wafers: Number of wafers.

@@ -58,8 +58,8 @@ class Economics:
 
     Attributes:
         kind: Whether the machine is a wafer or a GPU.
-        sources: Numbers with unit, grade, source and range. The key is that in a file of
-            ``--economics``.
+        sources: Numbers with unit, evidence grade, source and range. The keys are those of a file
+            for ``--economics``.
     """
 
     kind: MachineKind
@@ -67,7 +67,7 @@ class Economics:
 
     @property
     def power_w(self) -> SourcedNumber:
-        """Power of one machine at the wall while it serves, in W."""
+        """Power of one machine at the wall socket while it serves requests, in W."""
         return self.sources[f"{self.kind}_power_w"]
 
     @property
@@ -83,7 +83,7 @@ Stated = str | Path | Mapping[str, Any]
 def load_economics(
     wafer: WaferSpec, stated_values: Stated | None = None, usd_per_hour: float | None = None
 ) -> Economics:
-    """Return the power, price and energies of a wafer.
+    """Return the power, price and energies per operation of a wafer.
 
     Args:
         wafer: The wafer.
@@ -104,7 +104,7 @@ def load_gpu_economics(
     """Return the power and price of a GPU; None if one of the two is unknown.
 
     Args:
-        gpu: The GPU.
+        gpu: Capacities and rates of the GPU.
         stated_values: Numbers that replace bundled ones.
         usd_per_hour: Price that replaces the bundled and the stated one, without a range.
 
@@ -125,15 +125,13 @@ def load_gpu_economics(
 def _economics(
     kind: MachineKind, names: Sequence[str], stated_values: Stated | None, usd_per_hour: float | None
 ) -> Economics:
-    """Return the known numbers of a machine.
-
-    Numbers in ``stated_values`` replace bundled ones, and ``usd_per_hour`` replaces both.
+    """Return all numbers that are known of a machine: power, price and energies.
 
     Args:
         kind: Whether the machine is a wafer or a GPU.
-        names: Names of the machine in files, the first one with precedence.
+        names: Names under which files state numbers of the machine, the preferred name first.
         stated_values: Numbers that replace bundled ones.
-        usd_per_hour: Price that replaces all others.
+        usd_per_hour: Price that replaces the bundled and the stated one.
     """
     sources = _read(_BUNDLED, kind, {*bundled_wafers(), *GENERATIONS, *bundled_gpus()}, names)
     if stated_values is not None:
@@ -145,11 +143,11 @@ def _economics(
 
 
 def check_stated(place: str, table: Mapping[str, Any]) -> None:
-    """Check numbers in a table, for any machine.
+    """Check the numbers in a table, whichever machines they are for.
 
     Args:
         place: Origin of the table, for messages.
-        table: The numbers; the key is that in the file.
+        table: The numbers, with the keys of an economics file.
 
     Raises:
         UnknownName: A key or machine is unknown; the message suggests a similar one.
@@ -164,13 +162,13 @@ def check_stated(place: str, table: Mapping[str, Any]) -> None:
 def _read(
     stated_values: Stated, kind: MachineKind, machines: Collection[str], names: Sequence[str]
 ) -> dict[str, SourcedNumber]:
-    """Return the numbers for one machine in a file or table.
+    """Return the numbers that a file or table states for one machine.
 
     Args:
         stated_values: The file or table.
         kind: Whether the machine is a wafer or a GPU.
-        machines: Names for which a number may be stated.
-        names: Names of the machine, the first one with precedence.
+        machines: Names of machines for which a number may be stated.
+        names: Names of this machine, the preferred name first.
     """
     is_table = isinstance(stated_values, Mapping)
     place = "economics" if is_table else str(stated_values)
@@ -188,12 +186,14 @@ def _read(
 
 
 def _machines(kind: MachineKind) -> set[str]:
-    """Return the names for which a user's file may state numbers."""
+    """Return the names of machines for which a user's file may state numbers."""
     return {*known_gpus()} if kind == "gpu" else {*known_wafers(), *GENERATIONS}
 
 
 def _entries(place: str, key: str, value: Any, machines: Collection[str]) -> dict[str, Any]:
-    """Return the value of a key, under the key, or for each machine under ``KEY.MACHINE``.
+    """Return the numbers under a key of an economics file, keyed by ``KEY`` or ``KEY.MACHINE``.
+
+    The file states either one number for all machines, or a table with a number for each machine.
 
     Raises:
         UnknownName: The key or a machine is unknown.

@@ -19,13 +19,13 @@ COMES, DONE = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Work that visits servers one after another: a pass of a stream, or a chunk of a prompt.
+    """A job that visits servers one after another: a pass of a stream, or a chunk of a prompt.
 
     Attributes:
         route: Visits of the job.
         predecessor: Index of the job that must end before this job starts; -1 for none.
-        leader: Index of the job that this job must not overtake: this job starts its n-th visit
-            only after the leader has ended its n-th visit, and ends after the leader. -1 for none.
+        leader: Index of the job that this job must not overtake; -1 for none. This job starts its
+            n-th visit only after the leader has ended its n-th visit, and it ends after the leader.
     """
 
     route: PassRoute
@@ -35,14 +35,14 @@ class Job:
 
 @dataclass(slots=True)
 class _Progress:
-    """The progress of a job.
+    """The state of a job during a simulation.
 
     Attributes:
         visit: Index of its next or current visit.
         over: Whether the job has ended.
         waits: Whether the job waits for its leader.
         followers: Jobs that start when this job ends.
-        behind_it: Jobs whose leader this job is.
+        behind_it: Jobs that must not overtake this job.
     """
 
     visit: int = 0
@@ -53,15 +53,16 @@ class _Progress:
 
 
 def run(jobs: Sequence[Job]) -> list[float]:
-    """Return the time at which each job ends, including its last latency.
+    """Simulate jobs that queue for servers and return the time at which each job ends.
 
-    Jobs without a predecessor start at time 0, in order.
+    Jobs without a predecessor start at time 0, in order. The end of a job includes the latency
+    after its last visit.
     """
     return _Run(jobs).ended
 
 
 class _Run:
-    """A simulation of jobs, which runs when it is created.
+    """An event simulation of jobs that queue for servers. It runs when it is created.
 
     Attributes:
         jobs: The jobs.
@@ -87,18 +88,18 @@ class _Run:
             (self._arrive if kind == COMES else self._finish)(time, index)
 
     def _push(self, time: float, kind: int, job: int) -> None:
-        """Add an event to the queue.
+        """Add an event to the queue of events.
 
         Args:
             time: Time of the event.
-            kind: COMES or DONE.
+            kind: COMES (a job arrives at a server) or DONE (a visit ends).
             job: Index of the job.
         """
         heapq.heappush(self._events, (time, self._count, kind, job))  # at equal times, first pushed first
         self._count += 1
 
     def _arrive(self, time: float, index: int) -> None:
-        """Process the arrival of a job at the next server, or at the end of the job's route."""
+        """Process the arrival of a job at its next server, or at the end of its route."""
         route, progress = self._route(index), self._progress[index]
         if self._waits(index):
             progress.waits = True
@@ -114,7 +115,7 @@ class _Run:
                 self._begin(time, index)
 
     def _waits(self, index: int) -> bool:
-        """Return whether a job has to wait for its leader to end the same visit."""
+        """Return whether a job must wait for the job ahead, which it may not overtake."""
         visit, leader = self._progress[index].visit, self.jobs[index].leader
         if leader < 0 or self._progress[leader].over:
             return False
@@ -123,7 +124,7 @@ class _Run:
         return self._progress[leader].visit <= visit < len(self._route(leader))
 
     def _release(self, time: float, progress: _Progress) -> None:
-        """Let the jobs that wait for a job check again whether they can go on."""
+        """Let the jobs that must not overtake a given job check again whether they can continue."""
         for job in progress.behind_it:
             if self._progress[job].waits:
                 self._progress[job].waits = False
@@ -134,11 +135,11 @@ class _Run:
         return self.jobs[index].route
 
     def _begin(self, time: float, index: int) -> None:
-        """Start the next visit of a job, which is the first in the queue of its server."""
+        """Start the next visit of a job that is at the front of the queue of its server."""
         self._push(time + self._route(index)[self._progress[index].visit].busy_cycles, DONE, index)
 
     def _finish(self, time: float, index: int) -> None:
-        """Process the end of a visit: start the next job of the server and send this job on."""
+        """Process the end of a visit: start the server's next job and send this job on."""
         progress = self._progress[index]
         visit = self._route(index)[progress.visit]
         queue = self._queues[visit.server]
@@ -151,7 +152,7 @@ class _Run:
 
 
 def passes(route: PassRoute, streams: int, count: int) -> list[Job]:
-    """Return ``count`` passes of each stream as jobs.
+    """Return ``count`` passes of each stream as jobs, which a simulation can run.
 
     Job ``n * streams + m`` is the n-th pass of stream m.
     """
@@ -159,5 +160,8 @@ def passes(route: PassRoute, streams: int, count: int) -> list[Job]:
 
 
 def chunks(routes: Sequence[PassRoute]) -> list[Job]:
-    """Return the chunks of a prompt as jobs, each of which must not overtake the previous one."""
+    """Return the chunks of a prompt as jobs, which a simulation can run.
+
+    No chunk may overtake the previous one.
+    """
     return [Job(route, leader=index - 1) for index, route in enumerate(routes)]

@@ -17,20 +17,24 @@ On a given number of machines, the last two are equivalent.
 
 
 def purpose_text(objective: str | None) -> str:
-    """Return " for throughput", to follow the name of a layout chosen for it, or "" for others."""
+    """Return " for throughput" if a layout was chosen for throughput, otherwise "".
+
+    The text follows the name of the layout in reports.
+    """
     return f" for {THROUGHPUT}" if objective == THROUGHPUT else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """Requirements for which a deployment is chosen.
+    """Requirements by which a deployment (a model on one machine, in a certain layout) is chosen.
 
     Attributes:
         users: Requests in flight on all replicas; None for the best number.
-        replicas: Equal machines that share the users; None for the fewest that keep the limits.
+        replicas: Number of equal machines that share the users; None for the fewest that meet the
+            limits.
         ttft_s: Upper limit of the time to first token in seconds; None for no limit.
         tpot_s: Upper limit of the time per output token in seconds; None for no limit.
-        objective: One of `OBJECTIVES`, which decides between deployments that keep the limits.
+        objective: One of `OBJECTIVES`, which decides between deployments that meet the limits.
     """
 
     users: int | None = None
@@ -40,7 +44,7 @@ class Goal:
     objective: str = LATENCY
 
     def replicas_for(self, users_of_one: int) -> int:
-        """Return the requested number of replicas, or the fewest that can serve all users.
+        """Return the requested number of replicas, or the minimum number that can serve all users.
 
         Args:
             users_of_one: Maximum number of users of one replica.
@@ -50,7 +54,7 @@ class Goal:
     def excess(self, point: OperatingPoint) -> float:
         """Return the largest ratio of a latency to its limit.
 
-        The ratio is at most 1 if all limits are kept, and 0 if there are no limits.
+        The ratio is at most 1 if all limits are met, and 0 if there are no limits.
         """
         latencies_and_limits = ((point.ttft_s, self.ttft_s), (point.tpot_s or 0.0, self.tpot_s))
         return max(

@@ -22,14 +22,14 @@ _BUNDLED: Final = Path(__file__).parents[1] / "data" / "network.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """Assumptions about the path between a user and a service.
+    """Assumptions about the network path between a user and a service.
 
     Attributes:
         network_round_trip_s: Round trip between user and service, in seconds.
         connection_round_trips: Round trips that a new connection needs before a request can be
             sent.
         service_s: Seconds that the service's own computers need for a request and its first token.
-        sources: Each number with its unit, grade, source and range.
+        sources: Each number with its unit, evidence grade, source and range.
     """
 
     network_round_trip_s: float
@@ -44,7 +44,11 @@ class Network:
 
     @property
     def seconds(self) -> float:
-        """Seconds added by the path: connection, request and token in transit, and the service."""
+        """Seconds that network and service add to the time to first token.
+
+        They cover the new connection, the transit of the request and of the token, and the work of
+        the service's own computers.
+        """
         return self.connection_s + self.network_round_trip_s + self.service_s
 
     @property
@@ -65,7 +69,7 @@ _NAMES: Final = tuple(numeric_fields(Network))
 
 
 def load_network(path: str | Path | None = None) -> Network:
-    """Return the bundled assumptions, with some numbers replaced by those of a TOML file.
+    """Return the bundled assumptions about the network, some of them replaced by a TOML file's.
 
     Raises:
         UnknownName: The file has an unknown key; the message suggests a similar one.
@@ -78,10 +82,10 @@ def load_network(path: str | Path | None = None) -> Network:
 
 
 def _read(path: Path, default_source: str) -> dict[str, SourcedNumber]:
-    """Return the numbers in one file.
+    """Return the numbers that one file states.
 
     Args:
-        path: The file.
+        path: Path of the file.
         default_source: Source of numbers for which the file states none.
     """
     fields, numbers = numeric_fields(Network), {}

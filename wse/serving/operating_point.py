@@ -44,11 +44,14 @@ class RequestShape:
 
 
 class Deployment(Protocol):
-    """A model on one machine of several wafers or GPUs, in one layout and one element type."""
+    """A model on one machine of several wafers or GPUs, in one layout and one element type.
+
+    Implementations compute the latency and the rate of requests of equal length.
+    """
 
     @property
     def shape(self) -> RequestShape:
-        """Shape of the requests that the deployment serves."""
+        """Prompt and answer length of the requests that the deployment serves."""
 
     @property
     def max_concurrency(self) -> int:
@@ -63,12 +66,14 @@ class Deployment(Protocol):
         """Power and price of one wafer or GPU; None if they are unknown."""
 
     def steady_state(self, concurrency: float) -> SteadyState:
-        """Return the steady state for a number of requests in flight, at least 1."""
+        """Return the steady state with a constant number of requests in flight, at least 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatingPoint:
-    """The latency, throughput and cost of some requests in flight on one or more deployments.
+    """What users get and what tokens cost when some requests are in flight on equal deployments.
+
+    A deployment is a model on one machine in a certain layout.
 
     Attributes:
         concurrency: Requests in flight on all replicas together, one per user.
@@ -97,12 +102,12 @@ class OperatingPoint:
 
     @property
     def tokens_per_s_per_user(self) -> float | None:
-        """Output tokens per second of each user after the first token."""
+        """Output tokens per second of each user after the first; None for requests of one token."""
         return None if self.tpot_s is None else 1 / self.tpot_s
 
 
 def operating_point(deployment: Deployment, concurrency: int, replicas: int = 1) -> OperatingPoint:
-    """Return the operating point of some requests in flight.
+    """Return the latency, throughput and cost for a constant number of requests in flight.
 
     Requests are distributed evenly over the replicas. Latencies are those of the replica with the
     most requests.
@@ -136,12 +141,12 @@ def operating_point(deployment: Deployment, concurrency: int, replicas: int = 1)
 
 
 def max_passing_count(condition: Callable[[int], bool], maximum: int) -> int:
-    """Return the largest number from 1 to ``maximum`` that fulfils a condition; 0 if none does.
+    """Return the largest number from 1 to ``maximum`` that meets a condition; 0 if none does.
 
-    If a number fulfils the condition, all smaller numbers must fulfil it too.
+    The search assumes that if a number meets the condition, all smaller numbers do, too.
 
     Args:
-        condition: The condition.
+        condition: Function that returns whether a number meets the condition.
         maximum: The largest number to try.
     """
     if maximum < 1 or not condition(1):

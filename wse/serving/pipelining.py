@@ -27,7 +27,7 @@ from wse.serving.route import PassRoute, Visit, alone_cycles, busiest_server, bu
 
 @dataclass(frozen=True, slots=True)
 class CycleEstimate:
-    """A number of cycles that is exact or a lower bound.
+    """A number of cycles that is either exact or a lower bound.
 
     Attributes:
         cycles: The cycles.
@@ -39,11 +39,12 @@ class CycleEstimate:
 
 
 def cycles_between_passes(route: PassRoute, streams: int) -> CycleEstimate:
-    """Return the mean cycles from the end of one pass to the end of the next.
+    """Return the mean cycles from the end of one pass to the end of the next in a pipeline.
 
-    The two passes may belong to different streams. The formula is max(T / M, s) and applies to the
-    steady state. T is the duration of a pass alone, M the number of streams, and s the work of the
-    busiest server.
+    Several streams are in flight at the same time, and the two passes may belong to different ones.
+    In the steady state, the result is max(T / M, s). T is the duration of a pass alone, M the
+    number of streams, and s the work of the busiest server (a stage or a link that passes queue
+    for).
 
     Args:
         route: Route of a pass, the same for all.
@@ -56,7 +57,7 @@ def cycles_between_passes(route: PassRoute, streams: int) -> CycleEstimate:
 def streams_to_saturate(route: PassRoute) -> int:
     """Return the minimum number of streams that can keep the busiest server always busy.
 
-    The number is the duration of a pass alone, divided by the work of the busiest server and
+    The number is the duration of a pass alone, divided by the work of the busiest server on it and
     rounded up.
     """
     work = busiest_server(route)[1]
@@ -66,14 +67,17 @@ def streams_to_saturate(route: PassRoute) -> int:
 def run_cycles(route: PassRoute, streams: int, passes: int) -> CycleEstimate:
     """Return the cycles of a finite run in which all streams start at once.
 
-    Filling and draining of the pipeline are included. In the event graph, the last pass ends after
-    the heaviest path to it. A path goes around the whole loop some number of times, which skips
-    ``streams`` passes each time. Otherwise it goes from pass to pass at a server, at best the
-    busiest one. Its weight is linear in this number and hence largest at an end of the range: T +
-    (M - 1) s + (passes - 1) max(T, M s).
+    Filling and draining of the pipeline are included. If a pass visits every server only once, the
+    exact result is T + (M - 1) s + (passes - 1) max(T, M s). Otherwise the result is a lower bound,
+    which is exact for a single stream.
+
+    The formula is the weight of the heaviest path to the last pass in the event graph. A path goes
+    around the whole loop some number of times, which skips ``streams`` passes each time. For the
+    other passes, it goes from pass to pass at one server, at best the busiest. The weight is linear
+    in the number of loops and hence largest at an end of the range.
 
     Args:
-        route: Route of a pass, which takes T cycles alone and s cycles at the busiest server.
+        route: Route of a pass, which needs T cycles alone and s cycles at the busiest server.
         streams: Number of streams M.
         passes: Passes of each stream.
     """
@@ -87,10 +91,10 @@ def run_cycles(route: PassRoute, streams: int, passes: int) -> CycleEstimate:
 
 
 def idle_fraction(routes: Sequence[PassRoute], servers: Collection[int], cycles: float) -> float:
-    """Return the fraction of time in which some servers are idle while the routes are executed.
+    """Return the fraction of time in which some servers are idle while passes are executed.
 
-    For M passes over S equal stages, from empty to empty, the fraction is (S - 1) / (M + S - 1)
-    (Huang et al., GPipe, NeurIPS 2019, section 2.3).
+    For M passes over S equal stages, from an empty pipeline to an empty pipeline, the fraction is
+    (S - 1) / (M + S - 1) (Huang et al., GPipe, NeurIPS 2019, section 2.3).
 
     Args:
         routes: Route of each pass.
@@ -104,13 +108,14 @@ def idle_fraction(routes: Sequence[PassRoute], servers: Collection[int], cycles:
 def chunks_cycles(routes: Sequence[PassRoute]) -> CycleEstimate:
     """Return the cycles to read a prompt, from the start of its first to the end of its last chunk.
 
-    Each chunk enters the next stage as soon as it can. It must not start a visit before the
-    previous chunk has ended the same visit, because it needs the keys and values of that chunk.
+    Each chunk enters the next pipeline stage as soon as it can. It must not start a visit before
+    the previous chunk has ended the same visit, because it needs the keys and values of that chunk.
 
     The result is exact if every server works on the chunks in order, which is the case if only the
     last chunk returns to a server. Then a visit ends at max(arrival, end of the previous chunk) +
     busy. This recurrence is a running maximum once the work of earlier chunks is subtracted.
-    Otherwise the result is a lower bound: the longest chunk, or the work of the busiest server.
+    Otherwise the result is a lower bound: the duration of the longest chunk, or the work of the
+    busiest server.
 
     Args:
         routes: Route of each chunk, in order.
@@ -138,7 +143,7 @@ def _in_line(routes: Sequence[PassRoute]) -> bool:
     servers = {route: [visit.server for visit in route] for route in set(routes)}
 
     def follows(b: PassRoute, a: PassRoute) -> bool:
-        """Return whether ``a`` visits no server twice and ``b`` starts with the same visits."""
+        """Return whether ``a`` visits no server twice and ``b`` starts with the visits of ``a``."""
         return servers[b][: len(a)] == servers[a] and len(set(servers[a])) == len(a)
 
     return all(follows(b, a) for a, b in set(pairwise(routes)))

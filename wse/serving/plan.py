@@ -11,14 +11,14 @@ from wse.serving.operating_point import Deployment, OperatingPoint, max_passing_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The number of replicas and users of a deployment that fits a goal best.
+    """The operating point of a deployment that fits a goal best.
 
     Attributes:
-        point: The operating point. If no number of users keeps the limits, it is that of a single
-            user.
-        meets: Whether all users fit and the limits are kept.
-        excess: `Goal.excess` of the point, or the ratio of users to those that fit if this is
-            larger.
+        point: Latency, throughput and cost, with the number of replicas and users. If no number of
+            users meets the latency limits, it is for a single user.
+        meets: Whether all users fit and the limits are met.
+        excess: Largest ratio of a latency to its limit, or ratio of the requested users to the
+            users that fit, whichever is larger.
     """
 
     point: OperatingPoint
@@ -29,16 +29,17 @@ class Plan:
         """Return the sort key of a plan; the best plan has the smallest key.
 
         Plans that meet the goal come first, ordered by the objective. Other plans are ordered by
-        their excess.
+        how far they miss the goal.
 
-        - For latency, plans with fewer replicas come first. More replicas make each request faster,
-          up to a machine per user, so they must not decide.
+        - For latency, plans with fewer replicas come first, then those with the shortest request.
+          More replicas always make requests faster, up to a machine per user, so they must not
+          decide.
         - For other objectives, the key is chips per throughput. For chips of equal price, this is
           the order of the cost per token.
 
         Args:
             deployment: The deployment of the plan.
-            goal: The goal.
+            goal: Requirements such as the number of users and latency limits.
         """
         if not self.meets:
             return True, self.excess, 0.0
@@ -51,19 +52,20 @@ class Plan:
 def plan(deployment: Deployment, goal: Goal) -> Plan | None:
     """Return the operating point of a deployment that best fits a goal; None if no user fits.
 
-    If the goal states no number of users, the objective determines it. For latency it is one user.
-    For other objectives it is the maximum that keeps the limits, but not more than saturate the
-    machine. If the goal states no number of replicas, it is the fewest that keep the limits.
+    If the goal states no number of users, the objective determines it: one user for latency. For
+    other objectives, it is the maximum that meets the latency limits, but not more than saturate
+    the machine. If the goal states no number of replicas, the plan has the fewest that meet the
+    limits.
 
     Args:
-        deployment: The deployment.
-        goal: The goal.
+        deployment: Model on one machine in a certain layout.
+        goal: Requirements such as the number of users and latency limits.
     """
     if not deployment.max_concurrency:
         return None
 
     def keeps(concurrency: int) -> bool:
-        """Return whether a number of users on one replica keeps the limits."""
+        """Return whether the latencies meet the limits with some number of users on one replica."""
         return goal.excess(operating_point(deployment, concurrency)) <= 1
 
     max_users = max_passing_count(keeps, deployment.max_concurrency)
@@ -83,9 +85,9 @@ def plan(deployment: Deployment, goal: Goal) -> Plan | None:
 
 
 def saturating_users(deployment: Deployment) -> int:
-    """Return the minimum number of users that saturate a deployment, or the maximum that fits.
+    """Return the minimum number of users that saturate a deployment.
 
-    The latter is returned if the users that fit do not saturate the deployment.
+    If even the maximum number of users that fit does not saturate it, this maximum is returned.
     """
     unsaturated = max_passing_count(
         lambda users: not operating_point(deployment, users).saturated, deployment.max_concurrency
@@ -98,7 +100,7 @@ def users_at_speed(point_of: Callable[[int], OperatingPoint], max_users: int, to
 
     Args:
         point_of: Function from a number of users to the operating point.
-        max_users: Maximum number of users to consider, such as `saturating_users`.
+        max_users: Maximum number of users to consider, such as the result of `saturating_users`.
         tokens_per_s: Minimum output tokens per second of each user after the first token.
     """
 

@@ -21,9 +21,9 @@ Price = str | Mapping[str, float]
 
 
 def read_prices(price: Price | None) -> dict[str, float]:
-    """Return the given prices in USD per hour; the key is the name of the machine.
+    """Return the prices that a user states, in USD per hour, keyed by the name of the machine.
 
-    Names of presets are in the preset's spelling.
+    A preset that is named in another case gets its proper name.
 
     Raises:
         BadInput: There is no price, a price has no name or no number or is out of bounds, or a name
@@ -51,54 +51,55 @@ def read_prices(price: Price | None) -> dict[str, float]:
 
 
 def prices_text(price: Price | None) -> str | None:
-    """Return given prices as the text of the option ``--price``; None if none are given."""
+    """Return prices in the format of the option ``--price``; None if there are none."""
     return ",".join(f"{name}={usd_per_hour:.15g}" for name, usd_per_hour in read_prices(price).items()) or None
 
 
 def wafer_price(price: Price | None, wafer: str) -> float | None:
-    """Return the given price of a request's wafer; None if none is given.
+    """Return the price that a user states for the wafer of a request, in USD per hour, or None.
 
     Args:
-        price: Prices as given.
-        wafer: Name of the wafer. The name ``wafer`` stands for it as well.
+        price: Prices as stated.
+        wafer: Name of the wafer. A price under the name ``wafer`` is for it as well.
 
     Raises:
-        UnknownName: A name is not that of a machine.
+        UnknownName: No machine has one of the names.
         BadInput: There are two prices of this wafer.
     """
     return _own_price(read_prices(price), (WAFER, wafer))
 
 
 def gpu_price(price: Price | None, gpu: str) -> float | None:
-    """Return the given price of a request's GPU; None if none is given.
+    """Return the price that a user states for the GPU of a request, in USD per hour, or None.
 
     Args:
-        price: Prices as given.
+        price: Prices as stated.
         gpu: Name of the GPU.
 
     Raises:
-        UnknownName: A name is not that of a machine.
+        UnknownName: No machine has one of the names.
     """
     return _own_price(read_prices(price), (gpu,))
 
 
 def prices_of_gpu(price: Price | None, gpu: str | Path) -> dict[str, float] | None:
-    """Return the given prices that are for one GPU; None if there are none.
+    """Return the stated prices that are for one GPU; None if there are none.
 
-    Used for requests that have other machines as well.
+    The prices of other machines are dropped, because a command that compares machines passes to
+    each only its own prices.
     """
     name = load_gpu(gpu).name
     return {key: usd for key, usd in read_prices(price).items() if key == name} or None
 
 
 def prices_without_gpus(price: Price | None, gpus: Iterable[str | Path]) -> dict[str, float] | None:
-    """Return the given prices without those of some GPUs; None if there are none.
+    """Return the stated prices without the prices of some GPUs; None if no price remains.
 
-    The remaining prices are for the request's wafer. `wafer_price` refuses names that no machine
-    has.
+    The remaining prices are for the wafer of the request. `wafer_price` later refuses names that no
+    machine has.
 
     Args:
-        price: Prices as given.
+        price: Prices as stated.
         gpus: Names or files of the request's GPUs.
     """
     names = {load_gpu(gpu).name for gpu in gpus}
@@ -106,14 +107,14 @@ def prices_without_gpus(price: Price | None, gpus: Iterable[str | Path]) -> dict
 
 
 def _own_price(prices: Mapping[str, float], names: Collection[str]) -> float | None:
-    """Return the price under any of the names of a machine; None if there is none.
+    """Return the price that is stated under any name of one machine; None if there is none.
 
-    Prices of other known machines are allowed, so that the same prices can be given to every
+    Prices of other known machines are ignored, so that the same prices can be given to every
     command.
 
     Raises:
         UnknownName: A price has a name that no machine has.
-        BadInput: Several of the names have a price.
+        BadInput: Several names of this machine have a price.
     """
     for name in prices:
         if name not in names and name not in _known_machines():
@@ -126,7 +127,7 @@ def _own_price(prices: Mapping[str, float], names: Collection[str]) -> float | N
 
 
 def _known_machines() -> set[str]:
-    """Return the names of all wafers and GPUs, and the name ``wafer``."""
+    """Return the names of all wafers and GPUs, and ``wafer``, which stands for any wafer."""
     return {WAFER, *known_wafers(), *known_gpus()}
 
 

@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 
 class Visit(NamedTuple):
-    """One visit of a token to a server.
+    """One visit of a token to a server: a stage or a link, for which tokens queue.
 
     Attributes:
         server: Index of the server.
         busy_cycles: Cycles during which the visit keeps the server busy.
-        latency_cycles: Cycles from then until the next visit can start.
+        latency_cycles: Cycles from the end of the work until the next visit can start.
     """
 
     server: int
@@ -33,7 +33,7 @@ PassRoute = tuple[Visit, ...]
 
 
 def alone_cycles(route: PassRoute) -> float:
-    """Return the cycles of a route if nothing else is in transit.
+    """Return the cycles of a route if nothing else is in flight.
 
     They are counted from the start of the first visit to the end of the last latency.
     """
@@ -41,10 +41,7 @@ def alone_cycles(route: PassRoute) -> float:
 
 
 def busy_cycles(routes: Sequence[PassRoute]) -> dict[int, float]:
-    """Return the cycles that each server works for all routes together.
-
-    The key is the index of the server.
-    """
+    """Return the total cycles that each server works for several routes, keyed by server index."""
     cycles: dict[int, float] = {}
     for route, times in Counter(routes).items():
         for visit in route:
@@ -55,7 +52,7 @@ def busy_cycles(routes: Sequence[PassRoute]) -> dict[int, float]:
 def busiest_server(route: PassRoute) -> tuple[int, float]:
     """Return the index of the server with the most busy cycles on a route, and these cycles.
 
-    Of equally busy servers, it is the first.
+    If several servers are equally busy, the first is returned.
     """
     return max(busy_cycles([route]).items(), key=lambda item: item[1])
 
@@ -63,13 +60,13 @@ def busiest_server(route: PassRoute) -> tuple[int, float]:
 def visits_once(route: PassRoute) -> bool:
     """Return whether a route visits every server at most once.
 
-    Tokens then never overtake each other.
+    In this case, tokens never overtake each other.
     """
     return max(Counter(visit.server for visit in route).values()) == 1
 
 
 def as_loop(route: PassRoute) -> PassRoute:
-    """Return the route of a stream that follows it again and again.
+    """Return the route of a stream that follows a route again and again.
 
     If the route ends at the server where it starts, without a latency, the last and the first visit
     are merged. The server then continues with the same stream, from the id of a new token to its

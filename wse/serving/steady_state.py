@@ -37,7 +37,9 @@ MAX_STEPS: Final = 100
 
 
 class PromptRounds(NamedTuple):
-    """The rounds in which one prompt is read.
+    """The number and duration of the rounds in which one prompt is read.
+
+    A round is the time in which every decoding request gets one token.
 
     Attributes:
         rounds: Number of rounds; a fraction if a prompt ends within a round.
@@ -51,30 +53,31 @@ class PromptRounds(NamedTuple):
 
 
 class RoundCosts(Protocol):
-    """The duration of rounds of a machine, for requests of equal length.
+    """The duration of rounds on a machine, for requests of equal length.
 
-    A round is the time from one decode pass of all users to the next. Numbers of requests are real
-    numbers, as they are averages.
+    A round is the time from one decode pass of all users to the next. Numbers of requests are
+    averages and therefore need not be whole.
     """
 
     def wait_s(self, other_requests: float) -> float:
-        """Return the seconds before the first token in which a request keeps no server busy.
+        """Return the seconds before the first token in which a request waits and uses no server.
 
         Args:
-            other_requests: Number of other requests in rounds.
+            other_requests: Number of other requests whose prompts are read or whose tokens are
+                decoded.
         """
 
     def is_busy(self, decoding: float) -> bool:
-        """Return whether some decoding requests keep the machine busy all the time.
+        """Return whether ``decoding`` requests keep the machine busy all the time.
 
-        If so, further requests slow all of them down.
+        If so, each further request makes the rounds longer for all of them.
         """
 
     def decode_round_s(self, decoding: float) -> float:
-        """Return the seconds of a round without a prompt, for at least one decoding request."""
+        """Return the seconds of a round that reads no prompt, for at least one decoding request."""
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
-        """Return the rounds in which a prompt is read.
+        """Return the number and the duration of the rounds in which a prompt is read.
 
         Args:
             decoding: Number of requests that decode in these rounds; may be 0.
@@ -84,7 +87,7 @@ class RoundCosts(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteadyState:
-    """The mean times of a request, and the rate of requests, in the steady state.
+    """The mean times of a request, and the rate of requests, in the steady state of a machine.
 
     Attributes:
         ttft_s: Mean time to first token, including all waiting.
@@ -105,15 +108,15 @@ class ClosedLoop:
 
     Attributes:
         costs: Duration of the machine's rounds.
-        new_tokens: Tokens that each request generates, at least 1. Reading the prompt gives the
-            first.
+        new_tokens: Tokens that each request generates, at least 1. The pass that ends the prompt
+            yields the first.
     """
 
     costs: RoundCosts
     new_tokens: int
 
     def steady_state(self, concurrency: float) -> SteadyState:
-        """Return the steady state for a number of requests in flight, at least 1.
+        """Return the steady state with a constant number of requests in flight, at least 1.
 
         The rate is never below that of a single request in flight, because a machine can serve one
         request at a time. Without this bound, the wait for a running pass could make two requests
@@ -123,7 +126,7 @@ class ClosedLoop:
         def in_flight(in_rounds: float) -> float:
             """Return the number of requests in flight for a given number of requests in rounds.
 
-            The other requests are in a wait that keeps no part of the machine busy.
+            The difference is the number of requests that wait without keeping the machine busy.
             """
             if not in_rounds:
                 return 0.0
@@ -140,7 +143,9 @@ class ClosedLoop:
         return replace(state, ttft_s=state.ttft_s + self.costs.wait_s(others_fraction * in_rounds))
 
     def _in_rounds(self, requests: float, others_fraction: float) -> SteadyState:
-        """Return the steady state of requests that are always in rounds or waiting for rounds.
+        """Return the steady state of requests that are always in rounds or wait for them.
+
+        A round is the time in which every decoding request gets one token.
 
         Args:
             requests: Number of requests.
@@ -159,13 +164,13 @@ class ClosedLoop:
         )
 
     def _round_times(self, in_rounds: float, other_requests: float) -> tuple[float, float]:
-        """Return the seconds to read a prompt and the seconds to decode an answer.
+        """Return the seconds to read a prompt and the seconds to decode the answer after it.
 
-        See the module for the formulas.
+        The start of the module has the formulas.
 
         Args:
             in_rounds: Requests that are read or decoded, at most `_requests_when_saturated`.
-            other_requests: Prompts of other requests that each request meets while its answer is
+            other_requests: Number of other requests whose prompts are read while an answer is
                 decoded.
         """
         further_tokens = self.new_tokens - 1
@@ -180,22 +185,29 @@ class ClosedLoop:
 
     @cached_property
     def _rate_alone(self) -> float:
-        """Requests per second with one request in flight."""
+        """Requests per second with a single request in flight."""
         return 1 / (self.costs.wait_s(0.0) + sum(self._round_times(1.0, 0.0)))
 
     @cached_property
     def _rate_when_saturated(self) -> float:
-        """Maximum requests per second: the rate when prompts fill all rounds."""
+        """Maximum requests per second: the rate when every round is filled with prompt tokens."""
         requests = self._requests_when_saturated
         return requests / sum(self._round_times(requests, requests - 1))
 
     @cached_property
     def _requests_when_saturated(self) -> float:
-        """Number of requests in rounds from which on prompts fill every round: N R f = R + T."""
+        """Minimum number of requests in rounds with which prompts fill every round: N R f = R + T.
+
+        R is the number of rounds that a prompt needs, f the fraction of them that it fills, and T
+        the number of tokens after the first.
+        """
         further_tokens, prompt_alone = self.new_tokens - 1, self.costs.prompt_rounds(0.0)
 
         def excess_rounds(requests: float) -> float:
-            """Return N R f - R for N requests. It reaches T when prompts fill all rounds."""
+            """Return N R f - R for N requests. It reaches T when prompts fill all rounds.
+
+            R is the number of rounds per prompt, and f the fraction of them that a prompt fills.
+            """
             prompt = self.costs.prompt_rounds(max(0.0, requests - 1))
             return prompt.rounds * (requests * prompt.fill - 1)
 
@@ -205,14 +217,15 @@ class ClosedLoop:
 
 
 def _solve(rising: Callable[[float], float], value: float, low: float, high: float) -> float:
-    """Return the largest argument in a range at which a rising function is at most a given value.
+    """Return the largest argument in a range at which a rising function does not exceed a value.
 
-    The method is regula falsi with the Illinois rule (Dowell and Jarratt, BIT 11, 1971): the value
-    of an end that stays for two steps is halved. The relative error is `PRECISION`.
+    The method is regula falsi with the Illinois rule (Dowell and Jarratt, BIT 11, 1971): if an end
+    of the interval stays for two steps, its function value is halved. The relative error is
+    `PRECISION`.
 
     Args:
-        rising: The function.
-        value: The value.
+        rising: Function that never falls.
+        value: Upper limit of the function.
         low, high: Ends of the range. If the function is above the value at ``low``, ``low`` is
             returned.
     """

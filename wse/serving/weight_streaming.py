@@ -19,7 +19,7 @@ MAX_USERS: Final = 2**40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """Bytes of the weights that tokens use.
+    """Sizes of a model's weights: those that every token uses, and experts, of which it uses a few.
 
     Attributes:
         always_bytes: Bytes that every token uses.
@@ -35,7 +35,7 @@ class Weights:
 
 
 def distinct_experts(experts: int, active: int, batch: float) -> float:
-    """Return the expected number of experts of a layer that a batch uses.
+    """Return the expected number of experts of a layer that the tokens of a batch use.
 
     Args:
         experts: Experts of the layer.
@@ -51,19 +51,19 @@ def distinct_experts(experts: int, active: int, batch: float) -> float:
 
 
 def bytes_per_pass(weights: Weights, batch: float) -> float:
-    """Return the bytes streamed in for a pass over one token of each of ``batch`` users."""
+    """Return the bytes that must arrive for a pass over one token of each of ``batch`` users."""
     used_fraction = distinct_experts(weights.experts, weights.active, batch) / weights.experts
     return weights.always_bytes + weights.expert_bytes * used_fraction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamingBound:
-    """The bound of a pass whose weights are streamed in.
+    """The minimum time of a pass whose weights are streamed in from outside the machine.
 
     Attributes:
         weights: Bytes of the weights.
         bytes_per_s: Bandwidth at which they arrive.
-        pass_s: Seconds of a pass with all weights present.
+        pass_s: Seconds of a pass if all weights are already present.
     """
 
     weights: Weights
@@ -75,15 +75,15 @@ class StreamingBound:
         return max(bytes_per_pass(self.weights, batch) / self.bytes_per_s, self.pass_s)
 
     def waits(self, batch: int) -> bool:
-        """Return whether a pass has to wait for weights that are still being streamed."""
+        """Return whether a pass over ``batch`` users must wait for weights to arrive."""
         return self.seconds(batch) > self.pass_s
 
     def tokens_per_s(self, batch: int) -> float:
-        """Return the maximum tokens per second of all users together."""
+        """Return the maximum tokens per second of all ``batch`` users together."""
         return batch / self.seconds(batch)
 
     def users_for(self, wanted_tokens_per_s: float) -> int | None:
-        """Return the smallest batch that gives a total throughput; None beyond `MAX_USERS`.
+        """Return the smallest batch that reaches a total throughput; None beyond `MAX_USERS`.
 
         The throughput rises with the batch, because the bytes of a pass grow more slowly than the
         batch.

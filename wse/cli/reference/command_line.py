@@ -25,7 +25,7 @@ complete commands, options and the names of models, wafers and mappings.
 
 
 def page() -> str:
-    """Return the content of docs/reference/cli.md."""
+    """Return the content of docs/reference/cli.md, the reference page of all commands."""
     group = command()
     with group.make_context("wse", [], resilient_parsing=True) as context:
         sections = [_section(name, group.get_command(context, name), context) for name in COMMANDS]
@@ -54,6 +54,6 @@ def _section(name: str, command: Any, parent: Any) -> str:
 def _text(text: str) -> str:
     """Return a command's docstring as Markdown.
 
-    Examples, which follow a marker line, become code.
+    Examples, which follow a line with a marker, become blocks of code.
     """
     return re.sub(r"^ {2}", "    ", re.sub(r"\n*\x08\n", "\n\n", inspect.cleandoc(text)), flags=re.MULTILINE)

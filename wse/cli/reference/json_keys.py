@@ -113,7 +113,7 @@ attribute: `wse.estimate("llama-3-8b").decode.tokens_per_s_per_user` is the key 
 
 
 class Key(NamedTuple):
-    """Key of the JSON of a command.
+    """A key in the JSON output of a command.
 
     Attributes:
         path: Path of the key, such as ``system.stages[].rows``.
@@ -170,7 +170,7 @@ def _inner_keys(hint: Any, path: str, doc: Doc) -> Iterator[Key]:
 
 
 def _kind(hint: Any) -> type:
-    """Return the JSON type that values of a Python type become."""
+    """Return the JSON type to which values of a Python type are converted."""
     origin = get_origin(hint)
     if origin is Literal:
         return type(get_args(hint)[0])
@@ -183,7 +183,7 @@ def _kind(hint: Any) -> type:
 
 
 def page() -> str:
-    """Return the content of docs/reference/json.md."""
+    """Return the content of docs/reference/json.md, the reference page of JSON keys."""
     lines = [_HEAD]
     for command, result in (COMMANDS | WITHOUT_FUNCTION | VIEWS).items():
         lines += [f"## wse {command}", "", first_line(result), ""]
@@ -192,7 +192,7 @@ def page() -> str:
 
 
 def _row(key: Key) -> tuple[str, ...]:
-    """Return the cells of the table row of a JSON key: path, type, unit and description."""
+    """Return the table row of a JSON key: its path, type, unit and description."""
     path = f"*`{key.path}`*" if key.optional else f"`{key.path}`"
     return path, " or ".join(_WORDS[kind] for kind in key.kinds), key.doc.unit, _sentence(key.doc.text)
 

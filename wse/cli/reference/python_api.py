@@ -57,7 +57,7 @@ argument that the function has not, or without one that it needs, is a `TypeErro
 
 
 def page() -> str:
-    """Return the content of docs/reference/python.md."""
+    """Return the content of docs/reference/python.md, the reference page of the Python API."""
     lines = [_HEAD]
     for name in api.__all__:
         lines += _function(name)
@@ -89,7 +89,7 @@ def _argument(parameter: inspect.Parameter, form: str, doc: str) -> tuple[str, .
 
     Args:
         parameter: The argument.
-        form: Form of its values if given as text, such as ``ROWSxCOLS``, or "".
+        form: Format of its values if they are given as text, such as ``ROWSxCOLS``, or "".
         doc: Description.
     """
     default = "" if parameter.default is parameter.empty else f"`{parameter.default!r}`"
@@ -127,7 +127,7 @@ def _members(kind: type, base: type = object) -> Iterator[str]:
 
 
 def _call(member: Any) -> str:
-    """Return the parameters of a method in brackets, or "" for a property."""
+    """Return the parameters of a method in parentheses, or "" for a property."""
     if not callable(member):
         return ""
     parameters = list(inspect.signature(member).parameters.values())[1:]
@@ -135,11 +135,11 @@ def _call(member: Any) -> str:
 
 
 def _paragraph(described: Any) -> str:
-    """Return a docstring up to its attributes and examples, as one paragraph."""
+    """Return a docstring up to its first list of attributes or example, as one paragraph."""
     text = re.split(r"^(?:Attributes:|>>>)", inspect.getdoc(described) or "", maxsplit=1, flags=re.MULTILINE)[0]
     return " ".join(text.split())
 
 
 def _tree() -> str:
-    """Return the tree of error classes from the docstring of ``wse.errors``."""
+    """Return the tree of error classes as text, from the docstring of ``wse.errors``."""
     return inspect.cleandoc((wse.errors.__doc__ or "").partition("\n\n")[2].partition("\n\nMessages")[0])

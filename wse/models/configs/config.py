@@ -26,9 +26,9 @@ from wse.plugins import with_plugins, wrong_type
 
 
 def _all_families() -> dict[str, Family]:
-    """Return the model families that come with wse, by the ``model_type`` in their configs.
+    """Return the model families that are bundled with wse, keyed by ``model_type``.
 
-    They are the constants FAMILY in the modules of `wse.models.families`.
+    Each module of `wse.models.families` defines one family, as its constant FAMILY.
     """
     modules = sorted(module.name for module in pkgutil.iter_modules(families.__path__))
     bundled: list[Family] = [importlib.import_module(f"{families.__name__}.{module}").FAMILY for module in modules]
@@ -45,28 +45,28 @@ GENERATION_LIMIT_BYTES: Final = 2**20
 
 @cache
 def known_families() -> Mapping[str, Family]:
-    """Return all model families, including those of installed packages.
+    """Return all supported model families, including families of installed packages.
 
-    The key is a value of ``model_type`` in a config; a family may have several.
+    The key is the ``model_type`` that a config states. A family may have several of them.
 
     Raises:
-        BadInput: A package has a family that cannot be used.
+        BadInput: An installed package provides a family that cannot be used.
     """
     return with_plugins(GROUP, FAMILIES, _model_types)
 
 
 def family_of(model_type: str, *, origin: str = "") -> Family:
-    """Return the family of a model_type.
+    """Return the model family for the ``model_type`` of a config.
 
-    Users' packages are only searched for a model_type that is not bundled.
+    Families of installed packages are loaded only if no bundled family has this ``model_type``.
 
     Args:
         model_type: Value of ``model_type`` in a config.
-        origin: File with the model_type, for the message.
+        origin: File that states the model_type, for the error message.
 
     Raises:
         UnknownName: No family has this model_type.
-        BadInput: A package has a family that cannot be used.
+        BadInput: An installed package provides a family that cannot be used.
     """
     if model_type in FAMILIES:
         return FAMILIES[model_type]
@@ -76,7 +76,7 @@ def family_of(model_type: str, *, origin: str = "") -> Family:
 
 
 def _model_types(plugin: Any) -> tuple[str, ...]:
-    """Return the values of model_type that a plug-in reads.
+    """Return the values of ``model_type`` that a plug-in supports.
 
     Raises:
         TypeError: The plug-in is not a Family.
@@ -89,15 +89,15 @@ def _model_types(plugin: Any) -> tuple[str, ...]:
 def read_config(path: Path, *, unstated_dtype: str = UNSTATED_DTYPE) -> ModelSpec:
     """Return the model that a Hugging Face config.json describes.
 
-    Its name is the name of the file without suffix, or of the folder if the file is called
+    The model is named after the file, without its suffix, or after the folder if the file is called
     config.json.
 
     Args:
-        path: The file.
+        path: Path of the file.
         unstated_dtype: Element type to use if the config states none.
 
     Raises:
-        UnknownName: The architecture is not one of `known_families`.
+        UnknownName: No supported model family has the ``model_type`` of the config.
         BadModel: The file cannot be read, a value is missing or impossible, or a key requests
             mathematics that are not supported.
     """
@@ -107,7 +107,7 @@ def read_config(path: Path, *, unstated_dtype: str = UNSTATED_DTYPE) -> ModelSpe
 
 
 def config_states_dtype(path: Path) -> bool:
-    """Return whether a config.json states an element type.
+    """Return whether a config.json states the element type of the weights.
 
     Raises:
         BadModel: The file cannot be read.
@@ -119,12 +119,14 @@ def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """Return the model that the keys of a config describe.
 
     Args:
-        config: Keys of the config. Every key must be read by the family or be harmless.
+        config: Reader of the keys. A key that the family of the model does not read is an error,
+            unless it is known to have no effect on the results.
         name: Name of the model.
         unstated_dtype: Element type to use if the config states none.
 
     Raises:
-        UnknownName, BadModel: As for `read_config`.
+        UnknownName: No supported family has the ``model_type`` of the config.
+        BadModel: A value is missing or impossible, or a key is not supported.
     """
     model_type = config.value("model_type")
     if not isinstance(model_type, str):
@@ -144,7 +146,9 @@ def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def generation_end_ids(folder: Path, vocab_size: int) -> tuple[int, ...]:
-    """Return the EOS tokens in generation_config.json of a model folder; () if it has no such file.
+    """Return the ids of the tokens that end a text, from generation_config.json of a model folder.
+
+    The result is () if the folder has no such file.
 
     Raises:
         BadModel: The file is damaged, or a token id is outside the vocabulary.

@@ -14,18 +14,19 @@ LONGEST_SHOWN = 120  # characters of a faulty value in a message
 
 
 class ConfigReader:
-    """The keys of a JSON object in a config file.
+    """A reader of the keys of one JSON object in a config file.
 
-    Methods that return a value mark its key as read. Keys that were not read are refused by
-    `finish`. All errors are `BadModel` with the file, the key, the value and the remedy.
+    Every method that returns a value marks its key as read. `finish` then refuses keys that were
+    never read, because they may change the mathematics of the model. All errors are `BadModel` with
+    the file, the key, the value and the remedy.
     """
 
     def __init__(self, path: Path, values: dict[str, Any], prefix: str = "") -> None:
-        """Create a reader.
+        """Create a reader whose keys all count as unread.
 
         Args:
             path: File with the object, for messages.
-            values: The object.
+            values: Content of the object.
             prefix: Text before the keys in messages, such as ``rope_scaling.``, for a nested
                 object.
         """
@@ -45,7 +46,7 @@ class ConfigReader:
         return self._values.get(key) is not None
 
     def value(self, key: str) -> Any:
-        """Return the value of a key without checking it; None if the key is absent."""
+        """Return the unchecked value of a key; None if the key is absent. Marks the key as read."""
         self._read.add(key)
         return self._values.get(key)
 
@@ -53,9 +54,9 @@ class ConfigReader:
         """Return an integer value.
 
         Args:
-            key: The key.
-            low: Minimum.
-            high: Maximum.
+            key: Key of the value.
+            low: Minimum allowed value.
+            high: Maximum allowed value.
             default: Value to return if the key is absent or null. Without a default, this is an
                 error.
         """
@@ -68,9 +69,9 @@ class ConfigReader:
         """Return a numerical value as a float.
 
         Args:
-            key: The key.
-            low: Exclusive lower bound.
-            high: Inclusive upper bound.
+            key: Key of the value.
+            low: The value must be above this bound.
+            high: Maximum allowed value.
             default: Value to return if the key is absent or null. Without a default, this is an
                 error.
         """
@@ -93,7 +94,7 @@ class ConfigReader:
         """Return a string value that must be one of ``choices``.
 
         Args:
-            key: The key.
+            key: Key of the value.
             choices: Accepted values.
             default: Value to return if the key is absent or null. Without a default, this is an
                 error.
@@ -107,7 +108,7 @@ class ConfigReader:
         """Raise an error unless a key is absent, null, or has one of the allowed values.
 
         Args:
-            key: The key.
+            key: Key to check.
             allowed: Allowed values. Their types must match, too.
             why: Reason or remedy for the message.
         """
@@ -118,7 +119,7 @@ class ConfigReader:
             self.refuse(key, value, why)
 
     def table(self, key: str) -> ConfigReader | None:
-        """Return a reader of the object under a key; None if it is absent, null or empty."""
+        """Return a reader of the nested object under a key; None if it is absent, null or empty."""
         value = self.value(key)
         if value is not None and not isinstance(value, dict):
             self.refuse(key, value, "give an object or null")
@@ -132,7 +133,7 @@ class ConfigReader:
         """Return a list of integers; None if the key is absent or null.
 
         Args:
-            key: The key.
+            key: Key of the value.
             low: Minimum of each integer.
             high: Maximum of each integer.
         """
@@ -147,10 +148,10 @@ class ConfigReader:
         """Return a list of numbers as floats. The key must be present.
 
         Args:
-            key: The key.
+            key: Key of the value.
             count: Required number of elements.
-            low: Exclusive lower bound.
-            high: Inclusive upper bound.
+            low: All numbers must be above this bound.
+            high: Maximum allowed value.
         """
         rule = f"a list of {count:,} numbers above {low:g}, at most {high:g}"
         value = self._get(key, _MISSING, rule)
@@ -174,12 +175,12 @@ class ConfigReader:
         return tuple(dict.fromkeys(ids))
 
     def finish(self, harmless: Collection[str]) -> None:
-        """Raise an error for the first key that was neither read nor is harmless.
+        """Raise an error if the object has a key that was never read.
 
-        Keys with the value null are accepted, as null means that a feature is not used.
+        Keys with the value null are accepted, because null means that a feature is not used.
 
         Args:
-            harmless: Keys that do not affect the results.
+            harmless: Keys that need not be read, because they do not affect the results.
         """
         for key in sorted(self._values.keys() - self._read - set(harmless)):
             if self._values[key] is None:
@@ -193,12 +194,12 @@ class ConfigReader:
             )
 
     def refuse(self, key: str, value: Any, remedy: str) -> NoReturn:
-        """Raise the error about a value.
+        """Raise an error that names a key, its value and a remedy.
 
         Args:
-            key: The key.
+            key: Key of the value.
             value: The value, which is shortened in the message.
-            remedy: What to do, or the allowed values.
+            remedy: What the user should do, or the allowed values.
         """
         value_text = repr(value)
         if len(value_text) > LONGEST_SHOWN:
@@ -207,11 +208,15 @@ class ConfigReader:
         raise BadModel(msg)
 
     def _get(self, key: str, default: Any, rule: str) -> Any:
-        """Return the value of a key, or its default.
+        """Return the value of a key, or the default if the key is absent or null.
+
+        Args:
+            key: Key of the value.
+            default: Value to return, or `_MISSING` if the key is required.
+            rule: The allowed values, for the error message.
 
         Raises:
-            BadModel: The key is absent or null and has no default. The message states the rule for
-                its value.
+            BadModel: The key is absent or null and has no default.
         """
         value = self.value(key)
         if value is None:

@@ -62,12 +62,12 @@ class Heads:
 
 
 def require_class(config: ConfigReader, *architectures: str) -> None:
-    """Raise an error if ``architectures`` names a class other than the given ones.
+    """Raise an error if the config names a class under ``architectures`` that is not supported.
 
     Args:
-        config: The config.
-        architectures: Supported classes of Hugging Face transformers. The first appears in the
-            message.
+        config: Reader of the model's config.
+        architectures: Supported classes of Hugging Face transformers. The error message suggests
+            the first.
     """
     stated_classes = config.value("architectures")
     if stated_classes not in (None, [], *([name] for name in architectures)):
@@ -77,11 +77,13 @@ def require_class(config: ConfigReader, *architectures: str) -> None:
 def read_heads(config: ConfigReader, *, default_size: int | None = None, requires_kv_count: bool = False) -> Heads:
     """Return the number and the size of the attention heads that a config describes.
 
+    If ``num_key_value_heads`` is null, or absent and not required, every query head has its own
+    keys and values.
+
     Args:
-        config: The config.
+        config: Reader of the model's config.
         default_size: Features per head if ``head_dim`` is absent. None means hidden size / heads.
-        requires_kv_count: Whether ``num_key_value_heads`` must be present. If it is null, or absent
-            and not required, every query head has its own keys and values.
+        requires_kv_count: Whether ``num_key_value_heads`` must be present.
 
     Raises:
         BadModel: A value is missing or impossible, or the number of heads is not a multiple of the
@@ -116,19 +118,21 @@ def read_decoder(
     activation_key: str = "hidden_act",
     tied: bool = False,
 ) -> ModelSpec:
-    """Return a ModelSpec with root mean square norms and gated activations, as in Llama.
+    """Return the specification of a decoder with Llama's kind of norms and feed-forward blocks.
+
+    The norms divide by the root mean square, and the activation of each block is gated.
 
     Args:
-        config: The config.
+        config: Reader of the model's config.
         name: Name of the model.
         unstated_dtype: Element type to use if the config states none.
         family: Name of the model family.
         heads: Attention heads.
         rope: Rotary position embeddings.
-        layers: Traits of each layer.
+        layers: Attention and feed-forward type of each layer.
         activations: Names of activations in the config, mapped to names in wse. The first is used
             if ``activation_key`` is absent.
-        activation_key: Key of the activation.
+        activation_key: Config key that names the activation.
         tied: Whether the output head is the embedding table if the config does not say.
     """
     vocab_size = config.integer("vocab_size", 1, LARGEST_TABLE)
@@ -161,7 +165,11 @@ def layer_count(config: ConfigReader) -> int:
 
 
 def read_dtype(config: ConfigReader, unstated_dtype: str) -> str:
-    """Return the element type under either of `DTYPE_KEYS`, or a default if both are absent."""
+    """Return the element type of a model from its config, or a default if the config states none.
+
+    Raises:
+        BadModel: The two keys for the element type (`DTYPE_KEYS`) contradict each other.
+    """
     stated_dtypes: dict[str, Any] = {key: config.choice(key, DTYPES) for key in DTYPE_KEYS if config.has_value(key)}
     if len(set(stated_dtypes.values())) > 1:
         config.refuse(
@@ -182,11 +190,11 @@ def read_bos(config: ConfigReader, vocab_size: int) -> int | None:
 
 
 def finish(config: ConfigReader, harmless: frozenset[str]) -> None:
-    """Raise an error for settings that no supported decoder has, and for keys that were not read.
+    """Raise an error for settings that no supported decoder has, and for keys that were never read.
 
     Args:
         config: The config, after all supported keys have been read.
-        harmless: Keys of the family without effect on the results.
+        harmless: Further keys that may stay unread, because the family ignores them.
     """
     for key in ("is_encoder_decoder", "add_cross_attention", "tie_encoder_decoder"):
         config.require(key, (False,), "only decoders are supported; supported: false")

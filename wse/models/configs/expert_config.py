@@ -15,11 +15,11 @@ COUNTS: Final = ("num_local_experts", "num_experts", "n_routed_experts")
 
 
 def read_experts(config: ConfigReader, width_key: str) -> Experts:
-    """Return the mixture of experts that a config describes by number and width of experts.
+    """Return a mixture of experts with the number and the width of experts that a config states.
 
     Args:
-        config: The config.
-        width_key: Key of the width of an expert.
+        config: Reader of the model's config.
+        width_key: Config key of the feed-forward width of one expert.
     """
     stated_keys = [key for key in COUNTS if config.has_value(key)] or [COUNTS[0]]
     counts = [config.integer(key, 1, MAX_EXPERTS) for key in stated_keys]
@@ -41,14 +41,14 @@ def add_experts(layers: Sequence[Layer], has_experts: Sequence[bool]) -> tuple[L
 
 
 def with_mixture(spec: ModelSpec, has_experts: Sequence[bool], experts: Experts) -> ModelSpec:
-    """Return a copy of a model with a mixture of experts, if any of its layers has one.
+    """Return a copy of a model with a mixture of experts, if any of its layers uses experts.
 
-    The width of dense blocks is set to 0 if all layers have experts.
+    If all layers use experts, the width of dense feed-forward blocks is set to 0.
 
     Args:
-        spec: The model.
+        spec: Specification of the model.
         has_experts: For each layer, whether its feed-forward block is a mixture of experts.
-        experts: The mixture.
+        experts: Sizes and routing of the mixture.
     """
     return replace(
         spec, ffn_size=0 if all(has_experts) else spec.ffn_size, experts=experts if any(has_experts) else None
@@ -56,11 +56,13 @@ def with_mixture(spec: ModelSpec, has_experts: Sequence[bool], experts: Experts)
 
 
 def layers_with_experts(config: ConfigReader, count: int, unstated_dense: int) -> list[bool]:
-    """Return for each layer whether it has experts: all except the first ``first_k_dense_replace``.
+    """Return for each layer whether its feed-forward block is a mixture of experts.
+
+    The first ``first_k_dense_replace`` layers have a dense block, and all others have experts.
 
     Args:
-        config: The config.
-        count: Number of layers.
+        config: Reader of the model's config.
+        count: Number of layers of the model.
         unstated_dense: Number of dense layers if the config does not state it.
     """
     config.require("moe_layer_freq", (1,), "every layer after the dense ones has experts; supported: 1")
@@ -69,15 +71,16 @@ def layers_with_experts(config: ConfigReader, count: int, unstated_dense: int) -
 
 
 def read_sigmoid_experts(config: ConfigReader, *, groups: int, chosen_groups: int, scale: float) -> Experts:
-    """Return experts with the routing of DeepSeek-V3: sigmoid scores, corrected for the selection.
+    """Return a mixture of experts that is routed as in DeepSeek-V3.
 
-    Source: arXiv 2412.19437, section 2.1.2.
+    The router applies a sigmoid to its scores and adds a correction to them when it selects experts
+    (arXiv 2412.19437, section 2.1.2).
 
     Args:
-        config: The config.
+        config: Reader of the model's config.
         groups: Number of groups of experts if the config does not state it.
         chosen_groups: Number of selected groups if the config does not state it.
-        scale: Factor of the weights if the config does not state it.
+        scale: Factor of the routing weights if the config does not state it.
     """
     experts = read_experts(config, "moe_intermediate_size")
     groups = config.integer("n_group", 1, experts.count, default=groups)

@@ -12,11 +12,11 @@ from wse.files import read_file
 
 
 def read_object(path: Path, limit_bytes: int) -> dict[str, Any]:
-    """Return the JSON object in a file.
+    """Return the JSON object in a file. NaN, Infinity and duplicate keys are refused.
 
     Raises:
-        BadModel: The file cannot be read, is larger than ``limit_bytes``, or is not a JSON object
-            as described in `parse_object`.
+        BadModel: The file cannot be read, is larger than ``limit_bytes``, or does not contain a
+            valid JSON object.
     """
     return parse_object(read_file(path, limit_bytes, BadModel), str(path))
 
@@ -25,7 +25,7 @@ def parse_object(data: bytes, origin: str) -> dict[str, Any]:
     """Return the JSON object in UTF-8 bytes. NaN, Infinity and duplicate keys are refused.
 
     Args:
-        data: The bytes.
+        data: JSON text in UTF-8.
         origin: Path of the file, for messages.
 
     Raises:
@@ -66,6 +66,6 @@ def _unique_keys(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    """Raise ValueError for NaN, Infinity or -Infinity, which Python would accept as JSON."""
+    """Raise ValueError for NaN, Infinity or -Infinity, which Python's JSON parser would accept."""
     msg = f"{name} is not a number of JSON"
     raise ValueError(msg)

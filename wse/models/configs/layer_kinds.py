@@ -14,10 +14,10 @@ SLIDING: Final = "sliding_attention"
 
 
 def layer_kinds(config: ConfigReader, choices: Sequence[str], unstated_kinds: Sequence[str]) -> tuple[str, ...]:
-    """Return the attention type of each layer.
+    """Return the attention type of each layer, such as full attention or a sliding window.
 
     Args:
-        config: The config.
+        config: Reader of the model's config.
         choices: Supported types.
         unstated_kinds: Type of each layer if the config has no ``layer_types``.
     """
@@ -32,10 +32,12 @@ def layer_kinds(config: ConfigReader, choices: Sequence[str], unstated_kinds: Se
 
 
 def read_window(config: ConfigReader, unstated_window: int | None = None) -> int | None:
-    """Return the number of tokens that a layer with a sliding window attends to, including itself.
+    """Return the size of the sliding window that a config states, in tokens.
+
+    A layer with a window attends to this number of tokens, including the current one.
 
     Args:
-        config: The config.
+        config: Reader of the model's config.
         unstated_window: Window if ``sliding_window`` is absent.
 
     Returns:
@@ -49,12 +51,12 @@ def read_window(config: ConfigReader, unstated_window: int | None = None) -> int
 
 
 def windowed_layers(config: ConfigReader, unstated_kinds: Sequence[str], window: int | None) -> tuple[Layer, ...]:
-    """Return layers with full and with windowed attention.
+    """Return one `Layer` per layer of a model, each with full attention or with a sliding window.
 
     Args:
-        config: The config.
+        config: Reader of the model's config.
         unstated_kinds: Type of each layer if the config has no ``layer_types``.
-        window: Window of the windowed layers; None is allowed if there are none.
+        window: Size of the sliding window in tokens. None is an error if any layer has a window.
     """
     kinds = layer_kinds(config, (FULL, SLIDING), unstated_kinds)
     if SLIDING in kinds and window is None:
@@ -63,12 +65,12 @@ def windowed_layers(config: ConfigReader, unstated_kinds: Sequence[str], window:
 
 
 def equal_layers(config: ConfigReader, count: int, window: int | None) -> tuple[Layer, ...]:
-    """Return equal layers, with a window or without.
+    """Return equal layers, either all with a sliding window or all with full attention.
 
     Args:
         config: The config. An error is raised if its ``layer_types`` states anything else.
         count: Number of layers.
-        window: Window of every layer; None for full attention.
+        window: Size of the window in tokens; None for full attention.
     """
     kind = FULL if window is None else SLIDING
     stated_kinds = config.value("layer_types")
@@ -78,7 +80,7 @@ def equal_layers(config: ConfigReader, count: int, window: int | None) -> tuple[
 
 
 def alternating_kinds(count: int) -> list[str]:
-    """Return attention types for layers of which every other one has a sliding window.
+    """Return attention types that alternate between a sliding window and full attention.
 
     The first layer has a window.
     """
@@ -88,11 +90,11 @@ def alternating_kinds(count: int) -> list[str]:
 def qwen_layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
     """Return the layers of a Qwen2 or Qwen3 model.
 
-    If ``use_sliding_window`` is set, the layers from ``max_window_layers`` on have a window, unless
-    ``layer_types`` states otherwise.
+    If ``use_sliding_window`` is set, ``layer_types`` says which layers have a sliding window.
+    Without it, these are the layers from index ``max_window_layers`` on.
 
     Args:
-        config: The config.
+        config: Reader of the model's config.
         count: Number of layers.
     """
     has_window = config.flag("use_sliding_window", default=False)

@@ -18,7 +18,9 @@ F32 = npt.NDArray[np.float32]
 
 
 def plain_rope(size: int, base: float) -> Rope:
-    """Return RoPE without scaling: frequency ``base ** (-2 p / size)`` for pair p.
+    """Return rotary position embeddings (RoPE) without scaling.
+
+    The frequency of pair p is ``base ** (-2 p / size)``.
 
     Args:
         size: Number of rotated features of a head, even.
@@ -28,7 +30,7 @@ def plain_rope(size: int, base: float) -> Rope:
 
 
 def linear_rope(size: int, base: float, factor: float) -> Rope:
-    """Return RoPE with all positions divided by a factor.
+    """Return rotary position embeddings (RoPE) with all positions divided by a factor.
 
     This is position interpolation (Chen et al., arXiv 2306.15595).
 
@@ -51,9 +53,9 @@ def llama3_rope(size: int, base: float, *, factor: float, low: float, high: floa
         size: Number of rotated features of a head, even.
         base: Base of the frequencies.
         factor: Divisor of the low frequencies.
-        low: Ratio of the original context to the wavelength above which frequencies are scaled.
-        high: Ratio of the original context to the wavelength below which frequencies are unchanged.
-        original: Context in tokens before scaling.
+        low: The config's ``low_freq_factor``.
+        high: The config's ``high_freq_factor``.
+        original: Context length in tokens before scaling.
     """
     plain = _inverse(_periods(size, base))
     wavelengths = _inverse(plain) * np.float32(2 * math.pi)
@@ -80,9 +82,9 @@ def yarn_rope(
 ) -> Rope:
     """Return RoPE with YaRN scaling (Peng et al., arXiv 2309.00071, section 3.2).
 
-    Pairs that rotate more than ``fast_rotations`` times in the original context are unchanged. The
-    frequencies of pairs that rotate less than ``slow_rotations`` times are divided by ``factor``.
-    In between, the two are mixed with a linear ramp over the index of the pair.
+    Pairs of features that rotate more than ``fast_rotations`` times in the original context are
+    unchanged. The frequencies of pairs that rotate less than ``slow_rotations`` times are divided
+    by ``factor``. In between, a linear ramp over the index of the pair mixes the two.
 
     Args:
         size: Number of rotated features of a head, even.
@@ -90,7 +92,7 @@ def yarn_rope(
         factor: Divisor of the low frequencies.
         fast_rotations: Rotations in the original context at the start of the ramp.
         slow_rotations: Rotations in the original context at the end of the ramp.
-        original: Context in tokens before scaling.
+        original: Context length in tokens before scaling.
         truncate: Whether the ends of the ramp are rounded outwards to whole pairs.
         multiplier: Factor of cosine and sine.
     """
@@ -111,7 +113,7 @@ def yarn_rope(
 
 
 def yarn_magnitude(factor: float, weight: float = 1.0) -> float:
-    """Return the factor of cosine and sine in YaRN: 0.1 * weight * ln(factor) + 1.
+    """Return the factor by which YaRN multiplies cosine and sine: 0.1 * weight * ln(factor) + 1.
 
     It is 1 for factors up to 1. Source: arXiv 2309.00071, equation 22.
 
@@ -144,7 +146,7 @@ def long_rope_magnitude(factor: float, original: int) -> float:
 
     Args:
         factor: Ratio of the extended context to the original one.
-        original: Context in tokens before scaling, above 1.
+        original: Context length in tokens before scaling, above 1.
     """
     return 1.0 if factor <= 1 else math.sqrt(1 + math.log(factor) / math.log(original))
 
@@ -155,7 +157,7 @@ def as_tuple(frequencies: F32) -> tuple[float, ...]:
 
 
 def _periods(size: int, base: float) -> F32:
-    """Return ``base ** (2 p / size)`` for each pair p, the inverse frequencies.
+    """Return the inverse frequency ``base ** (2 p / size)`` of each rotated pair p.
 
     The powers are computed in float64 and rounded once, so they are the same on every machine.
     """

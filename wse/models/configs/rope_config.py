@@ -45,7 +45,7 @@ class RopeConfig:
     Attributes:
         rope: The frequencies.
         context_limit: Maximum number of tokens for which ``rope`` is valid.
-        score_factor: Factor of attention scores in DeepSeek's variant of YaRN; 1 otherwise.
+        score_factor: Factor of attention scores in DeepSeek's variant of YaRN scaling; 1 otherwise.
     """
 
     rope: Rope
@@ -62,17 +62,17 @@ def read_rope(
     kinds: Mapping[str, str] = KINDS,
     unstated_table: Mapping[str, Any] = MappingProxyType({}),
 ) -> RopeConfig:
-    """Return the rotary position embeddings of a config.
+    """Return the rotary position embeddings that a config describes.
 
     Args:
-        config: The config.
+        config: Reader of the model's config.
         head_size: Features of a head.
-        base: Base if the config states none.
+        base: Base of the frequencies if the config states none.
         rotated_fraction: Fraction of a head's features that is rotated if the config states none;
             the first features are rotated. None if the family only supports the rotation of whole
             heads.
-        kinds: Supported scalings: names in the config mapped to names in `KINDS`.
-        unstated_table: Table of settings to use if the config has none.
+        kinds: Supported scaling methods: names in the config mapped to names in `KINDS`.
+        unstated_table: Rotary settings to use if the config has no table of them.
 
     Raises:
         BadModel: A setting is missing, impossible, contradictory or not supported.
@@ -108,10 +108,10 @@ def read_rope(
 
 
 def _table(config: ConfigReader, unstated_table: Mapping[str, Any]) -> ConfigReader:
-    """Return the table of rotary settings under its new or its old name.
+    """Return the rotary settings of a config, which are stored under a new or an old key.
 
-    Both may be present if they are equal. Without either, the table has the settings
-    ``unstated_table``.
+    Both keys (`TABLES`) may be present if their values are equal. If neither is present, the
+    settings are ``unstated_table``.
     """
     tables = [table for table in map(config.table, TABLES) if table is not None]
     new_table, old_table = (config.value(key) for key in TABLES)
@@ -121,15 +121,15 @@ def _table(config: ConfigReader, unstated_table: Mapping[str, Any]) -> ConfigRea
 
 
 def _kind(config: ConfigReader, table: ConfigReader, kinds: Mapping[str, str]) -> str:
-    """Return the kind of scaling of rotary positions; "default" if the config states none.
+    """Return the method that scales rotary positions; "default" (none) if the config states none.
 
     Args:
-        config: The config.
-        table: Its table of rotary settings.
-        kinds: Supported kinds: names in the config mapped to names in wse.
+        config: Reader of the model's config.
+        table: The rotary settings in the config.
+        kinds: Supported methods: names in the config mapped to names in wse.
 
     Raises:
-        BadModel: The kind is not supported.
+        BadModel: The method is not supported.
     """
     stated_kinds = [table.value(key) for key in ("rope_type", "type") if table.has_value(key)]
     for kind in stated_kinds:
@@ -153,15 +153,15 @@ def _base(config: ConfigReader, table: ConfigReader, unstated_base: float) -> fl
 
 
 def _agreed_value(key: str, stated_values: Mapping[ConfigReader, float], default: float) -> float:
-    """Return the value that one or several tables state, or a default if none does.
+    """Return the value that several parts of a config state for a key, or a default if none does.
 
     Args:
-        key: Key of the value, for the message.
-        stated_values: The value of each table that has the key.
+        key: The key, for the message.
+        stated_values: The value in each part of the config that has the key.
         default: Value to return if there is none.
 
     Raises:
-        BadModel: The tables state different values.
+        BadModel: The parts state different values.
     """
     if len(set(stated_values.values())) > 1:
         conflict = ", ".join(f"{reader.prefix}{key} = {value:g}" for reader, value in stated_values.items())
@@ -174,14 +174,18 @@ def _agreed_value(key: str, stated_values: Mapping[ConfigReader, float], default
 def _rotated_features(
     config: ConfigReader, table: ConfigReader, head_size: int, unstated_fraction: float | None
 ) -> int:
-    """Return the number of features of a head that are rotated.
+    """Return the number of features of each head that are rotated.
 
     Args:
-        config: The config.
-        table: Its table of rotary settings.
+        config: Reader of the model's config.
+        table: The rotary settings in the config.
         head_size: Features of a head.
         unstated_fraction: Rotated fraction of a head if none is stated; None if only whole heads
             are supported.
+
+    Raises:
+        BadModel: The number of rotated features is odd or too small, or the fraction is not
+            supported.
     """
     key = "partial_rotary_factor"
     if unstated_fraction is None:
@@ -200,7 +204,13 @@ def _rotated_features(
 
 
 def _original(config: ConfigReader, table: ConfigReader, context: int) -> int:
-    """Return the context length in tokens before rotary positions were scaled."""
+    """Return the context length in tokens before the model's rotary positions were scaled.
+
+    Args:
+        config: Reader of the model's config.
+        table: The rotary settings in the config.
+        context: Context length to return if neither states the original one.
+    """
     key = "original_max_position_embeddings"
     stated_contexts: dict[ConfigReader, float] = {
         reader: reader.integer(key, 2, LONGEST_CONTEXT) for reader in (config, table) if reader.has_value(key)
@@ -210,6 +220,13 @@ def _original(config: ConfigReader, table: ConfigReader, context: int) -> int:
 
 def _yarn(table: ConfigReader, size: int, base: float, context: int, original: int) -> tuple[Rope, float]:
     """Return the rotary position embeddings of a config that uses YaRN (arXiv 2309.00071).
+
+    Args:
+        table: The rotary settings in the config.
+        size: Number of rotated features of a head.
+        base: Base of the frequencies.
+        context: Maximum context length in tokens.
+        original: Context length in tokens before scaling.
 
     Returns:
         The embeddings, and the factor by which attention scores are multiplied.
@@ -233,18 +250,19 @@ def _yarn(table: ConfigReader, size: int, base: float, context: int, original: i
 
 
 def _weight(table: ConfigReader, key: str) -> float:
-    """Return a weight for the YaRN factor of cosine and sine.
+    """Return ``mscale`` or ``mscale_all_dim``, a weight in the formula for YaRN's cosine factor.
 
-    If the key is absent, null or 0, there is no weight and the result is 0.
+    The result is 0, for no weight, if the key is absent, null or 0.
     """
     return 0.0 if table.value(key) in (None, 0) else table.number(key, SMALLEST_FACTOR, LARGEST_FACTOR)
 
 
 def _longrope(table: ConfigReader, size: int, base: float, context: int, original: int) -> Rope:
-    """Return the RoPE of a config with LongRoPE, valid for texts up to the original context.
+    """Return the rotary embeddings of a config with LongRoPE, valid up to the original context.
 
-    The factors for short contexts are used. A longer text would need the long factors for all of
-    its positions, including those already computed.
+    LongRoPE has one set of factors for short texts and one for long texts. Only the factors for
+    short texts are used. A text that grows beyond the original context would need the long factors
+    at all positions, including those already computed.
     """
     table.numbers("long_factor", size // 2, SMALLEST_FACTOR, LARGEST_FACTOR)
     factor = table.number("factor", SMALLEST_FACTOR, LARGEST_FACTOR, default=context / original)

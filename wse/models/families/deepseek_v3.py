@@ -33,10 +33,10 @@ UNSTATED_DENSE: Final = 3
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification of a DeepSeek-V3 model.
+    """Return the specification that the config.json of a DeepSeek-V3 model describes.
 
     Args:
-        config: The keys of config.json.
+        config: Reader of the keys in config.json.
         name: Name of the model.
         unstated_dtype: Element type to use if the config states none.
 
@@ -71,9 +71,10 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _latent(config: ConfigReader) -> Latent:
-    """Return the sizes of latent attention.
+    """Return the sizes of the latent vectors and heads that a config states.
 
-    If ``q_lora_rank`` is null, queries are computed from the hidden vector.
+    If ``q_lora_rank`` is null, queries are computed from the hidden vector and not from a latent
+    one.
     """
     has_no_query_latent = config.is_stated("q_lora_rank") and not config.has_value("q_lora_rank")
     rope_size = config.integer("qk_rope_head_dim", 2, WIDEST)
@@ -89,7 +90,7 @@ def _latent(config: ConfigReader) -> Latent:
 
 
 def _require_derived(config: ConfigReader, heads: int, latent: Latent) -> None:
-    """Raise an error if a key that follows from other keys has another value."""
+    """Raise an error if a key contradicts the value that follows from other keys of the config."""
     config.require("num_key_value_heads", (heads,), f"all {heads} heads share the latent vector; give {heads}")
     size = latent.nope_size + latent.rope_size
     config.require("qk_head_dim", (size,), f"is qk_nope_head_dim + qk_rope_head_dim = {size}")
@@ -98,13 +99,14 @@ def _require_derived(config: ConfigReader, heads: int, latent: Latent) -> None:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield every tensor of a DeepSeek-V3 model, with the place in a checkpoint that stores it.
+    """Yield each tensor of a DeepSeek-V3 model with its location in a checkpoint.
 
-    Rotated pairs are adjacent rows in the file. They are reordered into split halves.
+    In the file, the two features that rotary embeddings rotate together are adjacent rows. wse
+    reads them in another order: the first features of all pairs, then the second ones.
 
     Args:
-        spec: The model.
-        file_names: Names of the tensors in the checkpoint.
+        spec: Specification of the model.
+        file_names: Names of all tensors in the checkpoint, which show how it stores the experts.
     """
     latent = spec.latent
     if latent is None:
@@ -122,10 +124,10 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     }
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return which parts of the file's tensors make up a tensor of the model.
+        """Return the slices of checkpoint tensors that make up one tensor of the model.
 
-        Latent attention and experts are stored in other shapes than wse uses. For all other
-        tensors, the result is ().
+        The projections of latent attention and the experts are stored in other shapes than wse
+        uses. For all other tensors, which are stored one to one, the result is ().
 
         Args:
             name: Name of the tensor in wse, without its layer, such as ``q`` or ``experts.up``.

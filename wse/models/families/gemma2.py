@@ -23,13 +23,13 @@ ACTIVATIONS: Final = {"gelu_pytorch_tanh": "gelu_tanh"}
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification of a Gemma 2 model.
+    """Return the specification that the config.json of a Gemma 2 model describes.
 
-    Gains of norms are stored minus one. Embeddings are multiplied by the square root of the hidden
-    size.
+    Two properties of Gemma 2 follow from the family, not from a key: the gains of norms are stored
+    minus one, and embeddings are multiplied by the square root of the hidden size.
 
     Args:
-        config: The keys of config.json.
+        config: Reader of the keys in config.json.
         name: Name of the model.
         unstated_dtype: Element type to use if the config states none.
 
@@ -69,7 +69,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _cap(config: ConfigReader, key: str, default: float) -> float | None:
-    """Return the cap under a key: None if it is null, ``default`` if it is absent."""
+    """Return the soft cap under a key: None (no cap) if it is null, ``default`` if it is absent."""
     if config.is_stated(key) and not config.has_value(key):
         return None
     return config.number(key, 0.0, 1e6, default=default)
@@ -83,11 +83,11 @@ NORM_NAMES: Final = {
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield every tensor of a Gemma 2 model, with the place in a checkpoint that stores it.
+    """Yield each tensor of a Gemma 2 model with its location in a checkpoint.
 
     Args:
-        spec: The model.
-        file_names: Names of the tensors in the checkpoint.
+        spec: Specification of the model.
+        file_names: Names of all tensors in the checkpoint. Unused here.
     """
     return canonical_tensors(spec, {**NAMES, **NORM_NAMES})
 

@@ -23,12 +23,12 @@ UNSTATED_DENSE: Final = 1
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification of a GLM-4-MoE model.
+    """Return the specification that the config.json of a GLM-4-MoE model describes.
 
     If the config has ``attention_bias``, only queries, keys and values have biases, not the output.
 
     Args:
-        config: The keys of config.json.
+        config: Reader of the keys in config.json.
         name: Name of the model.
         unstated_dtype: Element type to use if the config states none.
 
@@ -57,11 +57,11 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield every tensor of a GLM-4-MoE model, with the place in a checkpoint that stores it.
+    """Yield each tensor of a GLM-4-MoE model with its location in a checkpoint.
 
     Args:
-        spec: The model.
-        file_names: Names of the tensors in the checkpoint.
+        spec: Specification of the model.
+        file_names: Names of all tensors in the checkpoint, which show how it stores the experts.
     """
     return expert_tensors(spec, {**NAMES, **SIGMOID_NAMES}, file_names)
 

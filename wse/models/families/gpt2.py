@@ -27,10 +27,12 @@ ACTIVATIONS: Final = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification of a GPT-2 model, whose config keys differ from other families.
+    """Return the specification that the config.json of a GPT-2 model describes.
+
+    The keys of this config have other names than in the other model families.
 
     Args:
-        config: The keys of config.json.
+        config: Reader of the keys in config.json.
         name: Name of the model.
         unstated_dtype: Element type to use if the config states none.
 
@@ -84,22 +86,22 @@ TRANSPOSED: Final = FUSED | {"o": "attn.c_proj", "up": "mlp.c_fc", "down": "mlp.
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield every tensor of a GPT-2 model, with the place in a checkpoint that stores it.
+    """Yield each tensor of a GPT-2 model with its location in a checkpoint.
 
     The names in the file may have the prefix ``transformer.``.
 
     Args:
-        spec: The model.
-        file_names: Names of the tensors in the checkpoint.
+        spec: Specification of the model.
+        file_names: Names of all tensors in the checkpoint, which show whether they have the prefix.
     """
     prefix = "transformer." if "transformer.wte.weight" in file_names else ""
     hidden = spec.hidden_size
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return which parts of the file's tensors make up a tensor of the model.
+        """Return the slices of checkpoint tensors that make up one tensor of the model.
 
-        Projections are stored transposed; queries, keys and values are in one matrix. For all other
-        tensors, the result is ().
+        Projections are stored transposed, and queries, keys and values share one matrix. For all
+        other tensors, which are stored one to one, the result is ().
 
         Args:
             name: Name of the tensor in wse, without its layer, such as ``q`` or ``experts.up``.

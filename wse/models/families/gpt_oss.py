@@ -37,13 +37,13 @@ UNSTATED_SCALING: Final[Mapping[str, Any]] = MappingProxyType(
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification of a gpt-oss model.
+    """Return the specification that the config.json of a gpt-oss model describes.
 
     gpt-oss applies a softmax to the scores of the selected experts. This equals a softmax over all
     experts, divided by the sum over the selected ones, which is the default of `Experts`.
 
     Args:
-        config: The keys of config.json.
+        config: Reader of the keys in config.json.
         name: Name of the model.
         unstated_dtype: Element type to use if the config states none.
 
@@ -82,20 +82,21 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield every tensor of a gpt-oss model, with the place in a checkpoint that stores it.
+    """Yield each tensor of a gpt-oss model with its location in a checkpoint.
 
-    Expert matrices are stored as [experts, in, out], with the outputs of gate and up interleaved.
+    Expert matrices are stored as [experts, in, out]. One matrix stores the gate and up projections,
+    whose outputs alternate.
 
     Args:
-        spec: The model.
-        file_names: Names of the tensors in the checkpoint.
+        spec: Specification of the model.
+        file_names: Names of all tensors in the checkpoint. Unused here.
     """
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return which parts of the file's tensors make up a tensor of the model.
+        """Return the slices of checkpoint tensors that make up one tensor of the model.
 
         Only the tensors of experts are stored in other shapes than wse uses. For all other tensors,
-        the result is ().
+        which are stored one to one, the result is ().
 
         Args:
             name: Name of the tensor in wse, without its layer, such as ``q`` or ``experts.up``.

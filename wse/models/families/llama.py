@@ -15,10 +15,10 @@ from wse.models.tensors.tensor_names import plain_tensors
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification of a Llama model.
+    """Return the specification that the config.json of a Llama model describes.
 
     Args:
-        config: The keys of config.json.
+        config: Reader of the keys in config.json.
         name: Name of the model.
         unstated_dtype: Element type to use if the config states none.
 

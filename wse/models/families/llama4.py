@@ -32,12 +32,12 @@ UNSTATED_INTERVAL: Final = 4
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification of a Llama 4 model.
+    """Return the specification that the config.json of a Llama 4 model describes.
 
-    For a multimodal model, the specification is that of ``text_config``.
+    Of a multimodal model, only the text model (``text_config``) is read.
 
     Args:
-        config: The keys of config.json.
+        config: Reader of the keys in config.json.
         name: Name of the model.
         unstated_dtype: Element type to use if the config states none.
 
@@ -60,7 +60,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification of the text model from its own config."""
+    """Return the specification of the text model, which may be part of a multimodal model."""
     require_class(config, "Llama4ForCausalLM", "Llama4ForConditionalGeneration")
     config.require("model_type", ("llama4", "llama4_text"), "give llama4_text")
     heads = read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True)
@@ -94,8 +94,9 @@ def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpe
 def _layers(config: ConfigReader) -> tuple[Layer, ...]:
     """Return the layers of a Llama 4 model.
 
-    ``no_rope_layers`` has a 1 for each layer with rotation. By default, these layers attend within
-    chunks, and the other layers attend to all earlier tokens.
+    ``no_rope_layers`` contains 1 for each layer that rotates queries and keys. Unless
+    ``layer_types`` states otherwise, these layers attend within chunks of the text, and the other
+    layers attend to all earlier tokens.
     """
     count = layer_count(config)
     interval = config.integer("no_rope_layer_interval", 1, MAX_LAYERS, default=UNSTATED_INTERVAL)
@@ -120,7 +121,7 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
 
 
 def _position_scale(config: ConfigReader) -> PositionScale | None:
-    """Return the position-dependent factor of queries; None if the config disables it."""
+    """Return the factor of queries that grows with position; None if the config disables it."""
     tokens = config.integer("floor_scale", 1, LONGEST_CONTEXT, default=8192)
     coefficient = config.number("attn_scale", 0.0, 1e6, default=0.1)
     key = "attn_temperature_tuning"
@@ -140,14 +141,15 @@ TABLES: Final = ("embedding", "final_norm", "head")
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield every tensor of a Llama 4 model, with the place in a checkpoint that stores it.
+    """Yield each tensor of a Llama 4 model with its location in a checkpoint.
 
-    Expert matrices are stored as [experts, in, out]. Rotated pairs are adjacent rows in the file
-    and are reordered into split halves.
+    Expert matrices are stored as [experts, in, out]. In the file, the two features that rotary
+    embeddings rotate together are adjacent rows. wse reads them in another order: the first
+    features of all pairs, then the second ones.
 
     Args:
-        spec: The model.
-        file_names: Names of the tensors in the checkpoint.
+        spec: Specification of the model.
+        file_names: Names of all tensors in the checkpoint. They show whether it is multimodal.
     """
     prefix = "language_model." if "language_model.model.embed_tokens.weight" in file_names else ""
     layers = f"{prefix}model.layers."
@@ -155,10 +157,10 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     split_order = split_halves(spec.head_size)
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return which parts of the file's tensors make up a tensor of the model.
+        """Return the slices of checkpoint tensors that make up one tensor of the model.
 
-        Rotated queries and keys, and the tensors of experts, are stored in other shapes or orders
-        than wse uses. For all other tensors, the result is ().
+        Rotated queries and keys are stored in another order of rows, and the tensors of experts in
+        other shapes. For all other tensors, which are stored one to one, the result is ().
 
         Args:
             name: Name of the tensor in wse, without its layer, such as ``q`` or ``experts.up``.

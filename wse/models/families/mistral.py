@@ -16,10 +16,10 @@ UNSTATED_WINDOW: Final = 4096
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification of a Mistral model.
+    """Return the specification that the config.json of a Mistral model describes.
 
     Args:
-        config: The keys of config.json.
+        config: Reader of the keys in config.json.
         name: Name of the model.
         unstated_dtype: Element type to use if the config states none.
 

@@ -20,13 +20,13 @@ PUBLISHED_BLOCK, MEMORY_BLOCK = "block_sparse_moe", "mlp"
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification of a Mixtral model.
+    """Return the specification that the config.json of a Mixtral model describes.
 
     Mixtral applies a softmax to the scores of the selected experts. This equals a softmax over all
     experts, divided by the sum over the selected ones, which is the default of `Experts`.
 
     Args:
-        config: The keys of config.json.
+        config: Reader of the keys in config.json.
         name: Name of the model.
         unstated_dtype: Element type to use if the config states none.
 
@@ -49,14 +49,14 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield every tensor of a Mixtral model, with the place in a checkpoint that stores it.
+    """Yield each tensor of a Mixtral model with its location in a checkpoint.
 
     Published files call the feed-forward block ``block_sparse_moe``. transformers 5 calls it
     ``mlp`` in memory, which is accepted as well.
 
     Args:
-        spec: The model.
-        file_names: Names of the tensors in the checkpoint.
+        spec: Specification of the model.
+        file_names: Names of all tensors in the checkpoint, which show the variant of the format.
     """
     block = PUBLISHED_BLOCK if f"{LAYERS}0.{PUBLISHED_BLOCK}.gate.weight" in file_names else MEMORY_BLOCK
     names = {**NAMES, "router": f"{block}.gate.weight"}

@@ -18,10 +18,10 @@ SCALINGS: Final = {"default": "default", "longrope": "longrope", "su": "longrope
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification of a Phi-3 or Phi-4 model.
+    """Return the specification that the config.json of a Phi-3 or Phi-4 model describes.
 
     Args:
-        config: The keys of config.json.
+        config: Reader of the keys in config.json.
         name: Name of the model.
         unstated_dtype: Element type to use if the config states none.
 
@@ -46,13 +46,13 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield every tensor of a Phi-3 model, with the place in a checkpoint that stores it.
+    """Yield each tensor of a Phi-3 model with its location in a checkpoint.
 
-    The file has q, k and v in one matrix, and gate and up in another.
+    The file stores q, k and v in one matrix, and gate and up in another.
 
     Args:
-        spec: The model.
-        file_names: Names of the tensors in the checkpoint.
+        spec: Specification of the model.
+        file_names: Names of all tensors in the checkpoint. Unused here.
     """
     queries, keys = spec.head_count * spec.head_size, spec.kv_head_count * spec.head_size
     first_rows = {"q": 0, "k": queries, "v": queries + keys, "gate": 0, "up": spec.ffn_size}
@@ -62,9 +62,10 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     }
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the parts of the file's tensors that make up one tensor of the model.
+        """Return the slices of checkpoint tensors that make up one tensor of the model.
 
-        Parts of the fused matrices are rows of them. For all other tensors, the result is ().
+        Queries, keys and values are rows of one matrix in the file; gate and up are rows of
+        another. For all other tensors, which are stored one to one, the result is ().
 
         Args:
             name: Name of the tensor in wse, without its layer, such as ``q`` or ``experts.up``.

@@ -17,10 +17,10 @@ UNSTATED_HEAD_SIZE: Final = 128
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification of a Qwen3 model.
+    """Return the specification that the config.json of a Qwen3 model describes.
 
     Args:
-        config: The keys of config.json.
+        config: Reader of the keys in config.json.
         name: Name of the model.
         unstated_dtype: Element type to use if the config states none.
 

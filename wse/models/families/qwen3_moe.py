@@ -17,12 +17,12 @@ from wse.models.tensors.tensor_names import NAMES, expert_tensors
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification of a Qwen3-MoE model.
+    """Return the specification that the config.json of a Qwen3-MoE model describes.
 
     Every ``decoder_sparse_step``-th layer has experts, except those in ``mlp_only_layers``.
 
     Args:
-        config: The keys of config.json.
+        config: Reader of the keys in config.json.
         name: Name of the model.
         unstated_dtype: Element type to use if the config states none.
 
@@ -55,7 +55,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
-    """Return equal layers, with the sliding window if ``use_sliding_window`` is set.
+    """Return equal layers, which have a sliding window if ``use_sliding_window`` is set.
 
     Unlike in Qwen3, ``max_window_layers`` has no effect on this family.
     """
@@ -67,11 +67,11 @@ def _layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield every tensor of a Qwen3-MoE model, with the place in a checkpoint that stores it.
+    """Yield each tensor of a Qwen3-MoE model with its location in a checkpoint.
 
     Args:
-        spec: The model.
-        file_names: Names of the tensors in the checkpoint.
+        spec: Specification of the model.
+        file_names: Names of all tensors in the checkpoint, which show how it stores the experts.
     """
     return expert_tensors(spec, {**NAMES, "router": "mlp.gate.weight"}, file_names)
 

@@ -41,12 +41,12 @@ BITS: Final = np.arange(8, dtype=np.uint8)[:, None]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockKind:
-    """A quantised type of ggml.
+    """A quantised number format of the ggml library, which stores weights in blocks.
 
     Attributes:
         weights: Number of weights per block.
-        record: Structure of a block.
-        decode: Function from records [n] to float32 [n, weights].
+        record: NumPy structure of one block.
+        decode: Function from n blocks, as an array of records, to float32 [n, weights].
     """
 
     weights: int
@@ -59,13 +59,13 @@ class BlockKind:
         return self.record.itemsize
 
     def decode_blocks(self, blocks: U8) -> F32:
-        """Decode blocks.
+        """Decode blocks to float32.
 
         Args:
-            blocks: uint8 [..., blocks, bytes].
+            blocks: uint8 [..., number of blocks, bytes per block].
 
         Returns:
-            float32 [..., blocks x weights].
+            float32 [..., number of blocks x weights per block].
         """
         flat = np.ascontiguousarray(blocks).reshape(-1, self.bytes).view(self.record)[:, 0]
         result = np.empty((len(flat), self.weights), np.float32)
@@ -76,17 +76,17 @@ class BlockKind:
 
 
 def _d(records: Records, name: str = "d") -> F32:
-    """Return a float16 field of each block as float32 [n, 1]."""
+    """Return a float16 field of n blocks, by default their scale ``d``, as float32 [n, 1]."""
     return records[name].astype(np.float32)[:, None]
 
 
 def _bits(values: U8, shifts: U8, mask: int) -> U8:
-    """Return all bytes shifted right by each of the ``shifts`` and masked."""
+    """Return ``(values >> shifts) & mask``, broadcast over all values and shifts."""
     return np.asarray((values >> shifts) & np.uint8(mask), np.uint8)
 
 
 def _halves(qs: U8) -> U8:
-    """Return the low halves of the bytes [n, 16], then the high halves, as uint8 [n, 32]."""
+    """Return the low 4 bits of 16 bytes [n, 16], then their high 4 bits, as uint8 [n, 32]."""
     eight = np.ascontiguousarray(qs).view(np.uint64)
     halves = np.empty((len(qs), 2), SIXTEEN_BYTES)
     halves[:, 0] = (eight & LOW_HALVES).view(SIXTEEN_BYTES)[:, 0]
@@ -95,19 +95,22 @@ def _halves(qs: U8) -> U8:
 
 
 def _fifth_bits(qh: U8) -> U8:
-    """Return 16 for each set bit of ``qh`` [n, 4] (little-endian), else 0, as uint8 [n, 32]."""
+    """Return the fifth bit of 5-bit numbers at its place: 16 for each set bit of ``qh``, else 0.
+
+    ``qh`` is uint8 [n, 4], lowest bit first, and the result is uint8 [n, 32].
+    """
     return np.unpackbits(qh, axis=1, bitorder="little") << np.uint8(4)
 
 
 def _scaled(records: Records, numbers: NDArray[np.integer]) -> F32:
-    """Return the integers [n, 32] of each block times its scale d, in float32."""
+    """Return the integers [n, 32] of n blocks times the scale ``d`` of each block, in float32."""
     values = numbers.astype(np.float32)
     values *= _d(records)
     return values
 
 
 def _with_offset(records: Records, values: F32) -> F32:
-    """Return the values of each block plus its offset m. The values are changed in place."""
+    """Add the offset ``m`` of each block to its values in place, and return the values."""
     values += _d(records, "m")
     return values
 
@@ -152,11 +155,11 @@ def _six_bits(packed_numbers: U8) -> tuple[F32, F32]:
 
 
 def _decode_k(records: Records, numbers: U8) -> F32:
-    """Return the values of Q4_K and Q5_K blocks as float32 [n, 256].
+    """Decode Q4_K or Q5_K blocks to float32 [n, 256], given their unpacked numbers.
 
     Args:
-        records: The blocks.
-        numbers: Their codes, uint8 [n, 8, 32].
+        records: The n blocks, of which the scales and offsets are used.
+        numbers: The 4-bit or 5-bit numbers of the blocks, uint8 [n, 8, 32].
     """
     scales, offsets = _six_bits(records["scales"])
     d, dmin = _d(records)[:, None], _d(records, "dmin")[:, None]
@@ -164,22 +167,22 @@ def _decode_k(records: Records, numbers: U8) -> F32:
 
 
 def _k_halves(qs: U8) -> U8:
-    """Return the low halves, then the high halves of every 32 bytes, as uint8 [n, 8, 32]."""
+    """Return the low 4 bits, then the high 4 bits, of every 32 bytes, as uint8 [n, 8, 32]."""
     return _bits(qs.reshape(-1, 4, 1, 32), NIBBLES, 15).reshape(-1, 8, 32)
 
 
 def _q4_k(records: Records) -> F32:
-    """Decode Q4_K blocks to float32 [n, 256]: 4-bit numbers, with scale and offset per 32."""
+    """Decode Q4_K blocks to float32 [n, 256]: 4-bit numbers, a scale and an offset for every 32."""
     return _decode_k(records, _k_halves(records["qs"]))
 
 
 def _q5_k(records: Records) -> F32:
-    """Decode Q5_K blocks to float32 [n, 256]: 5-bit numbers, with scale and offset per 32."""
+    """Decode Q5_K blocks to float32 [n, 256]: 5-bit numbers, a scale and an offset for every 32."""
     return _decode_k(records, _k_halves(records["qs"]) | _bits(records["qh"][:, None], BITS, 1) << np.uint8(4))
 
 
 def _q6_k(records: Records) -> F32:
-    """Decode Q6_K blocks to float32 [n, 256]: 6-bit numbers minus 32, with a scale per 16."""
+    """Decode Q6_K blocks to float32 [n, 256]: 6-bit numbers minus 32, with a scale for every 16."""
     low = _bits(records["ql"].reshape(-1, 2, 1, 64), NIBBLES, 15).reshape(-1, 8, 32)
     high = _bits(records["qh"].reshape(-1, 2, 1, 32), PAIRS_OF_BITS, 3).reshape(-1, 8, 32)
     numbers = ((low | high << np.uint8(4)).astype(np.float32) - np.float32(32)).reshape(-1, 16, 16)

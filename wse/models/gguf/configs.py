@@ -22,7 +22,7 @@ LONG_FACTORS: Final = ("rope_factors_short.weight", "rope_factors_long.weight")
 
 
 def common(header: Header) -> Config:
-    """Return the config keys that all architectures with RoPE and RMSNorm share."""
+    """Return the Hugging Face config keys that most models with RoPE and RMSNorm share."""
     heads, size = header.size("attention.head_count"), header.head_size
     config = {**_rotary(header), "num_attention_heads": heads, "num_key_value_heads": header.kv_heads, "head_dim": size}
     header.require("attention.value_length", (size,), f"supported: the size of keys, {size}")
@@ -34,7 +34,7 @@ def common(header: Header) -> Config:
 
 
 def _rotary(header: Header) -> Config:
-    """Return the config of a model with RoPE and RMSNorm, without the keys of attention."""
+    """Return the config keys of a model with RoPE and RMSNorm, without keys on attention heads."""
     return {
         **_every_model(header),
         "hidden_size": header.size("embedding_length"),
@@ -59,9 +59,9 @@ def _every_model(header: Header) -> Config:
 
 
 def rope_scaling(header: Header) -> Config | None:
-    """Return the scaling of rotary positions; None if there is none.
+    """Return the config value ``rope_scaling``; None if rotary positions are not scaled.
 
-    The factors in a tensor ``rope_freqs`` are not included.
+    Factors that the file stores in a tensor ``rope_freqs`` are not included.
     """
     kind = header.text("rope.scaling.type")
     if kind in (None, "none"):
@@ -80,7 +80,7 @@ def rope_scaling(header: Header) -> Config | None:
 def _llama(header: Header) -> Config:
     """Return the config keys of a Llama, Mistral or Mixtral model.
 
-    These models are one architecture in llama.cpp.
+    llama.cpp has one architecture for these three families.
     """
     if header.count("expert_count"):
         return {**common(header), "model_type": "mixtral", **_experts(header, "num_local_experts")}
@@ -97,7 +97,7 @@ def _experts(header: Header, count_key: str) -> Config:
 
     Args:
         header: Metadata of the file.
-        count_key: Name of the key for the number of experts, which differs between families.
+        count_key: Config key for the number of experts, which differs between families.
     """
     return {count_key: header.size("expert_count"), "num_experts_per_tok": header.size("expert_used_count")}
 
@@ -105,7 +105,7 @@ def _experts(header: Header, count_key: str) -> Config:
 def _qwen3_moe(header: Header) -> Config:
     """Return the Hugging Face config keys of a Qwen3-MoE model in a GGUF file.
 
-    Weights of the selected experts are always normalised.
+    The routing weights of the selected experts are always normalised.
     """
     header.require("expert_gating_func", (1,), "supported: 1 (softmax)")
     return {
@@ -124,7 +124,8 @@ def _qwen3_moe(header: Header) -> Config:
 def _gemma2(header: Header) -> Config:
     """Return the Hugging Face config keys of a Gemma 2 model in a GGUF file.
 
-    Scores are scaled by the head size; in the 27B model by hidden size / number of heads.
+    Attention scores are scaled by the head size, except in the 27B model, where they are scaled by
+    hidden size / number of heads.
     """
     config = common(header)
     is_27b = config["num_hidden_layers"] == LAYERS_OF_GEMMA_2_27B
@@ -145,7 +146,7 @@ def _gemma2(header: Header) -> Config:
 def _phi3(header: Header) -> Config:
     """Return the Hugging Face config keys of a Phi-3 model in a GGUF file.
 
-    Models with LongRoPE are refused: their factors are not read from GGUF files.
+    Models with LongRoPE are refused, because its factors are not read from GGUF files.
     """
     config = {**common(header), "model_type": "phi3"}
     if header.has_value("rope.scaling.original_context_length"):
@@ -180,7 +181,7 @@ def _gpt2(header: Header) -> Config:
 def _gpt_oss(header: Header) -> Config:
     """Return the Hugging Face config keys of a gpt-oss model in a GGUF file.
 
-    Every other layer has a window, starting with the first.
+    Every other layer has a sliding window, starting with the first.
     """
     config = common(header)
     if "rope_scaling" in config:
@@ -229,7 +230,7 @@ def _llama4(header: Header) -> Config:
 def _glm4_moe(header: Header) -> Config:
     """Return the Hugging Face config keys of a GLM-4-MoE model in a GGUF file.
 
-    Layers for multi-token prediction are left out.
+    Layers for multi-token prediction are not counted.
     """
     config = common(header)
     config["num_hidden_layers"] -= header.count("nextn_predict_layers")
@@ -243,7 +244,7 @@ def _glm4_moe(header: Header) -> Config:
 
 
 def _expert_routing(header: Header) -> Config:
-    """Return the config keys of a sigmoid router over groups of experts, with a shared expert."""
+    """Return the config keys of a mixture of experts with sigmoid routing and a shared expert."""
     header.require("expert_gating_func", (2,), "supported: 2 (sigmoid)")
     return {
         **_experts(header, "n_routed_experts"),
@@ -260,8 +261,8 @@ def _expert_routing(header: Header) -> Config:
 def _deepseek(header: Header) -> Config:
     """Return the Hugging Face config keys of a DeepSeek model in a GGUF file.
 
-    GGUF sizes with the suffix ``_mla`` are those of heads. The same keys without it are sizes in
-    the compressed cache.
+    GGUF keys with the suffix ``_mla`` state sizes per head. The same keys without the suffix state
+    sizes in the compressed KV cache.
     """
     heads, rotated = header.size("attention.head_count"), header.size("rope.dimension_count")
     key_size = header.size("attention.key_length_mla", header.size("attention.key_length"))
@@ -311,7 +312,7 @@ HARMLESS: Final = (
 
 
 def hugging_face_config(header: Header) -> Config:
-    """Return the Hugging Face config that the metadata of a GGUF file stand for.
+    """Convert the metadata of a GGUF file to the equivalent Hugging Face config.
 
     Raises:
         BadModel: A key is missing, impossible or not understood.

@@ -65,7 +65,7 @@ SUPPORTED: Final = (*PLAIN, *BLOCK_KINDS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufArray:
-    """An array in the metadata, whose elements stay in the file until they are read.
+    """An array in the metadata of a GGUF file, whose elements are read from the file on demand.
 
     Attributes:
         kind: Type of the elements: a key of `SCALARS`, or TEXT.
@@ -80,7 +80,7 @@ class GgufArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufTensor:
-    """Position of a tensor in a GGUF file, and its type.
+    """Type, shape and position of a tensor in a GGUF file.
 
     Attributes:
         name: Name of the tensor.
@@ -98,20 +98,20 @@ class GgufTensor:
 
 
 class GgufFile:
-    """Metadata and tensors of a GGUF file.
+    """Metadata and tensors of a GGUF file, the model format of llama.cpp.
 
     Attributes:
         file: The mapped file.
         metadata: Value of each key: bool, int, float, str or `GgufArray`.
-        tensors: Location of each tensor, in the order of the file. The key is the name.
+        tensors: Location of each tensor, in the order of the file, keyed by name.
     """
 
     def __init__(self, path: Path) -> None:
-        """Map a file into memory and check it.
+        """Map a file into memory, read its metadata and check it.
 
         Raises:
             BadModel: The file is missing, incomplete, big-endian, one part of several, or violates
-                the format. Or a tensor has a type that is not supported.
+                the format; or a tensor has a type that is not supported.
         """
         self.file = MappedFile(path)
         reader = _Reader(self.file)
@@ -137,7 +137,7 @@ class GgufFile:
         return self.file.path
 
     def elements(self, key: str) -> list[Any] | None:
-        """Return the elements of an array in the metadata; None if the key is absent.
+        """Return all elements of a metadata array as a list; None if the key is absent.
 
         Raises:
             BadModel: The value is not an array, or a text is not UTF-8.
@@ -158,8 +158,8 @@ class GgufFile:
 class _Reader:
     """A read position in a GGUF file, which advances as values are read.
 
-    Methods raise BadModel if the file ends too early. Their argument ``item_name`` says in the
-    message what was being read.
+    Methods raise BadModel if the file ends too early. The message says what was being read, which
+    the caller states as ``item_name``.
     """
 
     def __init__(self, file: MappedFile) -> None:
@@ -168,7 +168,7 @@ class _Reader:
         self.size = len(self._bytes)
 
     def fail(self, fault: str) -> NoReturn:
-        """Raise BadModel with the path, the fault, and the advice to fetch the file again."""
+        """Raise BadModel with the path, the fault, and the advice to download the file again."""
         msg = f"{self.path}: {fault}; {FETCH_AGAIN}"
         raise BadModel(msg)
 
@@ -190,12 +190,17 @@ class _Reader:
         return begin
 
     def scalar(self, struct_format: str, item_name: str) -> Any:
-        """Return the number or Boolean at the read position, in a format of the module struct."""
+        """Read the number or Boolean at the read position and advance.
+
+        Args:
+            struct_format: Format of the value, as in Python's module struct.
+            item_name: What the value is, for the error message.
+        """
         (value,) = struct.unpack_from(struct_format, self._bytes, self.take(struct.calcsize(struct_format), item_name))
         return value
 
     def text(self, max_bytes: int, item_name: str) -> str:
-        """Return the text at the read position, of at most ``max_bytes`` bytes."""
+        """Read the text at the read position, of at most ``max_bytes`` bytes, and advance."""
         [text] = self.texts(1, max_bytes, item_name)
         return text
 
@@ -220,8 +225,8 @@ class _Reader:
     def text_ranges(self, count: int, max_bytes: int, item_name: str) -> Iterator[tuple[int, int]]:
         """Yield (offset, length) of consecutive texts in the file, without decoding them.
 
-        This is the fast path for vocabularies of many thousand texts. The read position is only set
-        when all of them have been yielded or one of them is faulty.
+        This is the fast path for vocabularies of many thousand texts. The read position only
+        changes when all texts have been yielded or one of them is faulty.
 
         Args:
             count: Number of texts.
@@ -240,14 +245,22 @@ class _Reader:
         self.position = position
 
     def _text_range(self, max_bytes: int, item_name: str) -> tuple[int, int]:
-        """Return the offset and the length of one text; raise BadModel if the text is faulty."""
+        """Return the offset and the length of the text at the read position, and advance past it.
+
+        Raises:
+            BadModel: The text is longer than ``max_bytes``, or the file ends too early.
+        """
         length = self.scalar("<Q", item_name)
         if length > max_bytes:
             self.fail(f"{item_name} claims {length:,} bytes, the limit is {max_bytes:,}")
         return self.take(length, item_name), length
 
     def value(self, key: str) -> Any:
-        """Return the value of a metadata item. The elements of an array are skipped, not read."""
+        """Return the value of a metadata item. The elements of an array are skipped, not read.
+
+        Args:
+            key: Key of the item, for error messages.
+        """
         kind = self.scalar("<I", key)
         if kind in SCALARS:
             return self.scalar(SCALARS[kind], key)
@@ -270,7 +283,7 @@ class _Reader:
 
 
 def _read_head(reader: _Reader) -> tuple[int, int]:
-    """Return the numbers of tensors and of metadata items.
+    """Read the start of a GGUF file, and return its numbers of tensors and of metadata items.
 
     Raises:
         BadModel: The file is not GGUF, or of an unsupported version, or the numbers are
@@ -297,14 +310,14 @@ def _read_head(reader: _Reader) -> tuple[int, int]:
 
 
 def _refuse_parts(path: Path, parts: Any) -> None:
-    """Raise BadModel if the file is one of several parts of a model."""
+    """Raise BadModel if the file contains only one of several parts of a model."""
     if isinstance(parts, int) and parts > 1:
         msg = f"{path}: is one of {parts} parts of a model; merge them to one file (gguf-split --merge)"
         raise BadModel(msg)
 
 
 def _read_tensor(reader: _Reader, alignment: int) -> tuple[str, int, tuple[int, ...], int]:
-    """Return the name, type number, shape and offset of one tensor."""
+    """Return the name, type number, shape and offset of the tensor at the read position."""
     name = reader.text(LONGEST_NAME, "a tensor's name")
     item_name = f"tensor {name!r}"
     dimensions = reader.scalar("<I", item_name)
@@ -322,7 +335,7 @@ def _read_tensor(reader: _Reader, alignment: int) -> tuple[str, int, tuple[int, 
 def _place_tensors(
     reader: _Reader, descriptions: list[tuple[str, int, tuple[int, ...], int]], data_begin: int
 ) -> dict[str, GgufTensor]:
-    """Return the tensors of a file in their order; the key is the name of the tensor.
+    """Return the position of each tensor in the file, keyed by its name.
 
     1. Check that all types are supported.
     2. Compute the bytes of each tensor and check that they are inside the file.
@@ -368,7 +381,7 @@ def _place_tensors(
 
 
 def _stored_bytes(kind: str, shape: tuple[int, ...]) -> int | None:
-    """Return the bytes of a tensor; None if its rows are not a whole number of blocks."""
+    """Return the size of a tensor in bytes; None if its rows are not a whole number of blocks."""
     if kind in PLAIN:
         return math.prod(shape) * PLAIN[kind].itemsize
     block = BLOCK_KINDS[kind]
@@ -376,6 +389,6 @@ def _stored_bytes(kind: str, shape: tuple[int, ...]) -> int | None:
 
 
 def _neighbours(tensors: Mapping[str, GgufTensor]) -> Iterator[tuple[GgufTensor, GgufTensor]]:
-    """Yield each pair of tensors of which the second follows the first in the file."""
+    """Yield each pair of tensors that are consecutive in the file."""
     ordered = sorted(tensors.values(), key=lambda tensor: tensor.begin)
     return pairwise(ordered)

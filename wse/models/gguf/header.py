@@ -13,10 +13,12 @@ EMBEDDING: Final = "token_embd.weight"
 
 
 class Header(ConfigReader):
-    """The metadata keys that start with the name of the architecture; keys are given without it.
+    """The metadata of a GGUF file for one architecture, such as ``llama.block_count``.
+
+    All methods expect a key without the name of the architecture, such as ``block_count``.
 
     Attributes:
-        gguf: The file.
+        gguf: The GGUF file.
         architecture: Value of ``general.architecture``.
     """
 
@@ -31,7 +33,7 @@ class Header(ConfigReader):
     def size(self, key: str, default: int | None = None) -> int:
         """Return the value of a key as an integer of at least 1.
 
-        An array of equal numbers, one per layer, is read as that number.
+        An array that repeats the same number for every layer is read as that number.
 
         Args:
             key: Key without the architecture.
@@ -79,16 +81,16 @@ class Header(ConfigReader):
 
     @property
     def layers(self) -> int:
-        """Number of layers, including those for multi-token prediction."""
+        """Number of layers, including additional layers for multi-token prediction."""
         return self.integer("block_count", 1, MAX_LAYERS)
 
     @property
     def head_size(self) -> int:
-        """Number of features of a head's queries and keys."""
+        """Number of features in the queries and keys of each head."""
         heads = self.size("attention.head_count")
         return self.size("attention.key_length", max(self.size("embedding_length") // heads, 1))
 
     @property
     def kv_heads(self) -> int:
-        """Number of heads with their own keys and values."""
+        """Number of key-value heads, which may be smaller than the number of query heads."""
         return self.size("attention.head_count_kv", self.size("attention.head_count"))

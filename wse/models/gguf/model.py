@@ -24,12 +24,13 @@ QUANTISED_MODEL_DTYPE: Final = "float16"
 def read_gguf(gguf: GgufFile) -> tuple[ModelSpec, dict[str, TensorEntry]]:
     """Return the model in a GGUF file, and its tensors.
 
-    The element type of the model is that of its matrices if they are plain numbers: float32, or one
-    16-bit type with some float32 matrices. If any matrix is quantised, the type is float16.
+    The element type of the model is float32 if all matrices are float32, and a 16-bit type if this
+    type, possibly together with float32, is the type of all matrices. In all other cases, such as
+    quantised matrices, it is float16.
 
     Returns:
-        The model; and the tensors, with the names that they have in checkpoints of the model's
-        family as keys.
+        The model; and the tensors, keyed by the names that they have in checkpoints of the model's
+        family.
 
     Raises:
         UnknownName: The architecture is not supported.
@@ -44,7 +45,10 @@ def read_gguf(gguf: GgufFile) -> tuple[ModelSpec, dict[str, TensorEntry]]:
 
 
 def _dtype(gguf: GgufFile) -> str:
-    """Return the element type of the model, as described in `read_gguf`."""
+    """Return the element type of the model in a GGUF file.
+
+    The type is that of all matrices, or float16 if they are quantised. `read_gguf` has the details.
+    """
     kinds = {tensor.kind for tensor in gguf.tensors.values() if len(tensor.shape) > 1}
     is_float32 = kinds <= {"F32"}
     other_kinds = kinds - {"F32"}
@@ -54,7 +58,7 @@ def _dtype(gguf: GgufFile) -> str:
 
 
 def _with_factors(spec: ModelSpec, gguf: GgufFile) -> ModelSpec:
-    """Return the model with its rotary frequencies divided by the factors in the file, if any.
+    """Return the model with rotary frequencies divided by the factors that the file stores, if any.
 
     Raises:
         BadModel: The number of factors is wrong, or a factor is not positive.

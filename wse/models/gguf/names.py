@@ -66,7 +66,7 @@ LATENT: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """The rules by which the tensors of one GGUF architecture get the names of its model family.
+    """Rules that rename the tensors of one GGUF architecture as in checkpoints of its model family.
 
     Attributes:
         tables: Rules for tensors outside the layers. The key is the GGUF name without suffix.
@@ -80,7 +80,7 @@ class Names:
 
 
 def _names(*changes: Mapping[str, Rule], tables: Mapping[str, Rule] = TABLES) -> Names:
-    """Return rules for the names of tensors: those of Llama's layers, with some added or replaced.
+    """Return rules that rename tensors as in Llama, with some rules added or replaced.
 
     Args:
         changes: Rules, each of which replaces or extends the rules so far. The key is the GGUF name
@@ -158,10 +158,10 @@ NAMES: Final[dict[str, Names]] = {
 
 
 def family_entries(header: Header, layer_count: int) -> dict[str, TensorEntry]:
-    """Return the file's tensors under the names that the families use.
+    """Return the tensors of a GGUF file under the names that checkpoints of the model family use.
 
-    Tensors without a rule keep their names. The tensor `ROPE_FACTORS` and the layers for
-    multi-token prediction, from index ``layer_count`` on, are left out.
+    Tensors without a rule keep their names. The tensor of rotary factors (`ROPE_FACTORS`) and the
+    layers for multi-token prediction, from index ``layer_count`` on, are left out.
 
     Args:
         header: Metadata of the file.
@@ -192,9 +192,10 @@ def _under_new_names(
     entry: TensorEntry,
     match: re.Match[str] | None,
 ) -> Iterator[TensorEntry]:
-    """Yield one tensor of a GGUF file under the names of the model's family.
+    """Yield one tensor of a GGUF file under its new names.
 
-    A rule may make several tensors of one. A tensor without a rule is yielded unchanged.
+    A rule may split a tensor into several, and may yield none if the rule of another tensor uses
+    this one. A tensor without a rule is yielded unchanged.
 
     Args:
         names: Rules of the architecture.

@@ -19,7 +19,7 @@ from wse.models.tensors.tensor_entry import Array, Rows, RowSelection, TensorEnt
 
 
 def stored_entry(gguf: GgufFile, tensor: GgufTensor) -> TensorEntry:
-    """Return a tensor of a GGUF file under the name and in the layout that the file has."""
+    """Return a tensor of a GGUF file under its name in the file, without any rearrangement."""
     if tensor.kind in PLAIN:
         array = mapped_array(gguf.file, tensor.begin, tensor.shape, PLAIN[tensor.kind])
         return plain_entry(tensor.name, tensor.kind, array, gguf.file)
@@ -48,8 +48,8 @@ class StoredTensor:
         entry: The tensor under its GGUF name.
         prefix: Start of the new name, up to and including the index of the layer.
         suffix: End of the new name: weight or bias.
-        neighbour: Function that returns another tensor of the same layer and suffix, given its GGUF
-            name; None if there is no such tensor.
+        neighbour: Function that finds another tensor with the same layer and suffix by its GGUF
+            name. It returns None if there is no such tensor.
         header: Metadata of the file.
     """
 
@@ -60,7 +60,7 @@ class StoredTensor:
     header: Header
 
     def new_name(self, name: str) -> str:
-        """Return the full new name for a name within the layer."""
+        """Return the full new name of the tensor, given its new name within the layer."""
         return f"{self.prefix}{name}.{self.suffix}"
 
 
@@ -69,7 +69,7 @@ Rule = Callable[[StoredTensor], Iterable[TensorEntry]]
 
 
 def rename(name: str) -> Rule:
-    """Return a rule that only changes the name. The suffix, weight or bias, is kept.
+    """Return a rule that changes the name of a tensor and keeps its suffix, weight or bias.
 
     Args:
         name: New name within the layer, without suffix.
@@ -78,7 +78,7 @@ def rename(name: str) -> Rule:
 
 
 def rename_whole(name: str) -> Rule:
-    """Return a rule that replaces the name and drops the suffix.
+    """Return a rule that replaces the name of a tensor, including its suffix.
 
     Args:
         name: New name within the layer.
@@ -87,17 +87,27 @@ def rename_whole(name: str) -> Rule:
 
 
 def queries(tensor: StoredTensor) -> Iterable[TensorEntry]:
-    """Return the query projection, with its adjacent rotated pairs reordered into split halves."""
+    """Return the query projection with its rows in the order of Hugging Face checkpoints.
+
+    The two rows that rotary embeddings rotate together are adjacent in GGUF. They are moved to the
+    first and the second half of their head.
+    """
     return [_split_halves(tensor, "self_attn.q_proj", tensor.header.size("attention.head_count"))]
 
 
 def keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
-    """Return the key projection, with its adjacent rotated pairs reordered into split halves."""
+    """Return the key projection with its rows in the order of Hugging Face checkpoints.
+
+    The two rows that rotary embeddings rotate together are adjacent in GGUF. They are moved to the
+    first and the second half of their head.
+    """
     return [_split_halves(tensor, "self_attn.k_proj", tensor.header.kv_heads)]
 
 
 def gain(name: str) -> Rule:
-    """Return a rule for gains that GGUF stores plus one and Hugging Face does not.
+    """Return a rule for the gain of a norm, from which 1 is subtracted.
+
+    GGUF stores the gain itself; Hugging Face checkpoints of the family store the gain minus 1.
 
     Args:
         name: New name within the layer, without suffix.
@@ -113,7 +123,7 @@ def gain(name: str) -> Rule:
 
 
 def conv1d(name: str) -> Rule:
-    """Return a rule for matrices that GPT-2 checkpoints store as [in, out].
+    """Return a rule that transposes a matrix, because GPT-2 checkpoints store it as [in, out].
 
     Args:
         name: New name within the layer, without suffix.
@@ -122,7 +132,7 @@ def conv1d(name: str) -> Rule:
 
 
 def split_experts(name: str) -> Rule:
-    """Return a rule that splits a stack of experts into single matrices.
+    """Return a rule that splits a stack of experts into one matrix per expert.
 
     Args:
         name: New name within the layer, without suffix; ``{}`` is replaced by the index of the
@@ -132,7 +142,7 @@ def split_experts(name: str) -> Rule:
     def rule(tensor: StoredTensor) -> Iterable[TensorEntry]:
         """Return the tensor of each expert in a stack.
 
-        If the shape of the stack is wrong, the stack itself is returned.
+        A stack with a wrong shape is returned unchanged, so that it is refused later.
         """
         count = tensor.entry.shape[0]
         if len(tensor.entry.shape) != 3 or count != tensor.header.count("expert_count"):
@@ -143,18 +153,18 @@ def split_experts(name: str) -> Rule:
 
 
 def gate_up(experts: str, *, interleaved: bool) -> Rule:
-    """Return a rule that combines gate and up of all experts into one tensor ``gate_up_proj``.
+    """Return a rule that combines the gate and up projections of all experts into ``gate_up_proj``.
 
     Args:
         experts: Name of the experts within the layer.
-        interleaved: Whether the outputs of gate and up alternate, as in gpt-oss. Otherwise all of
-            gate come first, as in Llama 4.
+        interleaved: Whether the outputs of gate and up alternate, as in gpt-oss. Otherwise all
+            outputs of gate come first, as in Llama 4.
     """
 
     def rule(tensor: StoredTensor) -> Iterable[TensorEntry]:
-        """Return gate and up of all experts as one tensor.
+        """Return the gate and up projections of all experts as one tensor.
 
-        Gate alone is returned if up is missing or has another shape.
+        If the up projections are missing or have another shape, gate is returned alone.
         """
         up = tensor.neighbour("ffn_up_exps")
         if up is None or up.shape != tensor.entry.shape or len(up.shape) < 2:
@@ -168,9 +178,7 @@ def gate_up(experts: str, *, interleaved: bool) -> Rule:
 
 
 def down_projections(experts: str) -> Rule:
-    """Return a rule that renames the output projections of all experts and transposes the matrices.
-
-    The result has matrices [in, out].
+    """Return a rule that renames and transposes the output projections of all experts to [in, out].
 
     Args:
         experts: Name of the experts within the layer.
@@ -186,10 +194,11 @@ def down_projections(experts: str) -> Rule:
 
 
 def latent_keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
-    """Return DeepSeek's matrix kv_b_proj [heads x (nope + value), rank], put together from two.
+    """Return DeepSeek's matrix kv_b_proj [heads x (nope + value), rank], combined from two tensors.
 
-    llama.cpp splits it into keys [heads, rank, nope], which are the input of this rule, and values
-    [heads, value, rank]. The keys alone are returned if the values are missing or do not fit.
+    llama.cpp splits this matrix into keys [heads, rank, nope], which are the input of this rule,
+    and values [heads, value, rank]. If the values are missing or do not fit, the keys are returned
+    alone.
     """
     keys, values = tensor.entry, tensor.neighbour("attn_v_b")
     fits = values is not None and len(values.shape) == len(keys.shape) == 3
@@ -199,7 +208,7 @@ def latent_keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
     shape = (heads * (nope + values.shape[1]), rank)
 
     def read(rows: RowSelection) -> Array:
-        """Return rows of the matrix that combines keys and values."""
+        """Return selected rows of the matrix that combines keys and values."""
         keys_and_values = [keys.rows(slice(None)).swapaxes(1, 2), values.rows(slice(None))]
         return np.concatenate(keys_and_values, axis=1).reshape(shape)[rows]
 
@@ -209,12 +218,15 @@ def latent_keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
 
 
 def with_neighbour(tensor: StoredTensor) -> Iterable[TensorEntry]:
-    """Return no tensor, because the rule of another tensor uses this one as well."""
+    """Return no tensor, because the rule of another tensor includes this one in its result."""
     return ()
 
 
 def _split_halves(tensor: StoredTensor, layer_name: str, heads: int) -> TensorEntry:
-    """Return a tensor whose adjacent rotated pairs are reordered into split halves of each head.
+    """Return a tensor whose rows are reordered from adjacent rotated pairs to two halves per head.
+
+    Rotary embeddings rotate features in pairs. Afterwards the first features of all pairs of a head
+    come before the second ones.
 
     Args:
         tensor: The tensor, with its rotated pairs in adjacent rows.
@@ -235,7 +247,7 @@ def _split_halves(tensor: StoredTensor, layer_name: str, heads: int) -> TensorEn
 
 
 def _swap_axes(entry: TensorEntry, name: str) -> TensorEntry:
-    """Return a matrix, or each matrix of a stack, transposed."""
+    """Return a matrix, or a stack of matrices, with the two axes of each matrix swapped."""
     if len(entry.shape) == 3:
         shape = (entry.shape[0], entry.shape[2], entry.shape[1])
         return replace(entry, name=name, rows=lambda rows: entry.rows(rows).swapaxes(1, 2), shape=shape)
@@ -256,17 +268,17 @@ def _expert(entry: TensorEntry, name: str, index: int) -> TensorEntry:
 
 
 def _join(first: TensorEntry, second: TensorEntry, name: str, *, interleaved: bool) -> TensorEntry:
-    """Return two stacks of the same shape as one stack, joined on the second axis.
+    """Return two stacks of expert tensors, combined into one stack along the second axis.
 
     Args:
-        first, second: The stacks [experts, rows, ...].
+        first, second: Stacks [experts, rows, ...] of the same shape.
         name: Name of the result.
         interleaved: Whether the rows of both alternate. Otherwise all rows of the first come first.
     """
     shape = (first.shape[0], 2 * first.shape[1], *first.shape[2:])
 
     def read(rows: RowSelection) -> Array:
-        """Return the joined matrices of the selected experts."""
+        """Return the combined matrices of the selected experts."""
         stack = np.stack([first.rows(rows), second.rows(rows)], axis=2 if interleaved else 1)
         return stack.reshape(stack.shape[0], *shape[1:])
 

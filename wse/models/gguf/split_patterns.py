@@ -20,9 +20,9 @@ LINE_ENDS: Final = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 
 
 def _words(digits: str, letters: str = r"\p{L}") -> str:
-    """Return a pattern for words, numbers, runs of symbols, and white space by lines.
+    """Return a regular expression that splits a text into words, numbers, symbols and white space.
 
-    A word may start with one symbol.
+    A word may start with one symbol, and white space is split at line ends.
 
     Args:
         digits: Quantifier for the digits of a number, such as ``{1,3}``.
@@ -35,7 +35,7 @@ def _words(digits: str, letters: str = r"\p{L}") -> str:
 
 
 def _cased_words(contractions: str, digits: str) -> str:
-    """Return a pattern like `_words` for words that end before a capital letter.
+    """Return a regular expression like `_words` that also splits words before a capital letter.
 
     Args:
         contractions: Pattern of a contraction such as ``'ll`` that belongs to its word.
@@ -51,12 +51,12 @@ def _cased_words(contractions: str, digits: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """A rule that splits text before BPE.
+    """A rule that splits text into pieces before byte-pair encoding (BPE) merges their bytes.
 
     Attributes:
         patterns: Regular expressions, applied in order.
-        whole_words: Whether a part that is a token stays one token, even if its merges would not
-            produce it.
+        whole_words: Whether a piece that is itself a token stays one token, even if the merges of
+            BPE would not produce it.
         begins: Whether a text starts with the BOS token if the file does not say.
     """
 

@@ -33,7 +33,7 @@ PREFIX: Final = "tokenizer.ggml."
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GgufVocabulary:
-    """The vocabulary of a GGUF file.
+    """The tokenizer data in a GGUF file.
 
     Attributes:
         model: Type of the tokenizer: ``llama`` (SentencePiece), ``gpt2`` (byte-level BPE) and
@@ -43,8 +43,8 @@ class GgufVocabulary:
         scores: Score of each token; None if there are none.
         types: Type of each token: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte.
             None if there are none.
-        merges: Pairs of tokens, separated by a space, in the order of their rank; None if there are
-            none.
+        merges: Pairs of tokens that BPE merges, separated by a space, in the order of their rank;
+            None if there are none.
         special_ids: Token ids; the keys are names in the file, such as bos, eos, unknown, padding
             and eot.
         flags: Boolean settings; the keys are names such as add_bos_token and add_space_prefix.
@@ -66,8 +66,8 @@ def read_vocabulary(gguf: GgufFile) -> GgufVocabulary | None:
     """Return the vocabulary of a GGUF file; None if it has no tokens.
 
     Raises:
-        BadModel: An array has elements of a wrong type or a wrong length, or an id is not that of a
-            token.
+        BadModel: An array has elements of a wrong type or a wrong length, or the id of a special
+            token is not in the vocabulary.
     """
     tokens = _elements(gguf, "tokens", str)
     if not tokens:
@@ -92,7 +92,7 @@ def read_vocabulary(gguf: GgufFile) -> GgufVocabulary | None:
 
 
 def _text(config: ConfigReader, name: str) -> str | None:
-    """Return a text in the tokenizer's metadata of a GGUF file; None if it is absent."""
+    """Return a text from the tokenizer metadata of a GGUF file; None if it is absent."""
     value = config.value(PREFIX + name)
     if value is not None and not isinstance(value, str):
         config.refuse(PREFIX + name, value, "give a text")
@@ -100,16 +100,16 @@ def _text(config: ConfigReader, name: str) -> str | None:
 
 
 def _elements(gguf: GgufFile, name: str, kind: type[Any], length: int | None = None) -> list[Any] | None:
-    """Return the elements of an array in the tokenizer's metadata; None if absent.
+    """Return the elements of an array in the tokenizer metadata; None if the array is absent.
 
     Args:
-        gguf: The file.
+        gguf: The GGUF file.
         name: Key without the prefix ``tokenizer.ggml.``.
         kind: Required type of the elements.
         length: Required number of elements; None for any number.
 
     Raises:
-        BadModel: Type or number are wrong.
+        BadModel: The type or the number of the elements is wrong.
     """
     elements = gguf.elements(PREFIX + name)
     if elements is None:
@@ -142,7 +142,8 @@ def gguf_tokenizer(gguf: GgufFile, spec: ModelSpec) -> LibraryTokenizer | None:
     """Return the tokenizer of a GGUF file; None if it has no tokens.
 
     Raises:
-        BadModel, UnknownName: As for `read_vocabulary` and `tokenizer_of`.
+        BadModel: The vocabulary is damaged, or does not fit the model.
+        UnknownName: The type of the tokenizer or its rule to split text is not supported.
     """
     vocabulary = read_vocabulary(gguf)
     architecture = str(gguf.metadata.get("general.architecture", ""))
@@ -152,7 +153,7 @@ def gguf_tokenizer(gguf: GgufFile, spec: ModelSpec) -> LibraryTokenizer | None:
 
 
 def tokenizer_of(v: GgufVocabulary, architecture: str, origin: str, spec: ModelSpec) -> LibraryTokenizer:
-    """Return the tokenizer of a GGUF vocabulary.
+    """Build the tokenizer for the vocabulary of a GGUF file.
 
     Args:
         v: The vocabulary.
@@ -161,7 +162,7 @@ def tokenizer_of(v: GgufVocabulary, architecture: str, origin: str, spec: ModelS
         spec: The model, whose vocabulary the tokenizer must have.
 
     Raises:
-        BadModel: The vocabulary is inconsistent or has another size than that of the model.
+        BadModel: The vocabulary is inconsistent, or has another size than the model's vocabulary.
         UnknownName: The type of the tokenizer or the rule to split text is not supported.
     """
     splitting = SPLITS.get(v.pre or UNSTATED_SPLIT)
@@ -197,7 +198,7 @@ def _piece_library(v: GgufVocabulary, architecture: str, origin: str) -> Library
 
     Args:
         v: The vocabulary.
-        architecture: Architecture of the model, on which some details depend.
+        architecture: Value of ``general.architecture``, on which some details depend.
         origin: Path of the file, for messages.
 
     Raises:
@@ -245,5 +246,5 @@ def _byte_level(v: GgufVocabulary, origin: str) -> Library:
 
 
 def _kinds(v: GgufVocabulary) -> list[int]:
-    """Return the type of each token; all are normal if the file does not say."""
+    """Return the type of each token. All tokens are normal if the file does not state types."""
     return [PieceType.NORMAL] * len(v.tokens) if v.types is None else v.types

@@ -33,19 +33,19 @@ OTHER_CONFIG: Final = "use the config.json that belongs to these weights"
 
 
 class Checkpoint:
-    """The tensors of a checkpoint that a model requires, under the names that wse uses."""
+    """The tensors that a model needs from a checkpoint, under the names that wse uses."""
 
     def __init__(self, spec: ModelSpec, entries: Mapping[str, TensorEntry]) -> None:
         """Check the tensors of a checkpoint against the model.
 
-        The element type of plain tensors may differ from ``spec.dtype``. Norms and routers, for
+        The element type of plain tensors may differ from ``spec.dtype``: norms and routers, for
         example, are often float32 in a bfloat16 model. `tensor` returns them in their own type, and
-        whoever stores them converts them.
+        the caller converts them when it stores them.
 
         Args:
-            spec: The model.
-            entries: Tensors of the files; the key is the name in the file. Tensors that the model
-                does not require must be harmless.
+            spec: Specification of the model.
+            entries: Tensors of the files, keyed by the name in the file. Tensors that the model
+                does not need are an error, unless they are known to have no effect.
 
         Raises:
             BadModel: Tensors are missing or unexpected, have the wrong shape, or are not
@@ -71,12 +71,12 @@ class Checkpoint:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all tensors of the model: those outside of the layers, then layer by layer."""
+        """Names of all tensors of the model: first those outside layers, then layer by layer."""
         return tuple(self._tensors)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all required tensors in the file. A tied table is counted once."""
+        """Bytes of all tensors that the model needs, in the file. A tied table is counted once."""
         return sum(entry.stored_bytes for entry in self._used.values())
 
     def rows(self, name: str) -> TensorRows:
@@ -89,9 +89,9 @@ class Checkpoint:
     def tensor(self, name: str) -> NDArray[Any]:
         """Return a tensor as a read-only, row-major array.
 
-        The element type is that of the file for plain tensors and float32 for others. The array is
-        a view of the file if the file has the tensor in the canonical layout and aligned to its
-        element size. Otherwise it is a copy.
+        Plain tensors keep the element type of the file. Packed or quantised tensors are decoded to
+        float32. The array is a view of the file if the file stores the tensor in the layout of wse,
+        aligned to its element size. Otherwise it is a copy.
         """
         array = self.rows(name)[:]
         if not (array.flags.aligned and array.flags.c_contiguous):
@@ -102,12 +102,12 @@ class Checkpoint:
     def _unexpected_tensors(
         self, entries: Mapping[str, TensorEntry], family: Family, *, compares_copy: bool
     ) -> Iterator[_Fault]:
-        """Yield a fault for each tensor that the model does not have and that is not harmless.
+        """Yield a fault for each tensor that the model does not have and that may affect results.
 
         A second copy of a tied embedding is accepted if it has the same values.
 
         Args:
-            entries: Tensors of the files; the key is the name.
+            entries: Tensors of the files, keyed by name.
             family: Family of the model.
             compares_copy: Whether to compare such a copy. False if another tensor is already
                 faulty.
@@ -127,7 +127,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """A tensor in a checkpoint that does not match the config.
+    """A fault of a checkpoint: a tensor that is missing or does not match the model.
 
     Attributes:
         path: File with the tensor; None if no file has it.
@@ -143,12 +143,12 @@ class _Fault:
 
 
 def _fault(required: CanonicalTensor, file_slice: FileSlice, entries: Mapping[str, TensorEntry]) -> _Fault | None:
-    """Return what is wrong with the tensor of a slice; None if nothing is.
+    """Return the fault of the file tensor that a slice reads; None if it matches the model.
 
     Args:
-        required: Canonical tensor that needs the slice.
-        file_slice: The slice.
-        entries: Tensors of the files; the key is the name.
+        required: Tensor of the model that needs the slice.
+        file_slice: Slice to check.
+        entries: Tensors of the files, keyed by name.
     """
     entry = entries.get(file_slice.file_name)
     if entry is None:
@@ -169,7 +169,7 @@ def _fault(required: CanonicalTensor, file_slice: FileSlice, entries: Mapping[st
 
 
 def _refusal(faults: list[_Fault], a_path: Path) -> BadModel:
-    """Return one error for all faults of a checkpoint.
+    """Return one error that reports all faults of a checkpoint.
 
     Args:
         faults: The faults, at least one.
@@ -195,17 +195,17 @@ def _equal(first: TensorEntry, second: TensorEntry) -> bool:
 
 
 class _Pages:
-    """Memory-mapped pages of a checkpoint's files, released now and then to save memory.
+    """Memory-mapped pages of a checkpoint's files, released from time to time to save memory.
 
-    They are released after about every `VALUES_IN_MEMORY` values that are read. A thread that is
-    reading at that moment has to load its few pages from the file again.
+    The pages are released whenever about `VALUES_IN_MEMORY` more values have been read. A thread
+    that is reading at that moment has to load its few pages from the file again.
     """
 
     def __init__(self, files: Collection[MappedFile]) -> None:
         self._files, self._lock, self._values = tuple(files), Lock(), 0
 
     def read(self, values: int) -> None:
-        """Count values that are about to be read; release all pages if the limit is exceeded."""
+        """Add to the number of values read; release all pages when it exceeds the limit."""
         with self._lock:
             self._values += values
             if self._values <= VALUES_IN_MEMORY:
@@ -218,9 +218,9 @@ class _Pages:
 class TensorRows:
     """A tensor in a checkpoint whose rows are read on demand: ``tensor[first:last]`` is an array.
 
-    The element type is that of the file for plain tensors and float32 for others. Only the
-    requested rows are read and decoded, if possible, and nothing is cached. Several threads may
-    read at the same time.
+    Plain tensors keep the element type of the file. Packed or quantised tensors are decoded to
+    float32. Only the requested rows are read and decoded, if possible, and nothing is cached.
+    Several threads may read at the same time.
 
     Attributes:
         shape: Shape of the whole tensor.
@@ -235,9 +235,9 @@ class TensorRows:
 
     @property
     def codes_and_scales(self) -> tuple[TensorRows, TensorRows] | None:
-        """Codes ``[out, in]``, one byte each, and scales ``[out, groups]``.
+        """Codes ``[out, in]`` of a packed matrix, one byte each, and its scales ``[out, groups]``.
 
-        None if the tensor, or a part of it, is not packed.
+        None if any slice of the tensor is not packed.
         """
         codes = [(file_slice, entry.codes) for file_slice, entry in self._slices if entry.codes is not None]
         scales = [(file_slice, entry.scales) for file_slice, entry in self._slices if entry.scales is not None]
@@ -247,14 +247,14 @@ class TensorRows:
 
     @property
     def is_read_whole(self) -> bool:
-        """True if reading any rows means decoding the whole tensor, as for transposed tensors."""
+        """True if rows can only be read by decoding the whole tensor, as for transposed tensors."""
         return not all(file_slice.is_sliced_by_rows or entry.kind in FLOATS for file_slice, entry in self._slices)
 
     def decoded_values(self, first: int, last: int) -> int:
-        """Return the number of values in memory while a range of rows is read.
+        """Return the number of decoded values in memory while a range of rows is read.
 
-        Plain tensors are not decoded, so only the requested rows count. Of packed tensors all
-        decoded values count.
+        Only the requested rows of plain tensors count. For packed tensors, all values that must be
+        decoded to read these rows count.
 
         Args:
             first: First row.
@@ -267,9 +267,10 @@ class TensorRows:
         )
 
     def _overlaps(self, first: int, last: int) -> Iterator[tuple[FileSlice, TensorEntry, int, int]]:
-        """Yield the slices that contain rows of a range.
+        """Yield each slice of the tensor that contains rows of a range.
 
-        Each is yielded with its entry and the range of its own rows, from begin to end.
+        Each item is (slice, file tensor, begin, end): rows begin to end of the slice are in the
+        range.
         """
         first_row = 0
         for (file_slice, entry), count in zip(self._slices, self._counts, strict=True):
@@ -279,10 +280,10 @@ class TensorRows:
             first_row += count
 
     def _rows_of_others(self, parts: Sequence[tuple[FileSlice, TensorEntry]]) -> TensorRows:
-        """Return a reader that takes the same slices from other tensors, such as the codes.
+        """Return a reader that reads the same slices from other tensors, such as codes or scales.
 
         Args:
-            parts: Slices of this tensor, each with the tensor to take it from.
+            parts: Each slice of this tensor, with the tensor to read it from instead.
         """
         slices = tuple(
             replace(file_slice, file_name=str(i), file_shape=part.shape) for i, (file_slice, part) in enumerate(parts)

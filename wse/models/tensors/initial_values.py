@@ -23,18 +23,18 @@ VECTOR_DEVIATION: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Mean and standard deviation of a tensor's values."""
+    """Mean and standard deviation from which a tensor's random values are drawn."""
 
     mean: float
     deviation: float
 
 
 def initial_values(spec: ModelSpec, tensor: str, shape: tuple[int, ...]) -> Distribution:
-    """Return the distribution of a canonical tensor.
+    """Return the distribution of the random values with which a tensor is filled.
 
     Args:
         spec: The model. If its gains are stored minus one, their mean is 0.
-        tensor: Canonical name of the tensor.
+        tensor: Name of the tensor in wse.
         shape: Shape of the tensor.
 
     >>> from wse.models.load import load_model

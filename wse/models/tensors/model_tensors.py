@@ -43,9 +43,9 @@ _LINEAR = frozenset((*_ATTENTION, *(f"{prefix}{name}" for prefix in ("", "shared
 
 
 def tensor_shapes(spec: ModelSpec) -> Shapes:
-    """Return the shape of every tensor of a model; the key is the canonical name.
+    """Return the shape of every tensor of a model, keyed by its name in wse.
 
-    Tensors outside of the layers come first, then those of each layer.
+    Tensors outside of the layers come first, then the tensors of each layer.
     """
     hidden = spec.hidden_size
     shapes: Shapes = {"embedding": (spec.vocab_size, hidden)}
@@ -69,7 +69,7 @@ def in_block(tensor: str) -> bool:
 
 
 def layer_shapes(spec: ModelSpec, layer: Layer) -> Shapes:
-    """Return the shapes of the tensors of one layer; the key is the name without ``layers.I.``."""
+    """Return the shapes of the tensors of one layer, keyed by the name without ``layers.I.``."""
     attention = _heads(spec) if spec.latent is None else _latent(spec, spec.latent)
     shapes = _norm(spec, "attention_norm") | attention
     if spec.post_norms:
@@ -90,7 +90,7 @@ def parameter_count(spec: ModelSpec) -> int:
 
 
 def is_linear(tensor: str) -> bool:
-    """Return whether a canonical tensor is the matrix of a linear layer, which can be quantised.
+    """Return whether a tensor is the matrix of a linear layer, which can be quantised.
 
     >>> is_linear("layers.0.down"), is_linear("layers.0.attention_norm"), is_linear("embedding")
     (True, False, False)
@@ -100,15 +100,16 @@ def is_linear(tensor: str) -> bool:
 
 
 def coding_of(spec: ModelSpec, tensor: str, weight_type: str) -> Coding | None:
-    """Return the coding of a tensor for a given weight type; None if it is not quantised.
+    """Return how the values of a tensor are coded for a weight type; None if it is not quantised.
 
-    If the checkpoint itself is packed in this type, its codes and scales are used. FP8 then has a
-    scale per block, and matrices in ``Packing.unpacked`` stay plain numbers.
+    A coding says how many bits a value has and which values share a scale. If the checkpoint is
+    already packed in this type, its own codes and scales are used: FP8 then has one scale per
+    block, and matrices in ``Packing.unpacked`` are not quantised.
 
     Args:
-        spec: The model.
-        tensor: Canonical name of the tensor.
-        weight_type: Type of linear layers, a ``--dtype`` name.
+        spec: Specification of the model.
+        tensor: Name of the tensor in wse.
+        weight_type: Type of the linear layers, a name that ``--dtype`` accepts.
     """
     coding, packing = CODINGS.get(weight_type), spec.packing
     if coding is None or not is_linear(tensor):
@@ -122,11 +123,11 @@ def coding_of(spec: ModelSpec, tensor: str, weight_type: str) -> Coding | None:
 
 
 def stored_bytes(spec: ModelSpec, weight_type: str, float_bytes: int) -> int:
-    """Return the bytes of all tensors of a model, codes and scales included.
+    """Return the total bytes of all tensors of a model, including codes and scales.
 
     Args:
-        spec: The model.
-        weight_type: Type of linear layers, a ``--dtype`` name.
+        spec: Specification of the model.
+        weight_type: Type of the linear layers, a name that ``--dtype`` accepts.
         float_bytes: Bytes of an element that is not quantised.
     """
     tensors = tensor_shapes(spec).items()
@@ -134,11 +135,11 @@ def stored_bytes(spec: ModelSpec, weight_type: str, float_bytes: int) -> int:
 
 
 def tensor_bytes(shape: tuple[int, ...], coding: Coding | None, float_bytes: int) -> int:
-    """Return the bytes that a tensor needs; for a quantised tensor, those of its codes and scales.
+    """Return the bytes that a tensor needs, which for a quantised tensor are its codes and scales.
 
     Args:
         shape: Shape of the tensor; [out, in] if it has a coding.
-        coding: Coding of the tensor; None if it is not quantised.
+        coding: How the values are quantised; None if they are not.
         float_bytes: Bytes of an element that is not quantised.
     """
     if coding is None:
@@ -149,18 +150,18 @@ def tensor_bytes(shape: tuple[int, ...], coding: Coding | None, float_bytes: int
 
 
 def _norm(spec: ModelSpec, name: str) -> Shapes:
-    """Return the shapes of a norm's gain and, for LayerNorm, of its bias; the keys are names."""
+    """Return the shape of a norm's gain and, for LayerNorm, of its bias, keyed by name."""
     size = (spec.hidden_size,)
     return {name: size, f"{name}_bias": size} if spec.norm == "layer" else {name: size}
 
 
 def _projection(name: str, outputs: int, inputs: int, *, bias: bool) -> Shapes:
-    """Return the shape of a projection and, if ``bias`` is true, of its bias; keys are names."""
+    """Return the shape of a projection and, if ``bias`` is true, of its bias, keyed by name."""
     return {name: (outputs, inputs)} | ({f"{name}_bias": (outputs,)} if bias else {})
 
 
 def _heads(spec: ModelSpec) -> Shapes:
-    """Return the names and shapes of the tensors of attention with keys and values per KV head."""
+    """Return the shapes of the tensors of attention without latent vectors, keyed by name."""
     hidden, queries = spec.hidden_size, spec.head_count * spec.head_size
     keys = spec.kv_head_count * spec.head_size
     shapes = _projection("q", queries, hidden, bias=spec.qkv_bias)
@@ -174,7 +175,7 @@ def _heads(spec: ModelSpec) -> Shapes:
 
 
 def _latent(spec: ModelSpec, latent: Latent) -> Shapes:
-    """Return the names and shapes of the tensors of latent attention."""
+    """Return the shapes of the tensors of latent attention, keyed by name."""
     hidden, heads = spec.hidden_size, spec.head_count
     shapes: Shapes = {}
     if latent.q_rank:
@@ -193,16 +194,22 @@ def _latent(spec: ModelSpec, latent: Latent) -> Shapes:
 
 
 def _dense(spec: ModelSpec, prefix: str, width: int) -> Shapes:
-    """Return the names and shapes of the tensors of a dense feed-forward block."""
+    """Return the shapes of the tensors of a dense feed-forward block, keyed by name.
+
+    Args:
+        spec: Specification of the model.
+        prefix: Start of the names.
+        width: Number of features inside the block.
+    """
     shapes = _projection(f"{prefix}gate", width, spec.hidden_size, bias=spec.ffn_bias) if spec.gated else {}
     shapes |= _projection(f"{prefix}up", width, spec.hidden_size, bias=spec.ffn_bias)
     return shapes | _projection(f"{prefix}down", spec.hidden_size, width, bias=spec.ffn_bias)
 
 
 def _experts(spec: ModelSpec, experts: Experts) -> Shapes:
-    """Return the shapes of the tensors of a mixture of experts, including its shared expert.
+    """Return the shapes of the tensors of a mixture of experts, keyed by name.
 
-    The key is the name of the tensor.
+    The tensors of the shared expert, if there is one, are included.
     """
     hidden, count, width = spec.hidden_size, experts.count, experts.ffn_size
     shapes = _projection("router", count, hidden, bias=experts.router_bias)
@@ -217,15 +224,15 @@ def _experts(spec: ModelSpec, experts: Experts) -> Shapes:
 
 
 def parameters_per_token(spec: ModelSpec, *, input_table: bool = False, head: bool = True) -> int:
-    """Return the number of parameters that are used for one token.
+    """Return the number of parameters that take part in the computation of one token.
 
-    Of the experts, only those that a token uses are counted. Each value of a matrix is one
-    multiply-add. With default arguments, twice the result is therefore about the floating-point
-    operations per token, except for attention over the context (Kaplan et al., arXiv 2001.08361,
-    section 2.1).
+    Only the experts that are selected for the token are counted. Each value of a matrix is used in
+    one multiply-add. With the default arguments, twice the result is therefore about the number of
+    floating-point operations per token, without attention over the context (Kaplan et al., arXiv
+    2001.08361, section 2.1).
 
     Args:
-        spec: The model.
+        spec: Specification of the model.
         input_table: Whether to count the whole embedding table, of which a token reads one row.
         head: Whether to count the output head. A tied table is counted at most once.
     """
@@ -241,11 +248,12 @@ def parameters_per_token(spec: ModelSpec, *, input_table: bool = False, head: bo
 
 
 def cache_bytes(spec: ModelSpec, context: int, element_bytes: int) -> int:
-    """Return the bytes of one sequence's KV cache in all layers.
+    """Return the bytes of the KV caches of one sequence in all layers.
 
     Args:
-        spec: The model.
-        context: Tokens of the sequence. Layers with a window or a chunk store at most that many.
+        spec: Specification of the model.
+        context: Number of tokens in the sequence. A layer with a sliding window or attention chunks
+            stores at most as many tokens as its window or chunk.
         element_bytes: Bytes of an element of the cache.
     """
     layer_bytes_per_token = kv_bytes_per_token(spec, element_bytes) // spec.layer_count
@@ -255,11 +263,12 @@ def cache_bytes(spec: ModelSpec, context: int, element_bytes: int) -> int:
 def kv_bytes_per_token(spec: ModelSpec, element_bytes: int) -> int:
     """Return the bytes that one token adds to the KV caches of all layers.
 
-    Windows are ignored: a layer with a window discards the token later. With latent attention, the
-    values are part of the keys (DeepSeek-V2, arXiv 2405.04434, section 2.1.2).
+    Layers with a sliding window are counted like the others, although they discard the token later.
+    With latent attention, the values are part of the keys (DeepSeek-V2, arXiv 2405.04434,
+    section 2.1.2).
 
     Args:
-        spec: The model.
+        spec: Specification of the model.
         element_bytes: Bytes of an element of the cache.
     """
     return spec.layer_count * spec.cache_features * element_bytes

@@ -43,12 +43,12 @@ GROUP: Final = 32
 
 
 def decode_fp8(numbers: U8, scales: F32, block: tuple[int, int], rows: RowSelection) -> F32:
-    """Return rows of an FP8 matrix as float32 [rows, in].
+    """Return selected rows of an FP8 matrix as float32 [rows, in].
 
     Args:
-        numbers: e4m3 bytes [out, in].
-        scales: float32 [out / block[0], in / block[1]], rounded up.
-        block: Outputs and inputs per scale.
+        numbers: e4m3 codes [out, in], one byte each.
+        scales: float32 [out / block[0], in / block[1]], both sizes rounded up.
+        block: Numbers of outputs and inputs that share a scale.
         rows: Selected outputs.
     """
     decoded: F32 = E4M3[numbers[rows]]
@@ -59,7 +59,7 @@ def decode_fp8(numbers: U8, scales: F32, block: tuple[int, int], rows: RowSelect
 
 
 def codes_of_mxfp4(blocks: U8, rows: RowSelection) -> U8:
-    """Return the 4-bit codes of experts, one per byte, as uint8 [experts, groups x 32, out].
+    """Unpack the 4-bit MXFP4 codes of experts to one byte each: uint8 [experts, groups x 32, out].
 
     Args:
         blocks: uint8 [experts, out, groups, 16], two codes per byte.
@@ -71,13 +71,13 @@ def codes_of_mxfp4(blocks: U8, rows: RowSelection) -> U8:
 
 
 def decode_e8m0(exponents: U8) -> F32:
-    """Return the float32 scales ``2 ** (e - 127)`` of bytes e; NaN for 255."""
+    """Return the scale ``2 ** (e - 127)`` for each exponent byte e, in float32; NaN for 255."""
     powers = exponents.astype(np.int32) - E8M0_BIAS
     return np.where(exponents == E8M0_NAN, np.nan, np.ldexp(1.0, powers)).astype(np.float32)
 
 
 def decode_mxfp4(blocks: U8, scales: U8, rows: RowSelection) -> F32:
-    """Return the values of experts as float32 [experts, groups x 32, out].
+    """Decode the MXFP4 matrices of experts to float32 [experts, groups x 32, out].
 
     The result is a view with swapped axes.
 
@@ -99,15 +99,17 @@ FETCH_AGAIN: Final = "fetch the weights again, or use the config.json that belon
 
 
 def unpack(entries: Mapping[str, TensorEntry], packing: Packing) -> dict[str, TensorEntry]:
-    """Return the tensors of a checkpoint with one decoded tensor for each packed matrix.
+    """Return the tensors of a checkpoint, with one decoded tensor in place of each packed matrix.
+
+    A packed matrix is stored as two tensors, its codes and its scales.
 
     Args:
-        entries: Tensors of the files; the key is the name.
+        entries: Tensors of the files, keyed by name.
         packing: Storage format of packed matrices.
 
     Raises:
-        BadModel: Codes or scales are missing or have wrong sizes, or the format can be timed but
-            not read.
+        BadModel: Codes or scales are missing or have wrong sizes, or the format is int4, which can
+            be timed but not read.
     """
     result = dict(entries)
     if packing.method == FP8:
@@ -129,12 +131,12 @@ def unpack(entries: Mapping[str, TensorEntry], packing: Packing) -> dict[str, Te
 
 
 def _fp8(name: str, scales: TensorEntry, entries: Mapping[str, TensorEntry], packing: Packing) -> TensorEntry:
-    """Return the decoded tensor of an FP8 matrix.
+    """Return the tensor that decodes an FP8 matrix and its scales.
 
     Args:
         name: Name of the matrix in the file.
         scales: Its scales.
-        entries: Tensors of the files; the key is the name.
+        entries: Tensors of the files, keyed by name.
         packing: Storage format, with the size of a block.
 
     Raises:
@@ -170,7 +172,7 @@ def _fp8(name: str, scales: TensorEntry, entries: Mapping[str, TensorEntry], pac
 
 
 def _mxfp4(name: str, scales: TensorEntry, blocks: TensorEntry | None) -> TensorEntry:
-    """Return the decoded tensor of an MXFP4 matrix.
+    """Return the tensor that decodes an MXFP4 matrix from its codes and scales.
 
     Args:
         name: Name of the matrix without suffix.
@@ -206,5 +208,5 @@ def _mxfp4(name: str, scales: TensorEntry, blocks: TensorEntry | None) -> Tensor
 
 
 def _without_numbers(scales: TensorEntry, missing_name: str) -> BadModel:
-    """Return the error for scales without the matrix that they belong to."""
+    """Return the error for a file with the scales of a packed matrix but without its codes."""
     return BadModel(f"{scales.path}: tensor {scales.name!r} has no {missing_name!r} to scale; {FETCH_AGAIN}")

@@ -37,10 +37,10 @@ COMPRESSED_WEIGHTS: Final[dict[str, Any]] = {
 
 
 def read_packing(config: ConfigReader, tensors: Iterable[CanonicalTensor]) -> Packing:
-    """Return how a checkpoint stores its quantised matrices, according to its config.
+    """Return the format of a checkpoint's quantised matrices, according to its config.
 
     Args:
-        config: The whole config.
+        config: Reader of the model's whole config.
         tensors: Locations of the tensors of one layer of each type.
 
     Raises:
@@ -67,7 +67,11 @@ def read_packing(config: ConfigReader, tensors: Iterable[CanonicalTensor]) -> Pa
 
 
 def _read_block(config: ConfigReader) -> tuple[int, int]:
-    """Return how many outputs and inputs share an fp8 scale, and check the other fp8 settings."""
+    """Return the numbers of outputs and inputs that share an fp8 scale.
+
+    Raises:
+        BadModel: A setting of the fp8 format is not supported.
+    """
     block = config.value("weight_block_size")
     if block is None:
         block = [128, 128]
@@ -87,7 +91,7 @@ def _read_block(config: ConfigReader) -> tuple[int, int]:
 
 
 def _read_compressed(config: ConfigReader, tensors: Iterable[CanonicalTensor]) -> Packing:
-    """Return the packing of a compressed-tensors config.
+    """Return the storage format that a config of the compressed-tensors library describes.
 
     All linear layers are int4, except those that match ``ignore``.
     """
@@ -119,9 +123,10 @@ def _read_compressed(config: ConfigReader, tensors: Iterable[CanonicalTensor]) -
 
 
 def _read_ignored(config: ConfigReader) -> list[re.Pattern[str]]:
-    """Return patterns for the modules that are not packed, to be matched from the start of a name.
+    """Return patterns for the modules that a config excludes from packing.
 
-    The config lists full names, or regular expressions after ``re:``.
+    The config lists full names, or regular expressions after ``re:``. A pattern is matched from the
+    start of a module's name.
     """
     values = config.value("ignore") or []
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
@@ -135,21 +140,22 @@ def _read_ignored(config: ConfigReader) -> list[re.Pattern[str]]:
 
 
 def _is_ignored(tensor: CanonicalTensor, ignored_modules: Sequence[re.Pattern[str]]) -> bool:
-    """Return whether a tensor is stored in modules that all match one of the patterns."""
+    """Return whether every module that stores a part of a tensor matches one of the patterns."""
     modules = [file_slice.file_name.removesuffix(".weight") for file_slice in tensor.slices]
     return all(any(pattern.match(module) for pattern in ignored_modules) for module in modules)
 
 
 def _matrix(tensor: CanonicalTensor) -> str:
-    """Return the canonical name of a tensor without ``layers.I.``."""
+    """Return the name of a tensor in wse without ``layers.I.``."""
     return tensor.name.split(".", 2)[-1]
 
 
 def _runs_of_outputs(tensors: Iterable[CanonicalTensor], block: int) -> tuple[tuple[str, int], ...]:
-    """Return ``Packing.runs``: for each matrix, how many adjacent outputs share an fp8 scale.
+    """Return, for each matrix, how many adjacent outputs share an fp8 scale (see ``Packing.runs``).
 
-    Canonical outputs may be selected or reordered rows of the file, so a block of the file can be
-    split. The result is the largest run length such that no run contains outputs of two blocks.
+    The file has one scale for every ``block`` outputs. If wse selects or reorders the rows of the
+    file, the outputs of a block may end up in several places. The result is the largest run length
+    for which no run contains outputs of two blocks.
 
     Args:
         tensors: Locations of the matrices.
@@ -164,9 +170,9 @@ def _runs_of_outputs(tensors: Iterable[CanonicalTensor], block: int) -> tuple[tu
 
 
 def _blocks(slices: Iterable[FileSlice], block: int) -> Iterator[np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """Yield, for each slice of a tensor, which scale each of its outputs uses: int64 [outputs].
+    """Yield, for each slice of a tensor, the index of the scale that each output uses.
 
-    A scale is given by its index. Indices continue from one slice to the next.
+    The arrays are int64 [outputs]. The indices continue from one slice to the next.
     """
     first = 0
     for file_slice in slices:

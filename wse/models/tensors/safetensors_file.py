@@ -50,12 +50,12 @@ FETCH_AGAIN: Final = "fetch the file again"
 
 
 def open_model_files(folder: Path) -> dict[str, TensorEntry] | None:
-    """Open the safetensors files in a model folder, and return their tensors.
+    """Open the safetensors files in a model folder and return their tensors, keyed by name.
 
-    The folder has model.safetensors, or else several files (shards) and an index of them.
+    The folder contains model.safetensors, or else several files (shards) and an index of them.
 
     Returns:
-        The tensors, with their names as keys; None if the folder has no safetensors files.
+        The tensors; None if the folder has no safetensors files.
 
     Raises:
         BadModel: A file cannot be used.
@@ -77,7 +77,7 @@ def open_sharded(index: Path) -> dict[str, TensorEntry]:
         index: Path of the index. The files are in the same folder.
 
     Returns:
-        The tensors, with their names as keys.
+        The tensors, keyed by name.
 
     Raises:
         BadModel: The index is malformed, names a file in another folder, or does not match the
@@ -114,7 +114,7 @@ def open_safetensors(path: Path) -> dict[str, TensorEntry]:
     """Open a safetensors file, and return its tensors in the order of the header.
 
     Returns:
-        The tensors, with their names as keys.
+        The tensors, keyed by name.
 
     Raises:
         BadModel: The file is missing, incomplete, or violates the format. The message names the
@@ -137,7 +137,7 @@ def write_safetensors(file: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]]) -
 
     Args:
         file: File opened for writing bytes.
-        arrays: Arrays; the key is the name. Their element types must be among `DTYPES`.
+        arrays: Arrays, keyed by name. Their element types must be among `DTYPES`.
     """
     header, offset = {}, 0
     for name, array in arrays.items():
@@ -174,7 +174,7 @@ def _read_header(file: MappedFile) -> tuple[dict[str, Any], int]:
 
 
 def _view(file: MappedFile, name: str, fields: Any, data_begin: int) -> tuple[TensorEntry, int, int]:
-    """Return the tensor that an entry of the header describes, and where its bytes are.
+    """Return the tensor that an entry of the header describes, and the range of its bytes.
 
     Args:
         file: The file.
@@ -183,7 +183,8 @@ def _view(file: MappedFile, name: str, fields: Any, data_begin: int) -> tuple[Te
         data_begin: Offset of the data in the file.
 
     Returns:
-        The tensor, and the first byte and the byte after the last one, counted from ``data_begin``.
+        The tensor, its first byte, and the byte after its last one, both counted from
+        ``data_begin``.
 
     Raises:
         BadModel: The entry is malformed, not supported, or outside the file.
@@ -223,7 +224,7 @@ def _check_ranges(path: Path, ranges: list[tuple[int, int, str]], size_bytes: in
     """Raise an error unless every byte of the data belongs to exactly one tensor.
 
     Args:
-        path: Path of the file.
+        path: Path of the file, for the message.
         ranges: First byte, byte after the last one, and name of each tensor, sorted.
         size_bytes: Size of the data.
     """
@@ -250,7 +251,7 @@ def _check_present(index: Path, names: list[str]) -> None:
 
 
 def _are_sizes(value: Any) -> bool:
-    """Return whether a value is a list of integers from 0 to 2^63 - 1."""
+    """Return whether a value is a list of integers from 0 to 2^63 - 1, as a shape must be."""
     return isinstance(value, list) and all(
         isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**63 for n in value
     )
@@ -262,6 +263,6 @@ def _is_plain_file_name(name: str) -> bool:
 
 
 def _shortened(value: Any) -> str:
-    """Return the repr of a value, cut to 80 characters."""
+    """Return the repr of a value, cut to 80 characters for use in a message."""
     text = repr(value)
     return text if len(text) <= 80 else text[:80] + "…"

@@ -26,7 +26,7 @@ class MappedFile:
     """
 
     def __init__(self, path: Path) -> None:
-        """Map a file.
+        """Map a file into memory.
 
         Raises:
             BadModel: The file is missing, not a regular file, empty, or unreadable.
@@ -47,7 +47,7 @@ class MappedFile:
         self.bytes: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)
 
     def release_pages(self) -> None:
-        """Release the memory of all pages read so far. They are loaded again when needed."""
+        """Release the memory of all pages of the file read so far. Later reads load them again."""
         if hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)
 
@@ -65,7 +65,7 @@ FLOATS: dict[str, str] = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TensorEntry:
-    """A tensor of a file, under the name that the model family uses.
+    """A tensor of a checkpoint file, under the name that the model family uses.
 
     Attributes:
         name: Name of the tensor.
@@ -74,11 +74,11 @@ class TensorEntry:
         shape: Shape of the decoded array.
         stored_bytes: Bytes that the tensor occupies in the file, scales included.
         file: File that contains the tensor.
-        rows: Function that reads or decodes selected rows. Plain formats give views of the file in
-            the file's element type; other formats give new float32 arrays.
-        codes, scales: Codes and scales of a packed tensor, with the axes of the decoded array.
-            Codes are uint8, one per byte. Scales are given per output. None if the tensor is not
-            packed.
+        rows: Function that reads or decodes selected rows. Plain formats return views of the file
+            in the file's element type; other formats return new float32 arrays.
+        codes, scales: Codes and scales of a packed tensor; None if the tensor is not packed. They
+            have the axes of the decoded array. Codes are uint8, one per byte. Scales are given per
+            output.
     """
 
     name: str
@@ -92,13 +92,13 @@ class TensorEntry:
 
     @property
     def path(self) -> Path:
-        """Path of the file."""
+        """Path of the file that contains the tensor."""
         return self.file.path
 
     def array(self, index: Index = ()) -> Array:
         """Return ``tensor[index]``.
 
-        Only the range of the first axis that the index selects is decoded.
+        Only the rows that the index selects are read and decoded.
         """
         if not index:
             return self.rows(slice(None))
@@ -109,7 +109,7 @@ class TensorEntry:
 
 
 def plain_entry(name: str, kind: str, array: Array, file: MappedFile) -> TensorEntry:
-    """Return the entry of a tensor whose array is a view of the file. The view is made read-only.
+    """Return a tensor whose values are a view of the file. The view is made read-only.
 
     Args:
         name: Name of the tensor.
@@ -129,7 +129,9 @@ def plain_entry(name: str, kind: str, array: Array, file: MappedFile) -> TensorE
 
 
 def mapped_array(file: MappedFile, begin: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return a view of a file's bytes as an array. The caller must have checked the range.
+    """Return a view of a file's bytes as an array.
+
+    The caller must have checked that the range is inside the file.
 
     Args:
         file: The file.

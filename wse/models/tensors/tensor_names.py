@@ -43,20 +43,21 @@ LAYERS: Final = "model.layers."
 
 
 def no_slices(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-    """Return (): the rule for families whose files store every tensor separately."""
+    """Return no slices: the rule for model families whose files store every tensor separately."""
     return ()
 
 
 def canonical_tensors(
     spec: ModelSpec, names: Mapping[str, str] = NAMES, layers: str = LAYERS, slices_of: SliceRule = no_slices
 ) -> Iterator[CanonicalTensor]:
-    """Yield every tensor of a model, and where a checkpoint stores it.
+    """Yield each tensor of a model with its location in a checkpoint.
 
-    The place is given by the slices that ``slices_of`` returns, or else by the name of the tensor
-    in the file. A bias has the name of its projection or norm with ``bias`` instead of ``weight``.
+    The location consists of the slices that ``slices_of`` returns. If it returns none, the tensor
+    is stored whole under a name from ``names``. A bias has the name of its projection or norm with
+    ``bias`` instead of ``weight``.
 
     Args:
-        spec: The model.
+        spec: Specification of the model.
         names: Names in the file. The key is the name of the tensor in wse, without the layer.
         layers: Text before the index of a layer in the names of the file.
         slices_of: Rule for tensors that are not stored separately.
@@ -73,32 +74,38 @@ def canonical_tensors(
 
 
 def _file_name(name: str, names: Mapping[str, str]) -> str:
-    """Return the name of a tensor or bias in the file, without the layer."""
+    """Return the name of a tensor or bias in the file, without the layer.
+
+    Args:
+        name: Name of the tensor in wse, without the layer.
+        names: Names in the file, keyed by the name in wse.
+    """
     if name in names:
         return names[name]
     return names[name.removesuffix("_bias")].removesuffix("weight") + "bias"
 
 
 def plain_tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield every tensor of a model whose checkpoint has the names and layout of Llama.
+    """Yield each tensor of a model whose checkpoint has the names and the layout of Llama.
 
     Args:
-        spec: The model.
+        spec: Specification of the model.
         file_names: Names of the tensors in the checkpoint. Unused here.
     """
     return canonical_tensors(spec)
 
 
 def split_halves(size: int) -> NDArray[np.intp]:
-    """Return the order of rows that turns adjacent rotated pairs into split halves.
+    """Return the order of rows that moves rotated pairs from adjacent rows to two halves.
 
-    The rows of pair p are 2p and 2p + 1 before, and p and p + size / 2 afterwards.
+    Rotary embeddings rotate the features of a head in pairs. Pair p is in rows 2p and 2p + 1
+    before, and in rows p and p + size / 2 afterwards.
     """
     return np.concatenate([np.arange(0, size, 2), np.arange(1, size, 2)])
 
 
 def rows_of_heads(heads: int, size: int, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the indices of the same rows in every head.
+    """Return the indices of the same rows in every head of a matrix.
 
     Args:
         heads: Number of heads.
@@ -122,17 +129,17 @@ PARTS: Final = ("gate_proj", "up_proj", "down_proj")
 def expert_slices(
     name: str, spec: ModelSpec, prefix: str, file_names: Collection[str], parts: tuple[str, str, str] = PARTS
 ) -> tuple[FileSlice, ...]:
-    """Return the slices of a canonical expert matrix; () if the tensor is not one.
+    """Return the slices of the file that make up an expert matrix; () if the tensor is not one.
 
     Files contain one matrix per expert, ``prefix.E.PART.weight`` for expert E. The stacked layout
     of transformers 5 is accepted as well: ``prefix.gate_up_proj`` [experts, 2 width, hidden] and
     ``prefix.down_proj`` [experts, hidden, width].
 
     Args:
-        name: Canonical name of the tensor, without its layer.
-        spec: The model.
+        name: Name of the tensor in wse, without its layer.
+        spec: Specification of the model.
         prefix: Start of the names in the file.
-        file_names: Names of the tensors in the checkpoint.
+        file_names: Names of the tensors in the checkpoint, which show the layout.
         parts: Names of the gate, up and down matrices in the file.
     """
     if name not in (*GATE_UP, DOWN) or spec.experts is None:
@@ -154,18 +161,18 @@ def expert_tensors(
     block: str = "mlp",
     parts: tuple[str, str, str] = PARTS,
 ) -> Iterator[CanonicalTensor]:
-    """Yield every tensor of a model whose checkpoints differ from the usual layout only in experts.
+    """Yield each tensor of a model whose checkpoint differs from Llama's layout only in experts.
 
     Args:
-        spec: The model.
+        spec: Specification of the model.
         names: Names in the file. The key is the name of the tensor in wse, without the layer.
         file_names: Names of the tensors in the checkpoint.
-        block: Name of the feed-forward block in the file, of which ``experts`` are a part.
+        block: Name of the feed-forward block in the file, of which ``experts`` is a part.
         parts: Names of the gate, up and down matrices in the file.
     """
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return which parts of the file make up a matrix of experts; () for other tensors."""
+        """Return the slices of the file that make up an expert matrix; () for other tensors."""
         return expert_slices(name, spec, f"{LAYERS}{layer}.{block}.experts", file_names, parts)
 
     return canonical_tensors(spec, names, slices_of=slices_of)
@@ -174,14 +181,15 @@ def expert_tensors(
 def stacked_slices(
     name: str, spec: ModelSpec, prefix: str, *, transposed: bool, interleaved: bool = False
 ) -> tuple[FileSlice, ...]:
-    """Return the slices of a canonical tensor stored in stacked experts; () if it is not.
+    """Return the slices of a tensor of experts from a file that stacks all experts in one tensor.
 
-    Each slice is the matrix or bias of one expert in ``gate_up_proj`` or ``down_proj``. Biases are
-    ``gate_up_proj_bias`` and ``down_proj_bias`` [experts, out].
+    There is one slice per expert, in ``gate_up_proj`` or ``down_proj``. Biases are stored in
+    ``gate_up_proj_bias`` and ``down_proj_bias`` [experts, out]. The result is () if the tensor does
+    not belong to experts.
 
     Args:
-        name: Canonical name of the tensor, without its layer.
-        spec: The model.
+        name: Name of the tensor in wse, without its layer.
+        spec: Specification of the model.
         prefix: Start of the names in the file.
         transposed: True if matrices are stored as [experts, in, out], false for [experts, out, in].
         interleaved: Whether the outputs of gate and up alternate. Otherwise all outputs of gate
@@ -208,11 +216,11 @@ def stacked_slices(
 
 
 def _half(part: int, width: int, *, interleaved: bool) -> slice:
-    """Return the rows of gate (``part`` 0) or up (1) in a matrix with both.
+    """Return the outputs of gate or up in a matrix that contains both.
 
     Args:
         part: 0 for gate, 1 for up.
-        width: Rows of each of the two.
-        interleaved: Whether their rows alternate. Otherwise all rows of gate come first.
+        width: Outputs of each of the two.
+        interleaved: Whether their outputs alternate. Otherwise all outputs of gate come first.
     """
     return slice(part, None, 2) if interleaved else slice(part * width, (part + 1) * width)

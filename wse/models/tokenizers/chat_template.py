@@ -21,14 +21,13 @@ Message = dict[str, str]  # role and content
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatTemplate:
-    """A chat template of a model.
+    """The Jinja template with which a model writes a chat as text.
 
     Attributes:
         source: Jinja source.
         origin: File or folder of the template, for messages.
         marks: Names and texts of special tokens, such as bos_token.
-        end_ids: Tokens that end an answer besides the config's, if the file of the template states
-            any.
+        end_ids: Tokens that end an answer, in addition to those in the model's config.
     """
 
     source: str
@@ -37,7 +36,7 @@ class ChatTemplate:
     end_ids: tuple[int, ...] = ()
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return the text of a chat up to the next answer, with special tokens as text.
+        """Return a chat, including its special tokens, as text that the next answer continues.
 
         The template is run in a separate process with limited time and memory.
 

@@ -22,9 +22,9 @@ class LibraryTokenizer:
 
     Attributes:
         chat: Chat template of the model; None if there is none.
-        table_size: Number of token ids of the model, padding included.
+        table_size: Number of rows of the model's embedding table, padding included.
         vocab_size: Number of token ids with a text.
-        end_ids: Tokens that end a text, in addition to those of the config: none.
+        end_ids: Tokens that end a text in addition to those of the config; always empty.
     """
 
     end_ids: tuple[int, ...] = ()
@@ -40,20 +40,20 @@ class LibraryTokenizer:
         rewrite: Callable[[str], str] = str,
         chat: ChatTemplate | None = None,
     ) -> None:
-        """Wrap a tokenizer of the library.
+        """Wrap a tokenizer of the tokenizers library.
 
         Args:
             library: The tokenizer.
             spec: The model, whose vocabulary the tokenizer must have.
             origin: Path of the tokenizer's file, for messages.
-            prefix_ids, suffix_ids: Tokens to add before and after the result of the library,
-                including its post-processor.
-            rewrite: Function applied to a whole text first. The library's own normalizer is only
-                applied to the parts between special tokens.
+            prefix_ids, suffix_ids: Tokens to add before and after the token ids that the library
+                returns.
+            rewrite: Function that is applied to a whole text first. The library's own normalizer is
+                only applied to the parts between special tokens.
             chat: Chat template of the model.
 
         Raises:
-            BadModel: The number of tokens is above the model's, or more than 1 % below.
+            BadModel: The tokenizer has more tokens than the model, or over 1 % fewer.
         """
         self._library = library
         self._prefix_ids = tuple(prefix_ids)
@@ -82,8 +82,9 @@ class LibraryTokenizer:
         """Return the token ids of a text.
 
         Args:
-            text: The text.
-            bare: Whether to leave out the tokens around a text, such as a BOS token.
+            text: Text to encode.
+            bare: Whether to leave out the fixed tokens before and after a text, such as a BOS
+                token.
         """
         valid_text = checked_text(text)
         ids: list[int] = build(
@@ -94,35 +95,35 @@ class LibraryTokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of token ids.
 
-        Special tokens, and ids in the padding of the model's table, have no text.
+        Special tokens, and ids that only pad the model's embedding table, have no text.
 
         Raises:
-            BadInput: An id is outside the model's table.
+            BadInput: An id is outside the model's embedding table.
         """
         for i in ids:
             check_id(i, self.table_size)
         return str(self._library.decode([i for i in ids if self.has_text(i)]))
 
     def stream(self) -> WindowStream:
-        """Return a new stream at the start of a text. The ids of the prompt must be pushed too."""
+        """Return a streaming decoder for a new text. The ids of the prompt must be pushed too."""
         return WindowStream(self)
 
     def has_text(self, token_id: int) -> bool:
-        """Return whether a token adds text: it is neither special nor padding of the table."""
+        """Return whether a token adds text, that is, it is neither special nor padding."""
         return token_id not in self._silent_ids and self._library.id_to_token(token_id) is not None
 
     def is_byte(self, token_id: int) -> bool:
-        """Return whether a token is one raw byte, such as ``<0xE2>``."""
+        """Return whether a token stands for one raw byte, such as ``<0xE2>``."""
         piece = self._library.id_to_token(token_id)
         return piece is not None and is_byte(piece)
 
 
 class WindowStream:
-    """A decoder of generated tokens whose cost per token does not grow with the text.
+    """A streaming decoder of generated tokens, whose cost per token does not grow with the text.
 
-    It decodes a sliding window of token ids. Text is held back while it ends in a replacement
-    character or in raw bytes. The library decodes a run of bytes as a whole, so the next token may
-    still change it.
+    It decodes only a sliding window of the last token ids. Text is held back while it ends in a
+    replacement character or in raw bytes, because the next token may still change it: the library
+    decodes a run of bytes as a whole.
     """
 
     def __init__(self, tokenizer: LibraryTokenizer) -> None:
@@ -131,7 +132,7 @@ class WindowStream:
         self._sent_count = 0  # leading ids of the window whose text was sent
 
     def push(self, token_id: int) -> str:
-        """Return the text that has become certain with a new token id; possibly ""."""
+        """Add a token, and return the new text that later tokens can no longer change; or ""."""
         check_id(token_id, self._tokenizer.table_size)
         if not self._tokenizer.has_text(token_id):
             return ""
@@ -146,12 +147,12 @@ class WindowStream:
         return self._send(self._unsent_text())
 
     def _unsent_text(self) -> str:
-        """Return the text of the window that has not been returned yet."""
+        """Return the text of the sliding window of tokens that has not been returned yet."""
         sent_text = self._tokenizer.decode(self._ids[: self._sent_count])
         return self._tokenizer.decode(self._ids)[len(sent_text) :]
 
     def _send(self, text: str) -> str:
-        """Mark the text of the window as returned and drop ids that are no longer needed."""
+        """Return a text, mark it as returned, and drop the ids that are no longer needed."""
         if text:
             del self._ids[: self._sent_count]
             self._sent_count = len(self._ids)
@@ -159,19 +160,19 @@ class WindowStream:
 
 
 def is_byte(piece: str) -> bool:
-    """Return whether the text of a token stands for one raw byte, such as ``<0xE2>``."""
+    """Return whether the text of a token is the notation of one raw byte, such as ``<0xE2>``."""
     return len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">")
 
 
 def build(make: Callable[[], Any], origin: str) -> Any:
-    """Return the object that ``make`` returns.
+    """Call a function of the tokenizers library and convert its errors to `BadModel`.
 
     Args:
-        make: Function that calls the tokenizers library.
+        make: Function that calls the library. Its result is returned.
         origin: Path of the tokenizer's file, for messages.
 
     Raises:
-        BadModel: The library rejects its arguments. The message has its reason.
+        BadModel: The library rejects its arguments. The message contains the reason.
     """
     try:
         return make()

@@ -30,7 +30,7 @@ BYTE_PIECES: Final = tuple(b"<0x%02X>" % byte for byte in range(256))
 
 
 class Llama2cTokenizer:
-    """A tokenizer in the format of llama2.c: a piece and a score for each token id."""
+    """A tokenizer in the format of llama2.c, which stores the bytes and a score of each token."""
 
     chat: ChatTemplate | None = None
 
@@ -56,10 +56,10 @@ class Llama2cTokenizer:
 
     @classmethod
     def read(cls, path: Path, spec: ModelSpec) -> Llama2cTokenizer:
-        """Read a tokenizer file.
+        """Read a tokenizer file of llama2.c.
 
         Args:
-            path: The file.
+            path: Path of the file.
             spec: The model. The file must have exactly its number of tokens.
 
         Raises:
@@ -75,17 +75,17 @@ class Llama2cTokenizer:
 
     @property
     def end_ids(self) -> tuple[int, ...]:
-        """Tokens that end a text, added to those of the config: the BOS token, as in llama2.c."""
+        """Tokens that end a text in addition to those of the config: BOS, as in llama2.c."""
         return () if self._bos_id is None else (self._bos_id,)
 
     def encode(self, text: str, *, bare: bool = False) -> list[int]:
-        """Return the ids of a text.
+        """Return the token ids of a text.
 
-        A space is put before the text. Then the adjacent pair with the best score is merged until
-        no pair is left.
+        A space is put before the text, and the text is split into characters. Then the adjacent
+        pair of tokens with the best score is merged, until no pair can be merged.
 
         Args:
-            text: The text.
+            text: Text to encode.
             bare: Whether to leave out the BOS token.
 
         Raises:
@@ -101,21 +101,23 @@ class Llama2cTokenizer:
         """Return the text of token ids.
 
         A space directly after the BOS token is dropped. BOS and EOS tokens have no text. Bytes that
-        form no character become U+FFFD.
+        are not valid UTF-8 become U+FFFD.
         """
         stream = self.stream()
         return "".join([*map(stream.push, ids), stream.finish()])
 
     def stream(self) -> Llama2cStream:
-        """Return a new stream at the start of a text."""
+        """Return a streaming decoder for a new text."""
         return Llama2cStream(self)
 
     def text_bytes(self, token_id: int, previous_id: int | None) -> bytes:
         """Return the bytes that a token adds to a text.
 
+        BOS and EOS tokens add nothing, and a space directly after the BOS token is dropped.
+
         Args:
-            token_id: The token.
-            previous_id: The token before it; None at the start.
+            token_id: Id of the token.
+            previous_id: Id of the token before it; None at the start.
         """
         check_id(token_id, self.vocab_size)
         if token_id in self._special_ids:
@@ -128,7 +130,7 @@ class Llama2cTokenizer:
         """Return the token of a character, or else the tokens of its UTF-8 bytes.
 
         Raises:
-            BadInput: There is neither.
+            BadInput: The vocabulary has neither.
         """
         piece = character.encode("utf-8")
         if piece in self._ids:
@@ -139,9 +141,10 @@ class Llama2cTokenizer:
         return [FIRST_BYTE_ID + byte for byte in piece]
 
     def _merge(self, ids: list[int]) -> list[int]:
-        """Repeatedly merge the adjacent pair whose merged piece has the best score, from the left.
+        """Repeatedly merge the adjacent pair of tokens whose merged piece has the best score.
 
-        The algorithm uses a heap of candidate pairs and a linked list of tokens:
+        Of equally good pairs, the leftmost is merged first. The algorithm uses a heap of candidate
+        pairs and a linked list of tokens:
 
         1. Add every pair of adjacent tokens to the heap.
         2. Take the best candidate. Skip it if one of its tokens has changed since it was added.
@@ -181,7 +184,7 @@ class Llama2cTokenizer:
 
 
 class Llama2cStream:
-    """A stream that joins the bytes of tokens and returns whole characters."""
+    """A streaming decoder that collects the bytes of tokens and returns whole characters."""
 
     def __init__(self, tokenizer: Llama2cTokenizer) -> None:
         self._tokenizer = tokenizer
@@ -189,18 +192,18 @@ class Llama2cStream:
         self._previous_id: int | None = None
 
     def push(self, token_id: int) -> str:
-        """Return the characters that a token completes."""
+        """Add a token and return the characters that it completes; possibly ""."""
         data = self._tokenizer.text_bytes(token_id, self._previous_id)
         self._previous_id = token_id
         return self._decoder.decode(data)
 
     def finish(self) -> str:
-        """Return replacement characters for incomplete bytes, or ""."""
+        """Return replacement characters for the bytes of an incomplete character, or ""."""
         return self._decoder.decode(b"", final=True)
 
 
 def _parse(path: Path, data: bytes, vocab_size: int) -> tuple[list[bytes], list[float]]:
-    """Return the pieces and the scores in a file.
+    """Return the bytes and the score of each token in a llama2.c tokenizer file.
 
     Args:
         path: Path of the file, for messages.
@@ -251,7 +254,13 @@ def _parse(path: Path, data: bytes, vocab_size: int) -> tuple[list[bytes], list[
 
 
 def _cut_short(path: Path, count: int, vocab_size: int) -> BadModel:
-    """Return the error for a file that ends too early."""
+    """Return the error for a file that ends before all of its tokens.
+
+    Args:
+        path: Path of the file.
+        count: Number of complete tokens in the file.
+        vocab_size: Number of tokens that the file must have.
+    """
     return BadModel(
         f"{path}: ends after {count:,} of the model's {vocab_size:,} tokens; "
         "fetch the file again, or use the tokenizer that belongs to the model"

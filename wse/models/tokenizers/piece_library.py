@@ -19,7 +19,7 @@ LONGEST_PIECE: Final = 2**10  # characters; every split of a piece into two is l
 
 
 class PieceType(IntEnum):
-    """Type of a piece, numbered as in sentencepiece_model.proto and in GGUF files."""
+    """Type of a SentencePiece token, numbered as in sentencepiece_model.proto and GGUF files."""
 
     NORMAL = 1
     UNKNOWN = 2
@@ -31,7 +31,7 @@ class PieceType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pieces:
-    """The pieces of a vocabulary.
+    """The vocabulary of a SentencePiece tokenizer, whose tokens are called pieces.
 
     Attributes:
         texts, scores, kinds: Text, score and type of each piece; the index is the id.
@@ -49,9 +49,9 @@ class Pieces:
 def bpe_library(pieces: Pieces, origin: str) -> Library:
     """Return a byte-pair encoder that merges the adjacent pair with the best merged score first.
 
-    The file has no list of merges. Every split of a piece into two pieces is a merge. Merges are
-    ordered by the score of the merged piece, then by the length of the left half, as in
-    transformers' ``generate_merges``.
+    A SentencePiece file has no list of merges. Therefore every split of a piece into two pieces is
+    a merge. Merges are ordered by the score of the merged piece, then by the length of the left
+    half, as in transformers' ``generate_merges``.
 
     Args:
         pieces: The vocabulary.
@@ -95,7 +95,7 @@ def unigram_library(pieces: Pieces, origin: str) -> Library:
     """Return a unigram encoder, which selects the pieces with the largest sum of scores.
 
     Args:
-        pieces: The vocabulary.
+        pieces: The vocabulary, whose tokens are called pieces.
         origin: Path of its file, for messages.
 
     Raises:
@@ -110,10 +110,10 @@ def unigram_library(pieces: Pieces, origin: str) -> Library:
 
 
 def spell_spaces(library: Library, *, prefix: bool, before_every_text: bool) -> None:
-    """Let a tokenizer replace spaces by ▁ and back, like LlamaTokenizer of transformers 5.
+    """Configure a tokenizer to replace spaces by ▁ and back, like LlamaTokenizer of transformers 5.
 
     Args:
-        library: The tokenizer, which is changed.
+        library: The tokenizer, which is changed in place.
         prefix: Whether a ▁ is put before a text that does not start with one. Decoding removes it.
         before_every_text: Whether a ▁ is also put before each text between special tokens.
     """
@@ -127,12 +127,12 @@ def spell_spaces(library: Library, *, prefix: bool, before_every_text: bool) -> 
 
 
 def mark_pieces(library: Library, texts: Sequence[str], kinds: Sequence[int]) -> None:
-    """Let control and user-defined pieces of a tokenizer match as a whole in any text.
+    """Configure a tokenizer to recognise control and user-defined pieces as a whole in any text.
 
     Control pieces and the unknown piece become special tokens, which have no text when decoded.
 
     Args:
-        library: The tokenizer, which is changed.
+        library: The tokenizer, which is changed in place.
         texts, kinds: Text and type of each piece; the index is the id.
     """
     special_kinds = (PieceType.UNKNOWN, PieceType.CONTROL)
@@ -147,10 +147,12 @@ def mark_pieces(library: Library, texts: Sequence[str], kinds: Sequence[int]) ->
 
 
 def add_tokens(library: Library, config: TokenizerConfig, origin: str) -> None:
-    """Add the tokens of tokenizer_config.json to a tokenizer, and make its named tokens special.
+    """Add the tokens that tokenizer_config.json lists to a tokenizer.
+
+    Tokens that it names for a purpose, such as the BOS token, become special tokens.
 
     Args:
-        library: The tokenizer, which is changed.
+        library: The tokenizer, which is changed in place.
         config: Content of tokenizer_config.json.
         origin: Path of the tokenizer's file, for messages.
 
@@ -175,7 +177,7 @@ def add_tokens(library: Library, config: TokenizerConfig, origin: str) -> None:
 
 
 def _add(library: Library, tokens: Sequence[AddedToken]) -> None:
-    """Add tokens to a tokenizer of the library."""
+    """Add tokens to a tokenizer of the tokenizers library, which is changed in place."""
     import tokenizers
 
     library.add_tokens(
@@ -194,7 +196,7 @@ def _add(library: Library, tokens: Sequence[AddedToken]) -> None:
 
 
 def unique_ids(texts: Sequence[str], origin: str) -> dict[str, int]:
-    """Return the id of each text; the key is the text. Raise BadModel if two ids have the same."""
+    """Return the id of each text, keyed by text. Raise BadModel if two ids have the same text."""
     ids: dict[str, int] = {}
     for i, text in enumerate(texts):
         if ids.setdefault(text, i) != i:

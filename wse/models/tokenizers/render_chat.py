@@ -28,23 +28,23 @@ TEXT_LIMIT: Final = 2**24  # characters
 
 
 class RefusedTurnsError(jinja2.TemplateError):
-    """Error that a template raises when it does not accept the messages."""
+    """Error that a chat template raises when it does not accept the messages."""
 
 
 class Generation(Extension):
-    """Jinja extension that treats ``{% generation %}`` as its content."""
+    """Jinja extension that renders the content of ``{% generation %}`` and ignores the tag."""
 
     tags = {"generation"}  # noqa: RUF012 (the attribute that jinja2 reads)
 
     def parse(self, parser: Any) -> list[nodes.Node]:
-        """Return the nodes between the tag and its end."""
+        """Return the nodes between the tag ``generation`` and its end tag."""
         next(parser.stream)
         body: list[nodes.Node] = parser.parse_statements(("name:endgeneration",), drop_needle=True)
         return body
 
 
 class PlainNamespace(Namespace):
-    """Jinja namespace that refuses names with a leading underscore."""
+    """Jinja namespace that refuses attribute names with a leading underscore."""
 
     def __setitem__(self, name: str, value: Any) -> None:
         """Set a variable of the namespace."""
@@ -60,7 +60,7 @@ def render(template: str, messages: list[dict[str, str]], marks: dict[str, str])
     Args:
         template: Jinja source.
         messages: Messages with the keys ``role`` and ``content``.
-        marks: Texts of special tokens; the key is the name, such as ``bos_token``.
+        marks: Texts of special tokens, keyed by a name such as ``bos_token``.
 
     Raises:
         jinja2.TemplateError: The template is invalid, fails, or rejects the messages.
@@ -88,7 +88,7 @@ def render(template: str, messages: list[dict[str, str]], marks: dict[str, str])
 
 
 def answer(request: dict[str, Any]) -> dict[str, str]:
-    """Return the reply to a request: ``text``, or ``error`` and its ``kind``.
+    """Render the chat of a request and return the reply: ``text``, or ``error`` and its ``kind``.
 
     The kind is "refused" if the template rejects the messages, otherwise "broken".
     """
@@ -111,17 +111,17 @@ def _as_json(
     separators: Any = None,
     sort_keys: bool = False,  # noqa: FBT001, FBT002
 ) -> str:
-    """Return a value as JSON; the filter ``tojson`` of templates."""
+    """Return a value as JSON. Templates call this function as the filter ``tojson``."""
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 def _refuse(message: object) -> NoReturn:
-    """Raise RefusedTurnsError; the function ``raise_exception`` of templates."""
+    """Raise RefusedTurnsError. Templates call this function as ``raise_exception``."""
     raise RefusedTurnsError(str(message))
 
 
 def _limit() -> None:
-    """Limit memory, time and files of this process, if the system supports it."""
+    """Limit the memory, time and files that this process may use, if the system supports it."""
     try:
         import resource
     except ImportError:  # Windows: only the parent's time limit remains

@@ -36,7 +36,7 @@ class SentencePieceModel:
         bos_id, eos_id: BOS and EOS token; -1 for none.
         charsmap: Compiled table of character replacements; empty for none.
         prefix: Whether a space is put before a text.
-        single_spaces: Whether outer spaces are dropped and repeated spaces reduced to one.
+        single_spaces: Whether outer spaces are dropped and repeated spaces replaced by one.
     """
 
     algorithm: int
@@ -49,10 +49,10 @@ class SentencePieceModel:
 
 
 def read_sentencepiece(path: Path) -> SentencePieceModel:
-    """Return the model in a SentencePiece file.
+    """Return the tokenizer model in a SentencePiece file.
 
     Raises:
-        BadModel: The file is damaged or requests something unsupported.
+        BadModel: The file is damaged, or requests a feature that is not supported.
     """
     data = read_file(path, FILE_LIMIT_BYTES, BadModel)
     try:
@@ -63,11 +63,11 @@ def read_sentencepiece(path: Path) -> SentencePieceModel:
 
 
 class _Damage(Exception):
-    """Bytes that are not a valid message. The text says where and why."""
+    """Error for bytes that are not a valid protocol buffer message. Its text says where and why."""
 
 
 def _model(data: bytes, origin: str) -> SentencePieceModel:
-    """Return the model in the bytes of a file.
+    """Parse the content of a SentencePiece file.
 
     1. Collect the pieces and the specifications of trainer and normalizer.
     2. Check that the model is of a supported type.
@@ -79,7 +79,7 @@ def _model(data: bytes, origin: str) -> SentencePieceModel:
 
     Raises:
         _Damage: The bytes are not a valid message.
-        BadModel: The model requests something unsupported.
+        BadModel: The model requests a feature that is not supported.
     """
     texts: list[str] = []
     scores: list[float] = []
@@ -126,7 +126,7 @@ def _model(data: bytes, origin: str) -> SentencePieceModel:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Value]]:
-    """Yield the number and the value of each field of a protocol buffer message.
+    """Yield the field number and the value of each field of a protocol buffer message.
 
     Integers are unsigned.
     """
@@ -153,9 +153,9 @@ def _fields(data: bytes) -> Iterator[tuple[int, Value]]:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return the varint at a position and the position after it.
+    """Return the variable-length integer at a position, and the position after it.
 
-    A varint has seven bits per byte, lowest first, and at most ten bytes.
+    Each byte contains seven bits, lowest first. At most ten bytes are read.
     """
     value = 0
     for index, byte in enumerate(data[position : position + 10]):

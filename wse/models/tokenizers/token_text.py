@@ -10,25 +10,28 @@ from wse.models.tokenizers.chat_template import ChatTemplate
 
 
 class TextStream(Protocol):
-    """A decoder of token ids that arrive one by one.
+    """A streaming decoder of token ids that arrive one by one.
 
-    The results of ``push`` for each id and of ``finish``, joined, are the text that `decode`
-    returns.
+    The results of ``push`` for each id, followed by the result of ``finish``, add up to the text
+    that `decode` returns.
     """
 
     def push(self, token_id: int) -> str:
-        """Return the text that has become certain: possibly "", and never a part of a character."""
+        """Add a token and return the text that later tokens can no longer change.
+
+        The text may be "" and never ends within a character.
+        """
 
     def finish(self) -> str:
         """Return the rest of the text, with replacement characters for incomplete bytes."""
 
 
 class Tokenizer(Protocol):
-    """A conversion between texts and token ids."""
+    """A converter between texts and token ids."""
 
     @property
     def vocab_size(self) -> int:
-        """Number of ids with a text: 0 to vocab_size - 1."""
+        """Number of token ids with a text: 0 to vocab_size - 1."""
 
     @property
     def chat(self) -> ChatTemplate | None:
@@ -42,8 +45,9 @@ class Tokenizer(Protocol):
         """Return the token ids of a text.
 
         Args:
-            text: The text.
-            bare: Whether to leave out the tokens around a text, such as a BOS token.
+            text: Text to encode.
+            bare: Whether to leave out the fixed tokens before and after a text, such as a BOS
+                token.
         """
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -54,18 +58,18 @@ class Tokenizer(Protocol):
         """
 
     def stream(self) -> TextStream:
-        """Return a new stream at the start of a text. The ids of the prompt must be pushed too."""
+        """Return a streaming decoder for a new text. The ids of the prompt must be pushed too."""
 
 
 def check_id(token_id: int, vocab_size: int) -> None:
-    """Raise BadInput for a token id outside 0 to vocab_size - 1."""
+    """Raise BadInput if a token id is outside the range 0 to vocab_size - 1."""
     if not 0 <= token_id < vocab_size:
         msg = f"token id {token_id} is outside the vocabulary; give ids from 0 to {vocab_size - 1:,}"
         raise BadInput(msg)
 
 
 def checked_text(text: str) -> str:
-    """Return the text unchanged if it can be encoded.
+    """Return the text unchanged, after a check that it can be encoded.
 
     Raises:
         BadInput: The text contains half of a surrogate pair, which no encoding can represent.

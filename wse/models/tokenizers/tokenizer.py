@@ -39,7 +39,7 @@ def json_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig) -> Libr
 
     The result behaves as in transformers 5:
 
-    - The special tokens around a text are those of the post-processor in the file.
+    - The post-processor in the file determines the special tokens before and after a text.
       ``add_bos_token`` in tokenizer_config.json is ignored
       (``PreTrainedTokenizerBase._from_pretrained``).
     - If tokenizer_config.json declares the class LlamaTokenizer, spaces are encoded as in that
@@ -67,7 +67,7 @@ def json_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig) -> Libr
 
 
 def _parse(data: bytes) -> Library:
-    """Parse a tokenizer.json with the tokenizers library."""
+    """Parse the content of a tokenizer.json with the tokenizers library."""
     import tokenizers
 
     return tokenizers.Tokenizer.from_str(data.decode("utf-8"))
@@ -83,13 +83,13 @@ def sentencepiece_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig
     As in transformers 5, BOS and EOS tokens are added to a text if tokenizer_config.json says so.
 
     Args:
-        path: The file.
+        path: Path of the file.
         spec: The model, whose vocabulary the tokenizer must have.
         config: The content of tokenizer_config.json.
 
     Raises:
-        BadModel: The file is damaged, requests something unsupported, or has another vocabulary
-            than the model.
+        BadModel: The file is damaged, requests a feature that is not supported, or has another
+            vocabulary than the model.
     """
     model, origin = read_sentencepiece(path), str(path)
     library = build(lambda: _library(model, config, origin), origin)
@@ -103,7 +103,7 @@ def sentencepiece_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig
 
 
 def _mark(library: Library, name: str | None, model_id: int) -> list[int]:
-    """Return the id of a special token in a list, or [] if there is none.
+    """Return the id of a special token as a list with one element; [] if there is no such token.
 
     Args:
         library: The tokenizer.
@@ -116,7 +116,7 @@ def _mark(library: Library, name: str | None, model_id: int) -> list[int]:
 
 
 def _library(model: SentencePieceModel, config: TokenizerConfig, origin: str) -> Library:
-    """Return the vocabulary of a SentencePiece model as a tokenizer of the library."""
+    """Convert the vocabulary of a SentencePiece model to a tokenizer of the tokenizers library."""
     make = bpe_library if model.algorithm == BPE else unigram_library
     library = make(model.pieces, origin)
     spell_spaces(library, prefix=model.prefix and config.add_prefix_space, before_every_text=config.legacy)
@@ -124,7 +124,7 @@ def _library(model: SentencePieceModel, config: TokenizerConfig, origin: str) ->
 
 
 def _normalizer(model: SentencePieceModel) -> Library:
-    """Return the normalizer of a SentencePiece model. It is applied before a text is split."""
+    """Return the normalizer of a SentencePiece model, which is applied before a text is split."""
     from tokenizers import Regex, normalizers
 
     steps: list[Library] = [normalizers.Precompiled(model.charsmap)] if model.charsmap else []
@@ -136,12 +136,12 @@ def _normalizer(model: SentencePieceModel) -> Library:
 def load_tokenizer(folder: Path, spec: ModelSpec) -> Tokenizer | None:
     """Return the tokenizer of a model folder; None if it has none.
 
-    The first of these files is used: tokenizer.json, tokenizer.model (SentencePiece), tokenizer.bin
-    and tok*.bin (llama2.c).
+    The first of these files that exists is used: tokenizer.json, tokenizer.model (SentencePiece),
+    tokenizer.bin and tok*.bin (llama2.c).
 
     Raises:
-        BadModel: The file is damaged, there are several tok*.bin, or the vocabulary is not the
-            model's.
+        BadModel: The file is damaged, there are several tok*.bin, or the vocabulary does not match
+            the model.
     """
     path, pieces = folder / "tokenizer.json", folder / "tokenizer.model"
     if path.exists():

@@ -25,7 +25,7 @@ class AddedToken:
         text: Text of the token.
         token_id: Its id; None if the file does not state it.
         special: Whether the token has no text when decoded.
-        normalized: Whether the token is searched in the normalised text.
+        normalized: Whether the token is searched for in the normalised text.
         lstrip, rstrip: Whether spaces before or after the token belong to it.
         single_word: Whether the token is only recognised as a separate word.
     """
@@ -41,13 +41,14 @@ class AddedToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizerConfig:
-    """The settings of tokenizer_config.json. Defaults are those of a folder without the file.
+    """The settings in tokenizer_config.json. A folder without this file has the default values.
 
     Attributes:
         tokenizer_class: Name of the class in transformers, without "Fast".
         marks: Names and texts of special tokens, such as bos_token.
         added_tokens: Further tokens that are recognised as a whole.
-        add_bos_token, add_eos_token: Whether a text gets a BOS token, an EOS token.
+        add_bos_token, add_eos_token: Whether a BOS token is put before a text, an EOS token after
+            it.
         add_prefix_space: Whether a space is put before a text.
         legacy: Whether a space is also put before every text that follows a special token.
         chat_template: Jinja source of the chat template; None if there is none.
@@ -67,7 +68,11 @@ class TokenizerConfig:
         return dict(self.marks).get(name)
 
     def chat(self, folder: Path) -> ChatTemplate | None:
-        """Return the chat template; None if there is none."""
+        """Return the chat template of the model; None if the config has none.
+
+        Args:
+            folder: Folder of the model, for messages.
+        """
         source = self.chat_template
         return None if source is None else ChatTemplate(source=source, origin=str(folder), marks=self.marks)
 
@@ -125,7 +130,7 @@ def _added_tokens(config: ConfigReader) -> list[AddedToken]:
 
 
 def _more_marks(config: ConfigReader) -> list[AddedToken]:
-    """Return the additional special tokens of tokenizer_config.json, which have no ids there."""
+    """Return the additional special tokens that tokenizer_config.json lists without ids."""
     special_tokens = []
     for key in MORE_MARKS:
         value = config.value(key) or []
@@ -137,7 +142,10 @@ def _more_marks(config: ConfigReader) -> list[AddedToken]:
 
 
 def _template(config: ConfigReader) -> str | None:
-    """Return the only chat template, or the one named "default"; None if there is none."""
+    """Return the chat template of a tokenizer_config.json; None if there is none.
+
+    If the config has a list of templates, the one named "default" is returned.
+    """
     value = config.value("chat_template")
     if isinstance(value, list):
         templates = {t.get("name"): t.get("template") for t in value if isinstance(t, dict)}

@@ -23,7 +23,7 @@ _STYLE: Final = """
 def tables_as_html(tables: Sequence[Table]) -> str:
     """Return tables as HTML, one below the other, each under its title.
 
-    The tables use the colours of the notebook.
+    They have the colours of the notebook that shows them.
     """
     return "\n".join(['<div class="wse">', f"<style>{_STYLE}</style>", *map(table_as_html, tables), "</div>"])
 
@@ -55,7 +55,7 @@ def _row(table: Table, row: Row, bests: Sequence[Any]) -> str:
     Args:
         table: The table.
         row: The row.
-        bests: Best value of each column, or None.
+        bests: For each column, its best value, or None if it has none.
     """
     return f"<tr>{''.join(_cell(column, row, best) for column, best in zip(table.columns, bests, strict=True))}</tr>"
 
@@ -69,7 +69,7 @@ def _cell(column: Column, row: Row, best: Any) -> str:
 
 
 def _kind(column: Column) -> str:
-    """Return the ``class`` attribute of a column's cells."""
+    """Return the HTML ``class`` attribute of a column's cells."""
     return ' class="number"' if column.numeric else ' class="prose"' if column.wraps else ""
 
 

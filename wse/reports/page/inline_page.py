@@ -30,12 +30,12 @@ SCRIPTS: Final = ("format.js", "elements.js", "tips.js", "theme.js", "tables.js"
 
 
 def inline_page(package: str, *, scripts: Sequence[str], data: dict[str, Any], **texts: Any) -> bytes:
-    """Return a self-contained HTML page, encoded in UTF-8.
+    """Return an HTML page that contains its scripts, styles and data, encoded in UTF-8.
 
     Args:
         package: Name of the package with the files of the page.
-        scripts: Scripts of the page, in order. Each uses only the scripts before it and the shared
-            ones.
+        scripts: Scripts of the page, in order. Each uses only the shared scripts and the scripts
+            before it.
         data: Data that the scripts draw.
         **texts: Variables of the template, which are escaped. ``title`` is required.
     """
@@ -55,17 +55,17 @@ def inline_page(package: str, *, scripts: Sequence[str], data: dict[str, Any], *
 
 
 def _text(package: str, name: str) -> str:
-    """Return the text of a file of a package."""
+    """Return the content of a text file that belongs to a package."""
     return (files(package) / name).read_text(encoding="utf-8")
 
 
 def _embed(data: dict[str, Any]) -> str:
-    """Return data as JSON that cannot end a script element. Every ``<`` is escaped."""
+    """Return data as JSON that cannot end a script element, because every ``<`` is escaped."""
     return as_json(data).replace("<", "\\u003c")
 
 
 def _digest(text: str) -> str:
-    """Return the digest by which a content security policy allows an inline element.
+    """Return the hash by which a content security policy allows an inline script or style.
 
     Source: W3C CSP level 3, section 2.3.1.
     """

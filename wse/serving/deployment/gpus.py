@@ -27,11 +27,13 @@ number is modelled.
 
 @dataclass(frozen=True, kw_only=True)
 class GpuDeployment:
-    """A model on GPUs. See `wse.serving.operating_point.Deployment`.
+    """A model that is served on GPUs, with the times that a serving model needs.
+
+    It implements `wse.serving.operating_point.Deployment`.
 
     Attributes:
-        server: The model on its GPUs with a serving stack.
-        shape: Shape of the requests.
+        server: The model on its GPUs with a serving stack (serving software in a certain version).
+        shape: Numbers of tokens of a request.
         economics: Power and price of a GPU; None if they are unknown.
     """
 
@@ -52,17 +54,16 @@ class GpuDeployment:
     def wait_s(self, other_requests: float) -> float:
         """Return the mean seconds that a new request waits for the running pass to end.
 
-        The wait is half of a pass over the other requests. With less than one other request on
-        average, there is a running pass only for that fraction of the time. The host's work is part
-        of every pass.
+        On average, half of a pass over the other requests remains, including the host's work. If
+        ``other_requests`` is below 1, a pass is running only for that fraction of the time.
 
         Args:
-            other_requests: Number of other requests in flight.
+            other_requests: Mean number of other requests in flight.
         """
         return min(1.0, other_requests) * self.decode_round_s(max(1.0, other_requests)) / 2
 
     def is_busy(self, decoding: float) -> bool:
-        """Return False: on GPUs, longer passes always decode more tokens per second."""
+        """Return False: on GPUs, a pass over more requests always yields more tokens per second."""
         return False
 
     @property
@@ -71,14 +72,14 @@ class GpuDeployment:
         return self.shape.prompt_tokens + self.shape.new_tokens / 2
 
     def decode_round_s(self, decoding: float) -> float:
-        """Return the seconds of a pass over one token of each decoding request."""
+        """Return the seconds of a pass that decodes one token of each of ``decoding`` requests."""
         return self.server.decode_s(decoding, self._context_tokens)
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
-        """Return the passes that read prompts while other requests decode.
+        """Return number and duration of the passes that read prompts while other requests decode.
 
-        A pass takes at least as long as a pass over one token of one more request. Otherwise the
-        time could fall with the number of requests.
+        If requests decode, the duration is at least that of a pass that decodes one more request.
+        Without this limit, the time could fall when the number of requests rises.
 
         Args:
             decoding: Number of requests that decode in these passes; may be 0.
@@ -98,9 +99,9 @@ class GpuDeployment:
 
     @cached_property
     def _loop(self) -> ClosedLoop:
-        """Model of a constant number of requests in flight on this deployment."""
+        """Steady-state model of this deployment with a constant number of requests in flight."""
         return ClosedLoop(self, self.shape.new_tokens)
 
     def steady_state(self, concurrency: float) -> SteadyState:
-        """Return the steady state for a number of requests in flight, at least 1."""
+        """Return the steady state with a constant number of requests in flight, at least 1."""
         return self._loop.steady_state(concurrency)

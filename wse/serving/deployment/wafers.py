@@ -22,12 +22,14 @@ from wse.serving.steady_state import ClosedLoop, PromptRounds, SteadyState
 
 @dataclass(frozen=True, kw_only=True)
 class WaferDeployment:
-    """A model on wafers in one layout. See `wse.serving.operating_point.Deployment`.
+    """A model that is served on wafers in one layout, with the times that a serving model needs.
+
+    It implements `wse.serving.operating_point.Deployment`.
 
     Attributes:
-        shape: Shape of the requests.
+        shape: Numbers of tokens of a request.
         max_concurrency: Maximum number of requests whose KV caches fit at the same time.
-        chips: Number of wafers, including those of a draft model.
+        chips: Number of wafers, including the wafers of a draft model.
         economics: Power and price of a wafer.
         slots: Users whose tokens are decoded in one pass.
         token_s: Seconds of a pass through all stages, divided by the tokens that it yields for each
@@ -52,42 +54,55 @@ class WaferDeployment:
     delay_s: float
 
     def decode_round_s(self, decoding: float) -> float:
-        """Return the mean seconds of rounds in which no prompt is read.
+        """Return the mean duration in seconds of a round in which no prompt is read.
 
-        A mean of 1.9 requests is interpolated between rounds with 1 and with 2 requests.
+        A round is the time in which every decoding request gets one token. If the mean number of
+        requests is 1.9, for example, the result is interpolated between rounds with 1 and with 2
+        requests.
+
+        Args:
+            decoding: Mean number of requests that decode.
         """
         whole_requests = math.floor(decoding)
         more_s = max(self.token_s, self._work_s(whole_requests + 1))
         return more_s - (whole_requests + 1 - decoding) * (more_s - max(self.token_s, self._work_s(whole_requests)))
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
-        """Return the rounds in which one prompt is read alongside decoding requests.
+        """Return number and duration of the rounds that read one prompt while others decode.
+
+        A round is the time in which every decoding request gets one token.
 
         Args:
             decoding: Number of requests that decode in these rounds; may be 0.
-            prompts: Unused: prompts are read one after another.
+            prompts: Unused, because prompts are read one after another.
         """
         work_s = self._work_s(decoding)
         gap_s = max(self.chunk_s, self.stage_s / self.slots, self.token_s - work_s)
         return PromptRounds(rounds=self.prompt_s / gap_s, round_s=work_s + gap_s)
 
     def wait_s(self, other_requests: float) -> float:
-        """Return the delay of the first token, which does not depend on other requests."""
+        """Return the seconds between reading the prompt and the first token of a request.
+
+        They do not depend on the other requests.
+        """
         return self.delay_s
 
     def is_busy(self, decoding: float) -> bool:
-        """Return whether decoding requests keep the busiest stage busy all the time."""
+        """Return whether ``decoding`` requests keep the busiest stage busy all the time."""
         return self._work_s(decoding) > self.token_s
 
     def _work_s(self, decoding: float) -> float:
-        """Return the seconds of a round in which the busiest stage works on decoded tokens."""
+        """Return the seconds that the busiest stage works on decoded tokens in a round.
+
+        A round is the time in which each of ``decoding`` requests gets one token.
+        """
         return self.stage_s * max(min(1.0, decoding), decoding / self.slots)
 
     @cached_property
     def _loop(self) -> ClosedLoop:
-        """Model of a constant number of requests in flight on this deployment."""
+        """Steady-state model of this deployment with a constant number of requests in flight."""
         return ClosedLoop(self, self.shape.new_tokens)
 
     def steady_state(self, concurrency: float) -> SteadyState:
-        """Return the steady state for a number of requests in flight, at least 1."""
+        """Return the steady state with a constant number of requests in flight, at least 1."""
         return self._loop.steady_state(concurrency)

@@ -11,7 +11,10 @@ from wse.serving.drafts.tree import DraftTree
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftSteps:
-    """One verification pass of a model and the draft passes before it. Times are in seconds.
+    """The times of one verification pass of a model and of the draft passes before it, in seconds.
+
+    Draft passes propose several tokens cheaply. The verification pass then checks all of them at
+    once.
 
     Attributes:
         draft_tokens: Number of draft tokens that the pass verifies.
@@ -29,22 +32,25 @@ class DraftSteps:
 
     @property
     def token_s(self) -> float:
-        """Mean seconds per token of one user."""
+        """Mean seconds per generated token of one user."""
         return (self.check_s + self.drafts_s) / self.tokens_per_pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftMachine:
-    """Functions that give the times of drafting and verifying tokens on a machine, in seconds.
+    """The times of drafting and verifying tokens on a machine, as functions that return seconds.
+
+    Draft passes propose tokens cheaply, and a verification pass of the model checks them together.
 
     Attributes:
         verify_s: Duration of a verification pass, given its number of new tokens per user.
         draft_s: Duration of a draft pass, given its number of tokens per user.
-        ways_s: Time that token ids are in transit, given the number of tokens of a pass. All of
-            these tokens except one are draft tokens.
+        ways_s: Time that token ids are in transit, given the number of tokens of a verification
+            pass. All of these tokens except one are draft tokens.
         busy_s: Work of the busiest stage, given the number of draft tokens and the duration of
             their draft passes. None if the whole machine works on one pass at a time.
-        has_one_peak: Whether the speed-up only falls with the draft length after its first peak.
+        has_one_peak: Whether the speed-up only falls after its first peak, as more tokens are
+            drafted.
     """
 
     verify_s: Callable[[int], float]
@@ -54,14 +60,14 @@ class DraftMachine:
     has_one_peak: bool = True
 
     def check_s(self, draft_tokens: int) -> float:
-        """Return the duration of the pass that verifies some draft tokens.
+        """Return the seconds of the pass that verifies ``draft_tokens`` draft tokens.
 
-        The time that their ids are in transit is included.
+        The time that the token ids are in transit is included.
         """
         return self.verify_s(draft_tokens + 1) + self.ways_s(draft_tokens + 1)
 
     def row(self, curve: Acceptance, draft_tokens: int) -> DraftSteps:
-        """Return the times of a verification pass, and of the passes that draft tokens one by one.
+        """Return the times of a verification pass whose draft tokens are drafted one by one.
 
         Args:
             curve: Tokens per verification pass, for each number of draft tokens.
@@ -70,9 +76,10 @@ class DraftMachine:
         return self._steps(draft_tokens, curve.at(draft_tokens), draft_tokens * self.draft_s(1))
 
     def tree(self, tree: DraftTree) -> DraftSteps:
-        """Return the times of a pass over a tree of draft tokens.
+        """Return the times of a verification pass over a tree of draft tokens.
 
-        Each level of the tree is drafted in one pass.
+        A tree has several alternative tokens at a position. Each of its levels is drafted in one
+        pass.
         """
         drafts_s = sum(self.draft_s(width) for width in tree.draft_widths)
         return self._steps(len(tree.parents), tree.tokens_per_pass, drafts_s)
@@ -83,7 +90,7 @@ class DraftMachine:
         Args:
             draft_tokens: Number of draft tokens that the pass verifies.
             tokens_per_pass: Tokens that the pass yields on average.
-            drafts_s: Duration of all draft passes.
+            drafts_s: Duration of all draft passes in seconds.
         """
         check_s = self.check_s(draft_tokens)
         return DraftSteps(

@@ -27,7 +27,7 @@ from wse.hardware.number import Grade, weakest
 
 
 def speed_up(yielded_tokens: float, draft_tokens: int, draft_cost: float, verify_cost: float = 1.0) -> float:
-    """Return the speed-up of decoding with drafts over decoding without: E / (n c + v).
+    """Return the speed-up of decoding with draft tokens over decoding without: E / (n c + v).
 
     Source: Leviathan et al., arXiv 2211.17192, theorem 3.8. There, v is 1, because a pass on a GPU
     waits for its weights, however few tokens it has. With weights in SRAM, v is larger.
@@ -57,16 +57,16 @@ def best_draft(
 ) -> tuple[int, float]:
     """Return the number of draft tokens with the largest speed-up, and this speed-up.
 
-    Numbers up to the largest measured one are tried. If none is faster than decoding without
-    drafts, the result is (0, 1.0).
+    All numbers up to the largest measured one are candidates. If none is faster than decoding
+    without drafts, the result is (0, 1.0).
 
     Args:
         curve: Tokens per verification pass, for each number of draft tokens.
         speed_up_of: Function from a number of draft tokens to the speed-up over decoding without
             drafts.
         has_one_peak: Whether the speed-up only falls after its first peak, so that the search can
-            stop there. The gain from further draft tokens decreases, so this is the case if no
-            token costs less than the previous one.
+            stop there. This is the case if no draft token costs less than the one before it,
+            because each further draft token gains less.
     """
     best_gain, length = 1.0, 0
     for n in range(1, max(curve.draft_tokens) + 1):
@@ -99,15 +99,18 @@ ANY_KIND: Final[DraftKind] = "any"
 class Acceptance:
     """A measurement of how many tokens a verification pass yields, for several draft lengths.
 
+    A verification pass checks draft tokens, which a cheaper source proposed, and adds one token of
+    the model itself.
+
     Attributes:
         model: Model that verified the draft tokens, or a name such as ``typical``.
-        kind: Kind of draft that proposed them.
-        draft: Name of the draft: a type of head such as ``MTP``, or a draft model.
+        kind: Kind of source that proposed them: a draft head or a separate draft model.
+        draft: Name of the source: a type of head such as ``MTP``, or a draft model.
         size_ratio: Parameters of a draft model divided by those of the model; None for other kinds.
         draft_tokens: Draft tokens per pass, in rising order.
         tokens_per_pass: Tokens that a pass yields for each of ``draft_tokens``, including the
             model's own token.
-        grade: Evidence grade of the numbers.
+        grade: Evidence grade, a letter that says how well the numbers are known.
         source: Where the numbers are from.
     """
 
@@ -133,10 +136,10 @@ class Acceptance:
         return f"a draft model ({self.draft}{size}) of {self.model}"
 
     def mismatch(self, kind: DraftKind, model: str) -> str | None:
-        """Return a text on how a draft differs from the measured draft; None if it does not differ.
+        """Return a sentence on how a draft differs from the measured one; None if it does not.
 
         Args:
-            kind: Kind of the draft to which the measurement is applied.
+            kind: Kind of draft to which the measurement is applied.
             model: Model that verifies the draft tokens.
         """
         if self.kind == ANY_KIND:
@@ -151,9 +154,10 @@ class Acceptance:
         return f"measured with {self.measured_with}, applied to {' and '.join(differences)}: graded {MISMATCH_GRADE}"
 
     def grade_for(self, kind: DraftKind, model: str) -> Grade:
-        """Return the evidence grade of the measurement if it is applied to a draft.
+        """Return the evidence grade of the measurement if it is applied to a given draft.
 
-        If the draft differs from the measured one, the grade is at best that of an estimate.
+        If the draft is of another kind than the measured one, or for another model, the grade is at
+        best I, inferred.
 
         Args:
             kind: Kind of the draft.
@@ -162,7 +166,9 @@ class Acceptance:
         return self.grade if self.mismatch(kind, model) is None else weakest((self.grade, MISMATCH_GRADE))
 
     def at(self, draft_tokens: int) -> float:
-        """Return the tokens per pass for a number of draft tokens; 1 without draft tokens.
+        """Return the tokens that a verification pass yields with a number of draft tokens.
+
+        The result is 1 without draft tokens, and interpolated between measured numbers.
 
         Raises:
             BadInput: The number is negative.
@@ -183,12 +189,14 @@ def measured_curves() -> tuple[Acceptance, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceShares:
-    """Frequencies with which each choice of a draft is the model's token, most likely choice first.
+    """How often each of a draft's most likely tokens is the token that the model chooses.
+
+    The first choice is the token that the draft considers most likely.
 
     Attributes:
-        kind, draft, size_ratio: The measured draft, as in `Acceptance`.
+        kind, draft, size_ratio: The measured draft head or draft model, as in `Acceptance`.
         shares: Frequency of each choice, from 0 to 1.
-        grade: Evidence grade of the numbers.
+        grade: Evidence grade, a letter that says how well the numbers are known.
         source: Where the numbers are from.
     """
 
@@ -202,7 +210,7 @@ class ChoiceShares:
 
 @cache
 def choice_shares() -> ChoiceShares:
-    """Return the bundled measurement of the frequencies of a draft's choices."""
+    """Return the bundled measurement of how often each choice of a draft is the model's token."""
     table = tomllib.loads(_BUNDLED.read_text(encoding="utf-8"))["choices"]
     return ChoiceShares(**(table | {"shares": tuple(table["shares"])}))
 
@@ -210,12 +218,13 @@ def choice_shares() -> ChoiceShares:
 def acceptance_by_position(acceptances: Sequence[float], model: str, grade: Grade, source: str) -> Acceptance:
     """Return how many tokens a verification pass yields, given acceptance probabilities.
 
-    With probabilities a1, a2, ..., a pass yields 1 + a1 + a1 a2 + ... tokens. This follows
-    Leviathan et al., arXiv 2211.17192, where the probability is the same for all positions.
+    With probabilities a1, a2, ..., a pass with n draft tokens yields the sum of the first n + 1
+    terms of 1 + a1 + a1 a2 + ... This follows Leviathan et al., arXiv 2211.17192, where all
+    probabilities are equal.
 
     Args:
-        acceptances: Probability that the token at each position is accepted, given that all tokens
-            before it are.
+        acceptances: For each position, the probability that its draft token is accepted, provided
+            that all draft tokens before it were accepted.
         model: Name of the model, for reports.
         grade: Evidence grade of the probabilities.
         source: Where the probabilities are from.
@@ -236,12 +245,12 @@ def acceptance_by_position(acceptances: Sequence[float], model: str, grade: Grad
 
 
 def typical(curves: Sequence[Acceptance]) -> Acceptance:
-    """Return the geometric mean of several measurements of drafts.
+    """Return the geometric mean of several measurements of tokens per verification pass.
 
-    It has a value for each draft length that any of the measurements has. Tokens per pass are
-    factors of speed. Of the means of factors, only the geometric one is symmetric in a gain and its
-    inverse (Fleming and Wallace, CACM 29(3), 1986). The result is a guess for models without
-    measurements, so its grade is at best that of an estimate.
+    The result has a value for each draft length that occurs in any measurement. Tokens per pass are
+    factors of speed, for which only the geometric mean treats a gain and its inverse alike (Fleming
+    and Wallace, CACM 29(3), 1986). The mean is a guess for models without measurements. Its
+    evidence grade is therefore at best I, inferred.
     """
     lengths = tuple(sorted({length for curve in curves for length in curve.draft_tokens}))
     means = tuple(math.exp(math.fsum(math.log(curve.at(n)) for curve in curves) / len(curves)) for n in lengths)
@@ -259,21 +268,21 @@ def typical(curves: Sequence[Acceptance]) -> Acceptance:
 
 
 def acceptance_of(model: str) -> Acceptance:
-    """Return the tokens per pass measured on a model, or the typical ones if there are none.
+    """Return the tokens per verification pass measured on a model, or else typical ones.
 
-    Names are compared without case, spaces and punctuation.
+    Case, spaces and punctuation in the name are ignored.
     """
     curves = [curve for curve in measured_curves() if _plain(curve.model) == _plain(model)]
     return curves[0] if curves else typical(measured_curves())
 
 
 def _on_line(lengths: tuple[int, ...], values: tuple[float, ...], length: int) -> float:
-    """Return the value at ``length`` by linear interpolation, and the last value beyond the end.
+    """Interpolate linearly between known lengths, with a constant value beyond the last one.
 
     Args:
-        lengths: Lengths in rising order.
-        values: Value at each length.
-        length: Length of the result.
+        lengths: Known lengths in rising order.
+        values: Value at each known length.
+        length: Length at which to interpolate.
     """
     for (low, low_value), (high, high_value) in zip(
         zip(lengths, values, strict=True), zip(lengths[1:], values[1:], strict=True), strict=False
@@ -284,5 +293,5 @@ def _on_line(lengths: tuple[int, ...], values: tuple[float, ...], length: int) -
 
 
 def _plain(name: str) -> str:
-    """Return the letters and digits of a name, in lower case."""
+    """Return the letters and digits of a name, in lower case, for comparisons."""
     return "".join(c for c in name.lower() if c.isalnum())

@@ -33,17 +33,17 @@ MAX_NODES: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftTree:
-    """A tree of draft tokens: several tokens may be proposed at the same position.
+    """A tree of draft tokens, which may propose several alternative tokens at the same position.
 
-    The root is the last token of the text and is not a node.
+    The root is the last token of the text. It is not a node of the tree.
 
     Attributes:
         parents: For each node, the index of its parent, which precedes it; ROOT at the first
             position.
-        choices: For each node, its rank among the draft's choices after the parent; 0 for the most
-            likely token.
-        tokens_per_pass: Tokens that a pass over the tree yields on average, including the model's
-            own token.
+        choices: For each node, the rank of its token among the draft's choices after the parent; 0
+            is the most likely token.
+        tokens_per_pass: Tokens that a verification pass over the tree yields on average, including
+            the model's own token.
     """
 
     parents: tuple[int, ...]
@@ -67,8 +67,8 @@ class DraftTree:
     def draft_widths(self) -> tuple[int, ...]:
         """Number of tokens in each of the draft passes that create the tree.
 
-        Draft pass d processes the tokens at distance d from the root that have children. The first
-        pass (d = 0) processes the root itself.
+        Draft pass d processes the tokens at distance d from the root, if they have children. The
+        first pass (d = 0) processes the root itself.
         """
         positions = (0, *self.positions)  # of the root, then of nodes
         return tuple(Counter(positions[parent + 1] for parent in set(self.parents))[d] for d in range(self.depth))
@@ -77,9 +77,9 @@ class DraftTree:
 def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None = None) -> DraftTree:
     """Return the tree that yields the most tokens per pass, with limited size and depth.
 
-    This is the dynamic programme of section 3.1 of the paper, with probabilities that may differ
-    between positions (`_Yields`). All nodes are descendants of the root. The tree is built from the
-    root on: each node gets the children, and the number of nodes below each, that yield the most.
+    This is the dynamic programme of Sequoia (arXiv 2402.12374, section 3.1), with probabilities
+    that may differ between positions. The tree is built from the root on: each node gets the
+    children, and each child the number of nodes below it, that yield the most.
 
     Args:
         shares: Acceptance probability of each choice at each position, most likely choice first.
@@ -98,7 +98,7 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
     parents, choices = list[int](), list[int]()
 
     def add_children(parent: int, position: int, count: int) -> None:
-        """Add ``count`` nodes below a node whose children are at a position."""
+        """Add ``count`` descendants to a node, given the position of its children."""
         choice = 0
         while (best := yields.children(position, choice, count))[0] > 0:
             parents.append(parent)
@@ -111,7 +111,7 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
 
 
 class _Yields:
-    """Maximum number of tokens that each part of a tree can yield, cached.
+    """A cached computation of the maximum number of tokens that parts of a draft tree can yield.
 
     Args:
         shares: Acceptance probability of each choice at each position.
@@ -125,7 +125,8 @@ class _Yields:
     def node(self, position: int, count: int) -> float:
         """Return the maximum expected number of accepted tokens at a node, if the node is accepted.
 
-        It is 1 for the node itself, plus the maximum of its children with the remaining nodes.
+        The node itself counts as 1. The other ``count`` - 1 nodes are its descendants, arranged as
+        well as possible.
 
         Args:
             position: Distance of the node from the root.
@@ -136,8 +137,8 @@ class _Yields:
     def _children(self, position: int, choice: int, count: int) -> tuple[float, int]:
         """Return the maximum expected number of accepted tokens in siblings and their descendants.
 
-        The first of the choices gets some of the nodes and counts with its probability; the other
-        choices get the rest. Later choices are never more likely, so no choice is skipped.
+        The first allowed choice gets some of the nodes and counts with its probability. The later
+        choices get the rest. They are never more likely, so no choice needs to be skipped.
 
         Args:
             position: Distance of the siblings from the root.
@@ -161,13 +162,13 @@ def fastest_tree(
 ) -> tuple[DraftTree | None, float]:
     """Return the tree with the largest speed-up among the best trees of each size and depth.
 
-    Source: section 3.3 of the paper.
+    Source: Sequoia, arXiv 2402.12374, section 3.3.
 
     Args:
         shares: Acceptance probability of each choice at each position.
         speed_up: Function from a tree to the speed-up over decoding without drafts.
-        sizes: Numbers of nodes to try, in rising order. The search stops after two sizes in a row
-            that are not faster than a smaller one.
+        sizes: Numbers of nodes to try, in rising order. Once any tree is faster than decoding
+            without drafts, the search stops after two sizes in a row that bring no further gain.
 
     Returns:
         The tree and its speed-up; (None, 1.0) if no tree is faster than decoding without drafts.
@@ -187,10 +188,10 @@ def fastest_tree(
 def shares_of(curve: Acceptance, choices: Sequence[float]) -> Shares:
     """Return the acceptance probability of each choice at each position of a draft.
 
-    The most likely choice at a position has the probability a2 / a1. Here a1 is the number of
-    tokens that the draft token before it adds to those of a pass, and a2 the number that its own
-    token adds. Each further choice catches the same fraction of the cases that earlier choices
-    missed as in ``choices``.
+    A position's most likely choice is accepted with probability b / a. Here a and b are the numbers
+    of tokens that the draft token at the previous position and the one at this position add to a
+    pass. A further choice is accepted in some of the cases in which all earlier choices fail. The
+    fraction of these cases is the same as in ``choices``.
 
     Args:
         curve: Tokens per pass for each draft length, for a draft with one choice per position.
@@ -207,7 +208,8 @@ def with_choices(first: float, choices: Sequence[float]) -> tuple[float, ...]:
 
     Args:
         first: Acceptance probability of the most likely choice.
-        choices: Measured probability of each choice of a draft. See `shares_of`.
+        choices: Measured probability of each choice of a draft. A further choice is accepted in the
+            same fraction of the cases in which all earlier choices fail.
     """
     probabilities, missed_fraction = [first], 1.0 - choices[0]
     for measured_choice in choices[1:]:
@@ -217,14 +219,14 @@ def with_choices(first: float, choices: Sequence[float]) -> tuple[float, ...]:
 
 
 def check_shares(shares: Sequence[Sequence[float]]) -> None:
-    """Check that acceptance probabilities are possible.
+    """Raise an error unless acceptance probabilities are possible.
 
     Args:
-        shares: Acceptance probability of each choice at each position. There must be at least one
-            per position, each from 0 to 1, and those of a position must add up to at most 1.
+        shares: Acceptance probability of each choice at each position.
 
     Raises:
-        BadInput: They are not.
+        BadInput: A position has no choice, a probability is outside 0 to 1, or the probabilities at
+            a position add up to more than 1.
     """
     if not shares or not all(shares):
         message = "acceptance: there is none; give a share from 0 to 1 for each position"

@@ -21,7 +21,7 @@ _HERE: Final = Path(__file__).parent
 
 
 def _read_text(path: Path, key: str, raw_value: Any) -> str:
-    """Check a text in a file and return it."""
+    """Return a text that a file states, after a check that it is printable."""
     if not isinstance(raw_value, str) or not raw_value.isprintable():
         msg = f"{path}: {key} = {short_repr(raw_value)}: give a text of printable characters on one line"
         raise BadWafer(msg)
@@ -29,14 +29,19 @@ def _read_text(path: Path, key: str, raw_value: Any) -> str:
 
 
 def _read_generation(path: Path, key: str, raw_value: Any) -> str:
-    """Check the generation in a file and return it."""
+    """Return the GPU generation that a file states, after a check that it is known."""
     if _read_text(path, key, raw_value) not in GENERATIONS:
         raise UnknownName(key, raw_value, GENERATIONS, place=str(path))
     return str(raw_value)
 
 
 def _missing(base: str, keys: Sequence[str]) -> str:
-    """Return the message for the fields that a file lacks, with a preset to suggest as its base."""
+    """Return the error message for missing fields of a file.
+
+    Args:
+        base: Preset that the message suggests as the base of the file.
+        keys: Missing fields. The message names the first.
+    """
     return f'has no {keys[0]}; add it, or begin with base = "{base}" and give what differs'
 
 
@@ -60,7 +65,7 @@ _STACK: Final = PresetKind(
 
 
 def known_gpus() -> tuple[str, ...]:
-    """Return the names of all GPU presets: those of wse and those of installed packages."""
+    """Return the names of all GPU presets, bundled or from installed packages."""
     return _GPU.names()
 
 
@@ -70,7 +75,7 @@ def bundled_gpus() -> tuple[str, ...]:
 
 
 def known_stacks() -> tuple[str, ...]:
-    """Return the names of all serving stacks: those of wse and those of installed packages."""
+    """Return the names of all serving stacks, bundled or from installed packages."""
     return _STACK.names()
 
 
@@ -78,7 +83,7 @@ def load_gpu(name_or_path: str | Path) -> GpuSpec:
     """Return the GPU that a preset or a TOML file describes.
 
     Args:
-        name_or_path: Name of a preset (ignoring case), or path of a TOML file.
+        name_or_path: Name of a preset in upper or lower case, or path of a TOML file.
 
     Raises:
         UnknownName: There is no such preset, or the file has an unknown key; a similar name is
@@ -92,41 +97,52 @@ def load_gpu(name_or_path: str | Path) -> GpuSpec:
 def load_stack(name_or_path: str | Path, generation: str) -> StackSpec:
     """Return the costs of a serving stack, which depend on the generation of the GPU.
 
+    A serving stack is software that serves models on GPUs, in certain versions.
+
     Args:
         name_or_path: Name of a preset, or path of a TOML file.
         generation: Generation of the GPU, one of ``GENERATIONS``.
 
     Raises:
-        UnknownName, BadWafer: As for `load_gpu`.
+        UnknownName: There is no such preset, or the file has an unknown key.
+        BadWafer: The file cannot be read, or a number is missing, in a wrong unit or out of bounds.
     """
     texts, numbers = _STACK.read(str(name_or_path))
     return StackSpec(**texts, **_STACK.values(numbers, generation))
 
 
 def gpu_numbers(name_or_path: str | Path) -> Numbers:
-    """Return the numbers of a GPU with unit, grade and source.
+    """Return the numbers of a GPU with their units, evidence grades and sources.
+
+    Args:
+        name_or_path: Name of a preset, or path of a TOML file.
 
     Raises:
-        UnknownName, BadWafer: As for `load_gpu`.
+        UnknownName: There is no such preset, or the file has an unknown key.
+        BadWafer: The file cannot be read, or a number is missing, in a wrong unit or out of bounds.
     """
     return _GPU.read(str(name_or_path)).numbers
 
 
 def stack_numbers(name_or_path: str | Path) -> Numbers:
-    """Return the numbers of a serving stack with unit, grade and source.
+    """Return the numbers of a serving stack with their units, evidence grades and sources.
 
-    The key of a number for one generation is ``FIELD.GENERATION``.
+    A number that is valid for one generation of GPUs has the key ``FIELD.GENERATION``.
+
+    Args:
+        name_or_path: Name of a preset, or path of a TOML file.
 
     Raises:
-        UnknownName, BadWafer: As for `load_gpu`.
+        UnknownName: There is no such preset, or the file has an unknown key.
+        BadWafer: The file cannot be read, or a number is missing, in a wrong unit or out of bounds.
     """
     return _STACK.read(str(name_or_path)).numbers
 
 
 def stack_texts(name_or_path: str | Path) -> dict[str, str]:
-    """Return the texts of a serving stack.
+    """Return the texts in the file of a serving stack, with the keys of the file.
 
-    They are its name, its title, and the measurements it was fitted on. The key is that in the
-    file.
+    They are the name and the title of the stack, and the measurements on which its constants were
+    fitted.
     """
     return _STACK.read(str(name_or_path)).texts

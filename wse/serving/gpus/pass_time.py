@@ -33,12 +33,12 @@ ALL_REDUCES_PER_LAYER = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassTime:
-    """The seconds of a pass, by term.
+    """The duration of one pass of a model on GPUs, as a sum of terms in seconds.
 
     Attributes:
         weights_s: Reading weights.
         cache_s: Reading the KV cache.
-        compute_s: Products.
+        compute_s: Matrix products.
         launch_s: Launching and synchronising kernels.
         all_reduce_s: Waiting for the other GPUs in all-reduces.
         crossing_s: Moving vectors over the links in all-reduces.
@@ -68,12 +68,15 @@ class PassTime:
 def pass_time(
     roofline: Roofline, spec: ModelSpec, gpu: GpuSpec, parallelism: Parallelism, stack: StackSpec
 ) -> PassTime:
-    """Return the time of a pass of a model on GPUs with a serving stack.
+    """Return the duration of a pass of a model on GPUs with a serving stack.
+
+    The minimum times of the roofline are divided by the efficiencies of the stack, and its fixed
+    times are added.
 
     Args:
-        roofline: Roofline of the pass.
-        spec: The model.
-        gpu: The GPU.
+        roofline: Minimum times of the parts of the pass, at the rates that the vendor states.
+        spec: Specification of the model.
+        gpu: Capacities and rates of the GPU.
         parallelism: How the model is distributed over GPUs.
         stack: Costs of the serving stack.
     """
@@ -95,14 +98,14 @@ def pass_time(
 
 
 def _all_reduce(vector_bytes: float, gpu: GpuSpec, parallelism: Parallelism, stack: StackSpec) -> tuple[float, float]:
-    """Return two times of one all-reduce in seconds: waiting for other GPUs, and moving bytes.
+    """Return the seconds of one all-reduce: first waiting for other GPUs, then moving bytes.
 
     With data-parallel attention, an all-gather of the users' vectors and a reduce-scatter of the
     sums replace the all-reduce.
 
     Args:
         vector_bytes: Bytes of the vectors of all tokens.
-        gpu: The GPU.
+        gpu: Capacities and rates of the GPU.
         parallelism: How the model is distributed over GPUs.
         stack: Costs of the serving stack.
     """

@@ -35,7 +35,7 @@ from wse.serving.gpus.weights import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """The new tokens of some users in a pass. Each of the users has the same number of them.
+    """A group of users with the same number of new tokens in a pass.
 
     Attributes:
         users: Number of users.
@@ -58,11 +58,14 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parallelism:
-    """The distribution of a model over GPUs. See the module.
+    """The distribution of a model over GPUs.
+
+    By default, every matrix is divided over all GPUs (tensor parallelism).
 
     Attributes:
         gpus: Number of GPUs.
-        attention_by_data: Whether attention is data-parallel: each GPU serves its own users.
+        attention_by_data: Whether attention is data-parallel: each GPU computes the attention of
+            its own users.
         whole_experts: Whether each expert is stored on one GPU as a whole (expert parallelism).
     """
 
@@ -73,21 +76,21 @@ class Parallelism:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roofline:
-    """Minimum times of the parts of a pass, at the rates that the vendor states, in seconds.
+    """Minimum times of the parts of a pass in seconds, at the rates that the GPU's vendor states.
 
-    They are those of the GPU with the most work.
+    The times are those of the GPU with the most work.
 
     Attributes:
         weights_s: Reading weights, except those of routed experts.
-        four_bit_s: Part of ``weights_s`` for 4-bit weights that are multiplied as such.
+        four_bit_s: Part of ``weights_s`` for weights that tensor cores multiply in 4 bits.
         experts_s: Reading the routed experts that are used.
         cache_s: Reading the KV cache.
         products_s: Products of linear layers and the head.
-        row_s: Scores and values of the first new token of each user.
-        rows_s: Scores and values of the further new tokens.
+        row_s: Attention of the first new token of each user: scores and weighted sums of values.
+        rows_s: Attention of the further new tokens.
         vector_bytes: Bytes of the hidden vectors of all tokens, which an all-reduce adds up.
         users: Users of the pass.
-        cache_steps: Tokens of the longest cache, which attention reads one by one, summed over all
+        cache_steps: Tokens that attention reads one by one from the longest cache, summed over all
             layers. A group of less than one user counts in proportion.
     """
 
@@ -104,21 +107,21 @@ class Roofline:
 
     @property
     def bound_s(self) -> float:
-        """Minimum time of the pass: the longer of the times of all reads and of all products."""
+        """Minimum seconds of the pass: all reads or all products, whichever need longer."""
         reads = self.weights_s + self.experts_s + self.cache_s
         return max(reads, self.products_s + self.row_s + self.rows_s)
 
 
 class RooflineModel:
-    """Computation of the minimum times of passes (rooflines) for one model on given GPUs."""
+    """A calculator of rooflines (minimum times of passes) for one model on given GPUs."""
 
     def __init__(self, spec: ModelSpec, weights: WeightFormat, gpu: GpuSpec, parallelism: Parallelism) -> None:
-        """Prepare the computation.
+        """Prepare the computation of rooflines.
 
         Args:
-            spec: The model.
+            spec: Specification of the model.
             weights: Number format of the weights.
-            gpu: The GPU.
+            gpu: Capacities and rates of the GPU.
             parallelism: How the model is distributed over GPUs.
         """
         self.spec, self.weights, self.gpu, self.parallelism = spec, weights, gpu, parallelism
@@ -128,10 +131,10 @@ class RooflineModel:
         self._token_flops = _attention_flops(spec)
 
     def of(self, groups: Sequence[Tokens]) -> Roofline:
-        """Return the minimum times of a pass at the rates that the vendor states.
+        """Return the minimum times of a pass at the rates that the GPU's vendor states.
 
         Args:
-            groups: New tokens of the pass. The users of each group have the same number of them.
+            groups: New tokens of the pass. All users of a group have the same number of new tokens.
         """
         gpus, bandwidth = self.parallelism.gpus, self.gpu.hbm_bytes_per_s
         count, users = sum(g.count for g in groups), sum(g.users for g in groups)
@@ -166,14 +169,14 @@ class RooflineModel:
         )
 
     def _steps(self, group: Tokens) -> float:
-        """Return the tokens of a user's cache that attention reads, summed over all layers."""
+        """Return the tokens that attention reads from one user's cache, summed over all layers."""
         return sum(kind.count * min(group.context, kind.span or group.context) for kind in self.kinds)
 
     def _used_experts(self, count: float) -> tuple[float, int]:
-        """Return how many experts of a layer a GPU reads, and how many a token uses.
+        """Return how many experts of a layer a GPU reads, and how many experts each token uses.
 
-        The first number may be a fraction if experts are divided between GPUs. With whole experts,
-        it is an estimate for the GPU with the most experts in use.
+        The first number is an expected value and may be a fraction. If each expert is on one GPU as
+        a whole, it is an estimate for the GPU with the most experts in use.
 
         Args:
             count: New tokens of the pass.
@@ -189,7 +192,7 @@ class RooflineModel:
         return min(experts_per_gpu, mean + excess), experts.active
 
     def _attention(self, kind: LayerKind, group: Tokens) -> tuple[float, float, float]:
-        """Return the costs of attention for one group of users, summed over all layers of a kind.
+        """Return the costs of attention for one group of users, in all layers of one kind.
 
         Returns:
             Bytes of the KV cache that are read; seconds of the products of each user's first new
@@ -213,7 +216,7 @@ class RooflineModel:
 
 
 def _attention_flops(spec: ModelSpec) -> int:
-    """Return the operations of a layer's scores and values for one pair of tokens.
+    """Return the floating-point operations of a layer's attention for one pair of tokens.
 
     With latent attention, queries are multiplied with the latent vectors themselves (DeepSeek-V2,
     arXiv 2405.04434).

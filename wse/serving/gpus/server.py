@@ -21,12 +21,12 @@ BLOCK_TOKENS: Final = 16
 
 @dataclass(frozen=True, kw_only=True)
 class GpuServer:
-    """A model on GPUs with a serving stack. Times are in seconds.
+    """A model on GPUs with a serving stack, the software that serves it. Times are in seconds.
 
     Attributes:
-        spec: The model.
+        spec: Specification of the model.
         weights: Number format of its weights.
-        gpu: The GPU.
+        gpu: Capacities and rates of the GPU.
         stack: Costs of the serving stack.
         parallelism: How the model is distributed over GPUs.
         draft: A draft model or head on the same GPUs, or on one of them. Its weights and caches
@@ -52,7 +52,7 @@ class GpuServer:
     shares_tables: bool = False
 
     def __post_init__(self) -> None:
-        """Raise BadInput for more GPUs than links can connect."""
+        """Raise BadInput if the model has more GPUs than links can connect."""
         gpus = self.parallelism.gpus
         if gpus > self.gpu.linked_gpus:
             msg = (
@@ -63,37 +63,37 @@ class GpuServer:
 
     @cached_property
     def rooflines(self) -> RooflineModel:
-        """Model of the minimum times of passes on these GPUs."""
+        """Calculator of the minimum times of passes on these GPUs."""
         return RooflineModel(self.spec, self.weights, self.gpu, self.parallelism)
 
     def roofline(self, groups: Sequence[Tokens]) -> Roofline:
-        """Return the minimum times of a pass at the rates that the vendor states.
+        """Return the minimum times of a pass at the rates that the GPU's vendor states.
 
         Args:
-            groups: New tokens of the pass. The users of each group have the same number of them.
+            groups: New tokens of the pass. All users of a group have the same number of new tokens.
         """
         return self.rooflines.of(groups)
 
     def pass_time(self, groups: Sequence[Tokens]) -> PassTime:
-        """Return the time of a pass in seconds, divided into its terms.
+        """Return the duration of a pass in seconds, divided into terms such as reading weights.
 
         Args:
-            groups: New tokens of the pass. The users of each group have the same number of them.
+            groups: New tokens of the pass. All users of a group have the same number of new tokens.
                 Decoded tokens and a chunk of a prompt are two groups, for example.
         """
         return self.time_of(self.roofline(groups), self.stack)
 
     def time_of(self, roofline: Roofline, stack: StackSpec) -> PassTime:
-        """Return the time of a pass in seconds, divided into its terms, from its roofline.
+        """Return the duration of a pass in seconds, divided into terms, given its minimum times.
 
         Args:
-            roofline: Minimum times of the pass at stated rates.
+            roofline: Minimum times of the pass at the rates that the vendor states.
             stack: Serving stack, whose ratios and fixed costs are applied.
         """
         return pass_time(roofline, self.spec, self.gpu, self.parallelism, stack)
 
     def decode_s(self, users: float, context_tokens: float) -> float:
-        """Return the seconds of a pass over one new token of each user.
+        """Return the seconds of a pass that decodes one token of each user.
 
         Args:
             users: Number of users.
@@ -102,7 +102,7 @@ class GpuServer:
         return self.pass_time([Tokens(users=users, new=1, context=context_tokens)]).total_s
 
     def prefill_s(self, tokens: int, context_tokens: float = 0) -> float:
-        """Return the seconds of a pass over a prompt, or over a chunk of one.
+        """Return the seconds of a pass that reads a prompt, or a chunk of one.
 
         Args:
             tokens: Tokens of the prompt or chunk.
@@ -111,7 +111,7 @@ class GpuServer:
         return self.pass_time([Tokens(users=1, new=tokens, context=context_tokens)]).total_s
 
     def verify_s(self, users: float, tokens: int, context_tokens: float) -> float:
-        """Return the seconds of a verification pass over several tokens of each user.
+        """Return the seconds of a pass that verifies draft tokens of each user.
 
         Args:
             users: Number of users.
@@ -122,14 +122,14 @@ class GpuServer:
 
     @cached_property
     def draft_head(self) -> GpuServer:
-        """A draft head of the model: its last layer and output table, as in MTP and EAGLE heads."""
+        """Draft head of the model: its last layer and output table, as in MTP and EAGLE heads."""
         return replace(self, spec=replace(self.spec, layers=self.spec.layers[-1:]), draft=None, shares_tables=True)
 
     def draft_s(self, users: float, tokens: int, context_tokens: float) -> float:
-        """Return the seconds of a pass of this draft model or head.
+        """Return the seconds of a pass of this server, used as a draft model or draft head.
 
-        The work of the host is not included: it schedules the draft together with the verification
-        pass.
+        The work of the host is not included, because the host schedules the draft together with the
+        verification pass.
 
         Args:
             users: Number of users.
@@ -141,9 +141,9 @@ class GpuServer:
 
     @cached_property
     def weight_bytes(self) -> float:
-        """Bytes of the weights on all GPUs together.
+        """Bytes of the model's weights on all GPUs together.
 
-        With data-parallel attention, each GPU has a copy of all weights of attention.
+        With data-parallel attention, each GPU has a copy of all attention weights.
         """
         extra = 0.0
         if self.parallelism.attention_by_data:
@@ -153,10 +153,10 @@ class GpuServer:
 
     @cached_property
     def draft_bytes(self) -> float:
-        """Bytes of memory for the weights of the draft, summed over all GPUs; 0 without a draft.
+        """Bytes of memory for the draft's weights, summed over all GPUs; 0 without a draft.
 
-        If the draft is on one GPU, the same amount is left unused on the others. Caches are divided
-        evenly, so the fullest GPU limits their size, as in vLLM.
+        A draft on one GPU counts as if every GPU stored it, because caches are divided evenly over
+        the GPUs and the fullest GPU limits their size, as in vLLM.
         """
         return 0.0 if self.draft is None else self._draft_copies * self.draft.weight_bytes
 
@@ -167,14 +167,17 @@ class GpuServer:
 
     @cached_property
     def kv_bytes_per_token(self) -> float:
-        """Bytes that a token adds to the model's KV caches on all GPUs, ignoring windows."""
+        """Bytes that a token adds to the model's KV caches on all GPUs.
+
+        Sliding windows, which discard old tokens, are ignored.
+        """
         is_whole = self.parallelism.attention_by_data
         copies = 1 if is_whole else self.parallelism.gpus / min(self.parallelism.gpus, self.spec.kv_head_count)
         return self.spec.layer_count * self.spec.cache_features * self.weights.cache_bits / 8 * copies
 
     @cached_property
     def kv_capacity_bytes(self) -> float:
-        """Bytes for KV caches on all GPUs together, besides the weights of the model and its draft.
+        """Bytes on all GPUs that the weights of the model and its draft leave for KV caches.
 
         Raises:
             DoesNotFit: The weights alone need more. The message states how many GPUs would suffice.
@@ -196,7 +199,9 @@ class GpuServer:
 
     @cached_property
     def kv_capacity_tokens(self) -> int:
-        """Number of tokens, of all users, that fit in the KV cache, ignoring windows.
+        """Number of tokens, of all users together, that fit in the KV caches.
+
+        Sliding windows, which discard old tokens, are ignored.
 
         Raises:
             DoesNotFit: The weights alone need more memory than there is.
@@ -204,11 +209,11 @@ class GpuServer:
         return int(self.kv_capacity_bytes / self._kv_bytes_per_token_with_draft)
 
     def kv_room_tokens(self, context_tokens: int) -> int:
-        """Return how much of `kv_capacity_tokens` the KV cache of one user needs, in tokens.
+        """Return how many tokens of `kv_capacity_tokens` the KV caches of one user need.
 
         The cache of the draft is included. Caches consist of whole blocks of `BLOCK_TOKENS`. A
-        layer with a window stores only the tokens in the window. Without windows, the result is the
-        number of tokens of the user, rounded up to whole blocks.
+        layer with a sliding window stores only the tokens in the window. Without windows, the
+        result is the number of tokens of the user, rounded up to whole blocks.
 
         Args:
             context_tokens: Tokens of the user.
@@ -221,14 +226,14 @@ class GpuServer:
 
     @property
     def max_sequences(self) -> int:
-        """Maximum number of sequences that the stack has in flight.
+        """Maximum number of sequences in flight that the serving stack allows.
 
-        With data-parallel attention, each GPU has its own scheduler.
+        With data-parallel attention, each GPU has its own scheduler with this limit.
         """
         return self.stack.max_sequences * (self.parallelism.gpus if self.parallelism.attention_by_data else 1)
 
     def users_that_fit(self, context_tokens: int) -> int:
-        """Return the maximum number of users in flight, limited by KV caches and by the stack.
+        """Return the maximum number of users in flight, limited by KV caches and serving stack.
 
         Args:
             context_tokens: Tokens of each user.
@@ -236,7 +241,9 @@ class GpuServer:
         return min(self.max_sequences, self.kv_capacity_tokens // self.kv_room_tokens(context_tokens))
 
     def user_cache_bytes(self, context_tokens: int) -> float:
-        """Return the bytes of one user's KV caches on all GPUs together, in whole blocks.
+        """Return the bytes of one user's KV caches on all GPUs together.
+
+        Caches consist of whole blocks of `BLOCK_TOKENS`.
 
         Args:
             context_tokens: Tokens of the user.
@@ -247,15 +254,15 @@ class GpuServer:
 
     @cached_property
     def _kv_bytes_per_token_with_draft(self) -> float:
-        """Bytes that one token needs in the KV caches of model and draft, ignoring windows."""
+        """Bytes that a token needs in the KV caches of model and draft, ignoring windows."""
         draft_bytes_per_token = 0.0 if self.draft is None else self._draft_copies * self.draft.kv_bytes_per_token
         return self.kv_bytes_per_token + draft_bytes_per_token
 
     def fewest_gpus(self) -> int | None:
         """Return the smallest power of two of GPUs whose memory can store the weights.
 
-        Each GPU must have room for the whole draft. The result is None if all GPUs that can be
-        linked do not suffice.
+        Each GPU must have room for the whole draft. The result is None if even the maximum number
+        of linked GPUs does not suffice.
         """
         usable = self.gpu.hbm_bytes * self.stack.memory_ratio - self.stack.workspace_bytes
         usable -= 0.0 if self.draft is None else self.draft.weight_bytes
@@ -264,7 +271,7 @@ class GpuServer:
 
     @property
     def _draft_words(self) -> str:
-        """Part of an error message about the memory that the draft needs; "" without a draft."""
+        """Text about the memory that the draft needs, for an error message; "" without a draft."""
         if self.draft is None:
             return ""
         place = "on each GPU" if self.draft.parallelism.gpus < self.parallelism.gpus else "in all"

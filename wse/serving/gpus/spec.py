@@ -11,10 +11,10 @@ GENERATIONS: Final = ("ampere", "hopper", "blackwell")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSpec:
-    """The capacities and rates of a GPU that the timing uses.
+    """The capacities and rates of a GPU from which times are computed.
 
-    The unit of each number is in its name, its source in the preset file. Rates of products are
-    those of dense matrices. A rate of 0 means that tensor cores do not have the element type.
+    The unit of each number is in its name, and its source is in the preset file. Rates of products
+    are for dense matrices. A rate of 0 means that tensor cores do not support the element type.
     """
 
     name: str
@@ -29,9 +29,9 @@ class GpuSpec:
     board_power_w: float  # maximum power of the board
 
     def flops_per_s(self, bits: float) -> float:
-        """Return the rate of products (flop/s) for elements of the given number of bits.
+        """Return the rate of matrix products in flop/s for elements of the given number of bits.
 
-        If tensor cores do not have such elements, the rate is that of the next wider ones.
+        If tensor cores do not support such elements, the rate is that of the next wider type.
         """
         narrow_rate = (self.fp4_flops_per_s if bits < 8 else 0.0) or (self.fp8_flops_per_s if bits < 16 else 0.0)
         return narrow_rate or self.bf16_flops_per_s
@@ -39,7 +39,9 @@ class GpuSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackSpec:
-    """The costs of a serving stack: ratios of achieved to stated rates, and fixed times.
+    """The costs of a serving stack, which is software that serves models on GPUs.
+
+    The costs are ratios of achieved to stated rates, and fixed times.
 
     Attributes:
         title: Name and versions of the software.

@@ -22,13 +22,13 @@ PLAIN_BITS: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightFormat:
-    """A number format of weights.
+    """A number format of weights on GPUs.
 
     Attributes:
         name: Name of the format.
-        bits: Bits per weight, including its fraction of the scales.
-        product_bits: Bits of the multiplied elements, if tensor cores have such products.
-        cache_bits: Bits of the elements of the KV cache that servers use with such weights.
+        bits: Bits per weight, including the weight's fraction of a scale.
+        product_bits: Bits of the elements that are multiplied, if tensor cores support them.
+        cache_bits: Bits per element of the KV cache that servers use with such weights.
     """
 
     name: str
@@ -63,7 +63,7 @@ weights in nvfp4.
 
 
 def weight_format(spec: ModelSpec, name: str | None = None) -> WeightFormat:
-    """Return the number format with a given name; None for that of the published weights.
+    """Return the number format with a given name; by default, the format of the published weights.
 
     Raises:
         UnknownName: There is no such format.
@@ -81,9 +81,9 @@ class LayerKind:
     Attributes:
         count: Number of these layers.
         span: Number of tokens that a token attends to; 0 for all earlier tokens.
-        attention: Values of the projections and norms of attention.
-        block: Values of the dense feed-forward block, or of router and shared experts.
-        expert: Values of one routed expert; 0 if there are none.
+        attention: Number of weights in the projections and norms of attention.
+        block: Number of weights in the dense feed-forward block, or in router and shared experts.
+        expert: Number of weights in one routed expert; 0 if there are none.
     """
 
     count: int
@@ -94,7 +94,7 @@ class LayerKind:
 
 
 def layer_kinds(spec: ModelSpec) -> tuple[LayerKind, ...]:
-    """Return the groups of equal layers of a model."""
+    """Return the layers of a model in groups of equal layers."""
     return tuple(_kind(spec, layer, count) for layer, count in Counter(spec.layers).items())
 
 
@@ -115,16 +115,17 @@ def _kind(spec: ModelSpec, layer: Layer, count: int) -> LayerKind:
 
 
 def plain_bytes_per_value(spec: ModelSpec, weights: WeightFormat) -> float:
-    """Return the bytes per value of attention and dense blocks.
+    """Return the bytes per weight in attention and dense blocks.
 
-    These have 16 bits if the model has experts of 4 bits. Otherwise they have the given format.
+    Formats of 4 bits apply only to the experts of a mixture of experts. The other weights then have
+    16 bits.
     """
     bits = PLAIN_BITS if spec.experts is not None and weights.is_of_four_bits else weights.bits
     return bits / 8
 
 
 def table_bytes(spec: ModelSpec) -> float:
-    """Return the bytes of the output head, or of the embedding table."""
+    """Return the bytes of the output head, which has the size of the embedding table."""
     return spec.vocab_size * spec.hidden_size * PLAIN_BITS / 8
 
 

@@ -35,11 +35,14 @@ REQUESTS_PER_SLOT: Final = 10
 def capacity_requests_per_s(
     workload: Workload, slot_count: int, serve: Callable[[Workload], SimulationOutcome]
 ) -> float:
-    """Return the maximum requests per second; infinity if requests take no time.
+    """Return the maximum number of requests per second that a machine can serve.
+
+    The rate is measured in a simulation in which all requests arrive at once. It is infinite if
+    requests take no time.
 
     Args:
         workload: Requests, of which only the lengths matter.
-        slot_count: Number of batch slots: users that are served at the same time.
+        slot_count: Number of batch slots, that is, of users that are served at the same time.
         serve: Function that simulates a workload.
     """
     outcome = serve(workload.all_at_once(min(max(MIN_REQUESTS, REQUESTS_PER_SLOT * slot_count), MAX_REQUESTS)))
@@ -57,8 +60,8 @@ def closed_loop_requests_per_s(
 ) -> float:
     """Return the requests per second of a machine with a constant number of requests in flight.
 
-    The first requests arrive at equal distances, which limit the rate. If requests end faster than
-    expected, the loop is simulated again with smaller distances.
+    The first requests arrive at equal intervals, which limit the rate. If requests end faster than
+    expected, the simulation is repeated with shorter intervals.
 
     Args:
         workload: Requests, of which only the lengths matter.

@@ -19,16 +19,16 @@ class DecodeTimes:
     """Seconds of a decode pass for a fixed number of users, interpolated over the context length.
 
     Args:
-        contexts: Contexts in tokens for which times are computed, rising from 0.
-        pass_s: Function from a context to the seconds of a pass.
+        contexts: Context lengths at which times are computed, in tokens, rising from 0.
+        pass_s: Function from a context length to the seconds of a pass.
     """
 
     def __init__(self, contexts: Sequence[int], pass_s: Callable[[int], float]) -> None:
-        """Evaluate passes at the grid points.
+        """Compute the duration of a pass at each grid point.
 
         Args:
-            contexts: Grid of contexts, rising from 0.
-            pass_s: Function from a context to the seconds of a pass.
+            contexts: Grid of context lengths, rising from 0.
+            pass_s: Function from a context length to the seconds of a pass.
         """
         self._contexts = list(contexts)
         self._seconds = [pass_s(context) for context in contexts]
@@ -47,20 +47,20 @@ class DecodeTimes:
         return self._seconds[grid_index] + self._slopes[grid_index] * (context - self._contexts[grid_index])
 
     def run_s(self, context: int, passes: int) -> float:
-        """Return the seconds of a run of passes.
+        """Return the seconds of consecutive passes, each of which adds a token to the context.
 
         Args:
-            context: Context before the first pass.
+            context: Context length before the first pass.
             passes: Number of passes.
         """
         return self._sum(context + passes) - self._sum(context)
 
     def passes_until(self, context: int, seconds: float, max_passes: int) -> int:
-        """Return the minimum number of passes that take at least a given time.
+        """Return the minimum number of passes that together take at least a given time.
 
         Args:
-            context: Context before the first pass.
-            seconds: The time.
+            context: Context length before the first pass.
+            seconds: Minimum duration of these passes.
             max_passes: Upper limit of the result, which is at least 1.
         """
         if self.run_s(context, max_passes) < seconds:
@@ -79,12 +79,14 @@ class DecodeTimes:
         return passes
 
     def _sum(self, context: int) -> float:
-        """Return the seconds of the passes at contexts 0 to ``context`` - 1."""
+        """Return the total seconds of the passes at contexts 0 to ``context`` - 1."""
         grid_index = bisect_right(self._contexts, context) - 1
         return self._sums[grid_index] + self._part(grid_index, context - self._contexts[grid_index])
 
     def _part(self, at: int, passes: int) -> float:
-        """Return the seconds of passes from a grid point on: n first + slope n (n - 1) / 2.
+        """Return the seconds of the first n passes from a grid point on.
+
+        Between grid points, the time of a pass is linear. The sum is n first + slope n (n - 1) / 2.
 
         Args:
             at: Index of the grid point.
@@ -94,12 +96,14 @@ class DecodeTimes:
 
 
 def decode_times(costs: PassCosts, users: int, tokens_per_pass: float) -> tuple[DecodeTimes, DecodeTimes]:
-    """Return the seconds of rounds in which no prompts are read.
+    """Return the duration of rounds in which no prompts are read, as a function of the context.
+
+    A round is the time in which every user gets one decode pass.
 
     Args:
         costs: Times of passes.
         users: Number of users in flight.
-        tokens_per_pass: Mean tokens per pass and user. Contexts of the results are counted in
+        tokens_per_pass: Mean tokens per pass and user. The contexts of the results are counted in
             passes, each of which adds this many tokens.
 
     Returns:
@@ -113,15 +117,16 @@ def decode_times(costs: PassCosts, users: int, tokens_per_pass: float) -> tuple[
 
 
 def gap_times(costs: PassCosts, users: int, tokens_per_pass: float, chunk_s: float) -> tuple[DecodeTimes, DecodeTimes]:
-    """Return the seconds of rounds in which prompts are read while tokens are decoded.
+    """Return the duration of rounds in which prompts are read while tokens are decoded.
 
-    Prompts use the time of the busiest stage that decoded tokens leave (a gap). It lasts at least
-    ``chunk_s``, and at least the time that one user gets when the maximum number of users decode.
+    Prompts use the time that decoded tokens leave on the busiest stage (a gap). A gap lasts at
+    least ``chunk_s``, and at least the time that one user gets when the maximum number of users
+    decode.
 
     Args:
         costs: Times of passes.
         users: Number of users in flight.
-        tokens_per_pass: Mean tokens per pass and user. Contexts of the results are counted in
+        tokens_per_pass: Mean tokens per pass and user. The contexts of the results are counted in
             passes, each of which adds this many tokens.
         chunk_s: Seconds of work of the busiest stage for one chunk of a prompt.
 
@@ -131,14 +136,14 @@ def gap_times(costs: PassCosts, users: int, tokens_per_pass: float, chunk_s: flo
     contexts = sorted({round(context / tokens_per_pass) for context in costs.contexts})
 
     def gap_s(context: int) -> float:
-        """Return the seconds of a round that are used to read prompts."""
+        """Return the seconds of a round, at a given context, that are used to read prompts."""
         tokens = round(context * tokens_per_pass)
         work_s = costs.work_s(users, tokens, ())
         fair_s = costs.work_s(costs.max_users, tokens, ()) / costs.max_users
         return max(chunk_s, fair_s, costs.round_s(users, tokens, ()) - work_s)
 
     def round_s(context: int) -> float:
-        """Return the seconds of a round in which prompts are read."""
+        """Return the seconds of a round, at a given context, in which prompts are read."""
         return costs.work_s(users, round(context * tokens_per_pass), ()) + gap_s(context)
 
     return DecodeTimes(contexts, round_s), DecodeTimes(contexts, gap_s)

@@ -25,11 +25,11 @@ MAX_DRAWS: Final = 1 << 22
 
 @dataclass(frozen=True, kw_only=True)
 class Drafts:
-    """Simulated drafts, all with the same number of tokens.
+    """Random acceptance of draft tokens, with the same number of draft tokens in every pass.
 
     Attributes:
-        acceptances: For each position, the probability that a draft token is accepted if all tokens
-            before it are.
+        acceptances: For each position, the probability that its draft token is accepted, provided
+            that all draft tokens before it were accepted.
         seed: Seed of the random numbers.
     """
 
@@ -38,11 +38,11 @@ class Drafts:
 
     @cached_property
     def tokens_per_pass(self) -> float:
-        """Mean number of tokens per pass: 1 + a1 + a1 a2 + ..."""
+        """Mean number of tokens per pass: 1 + a1 + a1 a2 + ..., with acceptances a1, a2, ..."""
         return 1.0 + float(self._more_than.sum())
 
     def passes(self, tokens: I64) -> I64:
-        """Draw the number of passes of each request, int64 [requests].
+        """Draw at random how many passes each request needs, int64 [requests].
 
         Args:
             tokens: Tokens that each request needs from passes, int64 [requests].
@@ -67,7 +67,7 @@ class Drafts:
         return np.asarray(np.cumprod(self.acceptances), np.float64)
 
     def _yields(self, random_numbers: F64) -> I64:
-        """Return the tokens that verification passes yield, int64.
+        """Return how many tokens each verification pass yields, int64.
 
         Args:
             random_numbers: Uniform random numbers from 0 to 1, one per pass.
@@ -80,12 +80,13 @@ class Drafts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerPasses:
-    """The decode passes of all answers.
+    """The number of decode passes for the answer to each request of a workload.
 
     Attributes:
         tokens_per_pass: Mean number of tokens per pass; 1 without drafts.
         passes: For each request, the number of passes after its first token.
-        contexts: For each request, its prompt tokens divided by ``tokens_per_pass``, rounded.
+        contexts: For each request, its prompt tokens divided by ``tokens_per_pass``, rounded. This
+            is the initial context in units of passes.
     """
 
     tokens_per_pass: float
@@ -94,11 +95,11 @@ class AnswerPasses:
 
 
 def answer_passes(workload: Workload, drafts: Drafts | None) -> AnswerPasses:
-    """Return the decode passes of a workload's answers: one per token without drafts.
+    """Return the number of decode passes for each answer: one pass per token without drafts.
 
     Args:
-        workload: The requests.
-        drafts: Acceptance of drafts; None without drafts.
+        workload: Requests with the lengths of their answers.
+        drafts: How many draft tokens are accepted; None without drafts.
     """
     further_tokens, prompts = workload.new_tokens - 1, workload.prompt_tokens
     if drafts is None:

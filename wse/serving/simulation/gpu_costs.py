@@ -21,10 +21,10 @@ CONTEXTS: Final = 9
 
 @dataclass(frozen=True, kw_only=True)
 class GpuCosts:
-    """The times and the KV capacity of a model on GPUs.
+    """The times of passes on GPUs and the capacity of their KV caches.
 
-    See `wse.serving.simulation.pass_costs.PassCosts` for the attributes that are not described
-    here.
+    `wse.serving.simulation.pass_costs.PassCosts` documents the attributes and methods that are not
+    described here.
 
     Attributes:
         server: The model on its GPUs, with its draft if there is one.
@@ -39,7 +39,7 @@ class GpuCosts:
 
     @cached_property
     def kv_capacity_tokens(self) -> int:
-        """Number of tokens that fit in the KV cache.
+        """Number of tokens, of all users together, that fit in the KV caches.
 
         Raises:
             DoesNotFit: The weights alone need more memory than there is.
@@ -52,17 +52,20 @@ class GpuCosts:
         return BLOCK_TOKENS
 
     def room_tokens(self, tokens: int) -> int:
-        """Return the KV capacity that a user needs. Layers with a window only store the window."""
+        """Return the tokens of KV capacity that a user with some tokens needs.
+
+        Layers with a sliding window store only the tokens in the window.
+        """
         return self.server.kv_room_tokens(tokens)
 
     @property
     def max_users(self) -> int:
-        """Maximum number of users that the serving stack has in flight."""
+        """Maximum number of users in flight that the serving stack allows."""
         return self.server.max_sequences
 
     @property
     def chunk_tokens(self) -> int:
-        """Granularity of the parts of a prompt: 1, because they may have any length."""
+        """Granularity of the parts of a prompt: 1, because on GPUs they may have any length."""
         return 1
 
     @cached_property
@@ -72,20 +75,20 @@ class GpuCosts:
 
     @property
     def host_s(self) -> float:
-        """Seconds between host and machine: 0, because the host's work is part of every pass."""
+        """Seconds between host and machine: 0, because every pass includes the host's work."""
         return 0.0
 
     @property
     def prompts_fill_gaps(self) -> bool:
-        """False: all GPUs work on one pass at a time, so there are no gaps."""
+        """False: all GPUs work on one pass at a time, so no stage waits and could read prompts."""
         return False
 
     def part_busy_s(self, part: PromptPart) -> float:
-        """Return the seconds of a pass over a part of a prompt alone."""
+        """Return the seconds of a pass that only reads one part of a prompt."""
         return self.round_s(0, 0, (part,))
 
     def round_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
-        """Return the seconds of a pass, including the drafts that the pass verifies.
+        """Return the seconds of a pass, including the draft passes before it.
 
         Args:
             users: Number of users that decode.
@@ -101,9 +104,12 @@ class GpuCosts:
         return self.server.pass_time(groups).total_s + drafting_s
 
     def work_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
-        """Return the seconds of the whole round, because all GPUs work all the time."""
+        """Return the seconds of the whole round, because all GPUs work all the time.
+
+        The arguments are those of `round_s`.
+        """
         return self.round_s(users, context, parts)
 
     def drain_s(self, part: PromptPart) -> float:
-        """Return 0: there are no further stages that a prompt has to pass."""
+        """Return 0: on GPUs, the pass that reads the end of a prompt yields the first token."""
         return 0.0

@@ -22,18 +22,18 @@ class KvRoom:
     """The KV cache of a simulated machine, counted in tokens.
 
     Attributes:
-        free: Number of tokens for which there is unused room.
-        hits: Number of requests that found their prefix in the cache.
-        saved_tokens: Number of tokens of prompts that did not have to be read.
+        free: Number of further tokens for which there is room.
+        hits: Number of requests that found the prefix of their prompt in the cache.
+        saved_tokens: Number of prompt tokens that did not have to be read.
     """
 
     def __init__(self, workload: Workload, costs: PassCosts, *, prefix_cache: bool) -> None:
         """Create an empty cache.
 
         Args:
-            workload: The requests.
+            workload: Requests with their lengths and prefixes.
             costs: Capacity of the machine.
-            prefix_cache: Whether prefixes stay in the cache.
+            prefix_cache: Whether prefixes of prompts stay in the cache for later requests.
         """
         self.free = costs.kv_capacity_tokens
         self.hits = self.saved_tokens = 0
@@ -57,7 +57,10 @@ class KvRoom:
         return self._need(request) <= self.free + self._idle_room - own_idle
 
     def take(self, request: int) -> int:
-        """Occupy the room of a request that fits; return the number of its cached prompt tokens."""
+        """Occupy the room of a request, and return how many tokens of its prompt are cached.
+
+        The request must fit. If necessary, unused prefixes are removed, least recently used first.
+        """
         prefix, need = self._hit(request), self._need(request)
         if prefix != NO_PREFIX:
             if not self._users_of[prefix]:
@@ -80,9 +83,9 @@ class KvRoom:
         return self._cached_tokens[prefix]
 
     def keep_prefix(self, request: int) -> None:
-        """Keep the prefix of a prompt that has been read, for later requests.
+        """Keep the prefix of a prompt in the cache for later requests, after it has been read.
 
-        Its room is taken from that of the request.
+        From then on, the room of the prefix does not count as room of the request.
         """
         prefix, tokens = self._prefixes[request], self._prefix_tokens[request]
         if not self._keeps or prefix == NO_PREFIX or prefix in self._cached_tokens or not tokens // self._block:
@@ -93,7 +96,7 @@ class KvRoom:
         self._prefix_users.add(request)
 
     def give_back(self, request: int) -> None:
-        """Free the KV cache of a request. A prefix that is shared stays in the cache."""
+        """Free the room of a request. A prefix that later requests may share stays in the cache."""
         if request in self._prefix_users:
             self._prefix_users.remove(request)
             prefix = self._prefixes[request]
@@ -103,10 +106,10 @@ class KvRoom:
         self.free += self._room_of.pop(request)
 
     def _hit(self, request: int) -> int:
-        """Return the cached prefix with which the prompt of a request starts, or NO_PREFIX."""
+        """Return the prefix of a request's prompt if it is in the cache, or NO_PREFIX."""
         prefix = self._prefixes[request]
         return prefix if self._keeps and prefix in self._cached_tokens else NO_PREFIX
 
     def _need(self, request: int) -> int:
-        """Return the room that a request needs besides its cached prefix, in tokens."""
+        """Return the tokens of room that a request needs in addition to its cached prefix."""
         return self._room_tokens(self._tokens[request] - self._cached_tokens.get(self._hit(request), 0))

@@ -36,8 +36,8 @@ class SimulationOutcome:
         first_s, end_s: Times at which the reader received the first and the last token, float64
             [requests].
         left_s: Time at which the machine finished the request, float64 [requests].
-        gaps: Runs of decode passes, float64 [runs, 4]: seconds of the first pass, seconds of the
-            last pass, passes, users.
+        gaps: Runs of consecutive decode passes, float64 [runs, 4]: seconds of the first pass,
+            seconds of the last pass, number of passes, number of users.
         makespan_s: Seconds from the first arrival until the machine finished all requests.
         replicas: Number of machines that shared the requests, including idle ones. The following
             times are sums over all of them.
@@ -68,24 +68,27 @@ class SimulationOutcome:
 
     @property
     def little(self) -> tuple[float, float]:
-        """Both sides of Little's law, which must be equal.
+        """Both sides of Little's law, which must be equal in a correct simulation.
 
-        They are the mean number of requests in the system; and the rate of requests, multiplied by
-        the mean time of a request in the system.
+        The first is the mean number of requests in the system. The second is the rate of requests,
+        multiplied by the mean time that a request spends in the system.
         """
         request_seconds = float((self.left_s - self.workload.arrival_s).sum())
         return self.in_system_s / self.makespan_s, request_seconds / self.makespan_s
 
 
 class Recorder:
-    """Clock and records of the requests of one simulated machine.
+    """The clock of one simulated machine and the recorded times of its requests.
 
     The clock advances from event to event and counts the requests in the system.
 
-    In a closed loop, only some requests arrive at first. Each further request arrives when the
-    reader of another request has the last token. Two measures keep requests from synchronising.
-    Requests that end together do not start together. If passes have a common start, further
-    requests arrive at evenly distributed times of a pass instead of its end.
+    In a closed loop, the number of requests in flight is constant: only some requests arrive at
+    first, and each further request arrives when the reader of another request has received the last
+    token. Two measures keep requests from synchronising:
+
+    - Requests that end together do not start together.
+    - If passes have a common start, further requests arrive at evenly distributed times within a
+      pass instead of at its end.
 
     Attributes:
         workload: The requests of all machines.
@@ -102,7 +105,7 @@ class Recorder:
         Args:
             workload: The requests of all machines.
             requests: Indices of the requests of this machine, in the order of arrival; None for
-                all.
+                all requests.
         """
         self.workload = workload
         self.order = list(range(len(workload)) if requests is None else requests)
@@ -123,7 +126,7 @@ class Recorder:
 
     @property
     def next_request(self) -> int | None:
-        """The request that arrives next; None if no further one is known."""
+        """The request that arrives next; None if no further request is known."""
         return self.order[self.arrived] if self.arrived < len(self.order) else None
 
     @property
@@ -132,7 +135,7 @@ class Recorder:
         return self.left == len(self.order)
 
     def add(self, request: int) -> None:
-        """Add a request that arrives after all previous ones."""
+        """Add a request that arrives after all requests added so far."""
         self.order.append(request)
         self._scheduled += 1
 
@@ -152,15 +155,15 @@ class Recorder:
     ) -> None:
         """Record consecutive decode passes in which every user gets a token.
 
-        The time of a pass changes linearly from the first to the last one.
+        The duration of a pass changes linearly from the first to the last pass.
 
         Args:
             first_s, last_s: Seconds of the first and the last pass.
             passes: Number of passes.
             users: Number of users.
-            seconds: Seconds of all passes.
-            delays_s: For users whose first pass this is: seconds from their previous token to the
-                start of the first pass.
+            seconds: Total seconds of all passes.
+            delays_s: For each user whose first pass this is, the seconds from the previous token to
+                the start of the pass.
         """
         self.user_s += users * seconds
         positive_delays_s = [delay for delay in delays_s if delay > 0]
@@ -175,13 +178,13 @@ class Recorder:
             self._runs.extend((first_s, last_s, passes, users))
 
     def leave(self, request: int, at_s: float, pass_s: float = 0.0) -> None:
-        """Record that a request has left, now or at a time after the previous event.
+        """Record that a request has left, now or at an earlier time after the previous event.
 
         Args:
-            request: The request.
+            request: Index of the request.
             at_s: Time at which it left.
-            pass_s: Seconds of a pass, in the course of which the next request of a closed loop
-                arrives. 0 if passes have no common start.
+            pass_s: Seconds of a pass, within which the next request of a closed loop arrives; 0 if
+                passes have no common start.
         """
         self._in_system_s -= self.now - at_s
         self.left_s[request] = at_s

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 
 class PromptPart(NamedTuple):
-    """The tokens of a prompt that are read in one round.
+    """A part of a prompt: the tokens of the prompt that are read in one round.
 
     Attributes:
         tokens: Number of these tokens.
@@ -35,11 +35,12 @@ class PassCosts(Protocol):
         kv_block_tokens: Tokens per block of the cache. Requests with a common prefix share the
             blocks of the prefix.
         max_users: Maximum number of users for which pass times are known. No more are admitted.
-        chunk_tokens: Granularity of the parts of a prompt: all except the last have a multiple of
-            this many tokens.
-        contexts: Contexts between which times are interpolated, rising from 0 to the longest.
-        host_s: Seconds that a request needs to reach the machine, plus those that its tokens need
-            to reach their reader.
+        chunk_tokens: Granularity of the parts of a prompt: all parts except the last consist of a
+            multiple of this many tokens.
+        contexts: Context lengths between which times are interpolated, rising from 0 to the
+            longest.
+        host_s: Seconds that a request needs to reach the machine, plus the seconds that its tokens
+            need to reach their reader.
         prompts_fill_gaps: Whether a stage that waits for decoded tokens can read prompts meanwhile,
             as in a pipeline. On other machines, a part of a prompt belongs to a pass and ends with
             it.
@@ -61,10 +62,10 @@ class PassCosts(Protocol):
     def prompts_fill_gaps(self) -> bool: ...
 
     def room_tokens(self, tokens: int) -> int:
-        """Return how much of `kv_capacity_tokens` the KV cache of a request needs, in tokens.
+        """Return how many tokens of `kv_capacity_tokens` the KV cache of a request needs.
 
-        Blocks are whole. With windows, a cache needs less capacity than it has had tokens. The
-        result never falls with ``tokens``.
+        Caches consist of whole blocks. Layers with a sliding window may need less capacity than the
+        request has tokens. The result never falls when ``tokens`` rises.
 
         Args:
             tokens: Tokens of the request.
@@ -72,7 +73,7 @@ class PassCosts(Protocol):
         ...
 
     def round_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
-        """Return the seconds of a round, which runs one token of each user and parts of prompts.
+        """Return the seconds of a round, which decodes a token per user and reads parts of prompts.
 
         Args:
             users: Number of users.
@@ -82,14 +83,15 @@ class PassCosts(Protocol):
         ...
 
     def work_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
-        """Return the seconds of a round in which the busiest stage works.
+        """Return the seconds that the busiest stage works in a round.
 
-        With one stage, this is the whole round. The arguments are those of `round_s`.
+        On a machine with a single stage, this is the whole round. The arguments are those of
+        `round_s`.
         """
         ...
 
     def drain_s(self, part: PromptPart) -> float:
-        """Return the seconds from the end of a round to the first token of a prompt that it ended.
+        """Return the seconds from the end of a prompt's last round to the answer's first token.
 
         Args:
             part: The last part of the prompt, which was read in the round.
@@ -104,10 +106,11 @@ class PassCosts(Protocol):
 def users_that_fit(costs: PassCosts, tokens: int) -> int:
     """Return the maximum number of users in flight.
 
-    Their caches must fit, and their pass times must be known.
+    It is limited by the capacity of the KV caches, and by the number of users for which pass times
+    are known.
 
     Args:
-        costs: The machine.
+        costs: Times and capacity of the machine.
         tokens: Tokens of each user.
     """
     return min(costs.max_users, costs.kv_capacity_tokens // costs.room_tokens(tokens))

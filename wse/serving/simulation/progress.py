@@ -14,7 +14,7 @@ def reporter(on_done: OnDone, total: int) -> Callable[[int], None]:
     """Return a function that reports progress to ``on_done`` about a hundred times in all.
 
     Args:
-        on_done: Function to call with the numbers of requests that have left, and of all requests.
+        on_done: Function to call with the number of requests that have left and of all requests.
         total: Number of all requests.
 
     Returns:
@@ -24,7 +24,7 @@ def reporter(on_done: OnDone, total: int) -> Callable[[int], None]:
     step, next_report = max(1, total // _CALLS), 0
 
     def report(finished_count: int) -> None:
-        """Call ``on_done`` if enough requests have left since the last call."""
+        """Call ``on_done`` if enough further requests have left since the last call."""
         nonlocal next_report
         if finished_count >= next_report:
             next_report = finished_count + step

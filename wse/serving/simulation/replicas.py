@@ -25,7 +25,7 @@ _SUMMED: Final = ("busy_s", "work_s", "prefill_busy_s", "user_s", "in_system_s",
 
 
 class MakeMachine(Protocol):
-    """Function that creates a machine to serve some requests of a workload.
+    """A function that creates a machine to serve some requests of a workload.
 
     It is `ContinuousMachine` with its costs and policy already given.
     """
@@ -35,7 +35,7 @@ class MakeMachine(Protocol):
 
         Args:
             workload: The requests of all machines.
-            requests: Indices of the requests that the machine serves.
+            requests: Indices of the requests that this machine serves.
             on_done: Function that is called now and then with the number of requests that have
                 left.
         """
@@ -44,7 +44,9 @@ class MakeMachine(Protocol):
 def simulate_replicas(
     workload: Workload, replicas: int, make_machine: MakeMachine, on_done: OnDone, *, least_loaded: bool
 ) -> SimulationOutcome:
-    """Serve all requests of a workload on several equal machines.
+    """Simulate several equal machines that share the requests of a workload.
+
+    A closed loop is a workload with a constant number of requests in flight.
 
     Args:
         workload: The requests. In a closed loop, each user stays on one machine.
@@ -52,8 +54,8 @@ def simulate_replicas(
             in flight.
         make_machine: Function that creates each machine.
         on_done: Function that is called now and then with the number of requests that have left.
-        least_loaded: Whether a request goes to the machine with the fewest requests in flight. If
-            not, requests go to the machines round-robin.
+        least_loaded: Whether a request goes to the machine with the fewest requests in flight.
+            Otherwise, and in a closed loop, requests go to the machines round-robin.
 
     Returns:
         The times of all requests.
@@ -69,7 +71,7 @@ def simulate_replicas(
 def _round_robin(
     workload: Workload, replicas: int, make_machine: MakeMachine, on_done: OnDone
 ) -> list[ContinuousMachine]:
-    """Serve requests round-robin, request i on machine i modulo n; return the machines."""
+    """Serve request i on machine i modulo ``replicas``, and return the machines."""
     total, machines = len(workload), list[ContinuousMachine]()
     for index in range(replicas):
         done_before = sum(machine.record.left for machine in machines)
@@ -89,7 +91,10 @@ def _round_robin(
 def _least_loaded(
     workload: Workload, replicas: int, make_machine: MakeMachine, on_done: OnDone
 ) -> list[ContinuousMachine]:
-    """Serve each request on the machine with the fewest requests in flight; return the machines."""
+    """Serve each request on the machine with the fewest requests in flight; return the machines.
+
+    The number in flight is that at the end of the round in which the request arrives.
+    """
     report = reporter(on_done, len(workload))
     machines = [make_machine(workload, requests=()) for _ in range(replicas)]
     for request, arrival_s in enumerate(workload.arrival_s.tolist()):
@@ -104,11 +109,11 @@ def _least_loaded(
 
 
 def _combined_outcome(outcomes: Sequence[tuple[Sequence[int], SimulationOutcome]], replicas: int) -> SimulationOutcome:
-    """Combine the outcomes of several machines. Requests are in the order of their indices.
+    """Combine the outcomes of several machines, with the requests in the order of their indices.
 
     Args:
         outcomes: For each machine that had requests, their indices and their times.
-        replicas: Number of all machines, including those without requests.
+        replicas: Number of all machines, including machines without requests.
     """
     parts = [outcome for _, outcome in outcomes]
     order = np.argsort(np.concatenate([np.array(numbers, np.int64) for numbers, _ in outcomes]))

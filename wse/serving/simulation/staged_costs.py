@@ -22,11 +22,11 @@ from wse.serving.simulation.pass_costs import PromptPart
 
 @dataclass(frozen=True, slots=True)
 class PassTime:
-    """The time of a pass.
+    """The time of a pass through the stages of a pipeline.
 
     Attributes:
-        latency_s: Seconds through all stages.
-        busy_s: Seconds of work of the busiest stage.
+        latency_s: Seconds of the pass through all stages.
+        busy_s: Seconds that the busiest stage works for the pass.
     """
 
     latency_s: float
@@ -50,16 +50,16 @@ class DecodeGrid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkGrid:
-    """Times of the chunks of a prompt.
+    """Times of the chunks of a prompt, which are read one after another.
 
     Attributes:
         chunk_tokens: Tokens of a whole chunk.
         chunks: Times of whole chunks that are followed by more of the prompt, in order from the
             start of the prompt.
-        last_tokens: Lengths of a prompt's last chunk, in rising order up to that of a whole chunk.
+        last_tokens: Possible lengths of a prompt's last chunk, in rising order up to a whole chunk.
             The last chunk yields a token.
-        lasts: For each of ``last_tokens``, the times of a last chunk at the start of a prompt, and
-            after all of ``chunks`` except one.
+        lasts: For each of ``last_tokens``, the time of a last chunk at the start of a prompt, and
+            its time after all chunks in ``chunks`` except one.
     """
 
     chunk_tokens: int
@@ -72,8 +72,8 @@ class ChunkGrid:
 class StagedCosts:
     """Times and KV capacity of wafers, which are a pipeline of stages or a single stage.
 
-    See `wse.serving.simulation.pass_costs.PassCosts` for the attributes that are not described
-    here.
+    `wse.serving.simulation.pass_costs.PassCosts` documents the attributes and methods that are not
+    described here.
 
     Attributes:
         decode: Times of decode passes.
@@ -101,12 +101,14 @@ class StagedCosts:
     def room_tokens(self, tokens: int) -> int:
         """Return the KV capacity that a user needs: the tokens, rounded up to whole blocks.
 
-        Layers with a window store all tokens.
+        On wafers, layers with a sliding window store all tokens, too.
         """
         return -(-tokens // self.kv_block_tokens) * self.kv_block_tokens
 
     def round_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
-        """Return the seconds of a round: those of a decode pass, or of the busiest stage if longer.
+        """Return the seconds of a round.
+
+        They are the latency of a decode pass, or the work of the busiest stage if this is longer.
 
         Args:
             users: Number of users that decode.
@@ -117,7 +119,7 @@ class StagedCosts:
         return max(work, self._decode(context).latency_s) if users else work
 
     def work_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
-        """Return the seconds of a round in which the busiest stage works.
+        """Return the seconds that the busiest stage works in a round.
 
         Args:
             users: Number of users that decode.
@@ -130,8 +132,11 @@ class StagedCosts:
     def drain_s(self, part: PromptPart) -> float:
         """Return the seconds from the end of a prompt's last round to the first token.
 
-        This is the time of the last chunk in the stages other than the busiest one. A short last
-        chunk waits at every stage for the whole chunk before it, and takes as long as that chunk.
+        In this time, the last chunk passes the stages other than the busiest one. If it follows a
+        whole chunk, it waits at every stage for that chunk and needs at least as long.
+
+        Args:
+            part: The last part of the prompt.
         """
         last_time, whole_tokens = self._last(part), part.tokens - self._last_tokens(part)
         drain_s = last_time.latency_s - last_time.busy_s
@@ -148,7 +153,7 @@ class StagedCosts:
         return busy + (self._last(part).busy_s if part.ends else 0.0)
 
     def _decode(self, context: int) -> PassTime:
-        """Return the time of a decode pass, interpolated between the contexts of the table."""
+        """Return the time of a decode pass, interpolated between the contexts of `DecodeGrid`."""
         contexts, passes = self.decode.contexts, self.decode.passes
         upper_index = min(bisect_left(contexts, context), len(contexts) - 1)
         if contexts[upper_index] == context or upper_index == 0:
@@ -164,8 +169,8 @@ class StagedCosts:
     def _busy_until(self, tokens: int) -> float:
         """Return the seconds that the busiest stage works for the first tokens of a prompt.
 
-        They are read in whole chunks. A chunk that is only partly included counts in proportion to
-        its tokens.
+        The tokens are read in whole chunks. A chunk that is only partly included counts in
+        proportion to its tokens.
 
         Args:
             tokens: Number of tokens.
@@ -177,13 +182,14 @@ class StagedCosts:
         return sums[chunk] + extra_tokens / self.chunk_tokens * chunks[chunk].busy_s
 
     def _last_tokens(self, part: PromptPart) -> int:
-        """Return the number of tokens in the last chunk that a part of a prompt has."""
+        """Return the number of tokens in the last chunk of a part of a prompt."""
         return (part.tokens - 1) % self.chunk_tokens + 1
 
     def _last(self, part: PromptPart) -> PassTime:
         """Return the time of a prompt's last chunk.
 
-        The time is interpolated between lengths, and between the first and the last context.
+        The time is interpolated between the known lengths, and between the first and the last
+        context.
         """
         grid, tokens = self.prefill, self._last_tokens(part)
         last_context = max(1, (len(grid.chunks) - 1) * grid.chunk_tokens)
@@ -200,7 +206,7 @@ class StagedCosts:
 
 
 def _interpolated(low: PassTime, high: PassTime, fraction: float) -> PassTime:
-    """Return the linear interpolation between two pass times; ``fraction`` 0 gives the first."""
+    """Return the linear interpolation between two pass times; ``low`` for the fraction 0."""
     return PassTime(
         low.latency_s + (high.latency_s - low.latency_s) * fraction, low.busy_s + (high.busy_s - low.busy_s) * fraction
     )

@@ -22,11 +22,11 @@ from wse.serving.simulation.workload import Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticPolicy:
-    """The policy of static batching.
+    """The rules by which static batching starts a batch.
 
     Attributes:
-        batch_slots: Number of batch slots.
-        longest_wait_s: Seconds that a request waits at most before a batch starts with empty slots.
+        batch_slots: Maximum number of requests in a batch.
+        longest_wait_s: Maximum seconds that a request waits before a batch starts with empty slots.
     """
 
     batch_slots: int
@@ -41,8 +41,9 @@ def simulate_static(
     drafts: Drafts | None = None,
     on_done: OnDone = ignore,
 ) -> SimulationOutcome:
-    """Serve all requests of a workload with static batching.
+    """Simulate a machine that serves all requests of a workload with static batching.
 
+    All requests of a batch start together, and the next batch starts when the last of them ends.
     For each batch:
 
     1. Determine its requests and when it starts.
@@ -53,9 +54,8 @@ def simulate_static(
         workload: The requests. Each must fit in the KV cache by itself.
         costs: Times of passes. With drafts, a decode pass is a verification pass together with its
             draft passes.
-        policy: Policy of static batching.
-        drafts: Acceptance of drafts; None without drafts. With drafts, contexts are counted in
-            passes.
+        policy: Rules of static batching.
+        drafts: How many draft tokens are accepted; None without drafts.
         on_done: Function that is called now and then with the number of requests that have left.
 
     Returns:
@@ -100,10 +100,10 @@ def _seated(first: int, needs: list[int], capacity: int, batch_slots: int) -> in
     """Return the index after the last request that fits in a batch.
 
     Args:
-        first: First request of the batch. It is always included.
+        first: Index of the first request of the batch, which is always included.
         needs: KV capacity that each request needs, in tokens.
-        capacity: KV capacity in tokens.
-        batch_slots: Number of batch slots.
+        capacity: KV capacity of the machine in tokens.
+        batch_slots: Maximum number of requests in a batch.
     """
     end, room = first, capacity
     while end < len(needs) and end - first < batch_slots and (end == first or needs[end] <= room):
@@ -113,14 +113,14 @@ def _seated(first: int, needs: list[int], capacity: int, batch_slots: int) -> in
 
 
 def _decode(record: Recorder, times: DecodeTimes, context: int, decoded: int, end_pass: int, users: int) -> int:
-    """Record the decode passes of a batch up to a given pass; return the index of that pass.
+    """Record the decode passes of a batch up to a given pass, and return ``end_pass``.
 
     Args:
         record: Recorder of the simulation.
         times: Times of passes.
         context: Context before the first pass.
         decoded: Number of passes recorded so far.
-        end_pass: Number of passes to reach.
+        end_pass: Number of recorded passes after the call.
         users: Number of users that still get tokens.
     """
     if end_pass > decoded:

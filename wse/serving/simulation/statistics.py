@@ -29,7 +29,7 @@ class Distribution(Result):
 
 
 def distribution(values: F64) -> Distribution:
-    """Return mean, quantiles and maximum of values of equal weight. There must be at least one."""
+    """Return mean, percentiles and maximum of values of equal weight, at least one."""
     p50, p90, p99 = np.quantile(values, QUANTILES).tolist()
     return Distribution(mean=float(values.mean()), p50=p50, p90=p90, p99=p99, most=float(values.max()))
 
@@ -37,7 +37,7 @@ def distribution(values: F64) -> Distribution:
 def first_token_s(outcome: SimulationOutcome) -> F64:
     """Return the time to first token of each request, in seconds, float64 [requests].
 
-    The time starts with the arrival of the request.
+    The time is counted from the arrival of the request.
     """
     return outcome.first_s - outcome.workload.arrival_s
 
@@ -62,8 +62,8 @@ def per_token_s(outcome: SimulationOutcome) -> F64:
 def gap_distribution(outcome: SimulationOutcome) -> Distribution | None:
     """Return the distribution of the times between consecutive tokens of a user, over all tokens.
 
-    If a pass yields several tokens, as with drafts, the time before the first of them is that of
-    the pass, and the others follow at once. The result is None if no token follows another.
+    If a pass yields several tokens, as with drafts, the first of them counts with the time of the
+    pass and the others count with 0. The result is None if no token follows another.
     """
     first, last, passes, users = outcome.gaps.T
     if not len(first):
@@ -85,12 +85,13 @@ def gap_distribution(outcome: SimulationOutcome) -> Distribution | None:
 
 
 def in_time(outcome: SimulationOutcome, ttft_s: float | None, tpot_s: float | None) -> Bools:
-    """Return for each request whether it kept the promised times, bool [requests].
+    """Return for each request whether its latencies are within the limits, bool [requests].
 
     Args:
         outcome: Times of the requests.
         ttft_s: Maximum time to first token; None for no limit.
-        tpot_s: Maximum time per token after the first; None for no limit.
+        tpot_s: Maximum time per token after the first; None for no limit. Requests of one token
+            always meet it.
     """
     is_in_time = np.ones(len(outcome.workload), bool)
     if ttft_s is not None:
@@ -105,10 +106,10 @@ class Levels:
     """Numbers of requests in each state over time. All arrays are float64 [points].
 
     Attributes:
-        time_s: Times, in seconds from the first arrival.
+        time_s: Points in time, in seconds from the first arrival.
         waiting: Requests that wait for admission.
         reading: Requests whose prompts are being read.
-        answering: Requests that are being answered.
+        answering: Requests whose answers are being generated.
         kv_tokens: Tokens of all admitted requests, prompts and answers.
     """
 
@@ -120,22 +121,26 @@ class Levels:
 
 
 def levels(outcome: SimulationOutcome, points: int) -> Levels:
-    """Return the numbers of requests in each state at evenly spaced times.
+    """Return the numbers of requests in each state at evenly spaced points in time.
 
     Args:
         outcome: Times of all requests.
-        points: Number of times, from the first arrival to the end of the simulation.
+        points: Number of points, from the first arrival to the end of the simulation.
     """
     work = outcome.workload
     begin = float(work.arrival_s[0])
     times = begin + np.linspace(0.0, outcome.makespan_s, points)
 
     def count_until(events: F64) -> F64:
-        """Return the number of events up to each of the times."""
+        """Return how many events have happened by each point in time."""
         return np.searchsorted(np.sort(events), times, side="right").astype(np.float64)
 
     def tokens_until(events: F64) -> F64:
-        """Return the tokens of all requests whose event is before or at each of the times."""
+        """Return the total tokens of the requests whose event has happened by each point in time.
+
+        Args:
+            events: Time of one event per request, such as its admission.
+        """
         order = events.argsort()
         sums = np.append(0.0, (work.prompt_tokens + work.new_tokens)[order].cumsum())
         return np.asarray(sums[np.searchsorted(events[order], times, side="right")])

@@ -26,17 +26,17 @@ _ARRIVALS, _PROMPTS, _ANSWERS, _TIERS, _PREFIXES, DRAFTS = range(6)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Workload:
-    """Requests in the order of their arrival.
+    """The requests that a simulation serves, in the order of their arrival.
 
     Attributes:
         arrival_s: Times of arrival in seconds, never falling, float64 [requests].
         prompt_tokens, new_tokens: Lengths of prompts and answers, at least 1, int64 [requests].
-        tier: FAST or NORMAL, int64 [requests].
+        tier: Service tier of each request, FAST or NORMAL, int64 [requests].
         prefix: Index of the prefix with which a prompt starts, or NO_PREFIX, int64 [requests].
         prefix_tokens: Tokens of this prefix, fewer than the prompt's, int64 [requests].
-        in_flight: Number of requests in flight in a closed loop. This many requests arrive at
-            ``arrival_s``, and each later one when another ends. None if all arrive at
-            ``arrival_s``.
+        in_flight: Number of requests in flight in a closed loop. The first ``in_flight`` requests
+            arrive at ``arrival_s``, and each later one when another ends. None if all requests
+            arrive at ``arrival_s``.
     """
 
     arrival_s: F64
@@ -53,7 +53,11 @@ class Workload:
 
     @staticmethod
     def concatenated(parts: Sequence[Workload]) -> Workload:
-        """Return one workload with the requests of several workloads, one after another."""
+        """Return one workload with the requests of several workloads, one after another.
+
+        The result is not a closed loop, even if the given workloads have a constant number of
+        requests in flight.
+        """
         columns: dict[str, Any] = {n: np.concatenate([getattr(part, n) for part in parts]) for n in _PER_REQUEST}
         return Workload(**columns)
 
@@ -72,7 +76,7 @@ class Workload:
         return int((self.prompt_tokens + self.new_tokens).max())
 
     def all_at_once(self, requests: int) -> Workload:
-        """Return requests with the lengths of this workload that all arrive at time 0.
+        """Return a workload with the lengths of this one, whose requests all arrive at time 0.
 
         Args:
             requests: Number of requests. Lengths are repeated if this workload has fewer.
@@ -80,7 +84,11 @@ class Workload:
         return replace(self.part(np.arange(requests) % len(self)), arrival_s=np.zeros(requests))
 
     def part(self, requests: I64) -> Workload:
-        """Return some of the requests, given by their indices, with their arrival times."""
+        """Return the requests with the given indices, with their arrival times.
+
+        All of them arrive at these times, even if this workload has a constant number of requests
+        in flight.
+        """
         columns: dict[str, Any] = {name: getattr(self, name)[requests] for name in _PER_REQUEST}
         return Workload(**columns)
 
@@ -99,7 +107,7 @@ _PER_REQUEST: Final = ("arrival_s", "prompt_tokens", "new_tokens", "tier", "pref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadOptions:
-    """The distributions from which a workload is drawn.
+    """The distributions from which the requests of a workload are drawn.
 
     Attributes:
         requests: Number of requests.
@@ -109,8 +117,8 @@ class WorkloadOptions:
         prompt_tokens, new_tokens: Mean lengths of prompts and answers.
         length_cv: Coefficient of variation of lengths, which are log-normal; 0 for equal lengths.
         context: Maximum tokens of a prompt and its answer together; longer draws are cut.
-        fast_share: Fraction of requests in the fast tier.
-        prefix_tokens: Tokens of the prefixes with which prompts start; 0 for none.
+        fast_share: Fraction of requests in the fast tier, which are admitted first.
+        prefix_tokens: Tokens of the common prefixes with which prompts start; 0 for none.
         prefixes: Number of different prefixes.
         seed: Seed of all random numbers.
     """
@@ -129,7 +137,7 @@ class WorkloadOptions:
 
 
 def draw_workload(options: WorkloadOptions) -> Workload:
-    """Draw a workload with one arrival per second on average.
+    """Draw a random workload with one arrival per second on average.
 
     Use `Workload.at_rate` to change the rate.
     """
@@ -164,7 +172,7 @@ def _arrivals(options: WorkloadOptions) -> F64:
 def _lengths(options: WorkloadOptions, stream: int, mean: int, max_lengths: I64) -> I64:
     """Draw log-normal lengths with a given mean, int64 [requests].
 
-    The parameters are σ² = ln(1 + cv²) and µ = ln(mean) - σ²/2.
+    The parameters of the distribution are σ² = ln(1 + cv²) and µ = ln(mean) - σ²/2.
 
     Args:
         options: Distributions of the workload.
@@ -181,7 +189,7 @@ def _lengths(options: WorkloadOptions, stream: int, mean: int, max_lengths: I64)
 
 
 def random_stream(seed: int, stream: int) -> np.random.Generator:
-    """Return the random number generator of a stream.
+    """Return the generator of one of several independent streams of random numbers.
 
     Args:
         seed: Seed of the workload.

@@ -47,15 +47,17 @@ from wse.serving.simulation.workload import NORMAL, Workload
 
 
 class ContinuousMachine:
-    """One machine that serves all requests of a workload, or those that it is given while it runs.
+    """A simulated machine that serves requests with continuous batching.
+
+    It serves all requests of a workload, or the requests that it is given while it runs.
 
     Attributes:
         record: Recorder of the simulation, whose clock is the current time.
         horizon_s: Time until which no further request arrives from outside.
         room: Room for KV caches.
-        answers: Passes and contexts of all answers.
+        answers: Decode passes and contexts of all answers.
         users: Users in flight.
-        waiting: Requests that wait for admission, in one queue per tier.
+        waiting: Requests that wait for admission, in one queue per service tier.
         reader: Prompts that are being read.
         ready: Heap of (time of the first token, request) for users that have not joined yet.
         free_slots: Number of free batch slots.
@@ -86,8 +88,8 @@ class ContinuousMachine:
                 its draft passes.
             policy: How requests are batched.
             requests: Indices of the requests to serve, in the order of their arrival; None for all.
-            prefill: Separate machine for prompts; None for none.
-            drafts: Acceptance of drafts; None without drafts.
+            prefill: Separate machine that reads prompts; None if there is none.
+            drafts: How many draft tokens are accepted; None without drafts.
             on_done: Function that is called now and then with the number of requests that have
                 left.
         """
@@ -118,13 +120,14 @@ class ContinuousMachine:
 
     @property
     def in_flight(self) -> int:
-        """Number of received requests that had not left at the end of the machine's last round."""
+        """Number of received requests that had not left by the end of the machine's last round."""
         return len(self.record.order) - self.record.left
 
     def offer(self, request: int) -> None:
         """Give the machine a request of the workload.
 
-        The request must arrive after those before it and after the current time of the simulation.
+        The request must arrive after all earlier requests and after the current time of the
+        simulation.
         """
         self.record.add(request)
 
@@ -133,9 +136,9 @@ class ContinuousMachine:
         return self.record.outcome(prefix_hits=self.room.hits, saved_tokens=self.room.saved_tokens)
 
     def run_until(self, horizon_s: float) -> None:
-        """Simulate up to the end of the round that contains ``horizon_s``.
+        """Simulate up to the end of the round that contains the time ``horizon_s``.
 
-        Further requests may be given to the machine at that time.
+        Afterwards, the machine may be given requests that arrive at this time.
         """
         record, self.horizon_s = self.record, horizon_s
         self._advance(record.now)
@@ -157,18 +160,21 @@ class ContinuousMachine:
             self.report(record.left)
 
     def _advance(self, time: float) -> None:
-        """Advance the clock, and add the requests that arrive until then to the waiting ones."""
+        """Advance the clock, and move the requests that arrive until then to the queues."""
         for request in self.record.advance(time):
             self.waiting[self.tiers[request]].append(request)
 
     # Admission
 
     def _fits(self, request: int) -> bool:
-        """Return whether there is a free batch slot and room for the cache of a request."""
+        """Return whether a request can be admitted: a batch slot is free and its KV cache fits."""
         return self.free_slots > 0 and self.room.fits(request)
 
     def _admit(self) -> None:
-        """Admit waiting requests in order, the fast tier first, until one does not fit."""
+        """Admit waiting requests in order until one does not fit.
+
+        Requests of the fast tier, whose users are promised a higher speed, come first.
+        """
         now_s = self.record.now
         for tier, queue in enumerate(self.waiting):
             while queue and self._fits(queue[0]) and (self.prefill is None or self.prefill_free_s <= now_s):
@@ -184,8 +190,8 @@ class ContinuousMachine:
         """Admit a request, and start to read its prompt here or on the prefill machine.
 
         Args:
-            request: The request.
-            tier: Its tier.
+            request: Index of the request.
+            tier: Service tier of the request.
         """
         record = self.record
         self.free_slots -= 1
@@ -210,12 +216,13 @@ class ContinuousMachine:
     def _begin_to_read(self, request: int, tier: int, context: int) -> None:
         """Start to read the prompt of a request that was just admitted.
 
-        Reading starts with the next pass. If prompts fill gaps, it starts in the gaps of the round
-        that is just ending, from the arrival of the request on.
+        In general, reading starts with the next pass. If prompts are read in the idle time of the
+        busiest stage (its gaps), it starts in the gaps of the round that is just ending, from the
+        arrival of the request on.
 
         Args:
-            request: The request.
-            tier: Its tier.
+            request: Index of the request.
+            tier: Service tier of the request.
             context: Tokens of its prompt that are already in the cache.
         """
         record = self.record
@@ -233,7 +240,7 @@ class ContinuousMachine:
             record.work_s += gap_s - self._read_prompts(gap_s, record.now, round_per_gap)
 
     def _next_change(self) -> float:
-        """Return the next time at which users may join or a request may be admitted."""
+        """Return the next time at which a user may join or a request may be admitted."""
         time = self.ready[0][0] if self.ready else inf
         head = self._head()
         if head is not None and self._fits(head) and self.prefill is not None:
@@ -251,9 +258,9 @@ class ContinuousMachine:
     # Rounds
 
     def _join(self) -> None:
-        """Let users whose first token is available join those in flight.
+        """Add the users whose first token is available to the decoding ones.
 
-        Users who requested only one token leave.
+        Users who requested only one token leave at once.
         """
         ready, now_s = self.ready, self.record.now
         while ready and ready[0][0] <= now_s:
@@ -274,7 +281,7 @@ class ContinuousMachine:
             self.users.join(request)
 
     def _joined_delays_s(self) -> list[float]:
-        """Return the seconds since the first token of users who joined since the last call."""
+        """Return, for users who joined since the last call, the seconds since their first token."""
         delays, self.delays_s = self.delays_s, []
         return delays
 
@@ -289,7 +296,7 @@ class ContinuousMachine:
         self.record.leave(request, at_s, self.pass_s)
 
     def _decode(self) -> None:
-        """Simulate decode passes until a user is done or something else may change."""
+        """Simulate decode passes until a user has a complete answer or another event may occur."""
         record, users, context = self.record, self.users.count, self.users.mean_context
         times, work_times = self.times(users)
         max_passes = self.users.passes_to_first
@@ -303,10 +310,10 @@ class ContinuousMachine:
         self._end_rounds(passes, seconds)
 
     def _rounds_with_gaps(self) -> None:
-        """Simulate rounds in whose gaps prompts are read.
+        """Simulate rounds in which prompts are read in gaps, the idle time of the busiest stage.
 
-        The rounds end when the first prompt is complete, a user is done, or users may join or be
-        admitted.
+        The rounds end when the first prompt is complete, a user has a complete answer, or users may
+        join or be admitted.
         """
         record, users = self.record, self.users.count
         unread_s = self.reader.first_unread_s()
@@ -331,9 +338,9 @@ class ContinuousMachine:
         self._end_rounds(passes, seconds)
 
     def _read_prompts(self, gap_s: float, end_s: float, round_per_gap: float) -> float:
-        """Read prompts in gaps, and return the seconds of gaps that no prompt uses.
+        """Read prompts in gaps, the idle time of the busiest stage, and return the unused seconds.
 
-        See `PromptReader.read_in_gaps` for the arguments.
+        The arguments are those of `PromptReader.read_in_gaps`.
         """
         left_s, ready = self.reader.read_in_gaps(gap_s, end_s, round_per_gap)
         for first_token in ready:
@@ -343,7 +350,8 @@ class ContinuousMachine:
     def _round_with_prompts(self, budget: int) -> None:
         """Simulate one round that reads at most ``budget`` tokens of prompts.
 
-        First tokens are available slightly after the end of the round.
+        The first token of an answer is available slightly after the end of the round, when the
+        prompt has passed the remaining stages.
         """
         record = self.record
         parts, completed = self.reader.next_parts(budget)
@@ -360,7 +368,7 @@ class ContinuousMachine:
         self._end_rounds(1 if users else 0, seconds)
 
     def _end_rounds(self, passes: int, seconds: float) -> None:
-        """Advance to the end of some rounds, and let users who are done leave.
+        """Advance to the end of some rounds, and let users whose answers are complete leave.
 
         Args:
             passes: Number of decode passes in the rounds.
@@ -385,15 +393,17 @@ def simulate_continuous(
     drafts: Drafts | None = None,
     on_done: OnDone = ignore,
 ) -> SimulationOutcome:
-    """Serve all requests of a workload on one machine with continuous batching.
+    """Simulate a machine that serves all requests of a workload with continuous batching.
+
+    Users join and leave between any two tokens, and prompts are read in parts alongside decoding.
 
     Args:
         workload: The requests. Each must fit in the KV cache by itself.
         costs: Times of passes. With drafts, a decode pass is a verification pass together with its
             draft passes.
         policy: How requests are batched.
-        prefill: Separate machine for prompts; None for none.
-        drafts: Acceptance of drafts; None without drafts.
+        prefill: Separate machine that reads prompts; None if there is none.
+        drafts: How many draft tokens are accepted; None without drafts.
         on_done: Function that is called now and then with the number of requests that have left.
 
     Returns:

@@ -9,12 +9,12 @@ from wse.serving.simulation.pass_costs import PassCosts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContinuousPolicy:
-    """The policy of continuous batching.
+    """The rules by which continuous batching admits users and reads prompts.
 
     Attributes:
         max_users: Number of batch slots: maximum number of admitted users.
-        prompt_tokens: Maximum tokens of prompts per round, rounded down to whole chunks. None:
-            prompts fill the gaps of the busiest stage.
+        prompt_tokens: Maximum tokens of prompts per round, rounded down to whole chunks. With None,
+            prompts are read in the time that decoded tokens leave on the busiest stage.
         prefix_cache: Whether prefixes of prompts stay in the cache for later requests.
     """
 

@@ -15,17 +15,17 @@ ROUNDING: Final = 1e-9
 
 
 class PromptReader:
-    """The prompts that a machine is reading: fast tier first, then in the order of admission.
+    """The queue of prompts that a machine is reading: fast tier first, then by order of admission.
 
     Attributes:
-        gap_free_s: Time until which the gaps of past rounds have been used.
+        gap_free_s: Time until which the gaps (idle time of the busiest stage) have been used.
     """
 
     def __init__(self, prompt_tokens: Sequence[int], costs: PassCosts) -> None:
-        """Create a reader without prompts.
+        """Create a reader with no prompts to read.
 
         Args:
-            prompt_tokens: Lengths of all prompts of the workload.
+            prompt_tokens: Lengths of all prompts of the workload, in tokens.
             costs: Times of passes on the machine.
         """
         self.gap_free_s = -math.inf
@@ -40,24 +40,24 @@ class PromptReader:
         return any(self._queues)
 
     def begin(self, request: int, tier: int, read_tokens: int) -> None:
-        """Add the prompt of a request.
+        """Add the prompt of a request to the queue.
 
         Args:
-            request: The request.
-            tier: Its tier.
+            request: Index of the request.
+            tier: Service tier of the request.
             read_tokens: Tokens at the start of the prompt that are already in the cache.
         """
         self._read_tokens[request] = read_tokens
         self._queues[tier].append(request)
 
     def next_parts(self, budget: int) -> tuple[list[PromptPart], list[tuple[int, PromptPart]]]:
-        """Choose the tokens of prompts that the next round reads, and remove them from the queues.
+        """Choose the parts of prompts that the next round reads, and remove them from the queues.
 
         Args:
             budget: Maximum number of tokens. At least one chunk is read, whatever the budget.
 
         Returns:
-            All parts of prompts; and (request, part) for each part that completes its prompt.
+            All chosen parts; and (request, part) for each part that completes its prompt.
         """
         parts: list[PromptPart] = []
         completed: list[tuple[int, PromptPart]] = []
@@ -81,14 +81,14 @@ class PromptReader:
         return parts, completed
 
     def first_unread_s(self) -> float:
-        """Return the seconds that the busiest stage still has to work on the first prompt."""
+        """Return the seconds that the busiest stage still has to work on the next prompt."""
         return self._seconds(next(queue[0] for queue in self._queues if queue))
 
     def read_in_gaps(self, gap_s: float, end_s: float, round_per_gap: float) -> tuple[float, list[tuple[float, int]]]:
-        """Read prompts in the times of rounds that decoded tokens leave (gaps).
+        """Read prompts in gaps: the time that decoded tokens leave on the busiest stage.
 
         Args:
-            gap_s: Total seconds of the gaps of some rounds.
+            gap_s: Total seconds of the gaps in some rounds.
             end_s: Time at which the last gap ends.
             round_per_gap: Ratio of the time of a round to the time of its gap, at the end.
 
@@ -119,6 +119,6 @@ class PromptReader:
         return self._unread_s[request]
 
     def _rest(self, request: int) -> PromptPart:
-        """Return the part of a prompt that was not in the cache when its request was admitted."""
+        """Return the part of a prompt that is not in the cache when its request is admitted."""
         context = self._read_tokens[request]
         return PromptPart(self._prompts[request] - context, context)

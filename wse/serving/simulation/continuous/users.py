@@ -8,7 +8,7 @@ from wse.serving.simulation.drafts import AnswerPasses
 
 
 class Users:
-    """The users whose answers a machine decodes, with one decode pass of each in every round.
+    """The users whose answers a machine decodes. In every round, each of them gets one decode pass.
 
     All users are advanced together, so a long run of rounds costs as little as a single one.
 
@@ -20,7 +20,7 @@ class Users:
         """Create an empty set of users.
 
         Args:
-            answers: Passes and contexts of all requests of the workload.
+            answers: Decode passes and contexts of all requests of the workload.
         """
         self.count = 0
         self._answers = answers
@@ -30,26 +30,26 @@ class Users:
 
     @property
     def mean_context(self) -> int:
-        """Mean number of tokens in the caches of the users in flight, counted in decode passes."""
+        """Mean context of the users in flight, in units of the tokens that a pass yields."""
         return self._context_sum // self.count + self._rounds
 
     @property
     def passes_to_first(self) -> int:
-        """Number of rounds until the first user has a complete answer."""
+        """Number of rounds until the first of the users has a complete answer."""
         return self._finish[0][0] - self._rounds
 
     def join(self, request: int) -> None:
-        """Add a user whose first pass is in the next round."""
+        """Add the user of a request, whose first decode pass is in the next round."""
         self.count += 1
         self._context_sum += self._answers.contexts[request] - self._rounds
         heappush(self._finish, (self._rounds + self._answers.passes[request], request))
 
     def run(self, passes: int) -> None:
-        """Count rounds that have been simulated, at most until the first user is done."""
+        """Advance all users by some rounds, at most until the first user has a complete answer."""
         self._rounds += passes
 
     def pop_done(self) -> int | None:
-        """Remove a user whose last pass is over and return their request; None if there is none."""
+        """Remove a user with a complete answer and return their request; None if there is none."""
         if not self._finish or self._finish[0][0] != self._rounds:
             return None
         request = heappop(self._finish)[1]
