@@ -23,7 +23,13 @@ REPORTS = [
     {"model_dtype": "fp8", "system_wafers": 1, "decode_tokens_per_s_per_user": 900.0}
     | {"latency_ttft_s": 0.08, "sram_fits": True},
     {"system_wafers": 2, "decode_tokens_per_s_per_user": 500.5, "latency_ttft_s": 0.02, "sram_fits": True},
-    {"system_wafers": 4, "decode_tokens_per_s_per_user": 950.0, "latency_ttft_s": 0.2, "sram_fits": False},
+    {
+        "model_dtype": "mxfp4",
+        "system_wafers": 4,
+        "decode_tokens_per_s_per_user": 950.0,
+        "latency_ttft_s": 0.2,
+        "sram_fits": False,
+    },
 ]
 GRID = axes(batch=4, context=1)
 QUICK = {"mapping": "region", "schedule": "baseline", "prompt_len": 5, "new_tokens": 4}
@@ -53,6 +59,8 @@ def test_rows_have_the_axes_with_several_values_and_seven_columns() -> None:
         ("ttft:down", [3, 1, 2, 4]),
         ("wafers", [1, 2, 3, 4]),
         ("batch:down", [4, 3, 2, 1]),
+        ("dtype", [1, 3, 2, 4]),
+        ("dtype:down", [3, 1, 2, 4]),
         ("latency_ttft_s", [2, 1, 3, 4]),
     ],
 )

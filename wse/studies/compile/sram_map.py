@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Final
 
 from rich.text import Text
 
@@ -227,6 +227,10 @@ def _rows(buffers: Sequence[BufferResult]) -> list[_Row]:
     return rows
 
 
+_PHASES: Final = {"prefill": "prefill", "verify": "verification passes"}
+"""Phases other than decode, as text."""
+
+
 def _lifetime(row: _Row, steps: int, width: int) -> Text:
     """Return a bar that marks the steps of a decoded token in which a buffer is in use.
 
@@ -242,7 +246,8 @@ def _lifetime(row: _Row, steps: int, width: int) -> Text:
         return Text("always", style="bright_black")
     spans = [(s.first_step, s.last_step) for s in live if s.phase == "decode"]
     if not spans:
-        return Text("only while the prompt runs", style="bright_black")
+        phases = " and ".join(_PHASES[phase] for phase in dict.fromkeys(s.phase for s in live))
+        return Text(f"only in {phases}", style="bright_black")
     cells = [" "] * width
     for first, last in spans:
         for cell in range(first * width // steps, last * width // steps + 1):

@@ -99,9 +99,8 @@ class SweepView:
     Attributes:
         columns: Columns in addition to the axes.
         sort: Column to sort by, best value first. If no value is better, the smallest one is first,
-            or the largest one with the suffix ``:down``. Texts are always in ascending order. None
-            keeps the order of the grid, or sorts by the speed of a user if not all rows are
-            printed.
+            or the largest one with the suffix ``:down``. None keeps the order of the grid, or
+            sorts by the speed of a user if not all rows are printed.
         top: Maximum number of rows.
     """
 
@@ -258,7 +257,9 @@ def _rank(sort: str | None, grid: Grid, entry: JournalEntry) -> tuple[bool, bool
     if value is None:
         return True, False, 0
     if isinstance(value, str):
-        return False, True, value
+        # For the opposite order, negate the characters. A text then comes before its own prefixes.
+        letters = (*(-ord(letter) for letter in value), 1) if sort.endswith(DOWN) else tuple(map(ord, value))
+        return False, True, letters
     is_descending = sort.endswith(DOWN) or (name in SHORT and SHORT[name].best == "largest")
     return False, False, -value if is_descending else value
 
