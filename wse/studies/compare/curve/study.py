@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 from wse.errors import DoesNotFit
 from wse.reports.as_json import Report
@@ -153,9 +154,8 @@ def _impossible_combinations(results: Iterable[CombinationRows]) -> Iterator[tup
     The combination is a text with the mapping and the number of wafers.
     """
     for result in results:
-        reasons = [m for m in result.machines if isinstance(m, str)]
-        for row in result.rows:
-            reason = row.reason or next(iter(reasons), None)
+        for row, machine in zip_longest(result.rows, result.machines):
+            reason = row.reason or (machine if isinstance(machine, str) else None)
             if reason is not None:
                 yield f"{row.mapping} on {row.wafers:,}", reason
 
