@@ -52,7 +52,7 @@ class BlockSteps:
     over_users: set[int] = field(default_factory=set)
 
     def with_used_loops(self) -> tuple[tuple[SymStep, ...], Loops, frozenset[int]]:
-        """Return the steps with new indices of loops, because rewrites may have emptied some loops.
+        """Return the steps with loops renumbered, because rewrites may have emptied some loops.
 
         Returns:
             The steps; (first step, one past the last step, iterations) of each loop that has steps;
@@ -82,18 +82,18 @@ class BlockSteps:
         return {"loop": len(self.iterations) - 1, "overlap": self.groups - 1}
 
     def group_of_pattern(self, index: int) -> dict[str, int] | None:
-        """Return the overlap group of the step that runs a pattern, so that steps can join it.
+        """Return the overlap group of a step that runs a pattern, so that other steps can join it.
 
-        A step without a group gets a new one.
+        The steps of an overlap group run at the same time. A step outside any group gets a new
+        group.
 
         Args:
             index: Index of the step that runs the pattern.
 
         Returns:
             Values of the fields ``loop`` and ``overlap`` that a step of the group must have. None
-            if further steps cannot run in parallel with the pattern: it is in the chain of a group,
-            in a loop of several iterations, or in a loop without a group, such as a round of a
-            product on the mesh.
+            if no step can be added in parallel with the pattern: it is in a chain (a sequence of
+            steps within a group), in a loop of several iterations, or in a loop without a group.
         """
         step = self.steps[index]
         if step.in_chain or (step.loop >= 0 and (step.overlap < 0 or self.iterations[step.loop] > 1)):
@@ -151,11 +151,14 @@ class PhaseBuilder:
             self.stage = stage
 
     def close(self, requests: Iterable[SymBuffer] = ()) -> Block:
-        """End the current block and add it to the runs, if it has steps.
+        """End the current block, and record its first run if it has steps.
+
+        A block is a list of steps that equivalent layers share. Each layer runs it on its own
+        buffers.
 
         Args:
-            requests: Buffers that come first among the block's buffers, in this order. The run of
-                an equivalent layer replaces the buffers by position.
+            requests: Buffers to list first among the block's buffers, in this order. A run of the
+                block for another layer replaces the buffers by position.
         """
         steps, loops, over_users = self._block.with_used_loops()
         operand_buffers = dict.fromkeys(
@@ -179,7 +182,7 @@ class PhaseBuilder:
         return block
 
     def add_run(self, block: Block, stage: int, op: int, buffers: tuple[SymBuffer, ...]) -> None:
-        """Add another run of a closed block, on other buffers, after the existing runs.
+        """Add a run of a closed block on given buffers, after the existing runs.
 
         Args:
             block: The block.
@@ -348,7 +351,7 @@ class PhaseBuilder:
         return SymPhase(name=name, tokens=tokens, user=user, on_mesh=on_mesh, cached=cached, steps=steps)
 
     def _rect(self, only_row: int | None) -> dict[int, SymAddress | SymNumber]:
-        """Return the operands that every step has: its first row, and its number of rows.
+        """Return the operands that say on which rows a step runs: first row and number of rows.
 
         Returns:
             The operands, with their indices in the operand array as keys.
@@ -358,7 +361,7 @@ class PhaseBuilder:
         return {0: fixed_number(only_row), 1: fixed_number(1)}
 
     def _enter(self) -> None:
-        """Close the current block and start a new one if the stage has changed."""
+        """Prepare the builder for a new step: start a new block if the stage has changed."""
         if self.stage != self._stage_of_block:
             self.rewrite_steps()
             self.close()
@@ -376,7 +379,7 @@ class PhaseBuilder:
         pattern: int = -1,
         depends_on_experts: bool = False,
     ) -> None:
-        """Add a step of the current op and stage, in the current loop and overlap group."""
+        """Append a step of the current op and stage, inside the current loop and overlap group."""
         if view not in VIEWS:
             raise ValueError(view)
         self._enter()

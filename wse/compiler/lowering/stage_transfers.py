@@ -18,11 +18,11 @@ from wse_mappings.patterns.multicast import shared_multicast
 
 
 class _Columns(NamedTuple):
-    """Columns that send hidden vectors from one region, and columns that receive them in another.
+    """Columns of PEs that send hidden vectors from one region, and columns that receive them.
 
     Attributes:
-        leave, enter: First sending column of the source region, and first receiving column of the
-            target region.
+        leave: First sending column, counted within the source region.
+        enter: First receiving column, counted within the target region.
         cols: Number of columns.
         stride: Number of neighbouring columns that divide the rows between them.
     """
@@ -52,7 +52,8 @@ def transfer_to_stage(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
 def transfer_inside_block(c: Context, target: int, rects: tuple[Rect, ...], layer: int) -> None:
     """Send the residual stream and the input of a split block to the stage of the next part.
 
-    Both are sent in one transfer. If the choice of experts is sent, it follows them in every row.
+    Both are sent in one transfer. If the first stage sends its selection of experts, the selection
+    follows them in every row.
 
     Args:
         c: Context of the phase that is lowered.
@@ -128,9 +129,9 @@ def _send_vectors(
 def _columns(c: Context, target: int, rects: tuple[Rect, ...], words: int) -> _Columns:
     """Return the columns that send hidden vectors to another stage and receive them there.
 
-    If the regions share columns, every row is sent by one of s neighbouring columns. With stride s,
-    each column carries words / s words, and rows then multicast over s columns. The sum of both
-    times is smallest for s = sqrt(words).
+    If the regions share columns, s neighbouring columns divide the rows between them, and each row
+    is sent by one of them. Each column then carries words / s words, and every row is afterwards
+    multicast over s columns. The sum of both times is smallest for s = sqrt(words).
 
     Args:
         c: Context, on the source stage.
