@@ -154,9 +154,9 @@ def _columns(c: Context, target: int, rects: tuple[Rect, ...], words: int) -> _C
 
 
 def return_ids(c: Context, target: int) -> None:
-    """Send the next token ids from the stage of the head to that of the embedding.
+    """Send the next token ids from the stage of the output head to that of the embedding.
 
-    The next pass reads them there. On the target stage, they are multicast along all rows.
+    The next pass reads the ids there. After the transfer they are multicast along all rows.
     """
     source = c.builder.stage
     at = c.next_ids()
@@ -185,16 +185,17 @@ def _move(
     columns: _Columns,
     vectors: int = 0,
 ) -> None:
-    """Add the transfer from one stage to another, over the mesh or between wafers.
+    """Add a transfer from one stage to another, over the mesh or between wafers.
 
     Args:
         c: Context of the phase that is lowered.
         source, target: Indices of the stages.
-        at, target_address: Elements on each stage.
+        at, target_address: Addresses of the elements on the two stages.
         elements: Elements per PE.
         payload: Bytes without padding, of all PEs together.
         columns: Columns that send and receive.
-        vectors: Number of hidden vectors to divide again; 0 if both regions divide them equally.
+        vectors: Number of hidden vectors to redistribute if the two regions divide them differently
+            over their rows; 0 to send elements as they are.
     """
     c.builder.transfer(
         StageTransfer if _same_wafer(c, source, target) else Crossing,
