@@ -117,7 +117,7 @@ class WeightTypes:
         return _index(spec, self, EXPERTS).line_bytes(self.cut(spec, EXPERTS, cols))
 
     def expert_placement(self, spec: ModelSpec, placement: str, cols: int, segment_count: int = 1) -> str:
-        """Return the requested placement of experts, with ``grouped`` replaced by a number of groups.
+        """Return the requested placement of experts; ``grouped`` becomes a number of groups.
 
         With placement ``grouped``, columns are divided into groups, each of which stores some of
         the experts.
