@@ -150,7 +150,7 @@ class LineSchedule:
 
 
 def _messages(messages: Iterable[tuple[int, int, Arrival]]) -> I32:
-    """Return messages as an array of sources, targets and arrivals, int32 ``[m, 3]``."""
+    """Return messages as an array int32 ``[m, 3]`` of sources, targets and arrivals."""
     return np.fromiter(chain.from_iterable(messages), np.int32).reshape(-1, 3)
 
 

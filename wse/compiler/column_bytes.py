@@ -181,7 +181,7 @@ def _score_bytes(spec: ModelSpec, entry_bytes: int) -> ColumnBytes:
 
     @cache
     def bytes_of_columns(cols: int) -> float:
-        """Return the bytes of scores on the fullest of ``cols`` columns."""
+        """Return the bytes of attention scores on the fullest of ``cols`` columns."""
         if spec.latent is not None:
             return float(entry_bytes * spec.head_count)  # all heads share all columns
         return float(entry_bytes * _head_places(spec, cols)[0] * spec.queries_per_kv)

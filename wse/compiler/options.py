@@ -264,7 +264,10 @@ class Choice:
         )
 
     def uses(self, rewrite: str) -> bool:
-        """Return whether a rewrite is used in any phase."""
+        """Return whether a rewrite is used in any phase.
+
+        A rewrite changes the steps of a layer to save cycles.
+        """
         return any(name == rewrite for name, _ in (*self.rewrites, *(self.verify_rewrites or ())))
 
     def setting_of(self, rewrite: str) -> int:
@@ -275,7 +278,10 @@ class Choice:
         return dict(self.rewrites).get(rewrite, 0)
 
     def always_uses(self, rewrite: str) -> bool:
-        """Return whether a rewrite is used in all phases."""
+        """Return whether a rewrite is used in all phases.
+
+        A rewrite changes the steps of a layer to save cycles.
+        """
         phase_rewrites = [self.rewrites] if self.verify_rewrites is None else [self.rewrites, self.verify_rewrites]
         return all(any(name == rewrite for name, _ in rewrites) for rewrites in phase_rewrites)
 

@@ -44,8 +44,8 @@ def own_strategy(strategy_name: str, definition: Any, check: Callable[[Any], obj
         """Return the layouts of the user's strategy after checking that it may propose them.
 
         Raises:
-            BadInput: An item is not a layout, or it is one of another strategy although this
-                strategy does not combine strategies.
+            BadInput: An item is not a layout, or it names another strategy although this strategy
+                does not try others.
         """
         layouts_made: list[Layout] = _call(path, strategy_name, lambda: list(layouts(demand, other_strategies)))
         for layout in layouts_made:

@@ -89,7 +89,7 @@ class RegionCut:
         return int(self.ffn.shape[1])
 
     def router_copies(self, outputs: int, max_outputs: int) -> int:
-        """Return the number of column segments that each compute all outputs of a router.
+        """Return how many segments of columns each compute all outputs of a router of experts.
 
         Args:
             outputs: Number of router outputs, one per expert.
@@ -102,7 +102,7 @@ class RegionCut:
         return most_copies(outputs, self.cols, max_outputs) if self.span == 1 else 1
 
     def feed_forward(self, kind: str) -> I32:
-        """Return the features of a feed-forward block on each column, int32 ``[cols, f]``.
+        """Return which features of a feed-forward block each column stores, int32 ``[cols, f]``.
 
         Args:
             kind: Kind of op. Names that start with ``shared`` select the shared block of a mixture,
@@ -136,7 +136,7 @@ class PatternCall(NamedTuple):
         return self._replace(options=tuple(sorted({**dict(self.options), **options}.items())))
 
     def schedule(self, cache: ResultCache) -> LineSchedule:
-        """Return the messages of the pattern from the cache, or create them."""
+        """Return the messages of the pattern, which are created at the first call and cached."""
         return cache.of(_schedule, 2048)(self)
 
 

@@ -63,13 +63,20 @@ class HeadGroups:
         return int(self.features.shape[1])
 
     def query_heads(self, queries_per_kv: int) -> I32:
-        """Return the query heads of each column, int32 ``[cols, heads]``, with -1 for padding."""
+        """Return the query heads whose features each column stores.
+
+        Args:
+            queries_per_kv: Query heads per KV head.
+
+        Returns:
+            int32 ``[cols, heads]``, with -1 for padding.
+        """
         queries_per_copy = queries_per_kv // self.copies
         heads = self.kv_heads[:, :, None] * queries_per_copy + np.arange(queries_per_copy, dtype=np.int32)
         return np.where(self.kv_heads[:, :, None] < 0, np.int32(-1), heads).reshape(len(heads), -1)
 
     def rows(self, head_size: int, queries_per_kv: int) -> I32:
-        """Return the rows of a projection matrix for the features of each column.
+        """Return the rows of a projection matrix that compute the features of each column.
 
         Args:
             head_size: Features of a head.

@@ -77,9 +77,9 @@ def grouped_blocks(extent: int, parts: int, group: int) -> I32:
     """Divide indices into blocks that touch as few groups of ``group`` indices as possible.
 
     If there are at least as many parts as groups, each block is within one group. Each group is
-    then divided into the number of blocks that gives the smallest maximum size, and some parts may
-    remain empty. Otherwise each part has whole groups. The result is int32 ``[parts, n]``, with -1
-    for padding.
+    then divided into the fewest blocks that keep the largest block as small as possible, and some
+    parts may remain empty. Otherwise each part has whole groups. The result is int32 ``[parts,
+    n]``, with -1 for padding.
 
     >>> grouped_blocks(8, 5, 4).tolist()
     [[0, 1], [2, 3], [4, 5], [6, 7], [-1, -1]]

@@ -138,7 +138,10 @@ class LogicalMesh:
 
     @cached_property
     def hops_before(self) -> tuple[I32, I32]:
-        """Two-dimensional prefix sums of `hops`, with a first row and column of zeros."""
+        """Two-dimensional prefix sums of `hops`, to add up hops over rectangles quickly.
+
+        The first row and the first column are zeros.
+        """
         row_sums = [np.pad(hops, ((1, 0), (1, 0))).cumsum(axis=0, dtype=np.int32) for hops in self.hops]
         return row_sums[0].cumsum(axis=1, dtype=np.int32), row_sums[1].cumsum(axis=1, dtype=np.int32)
 

@@ -93,8 +93,9 @@ class LinkLoads:
 
         Args:
             direction: NORTH, EAST, SOUTH or WEST.
-            segments, indices: All segments, and the indices of those to add.
-            low, high: First and end row or column of each of these.
+            segments: All segments.
+            indices: Indices of the segments to add.
+            low, high: First and end row or column of each segment to add.
             words: Words of each logical link.
         """
         segment_words = words[segments.link[indices]]

@@ -84,7 +84,9 @@ def cheapest_pattern(
     cost: Cost,
     reduces: Iterable[LineReduce] = tuple(LINE_REDUCES.values()),
 ) -> PatternChoice:
-    """Return the pattern with the lowest cost for an operation on each line.
+    """Return the pattern with the lowest cost for an operation along each line of PEs.
+
+    A family consists of patterns that differ in an integer parameter.
 
     1. Try the starting parameters of all families, in ascending order of their lower bounds.
     2. Vary the parameter of the best family by smaller and smaller steps.
@@ -234,7 +236,7 @@ class _Sums:
     is_all_reduce: bool
 
     def into_end(self, reduce: Callable[[int], Reduce], number: int) -> RootedPattern:
-        """Return a pattern with its root at the end of the line.
+        """Return a reduce or all-reduce whose root, the PE with the sum, is the first of the line.
 
         Args:
             reduce: Function from a parameter to a reduce into the end of a line.
@@ -243,7 +245,12 @@ class _Sums:
         return self._with_multicast(reduce(number)(self.length, self.lines, self.arrival), 0)
 
     def into_middle(self, reduce: Callable[[int], Reduce], number: int) -> RootedPattern:
-        """Return a pattern that reduces from both ends into the middle; see ``into_end``."""
+        """Return a reduce or all-reduce from both ends, whose root is in the middle of the line.
+
+        Args:
+            reduce: Function from a parameter to a reduce into the end of a line.
+            number: The parameter.
+        """
         pattern = both_sides(self.length, self.lines, self.arrival, reduce(number))
         return self._with_multicast(pattern, self.length // 2)
 

@@ -133,7 +133,7 @@ def terms(length: int, words: int, level_cycles: int) -> Terms:
 
 
 def _reduce_of_depth(depth: int) -> Reduce:
-    """Return the auto-gen reduce whose trees have a given depth (relays on the longest path)."""
+    """Return the auto-gen reduce whose trees have at most ``depth`` relays on the longest path."""
     return partial(auto_gen, depth=depth)
 
 

@@ -45,7 +45,10 @@ def two_phase(length: int, lines: int, arrival: Arrival, group: int | None = Non
 
 
 def _head_colour(number: int, group: int) -> int:
-    """Return the colour on which the head (west end) of group ``number`` sends the group's sum."""
+    """Return the colour on which the first PE of group ``number`` sends the sum of its group.
+
+    Groups are counted from the end of the line, and colours alternate.
+    """
     return (group - 1 + number) % 2
 
 

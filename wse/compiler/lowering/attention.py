@@ -30,15 +30,14 @@ from wse_mappings.schedule import Arrival
 
 
 def qkv(c: Context, op: Op) -> None:
-    """Lower the q, k and v projections, with the normalisation and rotation of heads.
+    """Lower the query, key and value projections, with the normalisation and rotation of heads.
 
     The input is the normalised hidden vector; the outputs are queries, new keys and new values.
 
     1. Project to queries, keys and values side by side.
-    2. Split the result into heads, and rotate queries and keys if no norm comes first.
-    3. Normalise the heads of queries and keys if the model does, and rotate them if not done
-       before.
-    4. Scale queries by their position if the model does.
+    2. Split the result into heads. Rotate queries and keys unless an RMS norm comes first.
+    3. Normalise the heads of queries and keys if the model does. After an RMS norm, rotate them.
+    4. Scale queries by their position if the model does so in layers without rotation.
     """
     H, Hk, _, F = c.heads
     d, M, N = c.cut.hidden_per_pe, c.tokens, (H + 2 * Hk) * F

@@ -39,10 +39,12 @@ Operand = SymAddress | SymNumber | SymBuffer | int
 class BlockSteps:
     """The steps of a block while the block is open: lowering adds steps, rewrites change them.
 
+    A block is a list of steps that equivalent layers share.
+
     Attributes:
         steps: The steps in order. The steps of a loop are consecutive.
         iterations: Number of iterations of each loop.
-        groups: Number of overlap groups.
+        groups: Number of overlap groups, whose steps run at the same time.
         over_users: Indices of the loops that have one iteration per user.
     """
 
@@ -75,7 +77,7 @@ class BlockSteps:
 
         Returns:
             Values of the fields ``loop`` and ``overlap`` that a step of the group must have. The
-            group is a loop of one iteration.
+            group is also a loop of one iteration.
         """
         self.iterations.append(1)
         self.groups += 1
@@ -103,7 +105,10 @@ class BlockSteps:
         return {"loop": self.steps[index].loop, "overlap": self.steps[index].overlap}
 
     def end_of_group(self, index: int) -> int:
-        """Return the index after the last step of the overlap group of the step at ``index``."""
+        """Return the index after the last step in the overlap group of the step at ``index``.
+
+        The steps of an overlap group are consecutive and run at the same time.
+        """
         end = index + 1
         while end < len(self.steps) and self.steps[end].overlap == self.steps[index].overlap >= 0:
             end += 1
@@ -139,7 +144,7 @@ class PhaseBuilder:
         self._open()
 
     def _open(self) -> None:
-        """Start a new, empty block at the current op and stage."""
+        """Start a new, empty block of steps at the current op and stage."""
         self._block = BlockSteps(steps=[], iterations=[], groups=0)
         self._first_op, self._stage_of_block = self.op, self.stage
 
@@ -216,10 +221,11 @@ class PhaseBuilder:
         Args:
             kernel: Name of the kernel.
             only_row: Row that runs the kernel; None for all rows.
-            operands: Operands of the kernel by name, all of them.
+            operands: All operands of the kernel, by name.
 
         Raises:
-            WseBug: An operand is missing, unknown, or has another view than the kernel requires.
+            WseBug: An operand is missing, unknown, or has a different view than the kernel
+                requires.
         """
         indexed = kernel_operands(kernel, operands)
         record = kernel_named(kernel)
@@ -305,7 +311,7 @@ class PhaseBuilder:
 
     @contextmanager
     def loop(self, iterations: int, *, over_users: bool = False) -> Iterator[None]:
-        """Put the steps that are added in the context into a loop. Loops do not nest.
+        """Put the steps that are added in a ``with`` block into a loop. Loops do not nest.
 
         Args:
             iterations: Number of iterations.
@@ -324,7 +330,7 @@ class PhaseBuilder:
 
     @contextmanager
     def overlap(self) -> Iterator[None]:
-        """Put the steps that are added in the context into an overlap group.
+        """Put the steps that are added in a ``with`` block into an overlap group.
 
         The steps of a group run at the same time.
         """
@@ -335,7 +341,7 @@ class PhaseBuilder:
         self._overlap = -1
 
     def phase(self, name: str, tokens: int, user: int, cached: int, *, on_mesh: bool) -> SymPhase:
-        """End the last block and return the phase. The builder cannot be used afterwards.
+        """End the last block of steps and return the phase. The builder cannot be used afterwards.
 
         Args:
             name: Name of the phase.

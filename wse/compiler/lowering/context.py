@@ -228,7 +228,10 @@ class Context:
         """Return the address of the token ids of a prompt chunk.
 
         The buffer of ids starts with the next id of each user. The ids of the chunk may overwrite
-        only that of the last user, whose prompt is processed last.
+        only the id of the last user, whose prompt is processed last.
+
+        Args:
+            elements: Number of ids of the chunk, padding included.
         """
         other_users = self.options.batch - 1
         return SymAddress(buffer=self._ids(other_users + elements), offset=other_users)
@@ -292,11 +295,14 @@ class Context:
             yield UserTokens(tokens=1, is_loop=False)
 
     def tile(self, name: str) -> SymBuffer:
-        """Return a weight tile of the current stage."""
+        """Return the buffer of a weight tile on the current stage."""
         return self.buffers.tile(self.builder.stage, name)
 
     def own_tile(self, tensor: str) -> SymBuffer:
-        """Return the second weight tile of a tensor, which only prefill by MeshGEMM uses."""
+        """Return the buffer with the second copy of a weight tile, which is used only in prefill.
+
+        Prefill by MeshGEMM needs another layout of the weights than decode.
+        """
         return self.buffers.tile(self.builder.stage, prefill_tile_name(tensor))
 
     def hidden_vector(self, name: str, use: str) -> SymBuffer:

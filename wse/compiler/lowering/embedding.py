@@ -53,7 +53,7 @@ def embedding(c: Context, op: Op) -> None:
 
 
 def _look_up(c: Context, op: Op, ids: SymAddress, vectors: SymBuffer, row: SymNumber) -> None:
-    """Lower the lookup of the embeddings of some ids, and of their positions if these are trained.
+    """Lower the lookup of the embeddings of token ids, and of trained position embeddings.
 
     Args:
         c: Context of the phase that is lowered.
@@ -79,7 +79,7 @@ def _look_up(c: Context, op: Op, ids: SymAddress, vectors: SymBuffer, row: SymNu
 
 
 def take_ids(c: Context, ids: SymAddress, elements: int, payload_bytes: int, stream: type[TokensIn] = TokensIn) -> None:
-    """Receive token ids from the host at the first PE, and send them to all PEs of the region.
+    """Receive token ids from the host at the north-west PE, and send them to all PEs of the region.
 
     Args:
         c: Context of the phase that is lowered.

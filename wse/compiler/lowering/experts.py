@@ -249,7 +249,7 @@ def _add_bias(c: Context, x: SymBuffer, vector: str, **numbers: int) -> None:
 
 
 def _experts(c: Context) -> Experts:
-    """Return the model's mixture of experts; only for models that have one."""
+    """Return the model's mixture of experts. The model must have one."""
     assert c.spec.experts is not None
     return c.spec.experts
 

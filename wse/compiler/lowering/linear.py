@@ -70,7 +70,7 @@ def into_stream(
     Args:
         c: Context of the phase that is lowered.
         x: Activations, divided over columns.
-        tensor: Name of the weights.
+        tensor: Name of the weight matrix.
         K: Inputs per column.
         bias: Whether there is a bias.
         column_range: First column and number of columns over which ``x`` is divided; None for all.
@@ -141,7 +141,14 @@ def _own_products(
 
 
 def _moving_activations(c: Context, x: SymBuffer, name: str, elements: int) -> MovingOperand:
-    """Return activations as an operand that alternates between their buffer and a spare one."""
+    """Return activations as an operand of MeshGEMM, which alternates between two buffers.
+
+    Args:
+        c: Context of the phase that is lowered.
+        x: Buffer of the activations.
+        name: Name of the second buffer.
+        elements: Elements per PE.
+    """
     return moving_operand(x, c.temp(name, elements, "act", "buffers"), elements)
 
 

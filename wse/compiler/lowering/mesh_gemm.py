@@ -39,11 +39,11 @@ class MovingOperand:
 
 
 def moving_operand(buffer: SymBuffer, spare: SymBuffer, elements: int | SymNumber) -> MovingOperand:
-    """Return a moving operand that starts in ``buffer`` and alternates between it and ``spare``.
+    """Return an operand of MeshGEMM that alternates between two buffers of each PE.
 
     Args:
         buffer: Buffer of a PE's first tile.
-        spare: Buffer of the same size.
+        spare: Second buffer, of the same size.
         elements: Elements of a tile.
     """
     return MovingOperand(

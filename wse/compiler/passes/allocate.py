@@ -129,7 +129,7 @@ def _code_buffer(stage: int, size: int) -> Buffer:
 
 
 def _buffer(state: State, buffer: SymBuffer, address: int, live: tuple[Span, ...]) -> Buffer:
-    """Return the record of a buffer for the Program, with its address and its element type.
+    """Return the description of a buffer in the Program, with its address and its element type.
 
     Args:
         state: State of the compilation, for the element types.

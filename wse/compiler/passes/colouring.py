@@ -88,8 +88,8 @@ class Colouring(NamedTuple):
 def colouring(demand: RouteDemand, available: int) -> Colouring | None:
     """Choose colours for all routes of a stage.
 
-    There are more routes than colours, so some routes share a pool of colours and are rewritten at
-    run time. Token phases are decode and verification.
+    If there are not enough colours for all routes, some routes share a pool of colours and are
+    rewritten at run time. Token phases are decode and verification.
 
     1. Assign colours to the routes of token phases (`_beside_pool`), with the smallest possible
        pool. Then move routes to other colours while this reduces the number of route rewrites
@@ -168,7 +168,7 @@ def _conflicts(demand: RouteDemand, first: dict[int, int]) -> list[int]:
 
     Args:
         demand: The routes of the stage.
-        first: First colour of each route that has colours so far. The set of a route without
+        first: First colour of each route that already has colours. The set of a route without
             colours is empty.
     """
     return [

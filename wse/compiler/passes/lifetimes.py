@@ -39,7 +39,7 @@ def steps_before(phases: Sequence[SymPhase]) -> dict[int, int]:
 
 
 def live_steps(spans: Iterable[Span], begins: Mapping[int, int]) -> int:
-    """Return the steps of some intervals as a bit set over the steps of all distinct phases.
+    """Return the steps of several intervals as a bit set over the steps of all distinct phases.
 
     Args:
         spans: Intervals as (phase, first step, last step).

@@ -76,7 +76,7 @@ class _Stage:
 
     @property
     def all_own(self) -> bool:
-        """True if every route of the stage keeps its colours, so that none is ever rewritten."""
+        """True if every route of the stage keeps its colours, so that none is rewritten."""
         return not any(self.colouring.conflicts) and self.colouring.own.bit_count() == len(self.number)
 
 

@@ -171,7 +171,7 @@ def region_tables(spec: ModelSpec, cut: RegionCut, *, with_layers: bool, rotates
 
     Args:
         spec: Model.
-        cut: Division over the region.
+        cut: How the model is divided over the region.
         with_layers: Whether the region contains attention. Latent attention then needs index
             tables.
         rotates: Whether the region rotates queries and keys.
@@ -254,7 +254,7 @@ class Tiling(NamedTuple):
 
 
 def tiling_of(state: State) -> Tiling:
-    """Return the choices of a compilation on which its tiles depend."""
+    """Return the choices of a compilation that determine its weight tiles."""
     options, choice = state.options, state.choice
     phases = (*options.phases, *([VERIFY] if options.verify_tokens else []))
     with_norms = state.spec.norm == "layer" and choice.uses(NORM_SCALES)
@@ -308,7 +308,7 @@ def _router_index(spec: ModelSpec, tiling: Tiling, cut: RegionCut) -> I32:
 
 
 def _tiles_without_experts(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the tiles of an op that is neither a router nor part of the experts."""
+    """Return the weight tiles of an op that is neither a router nor part of the experts."""
     tiles = column_vectors(op, cut, spec)
     is_stored_twice = op.layer >= 0 and tiling.prefill == MESH_GEMM_OWN
     if not is_stored_twice or {DECODE, VERIFY} & {*tiling.phases}:
@@ -333,12 +333,12 @@ def _sym_tile(tile: Tile, real_elements: int) -> SymTile:
 
 
 def weights_buffer(stage: int, name: str, view: str, elements: int) -> SymBuffer:
-    """Return the buffer that stores a weight tile, without an address.
+    """Return the buffer that stores a weight tile, before it has an address.
 
     Args:
         stage: Index of the stage.
         name: Name of the tile.
-        view: Element view.
+        view: How kernels read the elements, such as ``wgt`` for weights.
         elements: Elements per PE.
     """
     return SymBuffer(stage=stage, name=name, use="weights", view=view, elements=elements, permanent=True)

@@ -139,8 +139,8 @@ def _blocks(steps: Sequence[SymStep]) -> tuple[_Block, _Block] | None:
 def _end(steps: Sequence[SymStep], outward: int) -> int:
     """Return the index after the last step of a feed-forward block.
 
-    This step adds the output of the block to the residual stream. Copies of the stream may precede
-    it.
+    The last step adds the output of the block to the residual stream. Copies of the stream may
+    precede it.
 
     Args:
         steps: Steps of a layer.
@@ -162,7 +162,7 @@ def _is_whole(line: SymStep) -> bool:
 
 
 def _sums(line: SymStep) -> SymBuffer:
-    """Return the buffer with the sums that an all-reduce combines."""
+    """Return the buffer whose sums an all-reduce combines."""
     return address(line, "source").buffer
 
 

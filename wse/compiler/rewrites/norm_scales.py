@@ -249,13 +249,18 @@ class _NormSteps(NamedTuple):
 
 
 def _rms(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _NormSteps:
-    """Return the steps that replace an RMSNorm that is merged with its products."""
+    """Return the steps that replace an RMSNorm whose all-reduce is merged with that of products."""
     scale, products = steps[norm.scaling], steps[norm.products]
     gain: dict[str, Operand] = {"gain": address(scale, "gain"), "offset": number(scale, "offset")}
     sums, first = _own_sums(steps, norm), count(steps[norm.reduce], "elements")
 
     def scale_step(offset: int, N: int) -> SymStep:
-        """Return the step that scales one product, given its offset and its width."""
+        """Return the step that applies the scale of the norm to one product.
+
+        Args:
+            offset: Offset of the product among all products.
+            N: Width of the product.
+        """
         x = replace(sums, offset=first + offset)
         return compute_step(products, "rms_scale_sums", x=x, sums=sums, N=N, **_root(scale))
 
@@ -263,7 +268,7 @@ def _rms(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _NormSteps:
 
 
 def _layer(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _NormSteps | None:
-    """Return the steps that replace a LayerNorm that is merged with its products.
+    """Return the steps that replace a LayerNorm whose all-reduce is merged with that of products.
 
     Return None if the normalised vectors are read later, or if PEs do not store the products of
     gain and bias with the weight matrices.
@@ -277,7 +282,12 @@ def _layer(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _NormSteps | No
     vectors, sums, first = c.tile(name), _own_sums(steps, norm), count(steps[norm.reduce], "elements")
 
     def scale_step(offset: int, N: int) -> SymStep:
-        """Return the step that scales one product, given its offset and its width."""
+        """Return the step that applies the scale of the norm to one product.
+
+        Args:
+            offset: Offset of the product among all products.
+            N: Width of the product.
+        """
         gain_products = SymAddress(buffer=vectors, offset=offset // M)
         bias_products = SymAddress(buffer=vectors, offset=outputs + offset // M)
         at: dict[str, Operand] = {
@@ -320,7 +330,7 @@ def _sum_step(steps: Sequence[SymStep], norm: _Norm, kernel: str, **gain: Operan
 
 
 def _rewrite(c: Context, steps: list[SymStep], norm: _Norm, new_steps: _NormSteps) -> list[SymStep]:
-    """Return the steps of a block after a norm was merged with its products.
+    """Return the steps of a block after a norm's all-reduce is merged with that of its products.
 
     These are phases 2 to 4 of the rewrite.
 

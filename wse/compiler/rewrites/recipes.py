@@ -26,7 +26,8 @@ def rewrite(c: Context, block_steps: BlockSteps) -> None:
 def joins(c: Context, previous_step: SymStep, step: SymStep) -> bool:
     """Return whether a block's first step runs in the task of the last step of the preceding block.
 
-    This is possible only with the rewrite `joined_tasks`.
+    This saves the cycles of dispatching a task. It is possible only with the rewrite
+    `joined_tasks`.
 
     Args:
         c: Context of the phase that is lowered.

@@ -38,7 +38,7 @@ class RewriteTrial:
 
 
 def settings_of(rewrites: Sequence[RewriteTrial]) -> Rewrites:
-    """Return rewrites as pairs of name and setting, as `Choice` stores them."""
+    """Return (name, setting) of each rewrite, as `Choice` stores them."""
     return tuple((trial.name, trial.setting) for trial in rewrites)
 
 
@@ -64,7 +64,7 @@ def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, is_fo
     layers = layers_on(setup, trial.layout, trial.prefill, DECODE)
 
     def token_cycles(rewrites: Rewrites) -> float | None:
-        """Return the cycles of a token with some rewrites; None if the layout does not fit."""
+        """Return the cycles of a token with the given rewrites; None if the layout does not fit."""
         return try_layout(replace(setup, rewrites=rewrites), trial.layout, trial.prefill).token_cycles
 
     paying = _paying_rewrites(setup, candidates, partial(cycles_of_layers, setup, layers), is_forced=is_forced)  # 1
@@ -186,7 +186,7 @@ def _paying_rewrites(
     """
 
     def cycles(settings: Mapping[str, int]) -> float:
-        """Return the cycles with some rewrites; infinity if they are impossible."""
+        """Return the cycles with the given rewrites; infinity if they are impossible."""
         rewrites = tuple((name, settings[name]) for name in names if name in settings)
         if rewrites not in known_cycles:
             timed_cycles = time(rewrites)

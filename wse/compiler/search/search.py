@@ -79,7 +79,7 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Compilation:
-    """The result of a search.
+    """The result of a search for the best layout of a model.
 
     Attributes:
         program: The chosen Program.
@@ -189,7 +189,9 @@ def search(
 
 
 class _PayingRewrites(NamedTuple):
-    """The rewrites that save cycles on the fastest layout, and a setup of trials that uses them.
+    """The rewrites that save cycles on the fastest layout, and the inputs of trials with them.
+
+    A rewrite changes the steps of a layer to save cycles.
 
     Attributes:
         setup: Inputs of further trials.

@@ -104,7 +104,7 @@ def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tilin
     """Create the functions that compute the sizes of a model's weight tiles."""
 
     def sizes_of_op(region: RegionShape, op: Op) -> list[TileSize]:
-        """Return the name, view and elements per PE of each tile of an op on a region."""
+        """Return the name, view and elements per PE of each weight tile of an op on a region."""
         parts = op.parts if op.parts.cuts_block else BLOCK
         cut = region_cut(spec, weight_types, scope, region, parts)
         if op.kind in ROUTED and cut.experts is not None and _has_equal_experts(spec, tiling, op):

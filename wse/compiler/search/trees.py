@@ -131,7 +131,7 @@ def _paying_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
         return cycles, len(sizes)
 
     def descent(fitted_sizes: frozenset[TreeSize]) -> frozenset[TreeSize]:
-        """Return the fitted sizes after adding or removing single sizes until nothing improves."""
+        """Return the fitted sizes after adding or removing single sizes while that saves cycles."""
         previous_sizes = None
         while fitted_sizes != previous_sizes:
             previous_sizes = fitted_sizes
@@ -224,7 +224,7 @@ def least_cycles(pes: int, groups: int, words: int, wafer: WaferSpec, software: 
 def with_group_count(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice, groups: int
 ) -> Choice:
-    """Return a choice in which every fitted all-reduce has a given number of groups.
+    """Return a choice that sets the number of groups of every all-reduce that allows it.
 
     Args:
         spec, wafer, software, options: Inputs of the compilation.

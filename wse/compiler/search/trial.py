@@ -41,7 +41,11 @@ class ChunkTime(NamedTuple):
     slowest_cycles: float
 
     def cycles_of_chunks(self, chunks: float) -> float:
-        """Return the cycles of several chunks that follow each other through the stages."""
+        """Return the cycles of several chunks that follow each other through the stages.
+
+        Args:
+            chunks: Number of chunks.
+        """
         return self.cycles + max(0.0, chunks - 1) * self.slowest_cycles
 
 

@@ -200,7 +200,7 @@ class TrialSetup:
         Args:
             layout: The layout.
             prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
-            tokens: Tokens per prompt chunk, and in each prompt.
+            tokens: Length of each prompt, which is a single chunk.
         """
         options = replace(self.options_on(layout), prompt_tokens=(tokens,) * self.options.batch)
         return options, self.choice(layout, prefill, tokens, self.smallest_head_chunk(layout))
@@ -223,7 +223,7 @@ class TrialSetup:
         return needed_bytes <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
 
     def reduced_model(self, layout: Layout, prefill: str, tokens: int) -> ReducedModel:
-        """Return the reduced model of a layout.
+        """Return the reduced model (one layer of each kind) of a layout.
 
         Args:
             layout: The layout.

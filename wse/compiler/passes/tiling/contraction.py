@@ -62,7 +62,7 @@ class WeightTypes:
 
     @classmethod
     def from_options(cls, options: Options) -> WeightTypes:
-        """Return the types that a compile request asks for."""
+        """Return the types of weights and activations that a compile request asks for."""
         return cls(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type], cache=options.cache)
 
     def group_of_cut(self, spec: ModelSpec, kind: str, parts: int) -> int:
@@ -190,7 +190,7 @@ class _Index(NamedTuple):
 
     @property
     def place_bytes(self) -> float:
-        """Bytes of all matrices for one element of the dimension.
+        """Bytes of all matrices per element of the dimension.
 
         The scales of matrices that contract over the dimension are not included.
         """
@@ -237,9 +237,10 @@ def _index(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> _Index:
 
 
 def even_cut(extent: int, parts: int, group: int) -> Cut:
-    """Return the largest block of an even division, and the groups that a block touches.
+    """Return the size of the largest block if a dimension is divided evenly.
 
-    The blocks are those of `padded_blocks`.
+    The blocks are those of `padded_blocks`. The result also says how many quantisation groups a
+    block touches.
 
     Args:
         extent: Number of elements of the dimension.
@@ -258,9 +259,10 @@ def even_cut(extent: int, parts: int, group: int) -> Cut:
 
 
 def grouped_cut(extent: int, parts: int, group: int) -> Cut:
-    """Return the largest block of a division by groups, and the groups that a block touches.
+    """Return the size of the largest block if a dimension is divided along its quantisation groups.
 
-    The blocks are those of `grouped_blocks`.
+    The blocks are those of `grouped_blocks`. The result also says how many quantisation groups a
+    block touches.
 
     Args:
         extent: Number of elements of the dimension.
@@ -330,7 +332,7 @@ def _few_groups(spec: ModelSpec, weight_types: WeightTypes, cols: int, segment_c
 
 
 def _extent(spec: ModelSpec, kind: str) -> int:
-    """Return the number of elements of a dimension; 0 if the model does not have it."""
+    """Return the number of elements of a dimension; 0 if the model does not have the dimension."""
     if kind in (HIDDEN, FFN):
         return spec.hidden_size if kind == HIDDEN else spec.ffn_size
     if spec.experts is None:
@@ -360,7 +362,7 @@ def _matrices(spec: ModelSpec, kind: str) -> list[tuple[str, int]]:
 
 
 def _contracts(name: str, kind: str) -> bool:
-    """Return whether a matrix contracts over a dimension, rather than having it as output."""
+    """Return whether a dimension is the input of a matrix (is contracted over), not its output."""
     last = name.rpartition(".")[2]
     return last in HIDDEN_IN if kind == HIDDEN else last == "down"
 

@@ -112,7 +112,7 @@ def _matrices(tensors: Sequence[str], inputs: Cut, *outputs: Cut, transposed: bo
 
 
 def _vectors(tensors: Sequence[str], *cuts: Cut) -> Tile:
-    """Return a tile of trained vectors that are stored next to each other."""
+    """Return a tile that stores several trained vectors next to each other."""
     return tile_of([part_of(tensor, None, cut) for tensor, cut in zip(tensors, cuts, strict=True)])
 
 

@@ -305,7 +305,11 @@ class _Exploration:
                 self._try_other(other_layout, best.prefill, self._fastest_cycles)
 
     def try_groups(self, counts: Sequence[int]) -> None:
-        """Try the fastest layout with other numbers of groups in the all-reduces of decode."""
+        """Try the fastest layout with other numbers of groups in its all-reduces.
+
+        Args:
+            counts: Numbers of groups. Numbers above the PEs of the shortest line are skipped.
+        """
         best, setup = self.fastest_trial, self._setup
         if best is None:
             return

@@ -68,10 +68,10 @@ def within_limits(setup: TrialSetup, try_all: Callable[[TrialSetup], list[Trial]
 
 
 def try_layouts(setup: TrialSetup) -> list[Trial]:
-    """Try layouts on reduced models, each with all possible matrix products of prefill.
+    """Try layouts on reduced models, with the possible matrix products of prefill.
 
-    If there are only a few layouts, or cycles are not needed to choose, all are tried. Otherwise
-    only promising layouts are tried (`explore`). A reduced model has one layer of each kind.
+    A reduced model has one layer of each kind. All layouts are tried if there are only a few for
+    one user, or if layouts are not timed. Otherwise only promising layouts are tried (`explore`).
 
     Raises:
         BadMesh: No layout fits on the mesh.

@@ -114,14 +114,14 @@ class LayoutFamily:
         return None if cannot_fit else pick
 
     def _lowest_forecast(self, numbers: list[int], forecasts: F64) -> Pick | None:
-        """Return the candidate with the lowest forecast.
+        """Return the layout with the lowest forecast.
 
         Args:
-            numbers: Indices of the candidates to consider.
-            forecasts: float64 ``[candidates]``: forecast of each candidate.
+            numbers: Indices of the layouts to consider.
+            forecasts: float64 ``[candidates]``: forecast of each layout.
 
         Returns:
-            The candidate; None if there are none to consider.
+            The layout; None if there are none to consider.
         """
         if not numbers:
             return None
@@ -143,7 +143,7 @@ class LayoutFamily:
             self._cycles.learn(terms, cycles)
 
     def _bytes(self) -> F64:
-        """Return the forecast of each candidate's bytes per PE, float64 ``[candidates]``.
+        """Return the forecast of each layout's bytes per PE, float64 ``[candidates]``.
 
         Layouts on a part of the mesh and on the whole mesh have separate forecasts.
         """

@@ -127,7 +127,7 @@ class TreeCosts:
         return cycles
 
     def _saved_cycles(self, run: BlockRun, fitted_sizes: frozenset[TreeSize]) -> float:
-        """Return the cycles that fitted trees save in one run of a block.
+        """Return the cycles that all-reduces with fitted trees save in one run of a block.
 
         All iterations of the block's loops are included.
         """
@@ -137,7 +137,7 @@ class TreeCosts:
         return sum(self.savings[size].cycles[run.stage] * n for size, n in zip(sizes, iterations, strict=True) if size)
 
     def _times(self, run: BlockRun) -> int:
-        """Return how often the run of a block occurs in the whole model."""
+        """Return how many runs in the whole model a run of a block represents."""
         layer = self._layers[run.op]
         return self._reduced.stage_multiplicity[run.stage] if layer < 0 else self._reduced.layer_multiplicity[layer]
 
