@@ -186,7 +186,7 @@ def head_places(
         return ceil_div(kv_head_count, cols), head_size
 
     def places(sharing: int) -> int:
-        """Return the features of a head on a column if ``sharing`` heads share column groups."""
+        """Return the features of a head on a column if a group of columns stores ``sharing`` heads."""
         return _places(head_size, rotary_size, cols // (kv_head_count // sharing), allows_mixed_pairs=mixed_pairs)
 
     sharing = min(_sharings(kv_head_count), key=lambda n: n * places(n))
@@ -319,7 +319,7 @@ def _groups(cols: int, groups: int, segment_count: int) -> list[tuple[int, int]]
 
 
 def _whole_heads(heads: int, segment_cols: int, segment_count: int) -> I32:
-    """Assign whole heads to columns, if there are at least as many heads as columns.
+    """Assign whole heads to columns, for the case that there are more heads than columns.
 
     Args:
         heads: Number of heads.

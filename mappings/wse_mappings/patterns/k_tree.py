@@ -49,7 +49,7 @@ def group_count(length: int) -> int:
 def relays_of(count: int, groups: Groups = None) -> int:
     """Return the number of relays on the longest path to the root of a K-tree.
 
-    A relay is a PE that receives a message, adds its own words, and sends the sum on.
+    Each message of the path waits for the one before it, and counts as one relay.
 
     Args:
         count: Number of PEs.

@@ -26,8 +26,8 @@ class Pipeline(Strategy):
     def layouts(self, demand: Demand, other_strategies: Sequence[Strategy]) -> Iterable[Layout]:
         """Return layouts with two or more regions per wafer, in the bands that use the most PEs.
 
-        A band is a strip of rows with regions side by side. There are at most as many regions as
-        layers per wafer. If the request lists regions, there is exactly one layout.
+        A band is a strip of rows with regions side by side. A wafer has at most as many regions as
+        layers. If the request lists regions, there is exactly one layout.
         """
         if demand.listed:
             return [Layout(self.name, 1, 1, demand.listed_transposed)]

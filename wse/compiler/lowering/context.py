@@ -209,15 +209,18 @@ class Context:
 
     @property
     def stream_of_parts(self) -> SymAddress:
-        """Address of the residual stream to which all parts of a split block add their results."""
+        """Address of the residual stream to which all parts of a split feed-forward block add results.
+
+        The parts of the block are on different stages, between which the stream is sent.
+        """
         return replace(self.stream_before_block, offset=self.tokens * self.cut.hidden_per_pe)
 
     @property
     def choice_of_parts(self) -> tuple[SymAddress, SymAddress]:
-        """Addresses of the expert ids and weights that the first part of a split block selected.
+        """Addresses of the ids and weights of experts that are sent inside a split feed-forward block.
 
-        Ids and weights follow the two residual streams in memory, so that one transfer can send
-        all.
+        The parts of the block are on different stages. The first part selects the experts. Ids and
+        weights follow the two residual streams in memory, so that one transfer can send all.
         """
         assert self.spec.experts is not None
         vectors, pair_count = 2 * self.tokens * self.cut.hidden_per_pe, self.tokens * self.spec.experts.active
@@ -239,9 +242,10 @@ class Context:
     def next_ids(self) -> SymAddress:
         """Return the address of the token ids that this phase reads or writes.
 
-        In decode, there is one id for each user. In prefill, the address is that of the id of the
-        phase's user. In a verification pass, it is that of the ids of its tokens, which are stored
-        after the ids of all users.
+        - decode: one id for each user
+        - prefill: the id of the phase's user
+        - verification: the ids of the tokens of the pass, which are stored after the ids of all
+          users
         """
         batch = self.options.batch
         if self.verifies:
@@ -352,9 +356,10 @@ class Context:
         return (self.cut.cols, self.cut.rows) if axis == ROWS else (self.cut.rows, self.cut.cols)
 
     def end_block(self) -> None:
-        """Copy the residual stream back to its usual buffer after the last part of a split block.
+        """Copy the residual stream back to its usual buffer at the end of a split feed-forward block.
 
-        While the parts of the block run, the stream is in a buffer that they share.
+        The parts of the block are on different stages. They keep the stream in a buffer together
+        with the input of the block.
         """
         parts, elements = self.stream, self.tokens * self.cut.hidden_per_pe
         self.enter_stage(self.builder.stage)

@@ -32,9 +32,9 @@ def expert_stage(c: Context) -> int | None:
 
 @contextmanager
 def at_experts(c: Context) -> Iterator[None]:
-    """Lower the steps of a ``with`` block on the stage of experts, if there is such a stage.
+    """Lower the steps of a ``with`` block on the stage that stores the experts of all layers, if any.
 
-    Without it, the steps stay on the layer's stage.
+    Without such a stage, the steps stay on the layer's stage.
     """
     home, target = c.builder.stage, expert_stage(c)
     c.builder.stage = home if target is None else target
@@ -125,6 +125,8 @@ def combine(c: Context, out: SymBuffer, elements: int) -> None:
 def _elements(c: Context, buffer: SymBuffer, vectors: SymBuffer) -> int:
     """Return how many elements per PE of a buffer are sent to the stage of experts.
 
+    The stage of experts stores the experts of all layers.
+
     Args:
         c: Context of the phase that is lowered.
         buffer: Buffer of hidden vectors, or of ids or weights of the selected experts.
@@ -135,7 +137,19 @@ def _elements(c: Context, buffer: SymBuffer, vectors: SymBuffer) -> int:
 
 
 def _expert_copy(c: Context, buffer: SymBuffer, elements: int) -> SymBuffer:
-    """Copy a buffer from the layer's stage to the stage of experts on the same PEs."""
+    """Copy a buffer from the layer's stage to the stage of experts on the same PEs.
+
+    The stage of experts stores the experts of all layers. Stages on the same PEs have separate
+    buffers.
+
+    Args:
+        c: Context, on the layer's stage.
+        buffer: The buffer to copy.
+        elements: Elements per PE.
+
+    Returns:
+        The buffer with the copy.
+    """
     wafer, cols = c.plans[c.builder.stage].wafer, c.cut.cols
     with at_experts(c):
         target = c.temp(buffer.name, elements, buffer.view)

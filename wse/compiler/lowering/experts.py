@@ -38,8 +38,9 @@ SIGMOID = "sigmoid"
 def router(c: Context, op: Op) -> None:
     """Lower a router of experts: from normalised hidden vectors to selected experts on every PE.
 
-    The results are the ids and weights of the selected experts, ``[tokens, active]``. If the block
-    is split between stages and its first stage sends the selection, the other stages only load it.
+    The results are the ids and weights of the selected experts, ``[tokens, active]``. If the
+    feed-forward block is split between stages and its first stage sends the selection, the other
+    stages only load it.
     """
     if not (op.parts.cuts_block and c.sends_choice(op.layer)):
         _choose(c, op)
@@ -53,7 +54,7 @@ def router(c: Context, op: Op) -> None:
 def _leave_choice(c: Context) -> None:
     """Store normalised vectors and selected experts in the buffer that is sent to the next stage.
 
-    Only the first stage of a split block does so.
+    If a feed-forward block is split between stages, its first stage does this.
     """
     d, choice_elements = c.tokens * c.cut.hidden_per_pe, c.tokens * _experts(c).active
     for out, x in ((c.stream_before_block, c.normed_hidden), (c.stream_of_parts, c.stream)):
@@ -64,7 +65,11 @@ def _leave_choice(c: Context) -> None:
 
 
 def _take_choice(c: Context) -> None:
-    """Load the selected experts that the first stage of a split block has sent."""
+    """Load the selected experts that another stage has sent.
+
+    If a feed-forward block is split between stages, its first stage selects the experts and sends
+    the selection to the others.
+    """
     choice_elements = c.tokens * _experts(c).active
     for out, x in zip(_choice(c, _experts(c)), c.choice_of_parts, strict=True):
         c.builder.compute("load_statistics", out=out, x=x, n=choice_elements)

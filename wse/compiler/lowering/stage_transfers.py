@@ -50,14 +50,14 @@ def transfer_to_stage(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
 
 
 def transfer_inside_block(c: Context, target: int, rects: tuple[Rect, ...], layer: int) -> None:
-    """Send the residual stream and the input of a split block to the stage of the next part.
+    """Send the residual stream inside a feed-forward block that is split between stages.
 
-    Both are sent in one transfer. If the first stage sends its selection of experts, the selection
-    follows them in every row.
+    The input of the block is sent in the same transfer, because the next part needs it. If the
+    first stage sends its selection of experts, the selection follows in every row.
 
     Args:
         c: Context of the phase that is lowered.
-        target: Index of the other stage.
+        target: Index of the stage with the next part of the block.
         rects: Rectangle of each stage.
         layer: Index of the layer that is split.
     """

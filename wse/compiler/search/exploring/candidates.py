@@ -93,7 +93,7 @@ class Candidates:
         return forecast_terms(rows, cols * sizes.width, even_rows, even_cols, sizes.stages), least_bytes
 
     def _even_size(self, rows: int, cols: float) -> tuple[float, float]:
-        """Return the size of a region that would store as many bytes per PE without padding.
+        """Return the size of a region without padding that would store the same bytes per PE.
 
         Args:
             rows, cols: Size of the region with padding.
