@@ -186,7 +186,7 @@ def head_places(
         return ceil_div(kv_head_count, cols), head_size
 
     def places(sharing: int) -> int:
-        """Return the features of a head on a column if a group of columns stores ``sharing`` heads."""
+        """Return the features of a head on a column if a column group stores ``sharing`` heads."""
         return _places(head_size, rotary_size, cols // (kv_head_count // sharing), allows_mixed_pairs=mixed_pairs)
 
     sharing = min(_sharings(kv_head_count), key=lambda n: n * places(n))

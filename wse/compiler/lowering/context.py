@@ -209,7 +209,7 @@ class Context:
 
     @property
     def stream_of_parts(self) -> SymAddress:
-        """Address of the residual stream to which all parts of a split feed-forward block add results.
+        """Address of the residual stream to which the parts of a split feed-forward block add.
 
         The parts of the block are on different stages, between which the stream is sent.
         """
@@ -217,7 +217,7 @@ class Context:
 
     @property
     def choice_of_parts(self) -> tuple[SymAddress, SymAddress]:
-        """Addresses of the ids and weights of experts that are sent inside a split feed-forward block.
+        """Addresses of the expert ids and weights that are sent inside a split feed-forward block.
 
         The parts of the block are on different stages. The first part selects the experts. Ids and
         weights follow the two residual streams in memory, so that one transfer can send all.
@@ -356,7 +356,7 @@ class Context:
         return (self.cut.cols, self.cut.rows) if axis == ROWS else (self.cut.rows, self.cut.cols)
 
     def end_block(self) -> None:
-        """Copy the residual stream back to its usual buffer at the end of a split feed-forward block.
+        """Copy the residual stream back to its usual buffer after a split feed-forward block.
 
         The parts of the block are on different stages. They keep the stream in a buffer together
         with the input of the block.

@@ -32,7 +32,7 @@ def expert_stage(c: Context) -> int | None:
 
 @contextmanager
 def at_experts(c: Context) -> Iterator[None]:
-    """Lower the steps of a ``with`` block on the stage that stores the experts of all layers, if any.
+    """Lower the steps of a ``with`` block on the stage with the experts of all layers, if any.
 
     Without such a stage, the steps stay on the layer's stage.
     """
