@@ -16,13 +16,14 @@ def words_on_links(
     Args:
         pattern: Messages of the pattern.
         words: Number of words of a message, over all of its parts.
-        variant: Integers ``[n]``: executed variants (lists of messages) of the pattern.
+        variant: Integers ``[n]``: indices of the executed variants. A variant is one of the
+            pattern's lists of messages.
         line: Integers ``[n]``: line that executes each variant. A line may execute several.
         lines: Number of lines.
 
     Returns:
-        int64 ``[2, lines, length]``: index 0 of the first axis has the words to the next PE, index
-        1 those to the previous PE.
+        int64 ``[2, lines, length]``: words to the next PE (index 0 of the first axis) and to the
+        previous PE (index 1).
     """
     counts = pattern.first[variant + 1] - pattern.first[variant]
     starts = np.repeat(pattern.first[variant] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)

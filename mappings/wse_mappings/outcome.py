@@ -21,7 +21,7 @@ MAX_NAMED: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatternOutcome:
-    """Outcome of a pattern on a line: its collective and root, or its fault.
+    """What a pattern does on a line: a collective operation with its root, or an error.
 
     Attributes:
         collective: Name of the collective, or None if the pattern does none completely.
@@ -37,9 +37,9 @@ class PatternOutcome:
 
 @dataclass(frozen=True, slots=True)
 class _Contents:
-    """Sets of PEs whose words each PE has included in its own, for one part of the words.
+    """For each PE of a line, the PEs whose words it has combined into its own, for one part.
 
-    PEs are given as bit sets.
+    A pattern may divide words into parts. Sets of PEs are stored as bit sets.
 
     Attributes:
         included: For each PE, the PEs whose words are included in its own.
@@ -51,10 +51,13 @@ class _Contents:
 
 
 def outcome_of(schedule: LineSchedule) -> PatternOutcome:
-    """Return what the first line of a schedule computes in its first round.
+    """Return which collective operation the first line of a pattern performs in its first round.
 
-    Every PE is assumed to start with different words. If the words are cut into parts, the pattern
-    is a gather only if each part has an owner of its own.
+    Every PE is assumed to start with different words. If the words are divided into parts, the
+    pattern is a gather only if each PE owns exactly one part.
+
+    Args:
+        schedule: Messages of the pattern.
     """
     fault = _faulty_messages(schedule)
     if fault:
@@ -115,7 +118,7 @@ def _faulty_messages(schedule: LineSchedule) -> str:
 
 
 def _contents_of_parts(schedule: LineSchedule) -> list[_Contents]:
-    """Return which PEs' words every PE has after all messages, for each part of the words."""
+    """Return for each part of the words which PEs' words every PE has after all messages."""
     messages, _, part = schedule.variant_messages(int(schedule.variants[0, 0]))
     part_of_message = np.zeros(len(messages), np.int32) if part is None else part
     order = np.argsort(part_of_message, kind="stable")
@@ -142,7 +145,7 @@ def _execute_messages(length: int, messages: list[list[int]]) -> _Contents:
 
 
 def _sum_outcome(schedule: LineSchedule, parts: list[_Contents]) -> PatternOutcome:
-    """Return the outcome of a pattern with sums: a reduce, an all-reduce or a fault."""
+    """Return the outcome of a pattern that adds up words: a reduce, an all-reduce or an error."""
     everybody = (1 << schedule.length) - 1
     pes = range(schedule.length)
     complete = [
@@ -170,7 +173,7 @@ def _sum_outcome(schedule: LineSchedule, parts: list[_Contents]) -> PatternOutco
 
 
 def _copy_outcome(schedule: LineSchedule, parts: list[_Contents]) -> PatternOutcome:
-    """Return the outcome of a pattern without sums: a broadcast, (all-)gather or fault."""
+    """Return the outcome of a pattern without sums: a broadcast, (all-)gather or an error."""
     pes = range(schedule.length)
     if schedule.parts == 1:
         roots = {parts[0].included[pe] for pe in pes}
@@ -192,7 +195,7 @@ def _copy_outcome(schedule: LineSchedule, parts: list[_Contents]) -> PatternOutc
 
 
 def _first_sources(schedule: LineSchedule) -> list[int]:
-    """Return the PE at which each part begins: the source of its first message.
+    """Return the PE that owns each part of the words: the source of the part's first message.
 
     For a part that no message carries, it is the target of the last message.
     """
@@ -208,6 +211,6 @@ def _bits(mask: int) -> list[int]:
 
 
 def _pes(pes: list[int]) -> str:
-    """Return a text that names some PEs: at most MAX_NAMED of them, then the number of others."""
+    """Return a text that lists at most MAX_NAMED of some PEs, then how many more there are."""
     ending = f" and {len(pes) - MAX_NAMED} more" if len(pes) > MAX_NAMED else ""
     return ", ".join(map(str, pes[:MAX_NAMED])) + ending

@@ -29,9 +29,10 @@ class PlaneStream:
         links: int32 ``[n, 3]``: row, column and side of every link that the stream crosses, from
             the source outward.
         receivers: (row, col) of the PEs that store the words.
-        slot: Index of the receive buffer. Receivers store the words this many times their number
-            after the receive address.
-        words: Number of words, if the streams of a pattern differ in it.
+        slot: Index of the receive buffer. Receivers store n words ``slot * n`` words after the
+            receive address.
+        words: Number of words of this stream; None if all streams of the pattern have the same
+            number.
     """
 
     source: tuple[int, int]
@@ -64,9 +65,9 @@ class PlaneSchedule:
 
 
 def straight(row: int, col: int, side: int, hops: int) -> I32:
-    """Return the links that lead from a PE straight to one side, int32 ``[hops, 3]``.
+    """Return the links of a straight path from a PE toward one side, int32 ``[hops, 3]``.
 
-    Each row is (row, column, side), where (row, column) is the PE that the link leaves.
+    Each link is (row, column, side), where (row, column) is the PE that the link leaves.
 
     Args:
         row, col: Position of the PE.

@@ -16,15 +16,16 @@ _Bands = tuple[tuple[tuple[ColumnBytes, bool], ...], ...]
 
 
 def region_shapes(demand: Demand, layout: Layout, region_layers: Sequence[RegionLayers]) -> list[tuple[int, int]]:
-    """Return rows and columns of every region, roughly in proportion to its bytes.
+    """Return the rows and columns of every region, so that all PEs store about the same bytes.
 
     A region is a rectangle of PEs that stores some layers. A band is a strip of mesh rows with
     regions side by side.
 
-    1. The regions of a band divide its columns so that the fullest PE is as empty as possible
+    1. The regions of a band divide its columns so that the fullest PE stores the fewest bytes
        (`region_widths`).
-    2. The bands of a wafer divide its rows as their fullest regions need (`band_heights`). Scores
-       count in addition to stored bytes, because a row has the scores for the entries of its cache.
+    2. The bands of a wafer divide its rows in proportion to the needs of their fullest regions
+       (`band_heights`). Attention scores count in addition to stored bytes, because a row has the
+       scores for the entries of its cache.
 
     A single band has all rows, and a single region of a band has all columns. With ``as_released``,
     all bands have the same number of rows, and widths are proportional to bytes. Listed regions
@@ -44,9 +45,10 @@ def region_shapes(demand: Demand, layout: Layout, region_layers: Sequence[Region
 def _shapes(
     demand: Demand, band_count: int, rows: int, cols: int, region_layers: tuple[RegionLayers, ...]
 ) -> list[tuple[int, int]]:
-    """Return rows and columns of regions that divide the rows and columns of each wafer.
+    """Return the rows and columns of regions that divide the whole mesh of each wafer.
 
-    The steps are those of `region_shapes`: widths first, then heights.
+    A band is a strip of rows with regions side by side. The steps are those of `region_shapes`:
+    widths of regions first, then heights of bands.
 
     Args:
         demand: Layers to place.
@@ -94,7 +96,7 @@ def _shapes(
 
 
 def _row_shares(row_share: Callable[[int], float], rows: int) -> tuple[float, ...]:
-    """Return how large a fraction of a column's bytes its fullest PE stores.
+    """Return the fraction of a column's bytes that its fullest PE stores, by the number of rows.
 
     Returns:
         One fraction for 1 row, 2 rows, and so on up to ``rows`` rows.
@@ -103,9 +105,10 @@ def _row_shares(row_share: Callable[[int], float], rows: int) -> tuple[float, ..
 
 
 def fullest_bytes(demand: Demand, layout: Layout, region_layers: tuple[RegionLayers, ...]) -> float:
-    """Return the bytes of weights, cache and one block on the fullest PE of a layout.
+    """Return the bytes on the fullest PE of a layout.
 
-    The regions have the rows and columns of `region_shapes`.
+    Weights, KV cache and the feed-forward activations of one token are counted. The regions have
+    the rows and columns of `region_shapes`.
 
     Args:
         demand: Layers to place, and the mesh.
@@ -123,9 +126,10 @@ def fullest_bytes(demand: Demand, layout: Layout, region_layers: tuple[RegionLay
 
 
 def _sizes(demand: Demand, region_layers: Sequence[RegionLayers]) -> list[ColumnBytes]:
-    """Return a function for every region that computes the bytes of one of its columns.
+    """Return a function for every region that computes the bytes of its fullest column.
 
-    The first region has the embedding, and the last one an untied head.
+    The first region has the embedding table. The last one has the head, if that has a table of its
+    own.
 
     Returns:
         Functions from the number of columns of a region to the bytes of the fullest column.

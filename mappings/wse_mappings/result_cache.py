@@ -13,18 +13,18 @@ T = TypeVar("T")
 class ResultCache:
     """Cache of the results of pure functions during one request.
 
-    The cache is passed along with the request and freed with it. A pickled cache is restored empty.
+    The cache is passed along with the request and freed with it. Pickling drops the results.
     """
 
     def __init__(self) -> None:
         self._cached: dict[Callable[..., Any], Callable[..., Any]] = {}
 
     def of(self, function: Callable[P, T], limit: int | None = None) -> Callable[P, T]:
-        """Return a function with the same results that computes each result only once.
+        """Return a version of a function that caches its results.
 
         Args:
             function: Pure function of hashable arguments. The same object must be passed each time.
-            limit: Maximum number of results to keep, the most recently used; None for all.
+            limit: Maximum number of results to keep, the most recently used ones; None for all.
         """
         if function not in self._cached:
             self._cached[function] = lru_cache(maxsize=limit)(function)

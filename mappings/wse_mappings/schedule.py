@@ -84,11 +84,11 @@ class LineSchedule:
 
     @cached_property
     def travels(self) -> bool:
-        """True if any message travels over the fabric, False if all are local copies."""
+        """True if any message travels over the fabric; False if all messages are local copies."""
         return bool((self.messages[:, 2] != Arrival.COPY).any())
 
     def with_messages(self, is_selected: tuple[bool, ...]) -> LineSchedule:
-        """Return a schedule with only the marked messages, as a single variant.
+        """Return a schedule with only the selected messages, as one list for all lines.
 
         Args:
             is_selected: For each message, whether to keep it.
@@ -97,17 +97,17 @@ class LineSchedule:
         return replace(self, messages=messages, first=np.array([0, len(messages)], np.int32))
 
     def critical(self, variants: I32) -> list[int]:
-        """Return some of the given variants, among which the slowest one is.
+        """Return those of the given variants that may be the slowest.
 
-        A variant is a list of messages that lines execute. The result has all different variants,
-        or only those that are known to be the slowest if any of these is given.
+        A variant is one of the lists of messages that lines execute. If some of the given variants
+        are known to be the slowest, only these are returned; otherwise all distinct variants are.
         """
         distinct = set(variants.tolist())
         return sorted(distinct & self._slowest_set or distinct)
 
     @cached_property
     def _slowest_set(self) -> frozenset[int]:
-        """Variants of which one takes at least as long as any other; empty if not known."""
+        """Variants of which one takes at least as long as any other; empty if unknown."""
         return frozenset(self.slowest_variants)
 
     def words_of_messages(self, words: int) -> npt.NDArray[np.int64]:
@@ -135,6 +135,8 @@ class LineSchedule:
     def variant_messages(self, variant: int) -> tuple[I32, I32 | None, I32 | None]:
         """Return the messages of a variant, with their colours and the parts that they carry.
 
+        A variant is one of the lists of messages that lines execute.
+
         Returns:
             int32 ``[m, 3]`` (source, target, Arrival); int32 ``[m]``, colours, or None if the
             pattern does not fix them; and int32 ``[m]``, parts, or None if words are not divided.
@@ -148,14 +150,14 @@ class LineSchedule:
 
 
 def _messages(messages: Iterable[tuple[int, int, Arrival]]) -> I32:
-    """Return messages as an array of sources, targets and arrivals, int32 ``[m, 3]``."""
+    """Return messages as an array int32 ``[m, 3]`` of sources, targets and arrivals."""
     return np.fromiter(chain.from_iterable(messages), np.int32).reshape(-1, 3)
 
 
 def outward_multicasts(root: int, start: int, end: int) -> list[tuple[int, int, Arrival]]:
-    """Return the messages by which a PE multicasts to all others of a segment of a line.
+    """Return the messages by which a PE multicasts to all other PEs of a segment of a line.
 
-    There is one message in each direction, as far as the segment extends there.
+    There is one message in each direction, up to the end of the segment.
 
     Args:
         root: PE that sends, which may be outside of the segment.
@@ -173,7 +175,7 @@ def uniform_schedule(
     *,
     message_colours: list[int] | None = None,
 ) -> LineSchedule:
-    """Return a schedule in which every line executes the same messages.
+    """Return a schedule in which every line of PEs executes the same messages.
 
     Args:
         name: Name of the pattern.
@@ -205,7 +207,7 @@ def varied_schedule(
     slowest_variants: tuple[int, ...] = (),
     message_colours: list[int] | None = None,
 ) -> LineSchedule:
-    """Return a schedule whose lines execute different lists of messages.
+    """Return a schedule whose lines of PEs execute different lists of messages (variants).
 
     Args:
         name: Name of the pattern.
@@ -239,7 +241,7 @@ def even_schedule(
     slowest_variants: tuple[int, ...] = (),
     changes_with_round: bool = False,
 ) -> LineSchedule:
-    """Return a schedule whose variants all have the same number of messages.
+    """Return a schedule whose variants (lists of messages) all have the same number of messages.
 
     Args:
         name: Name of the pattern.

@@ -18,14 +18,14 @@ from wse.program.transfers.transfer_types import TRANSFERS
 
 
 def check(state: State, pass_name: str) -> None:
-    """Check the invariants of the state that a pass must establish.
+    """Check that the compiler state satisfies the invariants of the pass that ran last.
 
     Args:
         state: State of the compilation.
-        pass_name: Name of the pass that ran last.
+        pass_name: Name of the pass that ran last. Nothing is checked after a pass without checks.
 
     Raises:
-        WseBug: The state violates an invariant of the pass.
+        WseBug: An invariant is violated.
     """
     problem = _CHECKS[pass_name](state) if pass_name in _CHECKS else None
     if problem:
@@ -34,7 +34,13 @@ def check(state: State, pass_name: str) -> None:
 
 
 def _partition(state: State) -> str | None:
-    """Return an error if ops are out of order, or layers, embedding or head are misplaced."""
+    """Check the division of the op graph into stages; return an error message or None.
+
+    1. Every op comes after the ops whose results it reads.
+    2. Every layer of the model is stored on a stage.
+    3. Exactly one stage has the embedding, and one has the head. If the request leaves out both,
+       because it compiles less than a model, no stage has them.
+    """
     place = {name: i for i, name in enumerate(state.graph)}
     if any(place[source] >= place[target] for source, target in state.graph.edges):
         return "ops are not in topological order"
@@ -48,7 +54,11 @@ def _partition(state: State) -> str | None:
 
 
 def _place(state: State) -> str | None:
-    """Return an error if a region leaves the mesh or two regions overlap; None otherwise."""
+    """Return an error message if a region leaves the mesh or two regions overlap; None otherwise.
+
+    The stage that stores the experts of all layers may overlap the others, because it uses other
+    SRAM addresses of the same PEs.
+    """
     for i, a in enumerate(state.stages):
         if a.rect.row + a.rect.rows > state.wafer.mesh_rows or a.rect.col + a.rect.cols > state.wafer.mesh_cols:
             return f"stage {i} leaves the mesh: {a.rect}"
@@ -67,9 +77,10 @@ def _place(state: State) -> str | None:
 
 
 def _shard(state: State) -> str | None:
-    """Return an error if prefill with MeshGEMM is impossible on the regions; None otherwise.
+    """Return an error message if prefill by MeshGEMM is impossible on the regions; None otherwise.
 
-    MeshGEMM needs square regions of equal size, and chunks that divide evenly over their rows.
+    MeshGEMM needs square regions of equal size, and prompt chunks whose tokens divide evenly over
+    the rows of a region. A prompt that fits in one chunk need not divide evenly.
     """
     choice = state.choice
     if choice.prefill == THIN_GEMM:
@@ -88,12 +99,12 @@ def _shard(state: State) -> str | None:
 
 
 def _lower_ops(state: State) -> str | None:
-    """Return a text that describes an error in the lowered steps; None if they are valid.
+    """Check the lowered steps; return an error message, or None if they are valid.
 
-    1. Equivalent layers run the same steps (a block) on buffers of their own. The buffers of every
-       run must have the element views of the block's own buffers.
+    1. Equivalent layers share a block, which is a list of steps, and run it on buffers of their
+       own. Each of these buffers must have the same element view as the buffer that it replaces.
     2. The steps of a loop must be consecutive (`_loops`).
-    3. No step may use the data of another user (`_users`).
+    3. No step may read or write the data of a user other than its own (`_users`).
     """
     for number in distinct_phases(state.phases):
         phase = state.phases[number]
@@ -108,7 +119,12 @@ def _lower_ops(state: State) -> str | None:
 
 
 def _loops(block: Block, phase: int) -> str | None:
-    """Return an error if a loop has gaps or double buffers differ in view; None otherwise."""
+    """Check the loops of a block; return an error message, or None if they are valid.
+
+    1. The steps of a loop are consecutive, and the loop has at least one iteration.
+    2. If an operand alternates between two buffers from one iteration to the next, both buffers
+       have the same element view.
+    """
     steps_of_loop: dict[int, list[int]] = defaultdict(list)
     for index, step in enumerate(block.steps):
         steps_of_loop[step.loop].append(index)
@@ -128,14 +144,18 @@ def _loops(block: Block, phase: int) -> str | None:
 
 
 def _users(state: State, phase: SymPhase, block: Block) -> str | None:
-    """Return an error if a step may use the data of another user; None otherwise.
+    """Return an error message if a step may use the data of another user; None otherwise.
 
     Kernels and transfers that depend on the counters of a user, such as the length of the KV cache,
-    read the counters of the current user. In decode, this is the user of the iteration of a loop
-    over users, so such a step must be in one. In prefill and verification, the phase belongs to one
-    user, whose KV cache is selected by the step's address. An address in a loop would select
-    another user's cache, so a step in a loop must not use a KV cache. With a single user there is
-    nothing to check.
+    read the counters of the current user.
+
+    - In decode, the current user is that of the iteration of a loop over users. Such a step must
+      therefore be inside a loop over users.
+    - In prefill and verification, the whole phase belongs to one user, and the address of a step
+      selects the user's KV cache. Inside a loop, the address would select the cache of another
+      user, so a step in a loop must not use a KV cache.
+
+    With a single user there is nothing to check.
     """
     if state.options.batch == 1:
         return None
@@ -152,7 +172,10 @@ def _users(state: State, phase: SymPhase, block: Block) -> str | None:
 
 
 def _route(state: State) -> str | None:
-    """Return an error if a pattern has a colour that the wafer does not have; None otherwise."""
+    """Return an error message if a pattern is assigned colours that the wafer does not have.
+
+    Return None if all colours are available.
+    """
     available = state.wafer.colours - state.wafer.reserved_colours
     for use in state.colour_uses:
         if use.first < 0 or use.first + use.colours > available:
@@ -161,9 +184,10 @@ def _route(state: State) -> str | None:
 
 
 def _allocate(state: State) -> str | None:
-    """Return an error if two buffers overlap in SRAM while both are live; None otherwise.
+    """Return an error message if two buffers overlap in SRAM while both are live; None otherwise.
 
-    Buffers at the same address may be live in the same step if the step replaces one by the other.
+    Two buffers that start at the same address may be live in the same step if that step overwrites
+    one with the other.
     """
     problem = _expert_stage_fault(state)
     if problem:
@@ -190,10 +214,10 @@ def _allocate(state: State) -> str | None:
 
 
 def _expert_stage_fault(state: State) -> str | None:
-    """Return an error if the stage of experts overlaps another stage in SRAM; None otherwise.
+    """Return an error message if the stage of experts overlaps another stage in SRAM.
 
-    The stage of experts uses the PEs of all other stages. Its addresses must therefore start after
-    theirs.
+    The stage of experts stores the experts of all layers on the PEs of all other stages. Its
+    addresses must therefore start after those of the layers. Return None if they do.
     """
     tops = [stage.sram_top_byte for stage, plan in zip(state.stages, state.plans, strict=True) if not plan.experts]
     for stage, plan in zip(state.stages, state.plans, strict=True):
@@ -203,7 +227,10 @@ def _expert_stage_fault(state: State) -> str | None:
 
 
 def _emit(state: State) -> str | None:
-    """Return an error if there is no Program or a buffer ends after its stage; None otherwise."""
+    """Return an error message if there is no Program or a buffer exceeds its stage's SRAM range.
+
+    Return None otherwise.
+    """
     program = state.program
     if program is None:
         return "there is no Program"

@@ -35,11 +35,11 @@ _WAYS = _SHARED_SCALES + 1
 
 
 class _Storage(NamedTuple):
-    """Settings that, with the shapes of its tensors, determine the bytes of a layer.
+    """Settings that, together with the shapes of its tensors, determine the bytes of a layer.
 
     Attributes:
         types: Types of weights and activations.
-        experts: Placement of experts.
+        experts: Placement of experts, as requested.
         cache_tokens: Tokens in the KV caches of all users together.
     """
 
@@ -74,7 +74,7 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
 
 
 def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, int], ColumnBytes]:
-    """Create the function that `column_bytes` describes; its result is cached for the request."""
+    """Create the function that `column_bytes` returns; results are cached for the request."""
     types, shape = storage.types, replace(spec, layers=())
     table_bytes = spec.vocab_size * spec.hidden_size * types.float_bytes
     bytes_of_layer = cache(lambda layer, parts: _layer_bytes(spec, storage, layer, parts))
@@ -84,11 +84,12 @@ def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, i
 
     @cache
     def bytes_of_region(layers: frozenset[tuple[tuple[Layer, Parts], int]], tables: int) -> ColumnBytes:
-        """Return a function from the number of columns to the bytes of the fullest column.
+        """Return a function from a region's number of columns to the bytes of its fullest column.
 
         Args:
-            layers: (layer with its parts, number of such layers) of the region.
-            tables: Number of vocabulary tables.
+            layers: Pairs of a distinct layer (with the parts of it that the region stores) and the
+                number of such layers in the region.
+            tables: Number of vocabulary tables in the region: embedding, head or both.
         """
         total_sizes, split_blocks = [0.0] * _WAYS, []
         total_sizes[_VOCABULARY] += tables * table_bytes
@@ -100,7 +101,7 @@ def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, i
         used_ways = [(way, size) for way, size in enumerate(total_sizes) if size]
 
         def bytes_of(cols: int) -> float:
-            """Return the bytes of the fullest of a region's columns."""
+            """Return the bytes of the fullest column of a region that has ``cols`` columns."""
             fractions, total = shares(cols), 0.0
             for way, size in used_ways:
                 total += size * fractions[way]
@@ -113,11 +114,11 @@ def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, i
 
     @cache
     def bytes_of_layers(layers: LayerRange, tables: int) -> ColumnBytes:
-        """Return a function from the number of columns to the bytes of the fullest column.
+        """Return a function from a region's number of columns to the bytes of its fullest column.
 
         Args:
             layers: Layers of the region, the first and the last of which may be incomplete.
-            tables: Number of vocabulary tables.
+            tables: Number of vocabulary tables in the region: embedding, head or both.
         """
         kinds = Counter((spec.layers[layer], parts) for layer, parts in layers.parts)
         return bytes_of_region(frozenset(kinds.items()), tables)
@@ -126,10 +127,10 @@ def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, i
 
 
 def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
-    """Return a function that computes the bytes of a token's gate and up projections per column.
+    """Return a function that computes the bytes per column of a token's gate and up projections.
 
-    The projections are those of a dense feed-forward block. The activations that are computed from
-    them replace them in memory.
+    The projections are the intermediate features of a dense feed-forward block. The activations
+    that are computed from them overwrite them, so only the projections need memory.
 
     Args:
         spec: Model.
@@ -143,10 +144,10 @@ def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
 
 
 def _block_bytes(features: int, size: int) -> ColumnBytes:
-    """Create the function that `block_bytes` describes; its result is cached for the request.
+    """Create the function that `block_bytes` returns; results are cached for the request.
 
     Args:
-        features: Features of a dense block.
+        features: Projected features of a dense feed-forward block.
         size: Bytes per feature.
     """
     return lambda cols: float(size * ceil_div(features, cols))
@@ -155,7 +156,8 @@ def _block_bytes(features: int, size: int) -> ColumnBytes:
 def score_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
     """Return a function that computes the bytes per column of a token's attention scores.
 
-    The bytes are those of all rows together, with scores for every entry of the KV cache.
+    There is one score per query head and KV-cache entry. The cache entries are divided over the
+    rows of a region; the result is the total of all rows.
 
     Args:
         spec: Model.
@@ -170,16 +172,16 @@ def score_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
 
 
 def _score_bytes(spec: ModelSpec, entry_bytes: int) -> ColumnBytes:
-    """Create the function that `score_bytes` describes; its result is cached for the request.
+    """Create the function that `score_bytes` returns; results are cached for the request.
 
     Args:
         spec: Model, without layers.
-        entry_bytes: Bytes of the scores of one head with all cache entries.
+        entry_bytes: Bytes of the scores of one head for all cache entries.
     """
 
     @cache
     def bytes_of_columns(cols: int) -> float:
-        """Return the bytes of scores on the fullest of ``cols`` columns."""
+        """Return the bytes of attention scores on the fullest of ``cols`` columns."""
         if spec.latent is not None:
             return float(entry_bytes * spec.head_count)  # all heads share all columns
         return float(entry_bytes * _head_places(spec, cols)[0] * spec.queries_per_kv)
@@ -188,7 +190,7 @@ def _score_bytes(spec: ModelSpec, entry_bytes: int) -> ColumnBytes:
 
 
 def _head_places(spec: ModelSpec, cols: int) -> tuple[int, int]:
-    """Return the number of KV heads on the fullest column, and of features of each head there.
+    """Return the number of KV heads on the fullest column, and the features per head there.
 
     Args:
         spec: Model.
@@ -199,10 +201,10 @@ def _head_places(spec: ModelSpec, cols: int) -> tuple[int, int]:
 
 
 def _shares(spec: ModelSpec, weight_types: WeightTypes, placement: str, cols: int) -> tuple[float, ...]:
-    """Return how large a fraction of a region's bytes the fullest column stores.
+    """Return the fraction of a region's bytes that the fullest column stores, by kind of tensor.
 
-    The fraction depends on how bytes are divided over columns, for example evenly, by heads, or by
-    features of a feed-forward block. The constants of this module list these ways.
+    The fraction depends on how a tensor is divided over columns: evenly, by heads, by features of a
+    feed-forward block, and so on. The module's constants list these kinds.
 
     Args:
         spec: Model.
@@ -211,8 +213,8 @@ def _shares(spec: ModelSpec, weight_types: WeightTypes, placement: str, cols: in
         cols: Columns of the region.
 
     Returns:
-        One fraction for each way, in the order of the constants. For scales, the number of
-        quantisation groups that the column touches replaces the fraction.
+        One fraction per kind, in the order of the constants. For the kinds of quantisation scales,
+        the number of quantisation groups that the column touches replaces the fraction.
     """
     heads, features = _head_places(spec, cols)
     mixture, shared_size, expert_fraction, expert_groups = spec.experts, 0, 0.0, 0.0
@@ -237,9 +239,9 @@ def _shares(spec: ModelSpec, weight_types: WeightTypes, placement: str, cols: in
 
 
 def _padding_of_parts(spec: ModelSpec, placement: str, cols: int, parts: Parts) -> list[tuple[int, float]]:
-    """Return how much larger a column is if parts of a feed-forward block are divided separately.
+    """Return the extra padding of a column if only parts of a feed-forward block are in the region.
 
-    The parts are divided into whole features per column, which can need more padding than dividing
+    Every part is divided into whole features per column, which can need more padding than dividing
     the whole block.
 
     Args:
@@ -249,8 +251,8 @@ def _padding_of_parts(spec: ModelSpec, placement: str, cols: int, parts: Parts) 
         parts: Parts of the block.
 
     Returns:
-        (way, fraction) pairs: a constant of this module that says how bytes are divided, and the
-        additional bytes as a fraction of those without this padding.
+        Pairs of a constant of this module, which says how bytes are divided over columns, and the
+        additional bytes as a fraction of the bytes without this padding.
     """
     lines = [(_FFN, spec.ffn_size, cols)]
     if spec.experts is not None:
@@ -267,10 +269,10 @@ def _padding_of_parts(spec: ModelSpec, placement: str, cols: int, parts: Parts) 
 
 
 def _layer_bytes(spec: ModelSpec, storage: _Storage, layer: Layer, parts: Parts) -> list[float]:
-    """Return the bytes of some parts of a layer, one number for each way to divide bytes.
+    """Return the bytes of some parts of a layer, by the way in which they are divided over columns.
 
-    The bytes are those of weights and KV cache. Parts of a feed-forward block count in proportion
-    to their number.
+    Weights and KV cache are counted. Parts of a feed-forward block count in proportion to their
+    number.
 
     Args:
         spec: Model.
@@ -279,8 +281,8 @@ def _layer_bytes(spec: ModelSpec, storage: _Storage, layer: Layer, parts: Parts)
         parts: The parts of the layer that are stored.
 
     Returns:
-        Bytes for each way in which bytes are divided over columns (evenly, by heads, and so on), in
-        the order of the constants of this module.
+        Bytes for each way of division (evenly, by heads, and so on), in the order of the constants
+        of this module.
     """
     float_bytes = storage.types.float_bytes
     sizes = [0.0] * _WAYS

@@ -21,16 +21,16 @@ from wse_mappings.strategies.strategy import Demand
 
 
 def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
-    """Return the bytes of a model's layers and tables, and the wafers on which to place them.
+    """Return the bytes of a model's layers and tables, and the wafers on which they must be placed.
 
-    ``Demand.as_released`` is set for the baseline schedule. Its regions are then placed as when the
-    costs of that schedule were fitted to the two speeds published in August 2024.
+    ``Demand.as_released`` is set for the baseline schedule. Regions are then placed by the rule
+    with which the costs of that schedule were fitted to the two speeds published in August 2024.
 
     Args:
         spec: Model.
         wafer: Wafer on which layers are placed.
-        options: The request. Its scope says whether the model, its layers only, or one product is
-            placed.
+        options: The request. Its scope says whether the whole model, its layers only, or a single
+            matrix product is placed.
     """
     layer_bytes, expert_bytes, attention_bytes = _layers(spec, options)
     table = float(spec.vocab_size * spec.hidden_size * ELEMENT_BYTES[options.activation_type])
@@ -60,7 +60,7 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
 
 
 def _row_share(spec: ModelSpec, weight_types: WeightTypes) -> Callable[[int], float]:
-    """Return `WeightTypes.row_share` of a model, cached by the number of rows."""
+    """Return `WeightTypes.row_share` of a model as a cached function of the number of rows."""
     return cache(lambda rows: weight_types.row_share(spec, rows))
 
 
@@ -69,8 +69,8 @@ def _layers(spec: ModelSpec, options: Options) -> tuple[tuple[float, ...], tuple
 
     Returns:
         Bytes of weights and KV cache without experts; bytes of experts; bytes of attention with its
-        KV cache. If only a product is compiled, the tuples have one entry, and the last one is
-        empty.
+        KV cache. If only a matrix product is compiled, the first two tuples have a single
+        placeholder entry and the last tuple is empty.
     """
     if options.scope == PRODUCT:
         return (1.0,), (0.0,), ()
@@ -78,7 +78,10 @@ def _layers(spec: ModelSpec, options: Options) -> tuple[tuple[float, ...], tuple
 
     @cache
     def layer_bytes(layer: Layer) -> tuple[float, float, float]:
-        """Return the bytes of one layer: without experts, of experts, and of attention."""
+        """Return the bytes of one layer as a triple: without experts, of experts, and of attention.
+
+        Attention includes its KV cache and everything else outside the feed-forward block.
+        """
         weights = {
             name: tensor_bytes(shape, coding_of(spec, f"layers.0.{name}", options.dtype), float_bytes)
             for name, shape in layer_shapes(spec, layer).items()

@@ -150,16 +150,18 @@ class Options:
 
     @property
     def mapping_name(self) -> str:
-        """Name of the mapping in reports: the mapping file if there is one, or the strategy."""
+        """Name of the mapping in reports: the mapping file if there is one, else the strategy."""
         return self.mapping_file or self.mapping
 
     @property
     def activation_type(self) -> str:
-        """Element type of activations, KV cache, tables and gains."""
+        """Element type of activations, KV cache, vocabulary tables and gains."""
         return self.activations or self.dtype
 
     def element_type(self, view: str) -> str:
-        """Return the element type of a view of SRAM.
+        """Return the element type behind a view, such as ``float32`` for the view ``f32``.
+
+        A view says how a kernel interprets the bytes of a buffer.
 
         Args:
             view: One of `wse.program.isa.operands.VIEWS`.
@@ -178,7 +180,7 @@ class Options:
 
     @property
     def batch(self) -> int:
-        """Number of users, whose tokens are decoded together."""
+        """Number of users whose tokens are decoded together."""
         return len(self.prompt_tokens)
 
 
@@ -187,13 +189,16 @@ Rewrites = tuple[tuple[str, int], ...]
 
 
 class TreeSize(NamedTuple):
-    """The sizes of K-tree all-reduces for which a search chooses one common number of groups.
+    """The size of some K-tree all-reduces, for which a search chooses a common number of groups.
+
+    A K-tree reduces within groups of PEs, then among the groups. The best number of groups depends
+    on the length of the line and on the bytes of a message.
 
     Attributes:
         phase: Name of the phase.
         pes: PEs of the longest line segment over which the all-reduce adds up.
-        bytes: Bytes of a message without KV-cache slots, for the maximum number of (token, expert)
-            pairs on a column.
+        bytes: Bytes of a message without the part that grows with the KV cache, for the maximum
+            number of (token, expert) pairs on a column.
         bytes_per_slot: Additional bytes for each KV-cache slot in use.
         bytes_per_pair: Bytes to subtract for each pair below the maximum.
         pes_before, pes_after: PEs of the line before and after the segment that also receive the
@@ -249,7 +254,7 @@ class Choice:
     attention_cols: int = 0
 
     def layout(self, mapping: str) -> Layout:
-        """Return the division of wafers into regions that this choice contains.
+        """Return the layout of this choice: how the wafers are divided into regions.
 
         Args:
             mapping: Name of the mapping strategy.
@@ -259,15 +264,24 @@ class Choice:
         )
 
     def uses(self, rewrite: str) -> bool:
-        """Return whether a rewrite is used in any phase."""
+        """Return whether a rewrite is used in any phase.
+
+        A rewrite changes the steps of a layer to save cycles.
+        """
         return any(name == rewrite for name, _ in (*self.rewrites, *(self.verify_rewrites or ())))
 
     def setting_of(self, rewrite: str) -> int:
-        """Return the setting of a rewrite outside of verification passes; 0 if it is not used."""
+        """Return the setting of a rewrite in prefill and decode; 0 if it is not used there.
+
+        The setting is an integer whose meaning depends on the rewrite.
+        """
         return dict(self.rewrites).get(rewrite, 0)
 
     def always_uses(self, rewrite: str) -> bool:
-        """Return whether a rewrite is used in all phases."""
+        """Return whether a rewrite is used in all phases.
+
+        A rewrite changes the steps of a layer to save cycles.
+        """
         phase_rewrites = [self.rewrites] if self.verify_rewrites is None else [self.rewrites, self.verify_rewrites]
         return all(any(name == rewrite for name, _ in rewrites) for rewrites in phase_rewrites)
 
@@ -276,11 +290,12 @@ def check_types(dtype: str, activations: str | None) -> None:
     """Check that the element types of weights and activations exist and match.
 
     Args:
-        dtype: Type of the weights: an element type or a coding.
-        activations: Type of the activations; None for the type of the weights. Codings require one.
+        dtype: Type of the weights: an element type or a quantisation format.
+        activations: Type of the activations; None for the type of the weights. It is required if
+            the weights are quantised.
 
     Raises:
-        UnknownName: One of the types is unknown.
+        UnknownName: One of the types is unknown, or ``activations`` is missing.
         BadInput: The types differ although the weights are not quantised.
     """
     if dtype not in (*DTYPES, *CODINGS):
@@ -296,10 +311,13 @@ def check_types(dtype: str, activations: str | None) -> None:
 
 
 def unsupported_on_mesh(spec: ModelSpec, options: Options) -> str:
-    """Return why MeshGEMM cannot be used for a model and a request, as text; "" if it can.
+    """Return the property of a model or request that rules out prefill by MeshGEMM, as text.
 
-    Quantised weights are not supported because MeshGEMM moves weights between PEs. Their scales,
-    and the groups of their rows, would have to be moved along with the codes.
+    MeshGEMM moves weights from PE to PE. Quantised weights are not supported because their scales
+    and quantisation groups would have to move along with them.
+
+    Returns:
+        A text such as ``experts`` for use in error messages; an empty text if MeshGEMM can be used.
     """
     if spec.latent is not None:
         return "latent attention"

@@ -19,7 +19,7 @@ REMEDY = "see docs/adding/strategy.md, and mend the file"
 
 
 def own_strategy(strategy_name: str, definition: Any, check: Callable[[Any], object]) -> Strategy:
-    """Return the strategy that a user's file defines, with checks around its methods.
+    """Return the mapping strategy that a user's file defines, with checks around its methods.
 
     Args:
         strategy_name: ``FILE.py:NAME``.
@@ -41,7 +41,12 @@ def own_strategy(strategy_name: str, definition: Any, check: Callable[[Any], obj
     layouts, partition = strategy_copy.layouts, strategy_copy.partition
 
     def checked_layouts(demand: Demand, other_strategies: Sequence[Strategy]) -> list[Layout]:
-        """Return the layouts of the strategy; raise BadInput unless they are layouts of its own."""
+        """Return the layouts of the user's strategy after checking that it may propose them.
+
+        Raises:
+            BadInput: An item is not a layout, or it names another strategy although this strategy
+                does not try others.
+        """
         layouts_made: list[Layout] = _call(path, strategy_name, lambda: list(layouts(demand, other_strategies)))
         for layout in layouts_made:
             if not isinstance(layout, Layout) or (layout.mapping != strategy_name and not strategy_copy.tries_others):
@@ -51,7 +56,11 @@ def own_strategy(strategy_name: str, definition: Any, check: Callable[[Any], obj
         return layouts_made
 
     def checked_partition(demand: Demand, layout: Layout) -> Sequence[RegionLayers]:
-        """Return the layers of each region; raise BadInput unless all layers come in order."""
+        """Return the layers of each region, after a check that all layers are placed in order.
+
+        Raises:
+            BadInput: A layer is missing, placed twice, or out of order.
+        """
         region_layers: list[RegionLayers] = _call(path, strategy_name, lambda: list(partition(demand, layout)))
         fault = _fault_of_regions(demand, region_layers)
         if fault:
@@ -65,7 +74,7 @@ def own_strategy(strategy_name: str, definition: Any, check: Callable[[Any], obj
 
 
 def _call(path: Path, strategy_name: str, method: Callable[[], Any]) -> Any:
-    """Call a method of a user's strategy and turn its errors into BadInput."""
+    """Call a method of a user's strategy, and convert its errors into BadInput."""
     try:
         return method()
     except WseError:
@@ -76,10 +85,10 @@ def _call(path: Path, strategy_name: str, method: Callable[[], Any]) -> Any:
 
 
 def _fault_of_regions(demand: Demand, region_layers: Iterable[RegionLayers]) -> str:
-    """Return the first fault in a list of regions and their layers, as text; "" without faults.
+    """Return the first error in a list of regions and their layers, as text; "" if there is none.
 
-    Every region must continue where the preceding one ends, and the last one must end with the last
-    layer. Regions with the experts of all layers are ignored.
+    Every region must start where the preceding region ends, and the last region must end with the
+    last layer. Regions that store the experts of all layers are ignored.
     """
     layer, part = 0, 0
     for index, region in enumerate(region_layers):

@@ -49,7 +49,7 @@ def compile_until(last: str, state: State, pipeline: tuple[Pass, ...] = PIPELINE
     """Run the remaining passes of a compilation, up to and including a given one.
 
     Args:
-        last: Name of the last pass to run. If that pass has run already, the state is returned
+        last: Name of the last pass to run. If that pass has already run, the state is returned
             unchanged.
         state: State to continue from.
         pipeline: All passes in order.
@@ -110,7 +110,7 @@ def with_tiles(
     """Add the weight tiles to a Program that was compiled without them.
 
     Args:
-        program: The Program, compiled from a reduced model or otherwise without tiles.
+        program: The Program. A search may have compiled it without tiles to save time.
         spec, wafer, software, options, choice: The arguments with which the Program was compiled.
 
     Returns:

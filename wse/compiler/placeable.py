@@ -43,14 +43,17 @@ class Placeable:
 
     @property
     def middle_context(self) -> list[int]:
-        """For each user, the tokens in the KV cache when half of the new tokens are generated."""
+        """Number of tokens in each user's KV cache when half of the new tokens are generated.
+
+        The number is at most one less than the context.
+        """
         return [min(tokens + self.new_tokens // 2, self.options.context - 1) for tokens in self.options.prompt_tokens]
 
     @property
     def middle_before_pass(self) -> int:
-        """Tokens of the first user before a verification pass in the middle of generation.
+        """Number of tokens of the first user before a verification pass halfway through generation.
 
-        The context has room for these tokens and the tokens of the pass.
+        It is limited so that the context has room for these tokens and the tokens of the pass.
         """
         return min(self.middle_context[0], self.options.context - self.options.verify_tokens)
 

@@ -89,7 +89,7 @@ class RegionCut:
         return int(self.ffn.shape[1])
 
     def router_copies(self, outputs: int, max_outputs: int) -> int:
-        """Return the number of column segments that each compute all outputs of a router.
+        """Return how many segments of columns each compute all outputs of a router of experts.
 
         Args:
             outputs: Number of router outputs, one per expert.
@@ -102,7 +102,7 @@ class RegionCut:
         return most_copies(outputs, self.cols, max_outputs) if self.span == 1 else 1
 
     def feed_forward(self, kind: str) -> I32:
-        """Return the features of a feed-forward block on each column, int32 ``[cols, f]``.
+        """Return which features of a feed-forward block each column stores, int32 ``[cols, f]``.
 
         Args:
             kind: Kind of op. Names that start with ``shared`` select the shared block of a mixture,
@@ -119,6 +119,8 @@ class RegionCut:
 class PatternCall(NamedTuple):
     """A function call that creates the messages of a pattern, stored so that it can be changed.
 
+    Rewrites use it to create the same pattern with other options.
+
     Attributes:
         make: The function, such as `k_tree`.
         args: Its positional arguments.
@@ -134,7 +136,7 @@ class PatternCall(NamedTuple):
         return self._replace(options=tuple(sorted({**dict(self.options), **options}.items())))
 
     def schedule(self, cache: ResultCache) -> LineSchedule:
-        """Return the messages of the pattern from the cache, or create them."""
+        """Return the messages of the pattern, which are created at the first call and cached."""
         return cache.of(_schedule, 2048)(self)
 
 
@@ -185,7 +187,7 @@ class StagePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class State:
-    """The state of a compilation: its inputs, and the results of the passes so far.
+    """State of a compilation: its inputs, and the results of the passes so far.
 
     A pass returns a copy with its own fields filled in. The comment at a field names the pass that
     fills it.
@@ -224,15 +226,16 @@ class State:
         return self.choice.mesh or (self.wafer.mesh_rows, self.wafer.mesh_cols)
 
     def cut_of(self, stage: int, parts: Parts) -> RegionCut:
-        """Return the division of dimensions over a stage's region, for some parts of a layer.
+        """Return how dimensions are divided over a stage's region, for some parts of a layer.
 
         Args:
             stage: Index of the stage.
-            parts: The parts. Their feed-forward features differ from those of a whole block.
+            parts: The parts. If they include only some features of a feed-forward block, the
+                division differs from that of the whole block.
         """
         return self.cuts_of_parts[stage, parts] if parts.cuts_block else self.cuts[stage]
 
     @property
     def has_expert_stage(self) -> bool:
-        """True if the experts of all layers form a stage on the PEs of the other stages."""
+        """True if the experts of all layers form a separate stage on the PEs of all stages."""
         return any(plan.experts for plan in self.plans)

@@ -16,9 +16,7 @@ from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers, Strat
 
 @cache
 def strategies() -> Mapping[str, Strategy]:
-    """Return all mapping strategies, with their names as keys.
-
-    The bundled ones come first, then those of users' packages.
+    """Return all mapping strategies by name: the bundled ones, then those of users' packages.
 
     Raises:
         BadInput: A strategy of a package cannot be used.
@@ -27,7 +25,7 @@ def strategies() -> Mapping[str, Strategy]:
 
 
 def strategy(name: str, *, place: str = "") -> Strategy:
-    """Return the strategy with a given name.
+    """Return the mapping strategy with a given name.
 
     Args:
         name: Name of a bundled strategy or of one in a user's package, in any case; or
@@ -51,7 +49,10 @@ def strategy(name: str, *, place: str = "") -> Strategy:
 
 
 def _file_strategy(strategy_name: str) -> Strategy:
-    """Return the strategy of a user's file, the same object as long as the file does not change."""
+    """Return the mapping strategy that a user's file defines.
+
+    The same object is returned until the file changes.
+    """
     definition = object_of_file(strategy_name)
     if _strategies_of_files.get(strategy_name, (None, None))[0] is not definition:
         _strategies_of_files[strategy_name] = definition, own_strategy(strategy_name, definition, _names)
@@ -63,10 +64,10 @@ _strategies_of_files: Final[dict[str, tuple[Any, Strategy]]] = {}
 
 
 def layers_of_regions(demand: Demand, layout: Layout) -> tuple[RegionLayers, ...]:
-    """Return the layers of every region of a layout, as the strategy of the layout divides them.
+    """Return the layers of every region of a layout, as the layout's mapping strategy divides them.
 
     Args:
-        demand: What is placed.
+        demand: Bytes of the layers, and the wafers on which they are placed.
         layout: The layout, which names its strategy.
 
     Raises:
@@ -77,12 +78,12 @@ def layers_of_regions(demand: Demand, layout: Layout) -> tuple[RegionLayers, ...
 
 
 def _checked_regions(layout_strategy: Any, demand: Demand, layout: Layout) -> tuple[RegionLayers, ...]:
-    """Call the strategy to divide the layers over regions. The results are cached."""
+    """Call a mapping strategy to divide the layers over regions. The results are cached."""
     return tuple(layout_strategy.partition(demand, layout))
 
 
 def _plugin_names(candidate: Any) -> tuple[str]:
-    """Check that the object of an entry point is a strategy and return its name.
+    """Check that the object of an entry point is a mapping strategy, and return its name.
 
     Raises:
         TypeError: The object is not a strategy.
@@ -95,7 +96,7 @@ def _plugin_names(candidate: Any) -> tuple[str]:
 
 
 def _names(candidate: Any) -> tuple[str]:
-    """Check that an object is a strategy and return its name.
+    """Check that an object is a mapping strategy, and return its name.
 
     Raises:
         AttributeError, TypeError: The object is not a strategy.

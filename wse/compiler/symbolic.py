@@ -27,7 +27,8 @@ class SymBuffer:
         stage: Index of the stage whose PEs store the buffer.
         name: Name, unique within the stage.
         use: Purpose, such as ``weights`` or ``kv``. Messages and reports add up bytes by use.
-        view: Element view, one of `wse.program.isa.operands.VIEWS`. It determines the element type.
+        view: How kernels interpret the bytes, one of `wse.program.isa.operands.VIEWS`. It
+            determines the element type.
         elements: Size in elements. The size grows to the largest request.
         permanent: Whether the contents survive from one phase to the next.
     """
@@ -42,10 +43,11 @@ class SymBuffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SymAddress:
-    """An operand that is the address of a buffer's element, while the buffer has no address yet.
+    """An operand that is an address in a buffer, while the buffer itself has no address yet.
 
-    The element is ``offset + (per_round + per_slot_round * slots) * round``. ``round`` counts the
-    iterations of the step's loop. ``slots`` is the number of KV-cache slots in use.
+    The address is that of element ``offset + (per_round + per_slot_round * slots) * round``.
+    ``round`` counts the iterations of the step's loop. ``slots`` is the number of KV-cache slots in
+    use.
 
     Attributes:
         buffer: Buffer in even rounds, and in all rounds if there is no ``odd_round_buffer``.
@@ -73,12 +75,12 @@ class SymAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SymNumber:
-    """An operand that is a number, linear in the quantities that vary at run time.
+    """An operand that is a number, as a linear function of quantities that vary at run time.
 
     The value is ``fixed + per_slot * slots + per_round * round - per_pair * (max_pairs - pairs)``.
-    ``slots`` is the number of KV-cache slots in use, ``round`` the iteration of the step's loop.
-    ``pairs`` is the number of (token, expert) pairs that a column of PEs works on, and
-    ``max_pairs`` its maximum.
+    ``slots`` is the number of KV-cache slots in use, and ``round`` is the iteration of the step's
+    loop. ``pairs`` is the number of (token, expert) pairs that a column of PEs works on, and
+    ``max_pairs`` is its maximum.
     """
 
     fixed: int = 0
@@ -141,7 +143,7 @@ class SymStep:
 
     @cached_property
     def buffers(self) -> frozenset[SymBuffer]:
-        """All buffers that the operands refer to, including those of odd rounds."""
+        """All buffers that the operands refer to, including second buffers of double buffers."""
         addresses = [operand for operand in self.operands.values() if isinstance(operand, SymAddress)]
         odd_round_buffers = [address.odd_round_buffer for address in addresses if address.odd_round_buffer is not None]
         return frozenset([address.buffer for address in addresses] + odd_round_buffers)
@@ -165,10 +167,13 @@ Loops = tuple[tuple[int, int, int], ...]
 class Block:
     """Consecutive steps on one stage, which all layers of the same kind share.
 
+    Each layer runs the steps on its own buffers.
+
     Attributes:
         steps: The steps. Their ops, loops and overlap groups are counted from the start of the
             block.
-        loops: The loops, in steps counted from the start of the block.
+        loops: The loops as (first step, one past the last step, iterations), with steps counted
+            from the start of the block.
         over_users: Indices of the loops that have one iteration per user.
         groups: Number of overlap groups.
         buffers: All buffers that the operands refer to. They belong to the layer for which the
@@ -184,7 +189,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockRun:
-    """One execution of a block in a phase, with the stage and buffers that it uses.
+    """One execution of a block of steps in a phase, with the stage and buffers that it uses.
 
     Attributes:
         block: The block.
@@ -210,7 +215,7 @@ class BlockRun:
 class SymSteps:
     """The steps of a phase, as a sequence of block runs, before buffers have addresses.
 
-    Phases with the same steps share one object, as with `wse.program.steps.Steps`.
+    Phases with the same steps share one object, as they share one `wse.program.steps.Steps` later.
     """
 
     runs: tuple[BlockRun, ...]
@@ -225,7 +230,10 @@ class SymSteps:
 
     @property
     def loops(self) -> Loops:
-        """The loops of all runs, in steps counted from the start of the phase."""
+        """The loops of all runs as (first step, one past the last step, iterations).
+
+        Steps are counted from the start of the phase.
+        """
         return tuple(
             (run.step + first, run.step + end, iterations)
             for run in self.runs
@@ -237,7 +245,7 @@ class SymSteps:
 class SymPhase:
     """A phase (prompt chunk, decoded token or verification pass) before addresses are assigned.
 
-    The fields have the meaning of those of `wse.program.phase.Phase`.
+    The fields have the same meanings as in `wse.program.phase.Phase`.
     """
 
     name: str
@@ -249,7 +257,7 @@ class SymPhase:
 
 
 def distinct_phases(phases: Sequence[SymPhase]) -> dict[int, int]:
-    """Return how many phases have the same steps, for each distinct sequence of steps.
+    """Count the phases with each distinct sequence of steps.
 
     Args:
         phases: All phases, in order. Phases with the same steps share one ``SymSteps`` object.

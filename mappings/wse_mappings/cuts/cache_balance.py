@@ -25,13 +25,17 @@ POSITION, TOKENS, APPEND_FROM, APPEND_COUNT, APPEND_SLOT, PASSED_SLOT, RECEIVED_
 
 
 class CacheBalance:
-    """Counters that say which cache entries each row of PEs stores, as kernels read them.
+    """Counters that say which KV-cache entries each row of PEs stores, as kernels read them.
 
-    A cache entry has the keys and values of one token. ``control`` is int32 ``[rows, 8 +
-    capacity]``. Words: 0 position of the row's first token, 1 tokens on the row, 2 first token to
-    append, 3 tokens to append, 4 slot of the first, 5 slot passed up or -1, 6 slot received into or
-    -1, 7 slot of the oldest entry, 8 + slot: position of the entry in that slot, or -1 if it is
-    empty.
+    A cache entry consists of the keys and values of one token, and is stored in a slot of a row.
+    ``control`` is int32 ``[rows, 8 + capacity]`` with these words per row:
+
+    - 0, 1: position of the row's first token; tokens on the row
+    - 2, 3, 4: first token to append; number of tokens to append; slot of the first one
+    - 5, 6: slot whose entry is passed to the row above, or -1; slot that receives the entry of the
+      row below, or -1
+    - 7: slot of the oldest entry
+    - 8 + slot: position of the token whose entry is in that slot, or -1 if the slot is empty
     """
 
     def __init__(self, rows: int, context: int) -> None:
@@ -49,7 +53,7 @@ class CacheBalance:
 
     @property
     def counters(self) -> dict[str, npt.NDArray[np.int32]]:
-        """Arrays of the whole state, with their names as keys.
+        """Arrays of the whole state, keyed by name.
 
         Writing to these arrays restores another state.
         """
@@ -72,19 +76,19 @@ class CacheBalance:
 
     @staticmethod
     def passing_rows(length: int, rows: int) -> int:
-        """Return the number of rows that pass an entry up when one token joins ``length`` others.
+        """Return how many rows pass an entry up when a token is added to ``length`` others.
 
-        These are the last rows of the region.
+        These are the last rows of the region. Passing entries up makes room on the last row.
         """
         return rows - 1 - length % rows if length >= rows else 0
 
     def append_chunk(self, tokens: int, *, replicated: bool) -> None:
-        """Update the counters for a prefill chunk, of whose new tokens each row stores its part.
+        """Update the counters for a prefill chunk, whose cache entries are divided over the rows.
 
         Args:
             tokens: Number of new tokens.
             replicated: Whether every row computes all tokens, because activations are replicated
-                over rows. Otherwise each row computes its own tokens.
+                over rows. Otherwise each row computes only the tokens that it stores.
         """
         length = self.length
         row_counts = balanced_counts(length + tokens, self.rows) - self._occupied
@@ -104,7 +108,7 @@ class CacheBalance:
     def append_each(self, tokens: int) -> None:
         """Update the counters for a verification pass, whose new tokens go to the rows round-robin.
 
-        The tokens of a row are its first and every ``rows``-th one after
+        Every row computes all tokens, and stores every ``rows``-th one, starting with its first
         (`wse_kernels.attention.kv_append`).
         """
         control, length = self.control, self.length
@@ -123,7 +127,11 @@ class CacheBalance:
         self._occupied += counts
 
     def take_back(self, tokens: int) -> None:
-        """Remove the last tokens, all of which the last call of ``append_each`` must have added."""
+        """Remove the last tokens from the cache, for example rejected draft tokens.
+
+        Args:
+            tokens: Number of tokens, all of which the last call of ``append_each`` must have added.
+        """
         length = self.length - tokens
         position = np.arange(length, self.length)
         row = position % self.rows
@@ -135,8 +143,9 @@ class CacheBalance:
     def append_one(self) -> None:
         """Update the counters for a decoded token, which the last row stores after a cache shift.
 
-        The shift moves the oldest entries of some rows one row up, which makes room. While rows are
-        still empty, the first of them stores the token without a shift.
+        In the shift, some rows pass their oldest entry to the row above, which makes room on the
+        last row. As long as there are empty rows, the first of them stores the token without a
+        shift.
         """
         control, length = self.control, self.length
         boundary = length % self.rows

@@ -19,8 +19,8 @@ PRECISION = 1e-4
 def even_runs(weights: Sequence[float], parts: int) -> list[tuple[int, int]]:
     """Divide weighted items into ``parts`` nonempty runs with the smallest maximum sum.
 
-    Among these divisions, one with the smallest sum of squares is chosen; of equally good ones,
-    that with the longest earlier runs.
+    A run consists of consecutive items. Among the best divisions, the one with the smallest sum of
+    squares is chosen; if there are several, the one with the longest earlier runs.
 
     Returns:
         (start, count) of each run.
@@ -56,7 +56,7 @@ def _even_runs(weights: tuple[float, ...], parts: int) -> tuple[tuple[int, int],
 
 
 def _minimum_costs(costs: F64, parts: int, combine: np.ufunc) -> list[F64]:
-    """Return the minimum cost of dividing the last items into runs, for each first item.
+    """Return the minimum cost of dividing the items from each position to the end into runs.
 
     Args:
         costs: ``[start, end]``: cost of a single run.
@@ -64,7 +64,8 @@ def _minimum_costs(costs: F64, parts: int, combine: np.ufunc) -> list[F64]:
         combine: How costs of runs are combined: np.add or np.maximum.
 
     Returns:
-        One array per number of runs; its elements belong to the first items.
+        One array for each number of runs, from 0 to ``parts``, indexed by the position of the first
+        item.
     """
     minimum_costs = [np.append(np.full(len(costs) - 1, np.inf), 0.0)]
     for _ in range(parts):
@@ -75,12 +76,13 @@ def _minimum_costs(costs: F64, parts: int, combine: np.ufunc) -> list[F64]:
 def runs_with_fewest_cuts(weights: Sequence[float], parts: int, cuts: Sequence[bool]) -> list[tuple[int, int]]:
     """Divide many weighted items into ``parts`` runs with nearly the smallest maximum sum.
 
-    Among these divisions, one with the fewest ends that cut something is chosen; of equally good
-    ones, that with the smallest sum of squares.
+    A run consists of consecutive items, and its end may cut something, such as a layer. Among the
+    best divisions, the one with the fewest such ends is chosen; if there are several, the one with
+    the smallest sum of squares.
 
     1. Find a bound on the sums that allows ``parts`` runs, by bisection.
-    2. Find the range of places of each end: as far as the longest runs reach from the first item,
-       and back from the last.
+    2. Find the range of possible positions of each end, from the longest runs that the bound
+       allows, counted from the first item and from the last.
     3. Find the best path through the ranges of all ends.
 
     Args:
@@ -109,7 +111,7 @@ def runs_with_fewest_cuts(weights: Sequence[float], parts: int, cuts: Sequence[b
 def _runs_with_fewest_cuts(
     weights: tuple[float, ...], parts: int, cuts: tuple[bool, ...]
 ) -> tuple[tuple[int, int], ...]:
-    """Compute `runs_with_fewest_cuts`, whose steps are numbered here."""
+    """Compute `runs_with_fewest_cuts`, whose steps are numbered in the comments here."""
     count, prefix_sums = len(weights), np.concatenate([[0.0], np.cumsum(weights)])
     totals: list[float] = prefix_sums.tolist()
     # 1
@@ -143,7 +145,7 @@ def _runs_with_fewest_cuts(
 
 
 def _longest_runs(prefix_sums: Sequence[float], parts: int, bound: float) -> list[int]:
-    """Divide items into runs as long as a bound on their sums allows, and return where they end.
+    """Divide items into runs that are as long as a bound on their sums allows; return their ends.
 
     Args:
         prefix_sums: Sums of the weights of the first 0, 1, 2, ... items.
@@ -160,9 +162,9 @@ def _longest_runs(prefix_sums: Sequence[float], parts: int, bound: float) -> lis
 
 
 def apportion(weights: Sequence[float], total: int) -> list[int]:
-    """Divide ``total`` into positive integers in proportion to weights.
+    """Divide ``total`` into positive integers, approximately in proportion to weights.
 
-    The method is that of largest remainders.
+    Each weight gets 1. The rest is divided in proportion by the method of largest remainders.
 
     Raises:
         ValueError: There are more weights than ``total``.

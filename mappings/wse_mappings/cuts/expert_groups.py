@@ -32,7 +32,9 @@ search finds that the model does not fit that way.
 
 
 def is_placement(text: str) -> bool:
-    """Return whether a text is a placement of experts: a name, or a number of groups from 1 on.
+    """Return whether a text names a placement of experts: a known name, or a positive integer.
+
+    The integer is the number of column groups over which experts are divided.
 
     >>> is_placement("4"), is_placement("0"), is_placement("all")
     (True, False, False)
@@ -42,13 +44,16 @@ def is_placement(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ExpertGroups:
-    """Assignment of experts and their features to columns.
+    """Assignment of experts and their features to columns of PEs.
+
+    Columns are divided into groups of neighbours. The columns of a group divide the features of the
+    experts that the group stores.
 
     Attributes:
         size: Number of features of an expert.
         experts: int32 ``[cols, n]``: experts of each column in order, -1 for padding.
-        features: int32 ``[cols, F]``: features of each of these experts that the column has, -1 for
-            padding.
+        features: int32 ``[cols, F]``: the features of each of these experts that the column stores,
+            -1 for padding.
         segments: (first column, number of columns) of each group. Every segment of columns has the
             same number of groups.
         segment_count: Number of equal segments of columns. A group belongs to one of them.
@@ -72,11 +77,14 @@ class ExpertGroups:
 
     @property
     def rows(self) -> I32:
-        """Features of each column, expert after expert, int32 ``[cols, n * F]``, -1 for padding."""
+        """Rows of the experts' weight matrices that each column stores, expert after expert.
+
+        int32 ``[cols, n * F]``, with -1 for padding.
+        """
         return _rows(self)
 
     def one_group(self) -> ExpertGroups:
-        """Return the assignment for one group of columns: the first of the narrowest groups.
+        """Return the assignment for a single group of columns: the first of the narrowest groups.
 
         The columns of the narrowest groups store the most features of each expert.
         """
@@ -90,12 +98,12 @@ class ExpertGroups:
         )
 
     def shared_experts(self) -> I32:
-        """Return the experts of each group, distributed over its columns in equal blocks.
+        """Return the experts of each group, divided over the group's columns in equal blocks.
 
-        The size of a block is determined by the narrowest group.
+        The narrowest group determines the size of a block.
 
         Returns:
-            int32 ``[cols, n]``, experts of each column's block, with -1 for padding.
+            int32 ``[cols, n]``: experts in each column's block, with -1 for padding.
         """
         block_size = ceil_div(self.experts_per_col, min(columns for _, columns in self.segments))
         place = np.concatenate([np.arange(columns) for _, columns in self.segments])
@@ -116,7 +124,7 @@ def _rows(groups: ExpertGroups) -> I32:
 
 
 def columns_of_expert(cols: int, count: int, placement: str, segment_count: int = 1) -> int:
-    """Return the number of columns over which an expert is divided, in the narrowest group.
+    """Return the number of columns over which an expert is divided, in the narrowest column group.
 
     Args:
         cols, count: Number of columns; number of experts.
@@ -138,7 +146,9 @@ def experts_of_column(cols: int, count: int, placement: str) -> int:
 
 
 def _groups_of_segment(segment_cols: int, count: int, placement: str, segment_count: int) -> int:
-    """Return the number of groups in each segment of columns, for a placement of experts.
+    """Return the number of column groups in each segment of columns, for a placement of experts.
+
+    The columns of a group divide the features of the experts that the group stores.
 
     Args:
         segment_cols, segment_count: Columns of a segment; number of segments.
@@ -155,9 +165,9 @@ def expert_groups(
 ) -> ExpertGroups:
     """Assign experts and their features to columns of PEs.
 
-    Columns are divided into groups of neighbours, and experts over the groups. The columns of a
-    group divide the features of each of its experts. If the number of experts is not divisible,
-    some segments have one expert less, and a group may be empty.
+    Columns are divided into groups of neighbours, and each group stores some of the experts. The
+    columns of a group divide the features of each of its experts. If the number of experts is not
+    divisible, some segments have one expert less, and a group may be empty.
 
     Args:
         cols, segment_count: Number of columns; number of equal segments of columns.

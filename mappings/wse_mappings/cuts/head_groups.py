@@ -28,20 +28,22 @@ from wse_mappings.cuts.split import I32, balanced_segments, ceil_div, middle_seg
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HeadGroups:
-    """Assignment of the features of attention heads to columns.
+    """Assignment of the features of attention heads to columns of PEs.
+
+    Columns are divided into groups of neighbours. The columns of a group divide the features of the
+    same heads, and add up their partial scores.
 
     Attributes:
         kv_heads: int32 ``[cols, heads per column]``: KV heads of each column, -1 for padding.
             Copies of a head are adjacent and have indices of their own.
-        features: int32 ``[cols, F]``: local features within a head, -1 for padding. The first
-            ``rotated / 2`` are first members of rotary pairs; then follow their partners, then
-            features that do not rotate. Evenly divided features are in order. Features that do not
-            rotate may be among the pairs; they rotate by an angle of zero.
-        rotated: Number of local features that rotate, including padding.
-        segments: (first column, number of columns) of each group. The columns of a group sum their
-            scores.
-        copies: Number of groups that store the keys and values of one KV head, each for a part of
-            its queries.
+        features: int32 ``[cols, F]``: features within a head that the column stores, -1 for
+            padding. The first ``rotated / 2`` are first members of rotary pairs; then follow their
+            partners, then features that do not rotate. Evenly divided features are in order.
+            Features that do not rotate may be among the pairs; they rotate by an angle of zero.
+        rotated: Number of a column's features that rotate, including padding.
+        segments: (first column, number of columns) of each group.
+        copies: Number of groups that store the keys and values of the same KV head, each for a part
+            of its queries.
     """
 
     kv_heads: I32
@@ -61,13 +63,20 @@ class HeadGroups:
         return int(self.features.shape[1])
 
     def query_heads(self, queries_per_kv: int) -> I32:
-        """Return the query heads of each column, int32 ``[cols, heads]``, with -1 for padding."""
+        """Return the query heads whose features each column stores.
+
+        Args:
+            queries_per_kv: Query heads per KV head.
+
+        Returns:
+            int32 ``[cols, heads]``, with -1 for padding.
+        """
         queries_per_copy = queries_per_kv // self.copies
         heads = self.kv_heads[:, :, None] * queries_per_copy + np.arange(queries_per_copy, dtype=np.int32)
         return np.where(self.kv_heads[:, :, None] < 0, np.int32(-1), heads).reshape(len(heads), -1)
 
     def rows(self, head_size: int, queries_per_kv: int) -> I32:
-        """Return the rows of a projection matrix for the features of each column.
+        """Return the rows of a projection matrix that compute the features of each column.
 
         Args:
             head_size: Features of a head.
@@ -83,7 +92,7 @@ class HeadGroups:
         return np.where((heads < 0) | (features < 0), np.int32(-1), index).reshape(len(index), -1)
 
     def on_the_middle(self, cols: int) -> HeadGroups:
-        """Return the same assignment for a wider region, of which the middle columns are used.
+        """Return the same assignment on the middle columns of a wider region.
 
         Args:
             cols: Columns of the wider region.
@@ -163,7 +172,7 @@ def head_places(
 ) -> tuple[int, int]:
     """Return how many KV heads a column stores, and how many features of each head.
 
-    They are those of `head_groups`, but the assignment itself is not created.
+    The numbers are those of the assignment by `head_groups`, which is not created.
 
     Args:
         cols: Number of columns.
@@ -177,7 +186,7 @@ def head_places(
         return ceil_div(kv_head_count, cols), head_size
 
     def places(sharing: int) -> int:
-        """Return the features of a head on a column if ``sharing`` heads share a group."""
+        """Return the features of a head on a column if a column group stores ``sharing`` heads."""
         return _places(head_size, rotary_size, cols // (kv_head_count // sharing), allows_mixed_pairs=mixed_pairs)
 
     sharing = min(_sharings(kv_head_count), key=lambda n: n * places(n))
@@ -195,10 +204,11 @@ def head_groups_of_wafers(
     whole_pairs: bool = True,
     mixed_pairs: bool = True,
 ) -> HeadGroups:
-    """Return `head_groups` with the number of copies of KV heads that stores the fewest weights.
+    """Return `head_groups` on several wafers, with copies of KV heads for the fewest weights.
 
-    There are enough copies to give every segment a head of its own, unless a head has fewer
-    queries. Megatron-LM also copies KV heads if there are fewer than tensor-parallel ranks.
+    There are enough copies for every segment of columns to have a head of its own, unless a KV head
+    has too few queries for that. Megatron-LM also copies KV heads if there are fewer heads than
+    tensor-parallel ranks.
 
     Args:
         cols, segment_count: Number of columns; number of equal segments of columns, one per wafer.
@@ -218,19 +228,23 @@ def head_groups_of_wafers(
 
 
 def _sharings(kv_head_count: int) -> list[int]:
-    """Return the numbers of KV heads that may share a group of columns, in ascending order."""
+    """Return the numbers of KV heads that may share a group of columns, in ascending order.
+
+    These are the divisors of the number of KV heads.
+    """
     return [n for n in range(1, kv_head_count + 1) if kv_head_count % n == 0]
 
 
 def _places(head_size: int, rotary_size: int, cols: int, *, allows_mixed_pairs: bool) -> int:
     """Return the number of features of a head on the fullest column of a group.
 
-    They are whole rotary pairs, and features without a pair.
+    Columns store whole rotary pairs, and features without a pair.
 
     Args:
         head_size, rotary_size: Features of a head; those that rotate.
         cols: Columns of the group.
-        allows_mixed_pairs: Whether features that do not rotate may use places of pairs.
+        allows_mixed_pairs: Whether features that do not rotate may be stored as rotary pairs, which
+            rotate by an angle of zero.
     """
     pairs_of_all = 2 * ceil_div(head_size // 2, cols)
     return (
@@ -241,9 +255,7 @@ def _places(head_size: int, rotary_size: int, cols: int, *, allows_mixed_pairs: 
 
 
 def _places_apart(head_size: int, rotary_size: int, cols: int) -> int:
-    """Return the features of a head on a column if only rotating features may be in pairs.
-
-    Features that do not rotate have places of their own.
+    """Return the features of a head on a column if only rotating features are stored as pairs.
 
     Args:
         head_size, rotary_size: Features of a head; those that rotate.
@@ -253,9 +265,9 @@ def _places_apart(head_size: int, rotary_size: int, cols: int) -> int:
 
 
 def _mixes(head_size: int, rotary_size: int, cols: int, *, allows_mixed_pairs: bool) -> bool:
-    """Return whether features that do not rotate use places of rotary pairs.
+    """Return whether features that do not rotate are stored as rotary pairs.
 
-    They do if that is allowed (``allows_mixed_pairs``) and a column then needs fewer places.
+    They are if this is allowed and a column then stores fewer features, padding included.
 
     Args:
         head_size, rotary_size: Features of a head; those that rotate.
@@ -282,7 +294,7 @@ def _assign_groups(
 
 
 def _groups(cols: int, groups: int, segment_count: int) -> list[tuple[int, int]]:
-    """Divide columns into groups of neighbours, which do not cross the borders of segments.
+    """Divide columns into groups of neighbours that do not cross the borders of equal segments.
 
     If there are fewer groups than segments, a group consists of whole segments.
 
@@ -307,7 +319,15 @@ def _groups(cols: int, groups: int, segment_count: int) -> list[tuple[int, int]]
 
 
 def _whole_heads(heads: int, segment_cols: int, segment_count: int) -> I32:
-    """Return the whole heads of each column, ``[cols, heads of a column]``, with -1 for padding."""
+    """Assign whole heads to columns, for the case that there are more heads than columns.
+
+    Args:
+        heads: Number of heads.
+        segment_cols, segment_count: Columns of a segment; number of segments.
+
+    Returns:
+        int32 ``[cols, heads of a column]``, with -1 for padding.
+    """
     result = np.full(
         (segment_count, segment_cols, ceil_div(ceil_div(heads, segment_count), segment_cols)), -1, np.int32
     )
@@ -318,14 +338,14 @@ def _whole_heads(heads: int, segment_cols: int, segment_count: int) -> I32:
 
 
 def _even_features(head_size: int, rotary_size: int, segments: list[tuple[int, int]]) -> tuple[I32, int]:
-    """Return the features of every column in blocks of equal size, and the number that rotate.
+    """Return the features of a head that each column stores, as consecutive blocks of equal size.
 
     Args:
         head_size, rotary_size: Features of a head; those that rotate.
         segments: (first column, number of columns) of each group.
 
     Returns:
-        int32 ``[cols, F]`` with -1 for padding, and the number of features that rotate.
+        int32 ``[cols, F]`` with -1 for padding, and the number of a column's features that rotate.
     """
     width = max(ceil_div(head_size, count) for _, count in segments)
     place = np.concatenate([np.arange(count, dtype=np.int32) for _, count in segments])
@@ -336,18 +356,18 @@ def _even_features(head_size: int, rotary_size: int, segments: list[tuple[int, i
 def _paired_features(
     head_size: int, rotary_size: int, segments: list[tuple[int, int]], *, allows_mixed_pairs: bool
 ) -> tuple[I32, int]:
-    """Return the features of every column as whole rotary pairs and features without a pair.
+    """Return the features of a head on each column, as whole rotary pairs and single features.
 
-    If all features are in pairs, the partner of p is p + rotary_size / 2 for those that rotate, and
-    p + 1 for the others.
+    If all features are in pairs, the partner of p is p + rotary_size / 2 for features that rotate,
+    and p + 1 for the others.
 
     Args:
         head_size, rotary_size: Features of a head; those that rotate.
         segments: (first column, number of columns) of each group.
-        allows_mixed_pairs: Whether features that do not rotate may use places of pairs.
+        allows_mixed_pairs: Whether features that do not rotate may be stored as rotary pairs.
 
     Returns:
-        int32 ``[cols, F]``, and the number of features that rotate.
+        int32 ``[cols, F]`` with -1 for padding, and the number of a column's features that rotate.
     """
     half = rotary_size // 2
     if _mixes(head_size, rotary_size, min(count for _, count in segments), allows_mixed_pairs=allows_mixed_pairs):
@@ -364,9 +384,9 @@ def _paired_features(
 
 
 def _balanced_indices(extent: int, segments: list[tuple[int, int]]) -> I32:
-    """Divide the indices 0 to ``extent`` - 1 into nearly equal parts over the columns of each group.
+    """Divide the indices 0 to ``extent`` - 1 into nearly equal blocks, one per column of a group.
 
-    All groups divide the same indices; a group with more columns has smaller parts.
+    All groups divide the same indices; a group with more columns has smaller blocks.
 
     Args:
         extent: Number of indices, which every group divides over its columns.

@@ -49,9 +49,10 @@ def band_heights(bytes_by_wafer: tuple[tuple[float, ...], ...], shares: tuple[fl
 
 # Step 1 of `band_heights`.
 def _min_rows(bands: Sequence[float], bound: float, negative_fractions: Sequence[float]) -> list[int]:
-    """Return the fewest rows with which no row of a band stores more bytes than a bound, per band.
+    """Return the minimum rows of each band such that no row stores more bytes than a bound.
 
-    The result is more rows than there are if a band cannot be within the bound.
+    A band is a strip of rows. If no number of rows suffices, the result exceeds the number of rows
+    of the mesh.
 
     Args:
         bands: Bytes of each band.

@@ -31,9 +31,9 @@ class LatentCut:
     All arrays are int32 indices, with -1 for padding.
 
     Attributes:
-        source: ``[cols, S]``: features of the vector that queries are computed from.
+        source: ``[cols, S]``: features of the vector from which queries are computed.
         latent: ``[cols, C]``: latent features.
-        hidden: ``[cols, h]``: hidden features, as the output projection leaves them.
+        hidden: ``[cols, h]``: hidden features, as the output projection produces them.
         heads: ``[rows, n]``: heads of each row. A row may have only a part of a head.
         first_rotated: ``[rows, 1]``: first of the row's rotated query features within a head. They
             are consecutive.
@@ -52,7 +52,11 @@ class LatentCut:
     value: I32
 
     def on_the_middle(self, cols: int) -> LatentCut:
-        """Return the division with its columns placed in the middle of a wider region."""
+        """Return the same division on the middle columns of a wider region.
+
+        Args:
+            cols: Columns of the wider region.
+        """
         column_indices = {name: on_the_middle(getattr(self, name), cols) for name in ("source", "latent", "hidden")}
         return replace(self, **column_indices)
 
@@ -71,14 +75,14 @@ def latent_cut(
 ) -> LatentCut:
     """Divide latent attention over the rows and columns of a region.
 
-    Rows are divided as `HeadGroups` divides columns, with a KV head for every head. Columns have
-    hidden features in blocks of their places on the rows, one row after another, so that the
-    features that a row and a column have in common are consecutive.
+    Heads are divided over rows in the same way as `head_groups` divides them over columns. Hidden
+    features are divided over columns in the order in which rows store them, row after row. The
+    features that a row and a column have in common are therefore consecutive.
 
     Args:
         hidden: int32 ``[rows, n]``: hidden features of each row.
         cols: Number of columns.
-        source: Features of the vector that queries are computed from; 0 if that is the hidden
+        source: Features of the vector from which queries are computed; 0 if that is the hidden
             vector.
         latent, heads: Number of latent features; number of heads.
         nope, rope, value: Features per head: queries without rotation, queries with rotation,

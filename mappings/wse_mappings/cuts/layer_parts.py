@@ -20,7 +20,10 @@ LAYER_PARTS = 1 + BLOCK_PARTS
 
 
 class Parts(NamedTuple):
-    """Consecutive parts of a layer: the first one, and the index after the last one.
+    """Consecutive parts of a layer: the index of the first part, and the index after the last part.
+
+    A layer has nine parts: attention is part 0, and parts 1 to 8 are equal slices of the
+    feed-forward block.
 
     >>> Parts().is_whole, Parts(1, LAYER_PARTS).has_attention
     (True, False)
@@ -31,7 +34,7 @@ class Parts(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """True if these are all parts of the layer."""
+        """True if all parts of the layer are included."""
         return self == (0, LAYER_PARTS)
 
     @property
@@ -41,7 +44,7 @@ class Parts(NamedTuple):
 
     @property
     def block(self) -> Parts | None:
-        """Parts of the feed-forward block, or None if there are none."""
+        """The included parts of the feed-forward block; None if there are none."""
         return Parts(max(1, self.first), self.last) if self.last > 1 else None
 
     @property
@@ -50,7 +53,10 @@ class Parts(NamedTuple):
         return self.block not in (None, BLOCK)
 
     def features(self, extent: int) -> tuple[int, int]:
-        """Return the range (first, end) of ``extent`` block features that the parts have.
+        """Return the range (first, end) of the feed-forward features that the parts include.
+
+        Args:
+            extent: Number of features of the whole block.
 
         >>> Parts(0, 5).features(64), Parts(5, 9).features(64)
         ((0, 32), (32, 64))
@@ -78,7 +84,7 @@ class LayerRange(NamedTuple):
 
     @property
     def parts(self) -> list[tuple[int, Parts]]:
-        """The layers, each with its parts.
+        """The index of each layer, with the parts of it that are included.
 
         >>> LayerRange(3, 5, 1, 4).parts
         [(3, Parts(first=1, last=9)), (4, Parts(first=0, last=4))]
@@ -105,7 +111,7 @@ class LayerRange(NamedTuple):
 
     @property
     def next(self) -> tuple[int, int]:
-        """Layer and part that follow the range.
+        """Index of the layer, and of the part of it, that follow the range.
 
         >>> LayerRange(3, 5, 1, 4).next, LayerRange(3, 5).next
         ((4, 4), (5, 0))
@@ -116,7 +122,7 @@ class LayerRange(NamedTuple):
 
 
 def layer_units(block_parts: int) -> list[Parts]:
-    """Return the parts of a layer that are not split further.
+    """Return the smallest units into which a layer may be split between regions.
 
     Args:
         block_parts: Number of parts of the feed-forward block; 0 to keep the whole layer together.
@@ -133,7 +139,7 @@ def layer_units(block_parts: int) -> list[Parts]:
 
 
 def unit_bytes(units: Sequence[Parts], attention_bytes: float, block_bytes: float) -> list[float]:
-    """Return the bytes of each unit, a set of parts of a layer that are not separated.
+    """Return the bytes of each unit of a layer. A unit is a set of parts that are not separated.
 
     Args:
         units: Parts of the layer in each unit.

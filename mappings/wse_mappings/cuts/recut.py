@@ -19,12 +19,15 @@ SENDER, RECEIVER, FIRST, PLACE, COUNT = range(5)
 
 @lru_cache(maxsize=64)
 def cut_anew(extent: int, rows: int, target_rows: int, group: int = 0, target_group: int = 0) -> I64:
-    """Return the pieces by which elements move from ``rows`` rows to ``target_rows`` rows.
+    """Return the pieces in which a vector moves from ``rows`` rows to ``target_rows`` rows.
+
+    The vector is divided over the rows of one region, and must be divided over those of another.
 
     Args:
         extent: Number of elements.
         rows, target_rows: Rows of the sending and of the receiving region.
-        group, target_group: Elements that are kept together when the vector is divided; 0 for none.
+        group, target_group: Number of elements that are kept together when the vector is divided
+            over the rows of each region; 0 to divide it evenly.
 
     Returns:
         int64 ``[pieces, 5]``: sending row, receiving row, first element in the sender's tile, first
@@ -43,16 +46,18 @@ def cut_anew(extent: int, rows: int, target_rows: int, group: int = 0, target_gr
 def _starts(cut: I32) -> I64:
     """Return the first element of each row that has elements, int64 ``[n]``.
 
-    Rows without elements are the last ones, and are left out.
+    Args:
+        cut: int32 ``[rows, n]``: elements of each row, with -1 for padding. Rows without elements
+            come last.
     """
     return np.asarray(cut[cut[:, 0] >= 0, 0], np.int64)
 
 
 def whole_tiles(elements: int, rows: int, target_rows: int) -> I64:
-    """Return the pieces by which whole tiles move from ``rows`` rows to ``target_rows`` rows.
+    """Return the pieces in which whole tiles move from ``rows`` rows to ``target_rows`` rows.
 
-    Each receiving row gets the whole tile, of ``elements`` elements, of one sending row. The
-    columns of the result are those of `cut_anew`.
+    Each receiving row gets the whole tile (``elements`` elements) of one sending row. The columns
+    of the result are those of `cut_anew`.
 
     >>> whole_tiles(7, 2, 3).tolist()
     [[0, 0, 0, 0, 7], [0, 1, 0, 0, 7], [1, 2, 0, 0, 7]]

@@ -12,14 +12,15 @@ PRECISION = 5e-4
 
 
 def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int, ...]:
-    """Return the columns of regions side by side, so that the fullest PE is as empty as possible.
+    """Divide columns between regions side by side, with the fewest bytes on the fullest PE.
 
-    A region is a rectangle of PEs that stores some layers. A region with more columns has fewer
-    bytes in each, in steps, because a PE stores whole features. A single region has all columns.
+    A region is a rectangle of PEs that stores some layers. With more columns, each column stores
+    fewer bytes. The bytes decrease in steps, because a PE stores whole features. A single region
+    gets all columns.
 
     1. For a bound on the bytes of a column, find the fewest columns of each region by bisection.
-    2. Find the smallest bound with which all regions fit by bisection, from that of equal widths
-       downward.
+    2. Find the smallest bound with which all regions fit by bisection, from the bound of equal
+       widths downward.
 
     Args:
         column_bytes: For each region, a function from its number of columns to the bytes of a
@@ -36,12 +37,12 @@ def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int
 
     # Step 1.
     def min_columns(bytes_of: ColumnBytes, bound: float) -> int:
-        """Return the fewest columns with which no column of a region exceeds a bound on its bytes.
+        """Return the minimum number of columns such that no column stores more bytes than a bound.
 
-        The result is more columns than there are if that is impossible.
+        If that is impossible, the result exceeds the number of available columns.
 
-        Experts in whole groups may have more bytes on more columns. Therefore no more than an equal
-        width is used if that is within the bound.
+        If experts are placed in whole groups, more columns may store more bytes each. Therefore, if
+        an equal division of the columns meets the bound, no larger number is considered.
         """
         low, high = 1, equal_width if bytes_of(equal_width) <= bound else max_width
         if bytes_of(high) > bound:
@@ -52,7 +53,7 @@ def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int
         return low
 
     def widths(bound: float) -> tuple[int, ...]:
-        """Return for every region the fewest columns of which none exceeds a bound on its bytes."""
+        """Return every region's fewest columns such that no column exceeds a bound on bytes."""
         by_region = {bytes_of: min_columns(bytes_of, bound) for bytes_of in distinct_functions}
         return tuple(by_region[bytes_of] for bytes_of in column_bytes)
 

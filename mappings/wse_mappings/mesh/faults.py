@@ -20,14 +20,14 @@ I64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FabricFaults:
-    """Dead PEs and links of one wafer.
+    """Dead PEs and dead links of one wafer.
 
     Attributes:
         dead: bool ``[rows, cols]``: dead PEs.
-        east: bool ``[rows, cols]``: dead links from a PE to its east neighbour; the last column has
-            none.
-        south: bool ``[rows, cols]``: dead links from a PE to its south neighbour; the last row has
-            none.
+        east: bool ``[rows, cols]``: dead links from a PE to its east neighbour; False in the last
+            column.
+        south: bool ``[rows, cols]``: dead links from a PE to its south neighbour; False in the last
+            row.
     """
 
     dead: Bools
@@ -53,9 +53,9 @@ class FabricFaults:
 
     @cached_property
     def unreachable(self) -> Bools:
-        """PEs that are dead or cut off from the largest connected part, bool ``[rows, cols]``.
+        """Mask of PEs that are dead or cut off from the largest part, bool ``[rows, cols]``.
 
-        1. Cut each row into runs of live PEs that are connected to each other.
+        1. Divide each row into runs of live PEs that are connected to each other.
         2. Connect runs of adjacent rows by their working links.
         3. Find the largest connected part. PEs in all other parts are unreachable.
         """
@@ -83,10 +83,10 @@ class FabricFaults:
         return np.asarray(~live | ~is_connected[np.maximum(run_of_pe, 0)])
 
     def faults_before(self) -> tuple[I64, I64]:
-        """Return how many broken hops there are before each PE, along its row and along its column.
+        """Count the broken hops before each PE, along its row and along its column.
 
-        A hop is broken if its link or a PE at either end is unusable. Two PEs of a row have a
-        straight path between them if and only if their numbers are equal.
+        A hop is broken if its link is dead or a PE at either end is unusable. Two PEs of a row (or
+        column) therefore have a straight path between them if and only if their counts are equal.
 
         Returns:
             Two arrays, int64 ``[rows, cols]``, for rows and for columns.
@@ -98,7 +98,7 @@ class FabricFaults:
         return along_row, along_column
 
     def neighbours(self, row: int, col: int) -> list[tuple[int, int]]:
-        """Return the PEs to which a PE has a working link: north, east, south, west."""
+        """Return the usable PEs that a PE reaches by a working link: north, east, south, west."""
         rows, cols = self.shape
         dead, east, south = self.unreachable, self.east, self.south
         neighbours = []
@@ -117,7 +117,7 @@ Place = tuple[int, int]
 
 
 def shortest_route(faults: FabricFaults, start: Place, end: Place) -> list[Place]:
-    """Return the PEs of a shortest path around the faults, including both ends.
+    """Return the PEs of a shortest path around dead PEs and links, including both ends.
 
     The result is deterministic. Both ends must be in the connected part of the fabric. The search
     is A* with the distance on an intact mesh as its bound (Hart, Nilsson and Raphael, 1968).
@@ -148,7 +148,7 @@ def _distance(start: Place, end: Place) -> int:
 
 
 def _traced_back(previous_place: dict[Place, Place | None], end: Place) -> list[Place]:
-    """Return the path to ``end``, given the previous PE of each PE."""
+    """Return the path to ``end``, given the predecessor of each PE on its path."""
     route, place = [end], previous_place[end]
     while place is not None:
         route.append(place)

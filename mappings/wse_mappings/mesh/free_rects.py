@@ -9,10 +9,10 @@ from wse_mappings.mesh.placement import Rect
 
 
 def free_rects(mesh_rows: int, mesh_cols: int, occupied: Sequence[Rect]) -> list[Rect]:
-    """Return the maximal rectangles of a mesh that overlap no occupied one, the largest area first.
+    """Return the maximal free rectangles of a mesh, in descending order of area.
 
-    A maximal rectangle cannot be extended in any direction. Maximal rectangles may overlap each
-    other.
+    A maximal rectangle overlaps no occupied rectangle and cannot be extended in any direction.
+    Maximal rectangles may overlap each other.
 
     Args:
         mesh_rows, mesh_cols: Size of the mesh.
@@ -46,7 +46,7 @@ def _gaps(mesh_cols: int, occupied: Sequence[Rect]) -> Iterator[tuple[int, int]]
 
 
 def _contains(outer_rect: Rect, inner_rect: Rect) -> bool:
-    """Return whether a rectangle contains another one."""
+    """Return whether the first rectangle contains the second one."""
     return (
         outer_rect.row <= inner_rect.row
         and outer_rect.col <= inner_rect.col

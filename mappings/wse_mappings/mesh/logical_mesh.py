@@ -37,10 +37,10 @@ _SIDEWAYS_FIRST, _DOWN_FIRST, _SEARCHED = range(3)
 
 
 def usable_shape(fabrics: Sequence[FabricFaults]) -> tuple[int, int]:
-    """Return the size of the largest logical mesh that is possible on all of some fabrics.
+    """Return the size of the largest logical mesh that is possible on each of several fabrics.
 
-    All fabrics must have the same size. The result is (rows, columns), or (0, 0) if one of the
-    fabrics has no usable PEs.
+    A logical mesh is a complete grid of live PEs. All fabrics must have the same size. The result
+    is (rows, columns), or (0, 0) if one of the fabrics has no usable PEs.
     """
     cols = fabrics[0].shape[1]
     spare = np.arange(cols + 1)
@@ -51,7 +51,9 @@ def usable_shape(fabrics: Sequence[FabricFaults]) -> tuple[int, int]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LogicalMesh:
-    """An intact logical mesh on the live PEs of a fabric.
+    """A complete grid of the live PEs of a fabric, as programs see it.
+
+    Rows with too many dead PEs are left out. Each remaining row leaves out the same number of PEs.
 
     Attributes:
         fabric: Dead PEs and links.
@@ -65,7 +67,7 @@ class LogicalMesh:
 
     @classmethod
     def on(cls, fabric: FabricFaults, rows: int, cols: int) -> LogicalMesh:
-        """Return a mesh of ``rows`` x ``cols`` PEs on the first fabric rows with enough live PEs.
+        """Return a mesh of ``rows`` x ``cols`` PEs on the first fabric rows with enough usable PEs.
 
         Raises:
             ValueError: The fabric has too few such rows.
@@ -89,7 +91,7 @@ class LogicalMesh:
     def links(self, axis: int) -> tuple[int, int]:
         """Return the shape of an array with one element per logical link along an axis.
 
-        A logical link connects two neighbours: of a row along rows, of a column along columns.
+        A logical link connects two neighbours in a row (along rows) or in a column (along columns).
 
         Args:
             axis: ALONG_ROWS or ALONG_COLUMNS.
@@ -101,10 +103,10 @@ class LogicalMesh:
         return (rows, cols - 1) if axis == ALONG_ROWS else (rows - 1, cols)
 
     def segments(self, axis: int, rect: Rect | None = None) -> PathSegments:
-        """Return the physical paths of logical links, as straight segments.
+        """Return the paths of logical links over the fabric, as straight segments.
 
-        A logical link connects two neighbours of the logical mesh. The paths go east along rows, or
-        south along columns.
+        A logical link connects two neighbours of the logical mesh, which need not be neighbours on
+        the fabric. Paths go from west to east along rows, and from north to south along columns.
 
         Args:
             axis: ALONG_ROWS or ALONG_COLUMNS.
@@ -120,10 +122,10 @@ class LogicalMesh:
 
     @cached_property
     def hops(self) -> tuple[I32, I32]:
-        """Number of physical links of each logical link.
+        """Number of physical links on the path of each logical link.
 
-        The arrays are int32 ``[rows, cols - 1]`` along rows, and ``[rows - 1, cols]`` along
-        columns.
+        A logical link connects two neighbours of the logical mesh. The two arrays are int32
+        ``[rows, cols - 1]`` for links along rows, and ``[rows - 1, cols]`` for links along columns.
         """
         lengths = []
         distances = np.diff(self.col_of, axis=1), np.diff(self.row_of)[:, None] + np.abs(np.diff(self.col_of, axis=0))
@@ -136,19 +138,22 @@ class LogicalMesh:
 
     @cached_property
     def hops_before(self) -> tuple[I32, I32]:
-        """Two-dimensional prefix sums of `hops`, with a first row and column of zeros."""
+        """Two-dimensional prefix sums of `hops`, to add up hops over rectangles quickly.
+
+        The first row and the first column are zeros.
+        """
         row_sums = [np.pad(hops, ((1, 0), (1, 0))).cumsum(axis=0, dtype=np.int32) for hops in self.hops]
         return row_sums[0].cumsum(axis=1, dtype=np.int32), row_sums[1].cumsum(axis=1, dtype=np.int32)
 
     def physical_words(self, words: I64) -> I64:
-        """Return the words on physical links, given the words on logical links.
+        """Add up words on physical links, given the words on logical links.
 
         Args:
             words: int64 ``[4, rows, cols]``: words that leave each logical PE to the north, east,
                 south and west.
 
         Returns:
-            int64 ``[4, rows, cols]``: the same for the PEs of the fabric.
+            int64 ``[4, rows, cols]``: words that leave each PE of the fabric in these directions.
         """
         loads = LinkLoads(0, 0, *self.fabric.shape)
         loads.add(self.segments(ALONG_ROWS), words[EAST, :, :-1].ravel(), words[WEST, :, 1:].ravel())
@@ -156,10 +161,10 @@ class LogicalMesh:
         return loads.total()
 
     def streams(self, axis: int, rect: Rect) -> int:
-        """Return the maximum number of paths that use one physical link in one direction.
+        """Return the maximum number of paths that use the same physical link in the same direction.
 
-        Only the logical links along ``axis`` within a rectangle are considered. The result is at
-        least 1.
+        Only the paths of logical links along ``axis`` within a rectangle are considered. The result
+        is at least 1.
         """
         if (axis, rect) not in self._streams:
             runs, shape = self.segments(axis, rect), self.links(axis)
@@ -171,11 +176,16 @@ class LogicalMesh:
 
     @cached_property
     def _streams(self) -> dict[tuple[int, Rect], int]:
-        """Cache of `streams`: keys are its arguments, values its results."""
+        """Cache of `streams`, keyed by its arguments."""
         return {}
 
     def _straight(self, axis: int, rect: Rect) -> PathSegments:
-        """Return the paths that need no search: straight ones, then those with one turn."""
+        """Return the simple paths of logical links: straight paths, then paths with one turn.
+
+        Args:
+            axis: ALONG_ROWS or ALONG_COLUMNS.
+            rect: Rectangle whose links are returned.
+        """
         rows, cols = (slice(begin, begin + size) for begin, size in zip(rect[:2], rect[2:], strict=True))
         row_of, col_of, kinds = self.row_of[rows], self.col_of[rows, cols], self._kinds[axis]
         link = np.arange(kinds.size).reshape(kinds.shape)[rows, cols]
@@ -202,7 +212,7 @@ class LogicalMesh:
 
     @cached_property
     def _kinds(self) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
-        """Codes (int8) for the way in which the path of each logical link is found.
+        """Codes (int8) that say how the path of each logical link is found.
 
         The path goes sideways first, goes down first, or is found by a search. The arrays have the
         shapes of `hops`: ``[rows, cols - 1]`` along rows, ``[rows - 1, cols]`` along columns.
@@ -225,14 +235,14 @@ class LogicalMesh:
 
     @cached_property
     def _detours(self) -> tuple[PathSegments, PathSegments]:
-        """Paths of those logical links that need a search, to lead around dead PEs and links.
+        """Paths of the logical links whose simple paths are blocked by dead PEs or links.
 
-        The first item has the links along rows, the second those along columns.
+        The first item has the links along rows, the second the links along columns.
         """
         return self._search_routes(ALONG_ROWS), self._search_routes(ALONG_COLUMNS)
 
     def _search_routes(self, axis: int) -> PathSegments:
-        """Return shortest routes for those logical links along an axis that have no simple path."""
+        """Return shortest paths for the logical links along an axis that have no simple path."""
         segments: list[tuple[int, int, int, int, int]] = []
         for row, col in np.argwhere(self._kinds[axis] == _SEARCHED).tolist():
             ends = ((row, col), (row, col + 1) if axis == ALONG_ROWS else (row + 1, col))
@@ -243,9 +253,9 @@ class LogicalMesh:
 
 
 class TransposedMesh:
-    """A transposed ``LogicalMesh``, for programs whose rows are the columns of the fabric.
+    """A transposed `LogicalMesh`, for programs whose rows are the columns of the fabric.
 
-    Results for the fabric are transposed, too: north and west are exchanged, and south and east.
+    Words on physical links are transposed, too: north and west are exchanged, and south and east.
     """
 
     def __init__(self, mesh: LogicalMesh) -> None:
@@ -270,17 +280,20 @@ class TransposedMesh:
         return along_columns.T, along_rows.T
 
     def streams(self, axis: int, rect: Rect) -> int:
-        """Return the maximum number of paths that use one physical link in one direction.
+        """Return the maximum number of paths that use the same physical link in the same direction.
 
         The result is that of `LogicalMesh.streams` for the other axis and the transposed rectangle.
         """
         return self.mesh.streams(1 - axis, Rect(rect.col, rect.row, rect.cols, rect.rows))
 
     def physical_words(self, words: I64) -> I64:
-        """Return the words on physical links, given those on logical links, both transposed."""
+        """Add up words on physical links, given the words on logical links; both are transposed."""
         return transposed_words(self.mesh.physical_words(transposed_words(words)))
 
 
 def transposed_words(words: I64) -> I64:
-    """Return words ``[4, rows, cols]`` (north, east, south, west) of a transposed mesh."""
+    """Transpose an array of words per direction ``[4, rows, cols]`` (north, east, south, west).
+
+    North and west are exchanged, and so are south and east.
+    """
     return words[::-1].transpose(0, 2, 1)

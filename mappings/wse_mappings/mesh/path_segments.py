@@ -13,13 +13,15 @@ I64 = npt.NDArray[np.int64]
 
 
 class PathSegments(NamedTuple):
-    """Straight segments of paths in order, as arrays int64 ``[n]``.
+    """Straight segments of the paths of logical links over the fabric, as arrays int64 ``[n]``.
+
+    A logical link connects two neighbours of the mesh of live PEs.
 
     Attributes:
         link: Index of the logical link, row-major by its west or north PE.
         row, col: Physical PE at which the segment begins.
         down, right: Hops of the segment southward and eastward, negative for north and west. One of
-            both is 0.
+            the two is 0.
     """
 
     link: I64
@@ -39,10 +41,10 @@ def concatenate(*several: PathSegments) -> PathSegments:
 
 
 class LinkLoads:
-    """Words on the links of a rectangle of a fabric, in each of the four directions.
+    """Number of words on the links of a rectangle of a fabric, in each of the four directions.
 
-    They are stored as differences between neighbouring links, so that adding words to a long
-    segment changes two numbers.
+    The numbers are stored as differences between neighbouring links. Adding words to a long segment
+    therefore changes only two numbers.
 
     Args:
         top, left: First row and column of the rectangle.
@@ -55,7 +57,7 @@ class LinkLoads:
 
     @classmethod
     def empty_over(cls, segments: PathSegments) -> LinkLoads:
-        """Return an empty count for the smallest rectangle that contains all segments."""
+        """Return loads of zero for the smallest rectangle that contains all segments."""
         if not len(segments.link):
             return cls(0, 0, 0, 0)
         row, col = (
@@ -91,8 +93,9 @@ class LinkLoads:
 
         Args:
             direction: NORTH, EAST, SOUTH or WEST.
-            segments, indices: All segments, and the indices of those to add.
-            low, high: First and end row or column of each of these.
+            segments: All segments.
+            indices: Indices of the segments to add.
+            low, high: First and end row or column of each segment to add.
             words: Words of each logical link.
         """
         segment_words = words[segments.link[indices]]
@@ -104,7 +107,7 @@ class LinkLoads:
             np.add.at(flat, (row - self._corner[0]) * row_length + col - self._corner[1], change)
 
     def total(self) -> I64:
-        """Return the words on each link, int64 ``[4, rows, cols]``: direction, and PE of origin."""
+        """Return the words on each link, int64 ``[4, rows, cols]``, by direction and sender."""
         rows, cols = self._shape
         total = self._change[:, :rows, :cols].copy()
         for direction in range(4):

@@ -21,18 +21,21 @@ class Rect(NamedTuple):
 
 
 def snake_bands(mesh_cols: int, heights: Sequence[int], widths: Sequence[Sequence[int]]) -> list[Rect]:
-    """Return regions (rectangles of PEs) side by side in bands, one band below the other.
+    """Place regions (rectangles of PEs) side by side in bands, one band below the other.
 
-    A band begins below the end of the band before and goes back from there, or on in the same
-    direction if there is more room. If neither direction has room, the band is placed at a side of
-    the mesh. Of both directions, the one is chosen in which its first region has the most columns
-    in common with the last region before.
+    A band is a strip of rows. It begins below the last region of the preceding band, and goes back
+    from there, or on in the same direction if there is more room. If neither direction has room,
+    the band is placed at a side of the mesh. The direction is chosen so that the first region of
+    the band has the most columns in common with the last region of the preceding band.
 
     Args:
         mesh_cols: Columns of the mesh.
         heights: Rows of each band.
         widths: Columns of the regions of each band: at least one region, and at most ``mesh_cols``
             columns in total.
+
+    Returns:
+        The rectangles of all regions, band after band.
 
     >>> [(r.row, r.col, r.cols) for r in snake_bands(4, [2, 3], [[3, 1], [2, 2]])]
     [(0, 0, 3), (0, 3, 1), (2, 2, 2), (2, 0, 2)]
@@ -62,8 +65,8 @@ def even_bands(mesh_rows: int, mesh_cols: int, count: int) -> tuple[int, int]:
     """Return the number of bands, and of regions per band, for ``count`` equal regions.
 
     A region is a rectangle of PEs, and a band is a strip of rows with regions side by side. The
-    division that uses the most PEs is chosen; of equally good ones, that with the most square
-    regions.
+    division with the largest regions is chosen; if there are several, the one whose regions are
+    closest to squares.
 
     Raises:
         ValueError: The mesh has fewer PEs than there are regions.

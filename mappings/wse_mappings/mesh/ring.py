@@ -14,6 +14,9 @@ from wse_mappings.cuts.split import I32
 def ring_place(pe: int, length: int) -> int:
     """Return the position on the interleaved ring of the PE at index ``pe`` of a line.
 
+    The ring visits every second PE of the line on the way out and the remaining PEs on the way
+    back, so neighbours on the ring are at most two hops apart.
+
     >>> [ring_place(p, 5) for p in range(5)]
     [0, 4, 1, 3, 2]
     """
@@ -35,8 +38,8 @@ def ring_pe(place: int, length: int) -> int:
 def skew(line: int, length: int) -> I32:
     """Return the block that each PE of a line stores when MeshGEMM starts, int32 ``[length]``.
 
-    Blocks are cut along the dimension that the product contracts over. The ring position of the
-    block is the sum of those of the line and of the PE, modulo the length.
+    Blocks divide the dimension over which the product contracts. The ring position of a PE's block
+    is the sum of the ring positions of the line and of the PE, modulo the length.
 
     >>> skew(2, 5).tolist()
     [2, 0, 4, 1, 3]

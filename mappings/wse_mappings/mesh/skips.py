@@ -17,11 +17,14 @@ I64 = npt.NDArray[np.int64]
 
 
 def skipped_columns(unreachable: Bools, count: int) -> I64:
-    """Return the columns that each row skips, in ascending order, int64 ``[rows, count]``.
+    """Return the columns that each row leaves out, in ascending order, int64 ``[rows, count]``.
+
+    Each row leaves out its unreachable PEs and, if there are fewer than ``count``, some usable
+    ones. The columns change as little as possible from row to row.
 
     Args:
-        unreachable: bool ``[rows, cols]``: PEs that must be skipped, at most ``count`` in a row.
-        count: Number of skips of a row.
+        unreachable: bool ``[rows, cols]``: PEs that must be left out, at most ``count`` in a row.
+        count: Number of PEs that each row leaves out.
     """
     rows = unreachable.shape[0]
     places = _first_places(unreachable, count)
@@ -35,7 +38,10 @@ def skipped_columns(unreachable: Bools, count: int) -> I64:
 
 
 def move_skips(places: I64, targets: I64) -> I64:
-    """Return the columns of skips after some have moved to ``targets`` by the shortest way.
+    """Move some skips (columns that a row leaves out) to ``targets``, as little as possible.
+
+    Returns:
+        The columns of all skips after the moves, in ascending order.
 
     >>> move_skips(np.array([2, 9]), np.array([7])).tolist()
     [2, 7]
@@ -57,9 +63,10 @@ def move_skips(places: I64, targets: I64) -> I64:
 
 
 def _first_places(unreachable: Bools, count: int) -> I64:
-    """Return the columns of the skips before the first row.
+    """Return the columns of the skips (PEs that a row leaves out) before the first row.
 
-    They are those of the first dead PEs from the north. Further skips are at the east end.
+    These are the columns of the first unreachable PEs from the north. If there are fewer than
+    ``count``, the other skips are at the east end.
     """
     _, cols = np.nonzero(unreachable)
     _, first = np.unique(cols, return_index=True)

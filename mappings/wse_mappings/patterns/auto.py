@@ -38,7 +38,7 @@ RootedPattern = tuple[LineSchedule, int]
 
 @dataclass(frozen=True, slots=True)
 class PatternFamily:
-    """Patterns that differ in an integer parameter, such as the number of groups.
+    """Patterns that differ only in an integer parameter, such as the number of groups.
 
     Attributes:
         label: Name, with ``{}`` in place of the parameter, if there is one.
@@ -84,7 +84,9 @@ def cheapest_pattern(
     cost: Cost,
     reduces: Iterable[LineReduce] = tuple(LINE_REDUCES.values()),
 ) -> PatternChoice:
-    """Return the pattern with the lowest cost for an operation on each line.
+    """Return the pattern with the lowest cost for an operation along each line of PEs.
+
+    A family consists of patterns that differ in an integer parameter.
 
     1. Try the starting parameters of all families, in ascending order of their lower bounds.
     2. Vary the parameter of the best family by smaller and smaller steps.
@@ -116,7 +118,7 @@ def cheapest_pattern(
 
 
 class _Search:
-    """Patterns that a search has created so far, and the best one."""
+    """A search for the cheapest pattern, with the patterns created so far and the best one."""
 
     best: PatternChoice
 
@@ -127,7 +129,7 @@ class _Search:
         self._bounds: dict[tuple[int, int], int] = {}
 
     def bound(self, key: tuple[int, int]) -> int:
-        """Return a lower bound of the cycles of a pattern, given by family and parameter."""
+        """Return a lower bound of the cycles of a pattern, given by (family, parameter)."""
         if key not in self._bounds:
             family = self.families[key[0]]
             bound = family.bound_cycles
@@ -135,9 +137,9 @@ class _Search:
         return self._bounds[key]
 
     def try_number(self, family: int, number: int) -> bool:
-        """Time one pattern of a family, and return whether it is the new best pattern.
+        """Compute the cost of one pattern of a family, and return whether it is the new best.
 
-        A pattern whose lower bound is not below the best cost is not timed.
+        The cost is not computed if the pattern's lower bound is not below the best cost.
         """
         key, has_bound = (family, number), self.at[0] >= 0
         if has_bound and self.bound(key) >= self.best.cost:
@@ -153,7 +155,7 @@ class _Search:
         return True
 
     def _make(self, key: tuple[int, int]) -> RootedPattern:
-        """Return a pattern of a family, and create it at the first call."""
+        """Return a pattern, given by (family, parameter), which is created at the first call."""
         if key not in self._made:
             self._made[key] = self.families[key[0]].make(key[1])
         return self._made[key]
@@ -169,7 +171,9 @@ def pattern_families(
     level_cycles: int,
     reduces: Iterable[LineReduce] = tuple(LINE_REDUCES.values()),
 ) -> list[PatternFamily]:
-    """Return all families of patterns that compute an operation over every line.
+    """Return all families of patterns that compute an operation over every line of PEs.
+
+    The patterns of a family differ in one integer parameter.
 
     Args:
         operation: ``reduce`` into any PE, ``all_reduce``, or ``broadcast`` from PE 0.
@@ -178,8 +182,8 @@ def pattern_families(
         words: Number of 32-bit words of each PE.
         level_cycles: Cycles of a level of depth: two ramps and one cycle. The search for trees
             weighs them against words.
-        reduces: Reduces of a line into its end. They are used as they are, from both sides, and
-            before a multicast.
+        reduces: Reduces of a line into its end. They are used alone, from both ends into the
+            middle, and before a multicast.
 
     Raises:
         ValueError: The operation is unknown, or there is no PE or no word.
@@ -218,7 +222,7 @@ def pattern_families(
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """Creator of reduces and all-reduces over lines, from the reduces of a line into its end.
+    """Creator of reduces and all-reduces along lines of PEs, from reduces into the end of a line.
 
     Attributes:
         length, lines: Number of PEs in a line; number of lines.
@@ -232,7 +236,7 @@ class _Sums:
     is_all_reduce: bool
 
     def into_end(self, reduce: Callable[[int], Reduce], number: int) -> RootedPattern:
-        """Return a pattern with its root at the end of the line.
+        """Return a reduce or all-reduce whose root, the PE with the sum, is the first of the line.
 
         Args:
             reduce: Function from a parameter to a reduce into the end of a line.
@@ -241,12 +245,19 @@ class _Sums:
         return self._with_multicast(reduce(number)(self.length, self.lines, self.arrival), 0)
 
     def into_middle(self, reduce: Callable[[int], Reduce], number: int) -> RootedPattern:
-        """Return a pattern from both sides, with its root in the middle; see ``into_end``."""
+        """Return a reduce or all-reduce from both ends, whose root is in the middle of the line.
+
+        Args:
+            reduce: Function from a parameter to a reduce into the end of a line.
+            number: The parameter.
+        """
         pattern = both_sides(self.length, self.lines, self.arrival, reduce(number))
         return self._with_multicast(pattern, self.length // 2)
 
     def tree(self, groups: tuple[int, ...]) -> RootedPattern:
         """Return a K-tree and its root.
+
+        A K-tree reduces within groups of PEs, then among the groups, level by level.
 
         Args:
             groups: Number of groups in each level but the last.
@@ -255,15 +266,15 @@ class _Sums:
         return tree, root_of(self.length, groups)
 
     def _with_multicast(self, reduce: LineSchedule, root: int) -> RootedPattern:
-        """Return a reduce and its root, followed by a multicast if all PEs get the sum."""
+        """Return a reduce and its root, followed by a multicast if all PEs must get the sum."""
         return (reduce_multicast(reduce, root) if self.is_all_reduce else reduce), root
 
 
 def schedule_bound_cycles(schedule: LineSchedule, words: int, level_cycles: int) -> int:
-    """Return a lower bound of a schedule's cycles.
+    """Return a lower bound of the cycles of a pattern.
 
-    It is the longest path plus the words, or the number of words that one PE combines, whichever is
-    larger.
+    It is the larger of two numbers: the latency of the longest path plus the words of a message,
+    and the number of words that one PE combines.
 
     Args:
         schedule: Messages of the pattern.
@@ -280,7 +291,12 @@ def schedule_bound_cycles(schedule: LineSchedule, words: int, level_cycles: int)
 
 
 def _starts(limit: int, *authors_numbers: int) -> tuple[int, ...]:
-    """Return the powers of two up to ``limit``, and the numbers that authors of patterns choose."""
+    """Return the parameters to try first: powers of two, and the values that authors recommend.
+
+    Args:
+        limit: Maximum power of two.
+        authors_numbers: Parameters that the authors of a pattern choose.
+    """
     powers = {1 << i for i in range(limit.bit_length())}
     return tuple(sorted(powers | {max(1, number) for number in authors_numbers}))
 
@@ -288,11 +304,12 @@ def _starts(limit: int, *authors_numbers: int) -> tuple[int, ...]:
 def _even_groups(length: int, levels: int) -> tuple[int, ...]:
     """Return the numbers of groups with which all groups of a K-tree have about the same size.
 
-    There is one number for each level but the last.
-
     Args:
         length: Number of PEs on the line.
         levels: Number of levels.
+
+    Returns:
+        One number for each level but the last.
 
     >>> _even_groups(64, 3), _even_groups(64, 1)
     ((16, 4), ())

@@ -26,7 +26,7 @@ UNREACHED = np.int32(2**29)  # the sum of two such values and a distance still f
 
 
 def auto_gen(length: int, lines: int, arrival: Arrival, depth: int) -> LineSchedule:
-    """Return the reduce over lines into PE 0 by the tree with the fewest hops.
+    """Return the reduce along lines into PE 0 whose tree needs the fewest hops for its depth.
 
     Args:
         length, lines: Number of PEs in a line; number of lines.
@@ -59,8 +59,8 @@ def auto_gen(length: int, lines: int, arrival: Arrival, depth: int) -> LineSched
 def least_energy(length: int) -> I32:
     """Return the minimum number of hops to reduce n neighbouring PEs into the first, at depth d.
 
-    This is E*(n, d) of the paper, for all n up to ``length`` and all d. E*(1, d) = 0, and E*(n, d)
-    is the minimum of E*(n, d - 1) and, over s, of E*(s, d - 1) + E*(n - s, d) + (n - s).
+    This is E*(n, d) of Luczynski et al., for all n up to ``length`` and all d. E*(1, d) = 0, and
+    E*(n, d) is the minimum of E*(n, d - 1) and, over s, of E*(s, d - 1) + E*(n - s, d) + (n - s).
 
     Returns:
         int32 ``[length + 1, length]``, by n and d. Row 0 and, for n > 1, column 0 contain
@@ -78,7 +78,7 @@ def least_energy(length: int) -> I32:
 
 
 def depth_cycles(length: int, words: int, level_cycles: int) -> F64:
-    """Return the cycles of the best trees of depth 1, 2, ... by the published model.
+    """Return the cycles of the best reduction trees of depth 1, 2, ... in the published cost model.
 
     They are the mean load of a link, ``words E* / (length - 1)``, plus ``level_cycles`` per level.
     The hops of the path are not included.
@@ -92,7 +92,7 @@ def depth_cycles(length: int, words: int, level_cycles: int) -> F64:
 
 
 def best_depth(length: int, words: int, level_cycles: int) -> int:
-    """Return the depth of the auto-gen tree with the fewest cycles by the published model.
+    """Return the depth of the auto-gen tree with the fewest cycles in the published cost model.
 
     Of equally good depths, the smallest is returned. It is 0 for a single PE.
 
@@ -107,7 +107,7 @@ def best_depth(length: int, words: int, level_cycles: int) -> int:
 
 
 def _last_subtree(count: int, depth: int, energy: I32) -> int:
-    """Return the number of PEs at the end of a line that form the farthest subtree.
+    """Return the number of PEs at the end of a line that form the last subtree of the best tree.
 
     Of equally good numbers, the smallest is returned.
 
@@ -120,9 +120,9 @@ def _last_subtree(count: int, depth: int, energy: I32) -> int:
 
 
 def terms(length: int, words: int, level_cycles: int) -> Terms:
-    """Return the terms of the best auto-gen tree in the published cost model.
+    """Return the cost terms of the best auto-gen tree in the published cost model.
 
-    Contention is ignored, so the result is the published lower bound of a reduce.
+    Contention is ignored, so the resulting cost is the published lower bound of a reduce.
 
     Args:
         length, words: Number of PEs in the line; number of words.
@@ -133,7 +133,7 @@ def terms(length: int, words: int, level_cycles: int) -> Terms:
 
 
 def _reduce_of_depth(depth: int) -> Reduce:
-    """Return the auto-gen reduce whose trees have a given depth (relays on the longest path)."""
+    """Return the auto-gen reduce whose trees have at most ``depth`` relays on the longest path."""
     return partial(auto_gen, depth=depth)
 
 

@@ -21,7 +21,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def wafer_all_reduce(cols: int, lines: int, wafers: int, place: int, arrival: Arrival, teams: int = 1) -> LineSchedule:
-    """Return the all-reduce between wafers, over one column of each wafer.
+    """Return the all-reduce between wafers, in which one column of each wafer takes part.
 
     Args:
         cols: Columns of all wafers together.
@@ -42,7 +42,7 @@ def wafer_all_reduce(cols: int, lines: int, wafers: int, place: int, arrival: Ar
 
 
 def wafer_multicast(cols: int, lines: int, wafers: int, root_wafer: int, leave: int, enter: int) -> LineSchedule:
-    """Return the multicast from one wafer to all others.
+    """Return the multicast from one wafer to all other wafers.
 
     Args:
         cols, lines, wafers: Columns of all wafers together; number of lines; number of wafers.
@@ -58,7 +58,7 @@ def wafer_multicast(cols: int, lines: int, wafers: int, root_wafer: int, leave: 
 
 
 def wafer_reduce(cols: int, lines: int, wafers: int, root_wafer: int, place: int) -> LineSchedule:
-    """Return the reduce from all wafers into one, in the order of the wafers.
+    """Return the sum over all wafers into one wafer, in the order of the wafers.
 
     Args:
         cols, lines, wafers: Columns of all wafers together; number of lines; number of wafers.

@@ -16,10 +16,9 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def binary_tree(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Return the binary tree reduce over lines into PE 0.
+    """Return the binary tree reduce along each line into PE 0.
 
-    At each level, every second of the remaining PEs adds the sum of the next remaining PE to its
-    own.
+    At each level, every second remaining PE adds the sum of the next remaining PE to its own.
 
     Args:
         length, lines: Number of PEs in a line; number of lines.
@@ -35,9 +34,9 @@ def binary_tree(length: int, lines: int, arrival: Arrival) -> LineSchedule:
 
 
 def terms(length: int, words: int) -> Terms:
-    """Return the terms of a binary tree reduce in the published cost model.
+    """Return the cost terms of a binary tree reduce in the model of Luczynski et al., HPDC 2024.
 
-    They are published for powers of two. For other lengths the real logarithm is used.
+    The terms are published for powers of two. For other lengths, the logarithm is not rounded.
 
     Args:
         length, words: Number of PEs in the line; number of words.

@@ -13,12 +13,12 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def both_sides(length: int, lines: int, arrival: Arrival, reduce: Reduce) -> LineSchedule:
-    """Return a reduce over lines from both ends into the middle PE, ``length // 2``.
+    """Return a reduce along each line from both ends into the middle PE, ``length // 2``.
 
     Args:
         length, lines: Number of PEs in a line; number of lines.
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
-        reduce: Reduce into an end, used for each half.
+        reduce: Reduce into the end of a line, used for each half.
     """
     root = length // 2
     west, east = reduce(root + 1, 1, arrival), reduce(length - root, 1, arrival)
@@ -34,7 +34,7 @@ def both_sides(length: int, lines: int, arrival: Arrival, reduce: Reduce) -> Lin
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return a test case with a random reduce from both sides."""
+    """Return a test case with a random reduce from both ends of a line into its middle."""
     name, reduce = sample_reduce(sizes)
     return line_case("both_sides", both_sides(sizes.length, 1, Arrival.ADD, reduce), sizes, name)
 

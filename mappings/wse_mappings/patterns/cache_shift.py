@@ -14,11 +14,13 @@ COLOURS = 2  # neighbours alternate by parity
 
 
 def cache_shift(length: int, lines: int, passing: int) -> LineSchedule:
-    """Return the cache shift on columns in which the last ``passing`` PEs send an entry up.
+    """Return the cache shift, in which the last ``passing`` PEs of each column send an entry up.
+
+    It moves KV-cache entries to the row above to make room on the last row.
 
     Args:
         length, lines: Number of PEs in a column; number of columns.
-        passing: Number of PEs that send, from the last one on.
+        passing: Number of PEs that send: the last ones of the column.
     """
     senders = range(length - passing, length)
     messages = [(row, row - 1, Arrival.REPLACE) for row in senders]
@@ -28,7 +30,7 @@ def cache_shift(length: int, lines: int, passing: int) -> LineSchedule:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return a test case with a cache shift of a random number of rows."""
+    """Return a test case with a KV-cache shift in which a random number of rows send."""
     passing = 1 + sizes.number_below(sizes.length - 1)
     return line_case("cache_shift", cache_shift(sizes.length, 1, passing), sizes, f"{passing} pass")
 

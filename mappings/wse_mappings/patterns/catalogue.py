@@ -33,10 +33,10 @@ def _patterns_by_file() -> dict[str, Pattern]:
 
 
 def _in_order(patterns_by_file: dict[str, Pattern]) -> dict[str, Pattern]:
-    """Return the bundled patterns by name, in the order of searches and reports.
+    """Return the bundled patterns keyed by name, in the order of searches and reports.
 
     Args:
-        patterns_by_file: Keys are names of files without ``.py``.
+        patterns_by_file: Patterns keyed by the name of their file without ``.py``.
     """
     files = [
         *(file for file in _FIRST if file in patterns_by_file),

@@ -12,7 +12,9 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def chain(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Return the chain reduce over lines: every PE adds its words to the sum on its way to PE 0.
+    """Return the chain reduce along each line into PE 0.
+
+    Every PE adds its words to the partial sum from its neighbour, and sends the result on.
 
     Args:
         length, lines: Number of PEs in a line; number of lines.
@@ -24,7 +26,7 @@ def chain(length: int, lines: int, arrival: Arrival) -> LineSchedule:
 
 
 def terms(length: int, words: int) -> Terms:
-    """Return the terms of a chain reduce in the published cost model.
+    """Return the cost terms of a chain reduce in the model of Luczynski et al., HPDC 2024.
 
     Every PE adds its words to those of its neighbour, so the depth is P - 1 for P PEs.
 

@@ -13,9 +13,9 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def edge_stream(senders: int, lines: int) -> LineSchedule:
-    """Return streams from all PEs of a line to the edge of the mesh, where the words leave.
+    """Return the streams from all PEs of a line to the edge of the mesh, where words leave it.
 
-    The edge is the last place of each line, after the PEs, and stores nothing.
+    The edge is represented by the last place of each line, after the PEs. It stores nothing.
 
     Args:
         senders, lines: Number of PEs in a line; number of lines.
@@ -25,9 +25,9 @@ def edge_stream(senders: int, lines: int) -> LineSchedule:
 
 
 def entry_stream(receivers: int, lines: int) -> LineSchedule:
-    """Return streams from the edge of the mesh, where words enter, to all PEs of a line.
+    """Return the streams from the edge of the mesh, where words enter it, to all PEs of a line.
 
-    The edge is the first place of each line, before the PEs.
+    The edge is represented by the first place of each line, before the PEs.
 
     Args:
         receivers, lines: Number of PEs in a line; number of lines.

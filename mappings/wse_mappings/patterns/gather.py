@@ -21,13 +21,13 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 def gather(length: int, lines: int, owners: Sequence[int], root: int, segment_count: int = 1) -> LineSchedule:
     """Return the gather of part i of the words from PE ``owners[i]`` of each line to PE ``root``.
 
-    The side whose last owner is nearer comes first. A PE may have several parts of one or two
-    words. All except the last then wait in router queues while others pass.
+    The side of the root whose farthest owner is nearer sends first. A PE may have several parts of
+    one or two words. All except the last then wait in router queues while other parts pass.
 
     Args:
         length, lines: Number of PEs in a line; number of lines.
-        owners: PE that has each part, counted within a segment. Parts are cut as in
-            `LineSchedule.parts`, and none may be empty.
+        owners: PE that has each part, counted within a segment. Words are divided into parts as in
+            `LineSchedule.parts`, and no part may be empty.
         root: PE that receives all parts, counted within a segment.
         segment_count: Number of equal segments of a line, each with a gather of its own. Messages
             that all segments send at the same time are adjacent.

@@ -33,10 +33,11 @@ SHARED_COLOURS_PER_LEVEL, SHARED_COLOURS_OF_BROADCAST = 2, 1
 
 
 def group_count(length: int) -> int:
-    """Return the number of groups of a two-level tree with the fewest relays on the longest path.
+    """Return the number of groups of a two-level K-tree with the fewest relays on the longest path.
 
-    The number of relays is floor(g / 2) + floor(G / 2) for G groups of g PEs. Of equally good
-    numbers, the smallest is returned.
+    A K-tree reduces within groups of PEs, then among the groups. The number of relays is
+    floor(g / 2) + floor(G / 2) for G groups of g PEs. Of equally good numbers of groups, the
+    smallest is returned.
 
     >>> group_count(16), group_count(1)
     (3, 1)
@@ -48,7 +49,7 @@ def group_count(length: int) -> int:
 def relays_of(count: int, groups: Groups = None) -> int:
     """Return the number of relays on the longest path to the root of a K-tree.
 
-    A relay is a message that waits for the one before it.
+    Each message of the path waits for the one before it, and counts as one relay.
 
     Args:
         count: Number of PEs.
@@ -67,9 +68,9 @@ def relays_of(count: int, groups: Groups = None) -> int:
 
 
 def equal_group_count(length: int) -> int:
-    """Return the number of equal groups nearest to the square root of ``length``.
+    """Return the number of equal groups of a line that is nearest to the square root of ``length``.
 
-    The smaller of two equally near numbers is chosen. The released WaferLLM configurations follow
+    Of two equally near numbers, the smaller is chosen. The released WaferLLM configurations follow
     this rule for 10 of their 11 lengths; for 512 they use 32 groups. If no divisor of the length is
     between half and twice the root, the number of groups is the rounded root, and group sizes
     differ by one.
@@ -148,7 +149,7 @@ def k_tree(
 
 
 def _messages(count: int, arrival: Arrival, groups: Groups) -> list[Message]:
-    """Return the messages to the root of a segment that begins at place 0."""
+    """Return the messages of a K-tree reduce on the PEs 0 to ``count`` - 1."""
     levels = _levels(count, groups)  # 1
     # 2. Chains toward the middles.
     return [message for level in levels for group in level for message in _inward_chains(group, arrival)]
@@ -167,24 +168,26 @@ def root_of(count: int, groups: Groups = None) -> int:
 
 
 def _middle(group: list[int]) -> int:
-    """Return the place in the middle of a group, its local root."""
+    """Return the middle PE of a group, into which the group reduces."""
     return group[len(group) // 2]
 
 
 def _groups_of(count: int, groups: Groups) -> tuple[int, ...]:
-    """Return the number of groups in each level but the last, with the default filled in.
+    """Return the numbers of groups of a K-tree: the requested ones, or the default if None.
 
     Args:
         count: Number of PEs.
-        groups: Requested numbers of groups; None for two levels with the fewest relays.
+        groups: Number of groups in each level but the last; None for two levels with the fewest
+            relays.
     """
     return (group_count(count),) if groups is None else groups
 
 
 def _check(length: int, groups: Groups, *, is_whole_line: bool) -> None:
-    """Raise ValueError if a level has no group, or more groups than PEs to divide.
+    """Check the numbers of groups of a K-tree.
 
-    The second check is made for whole lines only.
+    Raises:
+        ValueError: A level has no group, or (on whole lines only) more groups than PEs to divide.
     """
     for level, (places, group_count) in enumerate(pairwise((length, *(groups or ()))), start=1):
         if group_count < 1 or (is_whole_line and group_count > places):
@@ -193,10 +196,10 @@ def _check(length: int, groups: Groups, *, is_whole_line: bool) -> None:
 
 
 def _levels(count: int, groups: Groups) -> list[list[list[int]]]:
-    """Return the groups of each level of a tree, as lists of indices of PEs.
+    """Return the groups of each level of a K-tree, as lists of indices of PEs.
 
-    In the first level, all PEs are in groups; in each further level, the middles of the groups
-    before. The last level has one group.
+    The first level divides all PEs into groups. Each further level divides the middle PEs of the
+    groups of the preceding level. The last level has one group.
     """
     places = list(range(count))
     levels: list[list[list[int]]] = []
@@ -208,7 +211,7 @@ def _levels(count: int, groups: Groups) -> list[list[list[int]]]:
 
 
 def _inward_chains(places: list[int], arrival: Arrival) -> list[Message]:
-    """Return the messages of two chains toward the middle of a group of places."""
+    """Return the messages of two chains from the ends of a group of PEs to its middle PE."""
     middle = len(places) // 2
     return [(a, b, arrival) for a, b in pairwise(places[: middle + 1])] + [
         (b, a, arrival) for a, b in reversed(list(pairwise(places[middle:])))
@@ -216,7 +219,7 @@ def _inward_chains(places: list[int], arrival: Arrival) -> list[Message]:
 
 
 def _sample(sizes: Sizes, *, broadcast: bool) -> Case:
-    """Return a test case with a random tree, in half of all cases with the fewest relays."""
+    """Return a test case with a random K-tree; half of all cases use the fewest relays."""
     groups: Groups = None
     if sizes.number_below(2):
         groups = (1 + sizes.number_below(sizes.length),)
@@ -228,7 +231,7 @@ def _sample(sizes: Sizes, *, broadcast: bool) -> Case:
 
 
 def _sample_of_segment(sizes: Sizes) -> Case:
-    """Return a test case with a random all-reduce over a segment of a line."""
+    """Return a test case with a random K-tree all-reduce over a segment of a line."""
     first = sizes.number_below(sizes.length)
     count = 1 + sizes.number_below(sizes.length - first)
     groups: Groups = None if sizes.number_below(2) else (1 + sizes.number_below(count),)
@@ -240,7 +243,7 @@ def _sample_of_segment(sizes: Sizes) -> Case:
 
 
 def _on_line(length: int, number: int | None, *, broadcast: bool) -> LineSchedule:
-    """Return the tree over one line with ``number`` groups, or None for the fewest relays."""
+    """Return the K-tree on one line with ``number`` groups, or None for the fewest relays."""
     groups = None if number is None else (number,)
     return k_tree(length, 1, Arrival.ADD, broadcast=broadcast, groups=groups)
 

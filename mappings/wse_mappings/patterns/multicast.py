@@ -17,9 +17,9 @@ from wse_mappings.schedule import (
 
 
 def _segment_multicast(root: int, start: int, end: int) -> list[tuple[int, int, Arrival]]:
-    """Return the two streams from a root to the ends of its segment, [start, end).
+    """Return the messages from a root to both ends of its segment of a line, [start, end).
 
-    The root copies its own words, so that it finds them at the target address as well.
+    The root also copies its own words, so that they are at the target address on every PE.
     """
     return [(root, root, Arrival.COPY), *outward_multicasts(root, start, end)]
 
@@ -49,9 +49,9 @@ def multicast(
 
 
 def diagonal_multicast(length: int) -> LineSchedule:
-    """Return the multicast on a square in which PE i of line i sends to the whole line.
+    """Return the multicast on a square of PEs in which PE i of line i sends to its whole line.
 
-    A vector that was divided along one axis is then divided along the other.
+    A vector that is divided along one axis is then divided along the other axis.
     """
     groups = [_segment_multicast(root, 0, length) for root in range(length)]
     variants = np.arange(length, dtype=np.int32)[None, :]
@@ -63,11 +63,12 @@ def diagonal_multicast(length: int) -> LineSchedule:
 def shared_multicast(
     length: int, lines: int, first: int, count: int, stride: int, *, shared_colours: bool = False
 ) -> LineSchedule:
-    """Return a multicast from several PEs of a line, each of which sends to the PEs around it.
+    """Return a multicast from several roots of a line, each of which sends to the PEs around it.
 
     In line i, the roots are PEs ``first + i % stride``, ``first + i % stride + stride`` and so on,
     among ``count`` PEs. Each sends to the segment of ``stride`` PEs around it. The first and the
-    last root also send to all PEs beyond. ``count`` must be at least ``stride``.
+    last root also send to all PEs up to the ends of the line. ``count`` must be at least
+    ``stride``.
 
     Args:
         length, lines: Number of PEs in a line; number of lines.
@@ -92,7 +93,7 @@ def shared_multicast(
 
 
 def diagonal_stream(length: int) -> LineSchedule:
-    """Return the messages on a square by which PE i of line i sends to PE r in round r."""
+    """Return the messages on a square of PEs in which PE i of line i sends to PE r in round r."""
     target, line = np.divmod(np.arange(length * length), length)
     arrival = np.where(line == target, Arrival.COPY, Arrival.REPLACE)
     messages = np.stack([line, target, arrival], axis=1).astype(np.int32)[:, None]
@@ -111,7 +112,7 @@ def diagonal_stream(length: int) -> LineSchedule:
 
 
 def terms(pes: int, words: int, distance: int) -> Terms:
-    """Return the terms of a flooding multicast in the published cost model.
+    """Return the cost terms of a flooding multicast in the model of Luczynski et al., HPDC 2024.
 
     Args:
         pes, words: Number of receiving PEs; number of words.

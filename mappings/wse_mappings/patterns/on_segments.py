@@ -26,7 +26,7 @@ def all_reduce_on_segments(
     segments: Sequence[tuple[int, int]] = (),
     to_all: bool = False,
 ) -> LineSchedule:
-    """Return an all-reduce over each segment of lines of ``length`` PEs.
+    """Return an all-reduce over each of some segments of every line.
 
     Args:
         make: Function from a number of PEs to a reduce or an all-reduce of one line.
@@ -34,10 +34,10 @@ def all_reduce_on_segments(
         arrival: How two operands are combined: ADD, MAX or ARGMAX. It replaces the arrival of
             ``make``'s sums.
         segments: (start, PEs) of independent segments; the whole line if empty.
-        to_all: Whether the result of the only segment goes to all PEs of the line.
+        to_all: Whether all PEs of the line receive the result of the only segment.
 
     Raises:
-        ValueError: The pattern is neither a reduce nor an all-reduce, or cuts its words into parts.
+        ValueError: The pattern is neither a reduce nor an all-reduce, or divides words into parts.
     """
     messages: list[Message] = []
     message_colours: list[int] | None = []
@@ -64,14 +64,15 @@ def all_reduce_on_segments(
 def _segment_pattern(
     make: Callable[[int], LineSchedule], count: int, arrival: Arrival
 ) -> tuple[LineSchedule, int | None]:
-    """Return the pattern of a segment, and the PE that has the result.
-
-    The second item is None if every PE has the result.
+    """Return the pattern of a segment, and the PE that has the result (None if every PE has it).
 
     Args:
         make: Function from a number of PEs to a reduce or an all-reduce of one line.
         count: Number of PEs of the segment.
         arrival: How two operands are combined.
+
+    Raises:
+        ValueError: The pattern is neither a reduce nor an all-reduce, or divides words into parts.
     """
     schedule = make(count)
     outcome = outcome_of(schedule)

@@ -22,14 +22,16 @@ from wse_mappings.schedule import Arrival, LineSchedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """Quantities of a collective in the published cost model.
+    """The quantities on which the cost of a collective depends in the published cost model.
+
+    The model is that of Luczynski et al., HPDC 2024.
 
     Attributes:
         contention_words: Maximum number of words that one PE sends or receives.
         energy_hops: Number of hops of all words.
         links: Number of directed links in use.
         distance_hops: Number of hops of the longest path.
-        depth: Number of operations on PEs that wait for each other.
+        depth: Length of the longest sequence of operations on PEs that wait for each other.
     """
 
     contention_words: float
@@ -40,13 +42,13 @@ class Terms:
 
 
 def line_terms(length: int, *, contention: float, energy: float, depth: float) -> Terms:
-    """Return the terms of a reduce over a line into its end, which uses each link in one direction.
+    """Return the cost terms of a reduce into the end of a line, which uses links in one direction.
 
     Args:
         length: Number of PEs in the line.
         contention: Maximum number of words that one PE sends or receives.
         energy: Number of hops of all words.
-        depth: Number of operations on PEs that wait for each other.
+        depth: Length of the longest sequence of operations on PEs that wait for each other.
     """
     return Terms(
         contention_words=contention, energy_hops=energy, links=length - 1, distance_hops=length - 1, depth=depth
@@ -64,12 +66,12 @@ class LineReduce:
     Attributes:
         label: Text for reports, with ``{}`` in place of the parameter, if there is one.
         make: Function from the parameter to the reduce.
-        authors_number: Parameter that the authors choose, by (PEs, words, cycles per level of
-            depth); None if there is no parameter.
-        terms: Closed form: function from (PEs, words, cycles per level of depth) to the terms of
-            the published model.
-        published_cycles: Cycles by (PEs, words, cycles per level), if the published formula does
-            not follow from the terms.
+        authors_number: Function from (PEs, words, cycles per level of depth) to the parameter that
+            the authors of the reduce choose; None if there is no parameter.
+        terms: Function from (PEs, words, cycles per level of depth) to the terms of the published
+            cost model.
+        published_cycles: Function from (PEs, words, cycles per level) to the published cycles, if
+            the published formula does not follow from the terms.
     """
 
     label: str
@@ -81,14 +83,15 @@ class LineReduce:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineCollective:
-    """A collective of a whole line for comparisons by `wse pattern`, except reduces into an end.
+    """A collective of a whole line, other than a reduce into an end, that `wse pattern` compares.
 
     Attributes:
         make: Function from the number of PEs and a parameter to the pattern of one line. None as
             the parameter stands for the authors' choice.
         takes_number: Whether there is a parameter to choose.
-        form: Collective and algorithm of its closed form in
-            ``wse.backends.fabric.line.closed_forms``, if it has one.
+        form: Names of the collective and algorithm under which
+            ``wse.backends.fabric.line.closed_forms`` has its published formula; None if there is
+            none.
     """
 
     make: Callable[[int, int | None], LineSchedule]
@@ -98,15 +101,15 @@ class LineCollective:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """A communication pattern, as the catalogue lists it.
+    """A communication pattern, as listed in the catalogue of patterns.
 
     Attributes:
         name: Name in the catalogue.
         samples: Named functions that create cases of random sizes, for `wse validate --against
             wavelet`.
         reduce: The pattern as a reduce of a line into its end, if it is one. It is then included in
-            searches for the cheapest pattern, also from both sides and before a multicast, and has
-            closed forms.
+            searches for the cheapest pattern, also from both ends into the middle and before a
+            multicast, and has closed forms.
         collectives: Other collectives of a whole line, by name.
     """
 

@@ -17,15 +17,15 @@ Stream = tuple[int, int]
 
 
 def point_to_point(length: int, lines: int, streams: tuple[Stream, ...]) -> LineSchedule:
-    """Return point-to-point streams on lines: the words of a source replace those of its target.
+    """Return point-to-point streams on lines: the words of each source replace those of its target.
 
     Args:
         length, lines: Number of PEs in a line; number of lines.
         streams: (source, target) of each stream.
 
     Raises:
-        ValueError: A stream begins or ends outside of the line, ends where it begins, or ends where
-            another one does.
+        ValueError: A stream begins or ends outside of the line, ends where it begins, or ends at
+            the same PE as another stream.
     """
     for source, target in streams:
         if not (0 <= source < length and 0 <= target < length) or source == target:
@@ -43,7 +43,7 @@ def point_to_point(length: int, lines: int, streams: tuple[Stream, ...]) -> Line
 
 
 def _lowest_free_colours(streams: tuple[Stream, ...]) -> list[int]:
-    """Return for each stream the lowest colour that is free on all of its PEs."""
+    """Return for each stream the lowest colour that no overlapping stream uses."""
     free_from: list[int] = []  # by colour: first PE east of its streams so far
     message_colours = [0] * len(streams)
     for i in sorted(range(len(streams)), key=lambda i: min(streams[i])):
@@ -55,7 +55,7 @@ def _lowest_free_colours(streams: tuple[Stream, ...]) -> list[int]:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return a test case with up to four random streams, at most one of them at each PE."""
+    """Return a test case with up to four random streams, whose ends are different PEs."""
     ends = sizes.rng.permutation(sizes.length)[: 2 * (1 + sizes.number_below(4))]
     streams = tuple((int(a), int(b)) for a, b in zip(ends[::2], ends[1::2], strict=False))
     detail = ", ".join(f"{a} to {b}" for a, b in streams)

@@ -14,9 +14,11 @@ from wse_mappings.schedule import Arrival, LineSchedule, outward_multicasts, uni
 
 
 def reduce_multicast(reduce: LineSchedule, root: int) -> LineSchedule:
-    """Return an all-reduce: ``reduce``, followed by a multicast from ``root`` on one more colour.
+    """Return an all-reduce: a reduce, followed by a multicast from ``root`` on one more colour.
 
-    ``reduce`` must be the same on all lines.
+    Args:
+        reduce: Reduce into ``root``, which must be the same on all lines.
+        root: PE that has the sum.
     """
     length, lines = reduce.length, reduce.variants.shape[1]
     multicasts = outward_multicasts(root, 0, length)

@@ -17,9 +17,9 @@ from wse_mappings.schedule import I32, Arrival, LineSchedule, even_schedule
 
 
 def _roots(length: int) -> I32:
-    """Return the PE into which each line sums in each round, int32 ``[length, length]``.
+    """Return the PE into which each line adds up in each round, int32 ``[rounds, lines]``.
 
-    The first axis of the result is the round, the second the line.
+    Both axes have ``length`` elements.
     """
     at = np.array([ring_pe(place, length) for place in range(length)], np.int32)
     place = np.array([ring_place(line, length) for line in range(length)])
@@ -27,11 +27,14 @@ def _roots(length: int) -> I32:
 
 
 def ring_reduce(length: int, *, store_and_forward: bool = False) -> LineSchedule:
-    """Return the sums over every line of a square, in each round into another PE of the line.
+    """Return the sums over each line of a square of PEs, in each round into another PE.
 
-    In round t, line i sums into the PE that is ``t`` places back on the ring.
-    ``store_and_forward`` selects the released implementation, in which a PE receives a whole
-    message before it sends. Otherwise words are streamed.
+    In round t, line i adds up into the PE that is t places before PE i on the ring.
+
+    Args:
+        length: Number of PEs in a line, and of lines.
+        store_and_forward: Whether a PE receives a whole message before it sends, as in the released
+            implementation. Otherwise words are streamed.
     """
     root, step = np.arange(length)[:, None], np.arange(length - 1)[None, :]
     rises = step < root
@@ -44,7 +47,10 @@ def ring_reduce(length: int, *, store_and_forward: bool = False) -> LineSchedule
 
 
 def ring_keep(length: int) -> LineSchedule:
-    """Return the copy of each sum to its final address, on the PE that is the root of the round."""
+    """Return the copy of each sum to its final address, on the PE that adds up in the round.
+
+    No words travel.
+    """
     messages = np.array([[(root, root, Arrival.COPY)] for root in range(length)], np.int32)
     return even_schedule("ring_keep", length, messages, _roots(length), colours=0)
 

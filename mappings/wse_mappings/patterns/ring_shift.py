@@ -15,7 +15,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule, varie
 
 
 def _step(length: int, by: int, arrival: Arrival) -> list[tuple[int, int, Arrival]]:
-    """Return the messages in which every PE sends to a PE further along the ring.
+    """Return the messages in which every PE sends to the PE ``by`` places further along the ring.
 
     Args:
         length: Number of PEs on the line.
@@ -42,11 +42,11 @@ def ring_shift(length: int, lines: int) -> LineSchedule:
 
 
 def ring_align(length: int) -> LineSchedule:
-    """Return the skew of a square for MeshGEMM, in ``length // 2`` rounds.
+    """Return the initial rotation of MeshGEMM on a square of PEs, in ``length // 2`` rounds.
 
-    Even line i steps backward i / 2 times, odd line i forward (i + 1) / 2 times. A line that is
-    done keeps sending unchanged words, which are not stored, so that every round takes the same
-    time.
+    Each line rotates its tiles by a different number of places along its ring. Even line i moves
+    them backward i / 2 times, odd line i forward (i + 1) / 2 times. A line that is done continues
+    to send words, which are not stored, so that every round takes the same time.
     """
     keep = [(pe, pe, Arrival.COPY) for pe in range(length)]
     groups = [

@@ -20,7 +20,7 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlacedPattern:
-    """One round of a pattern on certain rows, columns or paths of PEs of a mesh.
+    """One round of a pattern on given lines (rows, columns or paths) of PEs of a mesh.
 
     Attributes:
         schedule: Messages of the pattern.
@@ -49,8 +49,8 @@ class Case:
         rows, cols: Size of the mesh.
         words: Number of words of a message.
         detail: Other random choices, such as a group size or a root, as text.
-        groups: Patterns that run at the same time, for each of the groups that run one after
-            another.
+        groups: Groups of patterns. The patterns of a group run at the same time, the groups one
+            after another.
     """
 
     pattern: str
@@ -62,7 +62,7 @@ class Case:
 
 
 class Sizes:
-    """Generator of random sizes for a test case: words, PEs of a line, sides of a rectangle."""
+    """Random sizes for a test case: number of words, PEs of a line, and sides of a rectangle."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -77,17 +77,17 @@ class Sizes:
 
 
 def rows_of(rows: int, cols: int) -> tuple[tuple[int, tuple[Place, ...]], ...]:
-    """Return the rows of a mesh as lines: the index of each, and the (row, col) of its PEs."""
+    """Return the rows of a mesh as lines: the index of each row, and (row, col) of its PEs."""
     return tuple((row, tuple((row, col) for col in range(cols))) for row in range(rows))
 
 
 def columns_of(rows: int, cols: int) -> tuple[tuple[int, tuple[Place, ...]], ...]:
-    """Return the columns of a mesh as lines: the index of each, and the (row, col) of its PEs."""
+    """Return the columns of a mesh as lines: index of each column, and (row, col) of its PEs."""
     return tuple((col, tuple((row, col) for row in range(rows))) for col in range(cols))
 
 
 def line_case(name: str, schedule: LineSchedule, sizes: Sizes, detail: str = "") -> Case:
-    """Return a case with a random line of a schedule in a random round.
+    """Return a test case with a randomly selected line of a pattern in a random round.
 
     Args:
         name: Name of the sampled pattern.

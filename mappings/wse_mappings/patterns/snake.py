@@ -15,14 +15,14 @@ from wse_mappings.schedule import Arrival, LineSchedule
 
 
 def snake(rows: int, cols: int, arrival: Arrival) -> LineSchedule:
-    """Return the snake reduce of a rectangle: a chain along ``snake_path(rows, cols)``."""
+    """Return the snake reduce of a rectangle of PEs: a chain along ``snake_path(rows, cols)``."""
     return chain(rows * cols, 1, arrival)
 
 
 def snake_path(rows: int, cols: int) -> list[tuple[int, int]]:
-    """Return (row, col) of the PEs of a snake reduce, row by row in alternating directions.
+    """Return (row, col) of the PEs of a rectangle, row by row in alternating directions.
 
-    The root comes first.
+    The first PE is the root of the snake reduce.
 
     >>> snake_path(2, 3)
     [(0, 0), (0, 1), (0, 2), (1, 2), (1, 1), (1, 0)]

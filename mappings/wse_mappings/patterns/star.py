@@ -13,7 +13,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def star(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Return the star reduce over lines: PE 0 adds the words of one PE after another.
+    """Return the star reduce along each line: PE 0 adds the words of one PE after another.
 
     Args:
         length, lines: Number of PEs in a line; number of lines.
@@ -24,7 +24,7 @@ def star(length: int, lines: int, arrival: Arrival) -> LineSchedule:
 
 
 def terms(length: int, words: int) -> Terms:
-    """Return the terms of a star reduce in the published cost model.
+    """Return the cost terms of a star reduce in the model of Luczynski et al., HPDC 2024.
 
     All PEs send to the root one after another.
 
@@ -36,9 +36,9 @@ def terms(length: int, words: int) -> Terms:
 
 
 def _published_cycles(length: int, words: int, level_cycles: int) -> float:
-    """Return the published cycles of a star reduce, without load and path.
+    """Return the published cycles of a star reduce, without terms for link load and distance.
 
-    The words of the nearest PE come first, and the others follow without a pause.
+    The words of the nearest PE arrive first, and those of the other PEs follow without a pause.
 
     Args:
         length, words: Number of PEs in the line; number of words.

@@ -17,7 +17,7 @@ from wse_mappings.plane import PlaneSchedule, PlaneStream, row_then_column
 def translation(
     rows: int, cols: int, source: Rect, target: Rect, pieces: Sequence[tuple[int, int, int]], stride: int = 1
 ) -> PlaneSchedule:
-    """Return streams between two disjoint rectangles with the same number of columns.
+    """Return the streams that move rows from one rectangle of PEs to a disjoint one of equal width.
 
     Args:
         rows, cols: Size of the mesh.

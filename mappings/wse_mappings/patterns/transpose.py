@@ -35,8 +35,8 @@ def transpose(side: int) -> LineSchedule:
 
     Each line is a hook: part of a row and part of a column that meet on the diagonal. Line k is
     hook k, and line ``side + k`` is mirrored hook k. PEs of a line are counted along its path,
-    which has at most ``2 side - 1`` PEs. Words are sent and stored at different addresses, so the
-    PEs on the diagonal copy their own words.
+    which has at most ``2 side - 1`` PEs. Words are stored at another address than they are sent
+    from, so the PEs on the diagonal copy their own words.
     """
     on_hook = _hooks(side)
     arms = [(side - 1 - k, np.flatnonzero(on_hook[k, k + 1 :]) + 1) for k in range(side)]
@@ -82,8 +82,12 @@ def transpose_paths(side: int) -> list[list[tuple[int, int]]]:
 def _slowest_lines(distances: list[npt.NDArray[np.int64]], side: int) -> tuple[int, ...]:
     """Return lines (hooks) of which one takes at least as long as any other line.
 
-    A line dominates another one if it has at least as many pairs, all at least as far apart. Only
-    lines that no other line dominates are returned.
+    A line dominates another line if it has at least as many pairs of PEs, each at least as far
+    apart. Only lines that no other line dominates are returned.
+
+    Args:
+        distances: For each line, the distance of its pairs from the bend, in ascending order.
+        side: Side of the square.
     """
     inward = np.zeros((len(distances), side), np.int64)
     for line, line_distances in enumerate(distances):
@@ -96,13 +100,14 @@ def _slowest_lines(distances: list[npt.NDArray[np.int64]], side: int) -> tuple[i
 
 
 def _hooks(side: int) -> Bool:
-    """Return whether the pair (i, j), i < j, uses hook i rather than mirrored hook j.
+    """Return whether the PEs (i, j) and (j, i), i < j, use hook i rather than mirrored hook j.
 
     The result is bool ``[side, side]``. The limit on pairs per hook, ``max_pairs``, is increased
-    until a division is found. Mirrored hook j takes at most ``max_pairs`` of the j pairs of column
-    j, so at least j - ``max_pairs`` rows must take one each. Row i takes a pair from the columns
-    that have been served the fewest times so far. These have the least slack: the slack of a column
-    (rows left minus rows needed) is ``max_pairs`` - i plus the number of times that it was served.
+    until a division is found. Mirrored hook j serves at most ``max_pairs`` of the j pairs of column
+    j, so at least j - ``max_pairs`` of the row hooks must serve one each. Row i serves pairs of
+    those columns that have been served the fewest times so far. These have the least slack: the
+    slack of a column (rows left minus rows needed) is ``max_pairs`` - i plus the number of times
+    that it was served.
     """
     pairs = side * (side - 1) // 2
     column = np.arange(side)

@@ -18,9 +18,9 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def two_phase(length: int, lines: int, arrival: Arrival, group: int | None = None) -> LineSchedule:
-    """Return the two-phase reduce over lines into PE 0.
+    """Return the two-phase reduce along each line into PE 0.
 
-    Chains add the words inside groups of neighbouring PEs, then a chain adds the sums of all
+    Chains add up the words inside groups of neighbouring PEs. A chain then adds up the sums of all
     groups.
 
     Args:
@@ -45,12 +45,15 @@ def two_phase(length: int, lines: int, arrival: Arrival, group: int | None = Non
 
 
 def _head_colour(number: int, group: int) -> int:
-    """Return the colour on which the head (west end) of group ``number`` sends the group's sum."""
+    """Return the colour on which the first PE of group ``number`` sends the sum of its group.
+
+    Groups are counted from the end of the line, and colours alternate.
+    """
     return (group - 1 + number) % 2
 
 
 def terms(length: int, words: int, group: float | None = None) -> Terms:
-    """Return the terms of a two-phase reduce in the published cost model.
+    """Return the cost terms of a two-phase reduce in the model of Luczynski et al., HPDC 2024.
 
     Args:
         length, words: Number of PEs in the line; number of words.

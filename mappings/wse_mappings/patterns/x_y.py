@@ -12,10 +12,10 @@ from wse_mappings.schedule import Arrival, LineSchedule
 
 
 def x_y(rows: int, cols: int, arrival: Arrival, reduce: Reduce) -> tuple[LineSchedule, LineSchedule]:
-    """Return the reduce along all rows of a rectangle, and the reduce along its first column.
+    """Return the two patterns of an X-Y reduce: along all rows, then along the first column.
 
     Args:
-        rows, cols: Size of the rectangle.
+        rows, cols: Size of the rectangle of PEs.
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
         reduce: Reduce of a line into its end, used for both.
     """

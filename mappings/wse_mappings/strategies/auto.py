@@ -10,7 +10,7 @@ from wse_mappings.strategies.strategy import Demand, Layout, Strategy
 
 
 class Auto(Strategy):
-    """Strategy that is the result of a search over all other strategies."""
+    """Mapping strategy that searches the layouts of all other strategies for the fastest one."""
 
     name = "auto"
     summary = "The fastest of all mappings for the request, on all of each wafer or on a part of it."
@@ -22,7 +22,11 @@ class Auto(Strategy):
     block_parts = (2, 4, 8)
 
     def layouts(self, demand: Demand, other_strategies: Sequence[Strategy]) -> Iterable[Layout]:
-        """Return the layouts of all other strategies, without duplicates."""
+        """Return the layouts of all other strategies, without duplicates.
+
+        Strategies that are pointless for the request, such as those over several wafers on a single
+        wafer, are left out.
+        """
         layouts: dict[Layout, Layout] = {}
         for strategy in other_strategies:
             spans_all = strategy.spans_wafers or strategy.experts_apart
@@ -33,9 +37,9 @@ class Auto(Strategy):
     def smaller(self, demand: Demand, layout: Layout, steps: int) -> Iterable[Layout]:
         """Yield layouts with fewer rows or columns per region that still have room for their bytes.
 
-        Sizes are those of the layout, and the integers nearest to powers of the ``steps``-th root
-        of two. For a transposed layout, only sizes that do not fit on the mesh without
-        transposition are returned.
+        Numbers of rows and columns are those of the layout, and smaller integers nearest to powers
+        of the ``steps``-th root of two. For a transposed layout, only sizes that do not fit on the
+        mesh without transposition are yielded.
         """
         if demand.region is not None or demand.as_released:
             return
@@ -53,15 +57,15 @@ class Auto(Strategy):
 
 
 def _wafer_bytes(demand: Demand) -> float:
-    """Return the bytes per wafer if all wafers store the same number."""
+    """Return the bytes per wafer if weights and cache are divided equally over all wafers."""
     tables = (demand.embedding_bytes or 0.0) + (demand.head_bytes or 0.0)
     return (sum(demand.whole_layer_bytes) + tables) / demand.wafers
 
 
 def _sides(limit: int, steps: int) -> tuple[int, ...]:
-    """Return integers below ``limit`` that are nearest to powers of the ``steps``-th root of two.
+    """Return the integers below ``limit`` nearest to powers of the ``steps``-th root of two.
 
-    The largest comes first.
+    They are in descending order.
     """
     exponents = range(steps * limit.bit_length(), -1, -1)
     return tuple(dict.fromkeys(side for n in exponents if (side := round(2 ** (n / steps))) < limit))

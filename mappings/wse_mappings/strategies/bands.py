@@ -15,7 +15,10 @@ The number of regions is limited by the number of layers and tables per wafer.
 
 
 class Bands(Strategy):
-    """Strategy with consecutive layers on consecutive regions, whose number is searched."""
+    """Mapping strategy with consecutive layers on consecutive regions of a wafer.
+
+    The number of regions, and of the bands in which they are side by side, is searched.
+    """
 
     name = "bands"
     summary = "Layers on consecutive regions of a wafer, in the fastest number of bands and regions, transposed or not."
@@ -23,9 +26,10 @@ class Bands(Strategy):
     regions = "several"
 
     def layouts(self, demand: Demand, other_strategies: Sequence[Strategy]) -> Iterable[Layout]:
-        """Yield layouts for every number of bands and of regions per band.
+        """Yield layouts for every number of bands and every number of regions per band.
 
-        The mesh is used as it is, and also transposed unless it is square.
+        A band is a strip of rows with regions side by side. The mesh is used as it is, and also
+        transposed unless it is square.
         """
         max_regions = 0 if demand.region is not None else ceil_div(demand.layers + 2, demand.wafers)
         is_square = demand.mesh_rows == demand.mesh_cols

@@ -16,7 +16,7 @@ _SHARED: Final = ("catalogue", "strategy")
 
 @cache
 def bundled_strategies() -> MappingProxyType[str, Strategy]:
-    """Return the bundled strategies with their names as keys, in the order of their files."""
+    """Return the bundled mapping strategies keyed by name, in the order of their files."""
     files = sorted(module.name for module in pkgutil.iter_modules(strategies.__path__))
     modules = [importlib.import_module(f"{strategies.__name__}.{file}") for file in files if file not in _SHARED]
     return MappingProxyType({module.STRATEGY.name: module.STRATEGY for module in modules})

@@ -8,7 +8,7 @@ from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers, Strat
 
 
 class Expert(Strategy):
-    """Strategy with consecutive layers on consecutive wafers, and experts on all wafers."""
+    """Mapping strategy with consecutive layers on consecutive wafers, and experts on all wafers."""
 
     name = "expert"
     summary = (
@@ -22,7 +22,7 @@ class Expert(Strategy):
     experts_apart = True
 
     def partition(self, demand: Demand, layout: Layout) -> Sequence[RegionLayers]:
-        """Return layers without experts in order, followed by one region with all experts.
+        """Return the layers of each region without their experts, then one region with all experts.
 
         On a single wafer, layers are placed together with their experts.
         """

@@ -13,7 +13,7 @@ MAX_STAGES = 16
 
 
 class Pipeline(Strategy):
-    """Strategy with consecutive layers on consecutive regions of consecutive wafers."""
+    """Mapping strategy with consecutive layers on consecutive regions of consecutive wafers."""
 
     name = "pipeline"
     summary = "Layers on consecutive regions of a wafer, and on consecutive wafers; consecutive regions are adjacent."
@@ -24,9 +24,10 @@ class Pipeline(Strategy):
     regions = "several"
 
     def layouts(self, demand: Demand, other_strategies: Sequence[Strategy]) -> Iterable[Layout]:
-        """Return layouts with at least two regions, in bands that use the most PEs.
+        """Return layouts with two or more regions per wafer, in the bands that use the most PEs.
 
-        There is at most one region per layer. For listed regions there is exactly one layout.
+        A band is a strip of rows with regions side by side. A wafer has at most as many regions as
+        layers. If the request lists regions, there is exactly one layout.
         """
         if demand.listed:
             return [Layout(self.name, 1, 1, demand.listed_transposed)]
@@ -45,7 +46,7 @@ class Pipeline(Strategy):
         return [Layout(self.name, bands, per_band) for bands, per_band in cuts]
 
     def partition(self, demand: Demand, layout: Layout) -> Sequence[RegionLayers]:
-        """Return the listed regions, or regions with nearly equal bytes."""
+        """Return the layers of the listed regions, or of regions with nearly equal bytes."""
         if not demand.listed:
             return super().partition(demand, layout)
         return [

@@ -6,7 +6,7 @@ from wse_mappings.strategies.strategy import Strategy
 
 
 class Region(Strategy):
-    """Strategy with consecutive layers on consecutive wafers, and one region per wafer."""
+    """Mapping strategy with consecutive layers on consecutive wafers, and one region per wafer."""
 
     name = "region"
     summary = "All layers of a wafer time-share one region; every op is distributed over all of it."

@@ -22,11 +22,11 @@ from wse_mappings.result_cache import ResultCache
 class ListedRegion(NamedTuple):
     """A region from a mapping file: a rectangle of PEs and the layers that it stores.
 
-    Regions are in the order of their layers.
+    Regions are listed in the order of their layers.
 
     Attributes:
         wafer: Index of the wafer.
-        rect: PEs of its mesh.
+        rect: PEs of the wafer's mesh.
         first_layer, last_layer: First layer, and index after the last layer. Equal if the region
             stores only a table.
         first_part, last_part: First part of the first layer, and index after the last part of the
@@ -111,7 +111,7 @@ class Demand:
         return tuple(layer + experts for layer, experts in zip(self.layer_bytes, self.expert_bytes, strict=True))
 
     def mesh(self, *, is_transposed: bool) -> tuple[int, int]:
-        """Return rows and columns of the mesh, exchanged if the mesh is transposed."""
+        """Return the rows and columns of the mesh, exchanged if the mesh is transposed."""
         return (self.mesh_cols, self.mesh_rows) if is_transposed else (self.mesh_rows, self.mesh_cols)
 
 
@@ -146,17 +146,17 @@ class Layout(NamedTuple):
 
     @property
     def without_sizes(self) -> Layout:
-        """This layout's mapping, bands and block parts, with defaults for everything else.
+        """This layout with the default mesh, groups and placement of experts.
 
-        The defaults are the whole mesh, not transposed, and the requested groups and placement of
-        experts.
+        Mapping, bands and block parts are kept. The defaults are the whole mesh, not transposed,
+        and the requested groups and placement of experts.
         """
         return Layout(self.mapping, self.bands, self.per_band, block_parts=self.block_parts)
 
     def region(self, demand: Demand) -> tuple[int, int]:
-        """Return the rows and columns that regions have according to the layout.
+        """Return the rows and columns of a region if all regions of the layout have equal size.
 
-        For listed regions, these are the fewest rows and the fewest columns of any region.
+        For listed regions, these are the minimum rows and the minimum columns of any region.
         """
         if demand.listed:
             return min(listed_region.rect.rows for listed_region in demand.listed), min(
@@ -176,14 +176,15 @@ class RegionLayers(NamedTuple):
 
     Attributes:
         wafer: Index of the wafer, or of the first wafer if the region spans several.
-        band: Index of the band on the wafer's mesh.
+        band: Index of the band on the wafer. A band is a strip of the mesh with regions side by
+            side.
         first_layer, last_layer: First layer, and index after the last layer.
-        bytes: Bytes of weights and cache, by which bands divide rows and the regions of a band its
-            columns.
+        bytes: Bytes of weights and cache. Bands divide the rows of a wafer in proportion to them,
+            and regions the columns of their band.
         wafers: Number of wafers that the region spans.
-        experts: Whether the region stores the experts of all layers, on the PEs of the first region
-            of each wafer and in addition to what that region stores. Such a region is the last and
-            has no layers.
+        experts: Whether the region stores the experts of all layers. It then uses the PEs of the
+            first region of each wafer, in addition to what that region stores. Such a region is the
+            last and has no layers.
         rect: PEs of the region if the request lists them; None if the region is part of a band.
         first_part, last_part: First part of the first layer, and index after the last part of the
             last layer.
@@ -239,18 +240,20 @@ class Strategy(Protocol):
     block_parts: tuple[int, ...] = ()
 
     def differs(self, demand: Demand) -> bool:
-        """Return whether the strategy differs from the ordinary strategies for a demand.
+        """Return whether the strategy is useful for a request, or only repeats what others do.
 
-        A strategy that tries several others leaves out those that do not differ.
+        A strategy that places work on several wafers is not useful on one wafer, nor is one that
+        places experts for a model without experts. A strategy that tries several others leaves out
+        those that are not useful.
         """
         if self.experts_apart and not demand.experts:
             return False
         return demand.wafers > 1 or not (self.spans_wafers or self.experts_apart)
 
     def layouts(self, demand: Demand, other_strategies: Sequence[Strategy]) -> Iterable[Layout]:
-        """Return the possible layouts for a demand, those with the fewest regions first.
+        """Return the possible layouts for a request, those with the fewest regions first.
 
-        By default this is one region of the whole mesh.
+        By default, there is one layout, with one region per wafer that uses the whole mesh.
 
         Args:
             demand: What must be placed.
@@ -259,7 +262,7 @@ class Strategy(Protocol):
         return [Layout(self.name, 1, 1)]
 
     def smaller(self, demand: Demand, layout: Layout, steps: int) -> Iterable[Layout]:
-        """Return layouts with smaller regions for a search to try. There are none by default.
+        """Return variants of a layout with smaller regions for a search to try; none by default.
 
         Args:
             demand: What must be placed.
@@ -279,13 +282,13 @@ class Strategy(Protocol):
 
 
 class _Unit(NamedTuple):
-    """Smallest content of a region (layers, parts of a layer, or a table), and its bytes.
+    """Smallest content of a region (a layer, part of a layer, or a table), and its bytes.
 
-    `consecutive` divides units over regions, and never splits one.
+    `consecutive` divides units over regions, and never splits a unit.
 
     Attributes:
         bytes: Bytes of weights and cache.
-        layers: The layers, possibly incomplete ones at both ends; none for a table.
+        layers: The layers, possibly incomplete at both ends; none for a table.
     """
 
     bytes: float
@@ -293,11 +296,11 @@ class _Unit(NamedTuple):
 
 
 def consecutive(demand: Demand, layout: Layout, layer_bytes: Sequence[float]) -> list[RegionLayers]:
-    """Divide layers in order over wafers, bands of a wafer, and regions of a band.
+    """Divide layers in order over wafers, the bands of a wafer, and the regions of a band.
 
-    At each of these levels the bytes are divided as evenly as possible without splitting units. A
-    unit is a layer, a part of a layer, or a table. Each wafer has at least part of a layer. A
-    region may have only a table.
+    A band is a strip of the mesh with regions side by side. At each of these levels the bytes are
+    divided as evenly as possible without splitting units. A unit is a layer, a part of a layer, or
+    a table. Each wafer has at least part of a layer. A region may have only a table.
 
     Args:
         demand: What must be placed.
@@ -333,7 +336,7 @@ def consecutive(demand: Demand, layout: Layout, layer_bytes: Sequence[float]) ->
 
 
 def _units(layer_bytes: tuple[float, ...], attention_bytes: tuple[float, ...], block_parts: int) -> list[_Unit]:
-    """Return layers as units for `consecutive`, either whole or divided into parts.
+    """Return the layers as units that are not split further: whole layers, or parts of them.
 
     Args:
         layer_bytes, attention_bytes: Bytes of each layer; bytes of its attention, which they
@@ -371,7 +374,9 @@ def _runs(sizes: tuple[float, ...], cuts: tuple[bool, ...], max_runs: int) -> li
 
 
 def _region_of_units(wafer: int, band: int, first: _Unit, last: _Unit, size: float) -> RegionLayers:
-    """Return the record of a region that stores several consecutive units.
+    """Return the layers and bytes of a region that stores several consecutive units.
+
+    A unit is a layer, a part of a layer, or a table.
 
     Args:
         wafer, band: Indices of the wafer and of the band.

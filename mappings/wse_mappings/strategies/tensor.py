@@ -8,7 +8,7 @@ from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers, Strat
 
 
 class Tensor(Strategy):
-    """Strategy with a single region that has all layers on all wafers."""
+    """Mapping strategy with a single region that stores all layers and spans all wafers."""
 
     name = "tensor"
     summary = "Every op is split over all wafers, which exchange partial sums over their links twice per layer."
@@ -20,7 +20,7 @@ class Tensor(Strategy):
     spans_wafers = True
 
     def partition(self, demand: Demand, layout: Layout) -> Sequence[RegionLayers]:
-        """Return a single region with all layers and both tables."""
+        """Return a single region with all layers and both vocabulary tables, on all wafers."""
         tables = (demand.embedding_bytes or 0.0) + (demand.head_bytes or 0.0)
         return [RegionLayers(0, 0, 0, demand.layers, sum(demand.whole_layer_bytes) + tables, demand.wafers)]
 

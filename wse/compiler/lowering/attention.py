@@ -30,15 +30,14 @@ from wse_mappings.schedule import Arrival
 
 
 def qkv(c: Context, op: Op) -> None:
-    """Lower the q, k and v projections, with the normalisation and rotation of heads.
+    """Lower the query, key and value projections, with the normalisation and rotation of heads.
 
     The input is the normalised hidden vector; the outputs are queries, new keys and new values.
 
     1. Project to queries, keys and values side by side.
-    2. Split the result into heads, and rotate queries and keys if no norm comes first.
-    3. Normalise the heads of queries and keys if the model does, and rotate them if not done
-       before.
-    4. Scale queries by their position if the model does.
+    2. Split the result into heads. Rotate queries and keys unless an RMS norm comes first.
+    3. Normalise the heads of queries and keys if the model does. After an RMS norm, rotate them.
+    4. Scale queries by their position if the model does so in layers without rotation.
     """
     H, Hk, _, F = c.heads
     d, M, N = c.cut.hidden_per_pe, c.tokens, (H + 2 * Hk) * F
@@ -72,9 +71,9 @@ def qkv(c: Context, op: Op) -> None:
 
 
 def rotation(c: Context) -> dict[str, Any]:
-    """Return the operands that tell a kernel how to rotate the features of a head.
+    """Return the operands with which kernels rotate the features of a head (rotary embedding).
 
-    The first ``c.rotated_size`` features per column are rotated.
+    The kernels rotate the first ``c.rotated_size`` features that a column stores of each head.
 
     Returns:
         Keyword arguments for `PhaseBuilder.compute`: operands of the kernel by name.
@@ -86,7 +85,11 @@ def rotation(c: Context) -> dict[str, Any]:
 
 
 def attention(c: Context, op: Op) -> None:
-    """Lower attention: from queries and KV cache to attended features, divided like queries."""
+    """Lower attention, from queries and KV cache to the attended features of each query head.
+
+    The new keys and values are appended to the cache first. The result is divided over PEs like the
+    queries.
+    """
     _, Hk, _, F = c.heads
     capacity = ceil_div(c.options.context, c.cut.rows)
     entry = Hk * F
@@ -110,8 +113,8 @@ def append(
 ) -> None:
     """Append the new keys and values to the KV cache.
 
-    In decode, entries are first shifted between rows to make room on the last row. With the scopes
-    ``layers`` and ``product``, the cache does not grow.
+    In decode, cache entries are first shifted from row to row to make room on the last row. If the
+    request compiles only layers or a single product, nothing is appended.
 
     Args:
         c: Context of the phase that is lowered.
@@ -149,11 +152,11 @@ def output(c: Context, op: Op) -> None:
 
 
 def _softmax(c: Context, op: Op, scores: SymBuffer, elements: SymNumber) -> dict[str, Any]:
-    """Return the operands of the softmax kernels: scale of the scores, window and chunk.
+    """Return the operands of the softmax kernels: score scale, window and chunk size.
 
-    A window limits attention to the last tokens, and a chunk to the tokens of the same chunk. If
-    the model caps its scores, a step that scales and caps them is added first, and the scale that
-    is returned is 1.
+    A window limits attention to the last tokens, and a chunk limits it to the tokens of the same
+    chunk; 0 means no limit. If the model caps its scores, a step that scales and caps the scores is
+    added first, and the returned scale is 1.
 
     Returns:
         Keyword arguments for `PhaseBuilder.compute`: operands by name.
@@ -166,9 +169,9 @@ def _softmax(c: Context, op: Op, scores: SymBuffer, elements: SymNumber) -> dict
 
 
 def _finish(c: Context, op: Op, attended_sums: SymBuffer, sums: SymBuffer, maxima: SymBuffer, F: int) -> None:
-    """Divide the weighted values by the sums of the softmax, which are complete on every PE.
+    """Divide the weighted sums of values by the softmax sums, which are complete on every PE.
 
-    Attention sinks are added to the sums here, once.
+    If the model has attention sinks, they are added to the softmax sums first.
     """
     H, M, b = c.heads[0], c.tokens, c.builder
     if c.spec.sinks:
@@ -177,9 +180,10 @@ def _finish(c: Context, op: Op, attended_sums: SymBuffer, sums: SymBuffer, maxim
 
 
 def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
-    """Lower attention for decode and thin-gemm, where every row has the queries of all tokens.
+    """Lower attention for decode and for prefill by thin GEMM.
 
-    Each row computes the scores of its part of the KV cache.
+    Every row of PEs has the queries of all tokens, and computes their scores with the part of the
+    KV cache that it stores.
     """
     H, Hk, queries_per_kv, F = c.heads
     M, row = c.tokens, SymNumber(per_slot=H)
@@ -203,13 +207,15 @@ def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: i
 
 
 def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, capacity: int) -> None:
-    """Lower softmax and values: from partial scores to weighted values, divided like the queries.
+    """Lower softmax and weighted values, from partial scores to attended features.
 
-    1. Add up the partial scores over the columns of each head group.
-    2. Compute the maximum of each head over all rows.
+    1. Add up the partial scores over the columns that store features of the same head.
+    2. Compute the maximum score of each head over all rows.
     3. Compute exponentials and their sums over all rows.
-    4. Weight the values, and add them up over all rows.
+    4. Multiply the values by the exponentials, and add up the products over all rows.
     5. Divide by the sums.
+
+    The result is divided over PEs like the queries.
 
     Args:
         c: Context of the phase that is lowered.
@@ -244,16 +250,16 @@ def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, ca
 
 
 def _attend_on_ring(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
-    """Lower attention for prefill on the mesh: blocks of keys and values travel along the columns.
+    """Lower attention for prefill by MeshGEMM: keys and values move along the columns.
 
-    In each of P rounds, for P rows:
+    The tokens of the chunk are divided over P rows. In each of P rounds:
 
     1. Compute partial scores with the current block of keys, while keys and values are sent to the
        next PE on the ring.
-    2. Add up the scores over the columns of each head group.
+    2. Add up the scores over the columns that store features of the same head.
     3. Update the running maxima and sums of the softmax and the weighted values.
 
-    Afterwards divide by the sums.
+    After the last round, divide by the sums.
     """
     H, Hk, queries_per_kv, F = c.heads
     M, P, b = c.tokens, c.cut.rows, c.builder
@@ -290,13 +296,13 @@ def _attend_on_ring(c: Context, op: Op, caches: list[SymAddress], capacity: int)
 
 
 def _attend_skewed(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
-    """Lower attention with one KV head on the mesh, if prefill has weights of its own.
+    """Lower attention with one KV head, for prefill by MeshGEMM with its own copy of the weights.
 
-    Queries, keys and values are then matrices that are divided over both axes.
+    Queries, keys and values are then matrices that are divided over the rows and columns of PEs.
 
-    1. Scores are computed by dist-GEMM-T.
-    2. Maxima and sums of the softmax are combined along rows.
-    3. The values are multiplied with MeshGEMM.
+    1. Compute the scores with dist-GEMM-T.
+    2. Compute the softmax; its maxima and sums are combined along rows.
+    3. Multiply the softmax weights by the values with MeshGEMM.
     """
     H, _, _, F = c.heads
     rows, b = c.tokens * H, c.builder

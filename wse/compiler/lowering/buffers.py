@@ -36,12 +36,13 @@ class Patterns:
 
         Args:
             make: Function that creates the messages of a pattern, such as `k_tree`.
-            args, options: Its arguments.
+            args: Positional arguments of ``make``.
+            options: Keyword arguments of ``make``.
         """
         return self.index_of(PatternCall(make, args, tuple(sorted(options.items()))))
 
     def index_of(self, call: PatternCall) -> int:
-        """Return the index of the pattern that a stored call creates, adding it if it is new."""
+        """Return the index of the pattern that a call creates; a new pattern is added."""
         key = (call.make.__name__, call.args, call.options)
         if key not in self._index:
             self._index[key] = len(self.schedules)
@@ -72,14 +73,14 @@ class Buffers:
         return (stage, name) in self._tiles
 
     def get(self, stage: int, name: str, elements: int, view: str, use: str, *, permanent: bool = False) -> SymBuffer:
-        """Return a buffer, created or enlarged to at least ``elements``.
+        """Return the buffer of a name, created if it is new or enlarged to at least ``elements``.
 
         Args:
             stage: Stage of the buffer.
             name: Name of the buffer.
             elements: Minimum number of elements.
-            view: Element view.
-            use: Use in reports of SRAM.
+            view: How the elements are read, such as ``act`` for activations or ``f32``.
+            use: Purpose under which reports count the buffer's SRAM, such as ``kv``.
             permanent: Whether the contents survive from one phase to the next.
 
         Raises:
@@ -99,7 +100,7 @@ class Buffers:
         return buffer
 
     def take_requests(self) -> dict[SymBuffer, int]:
-        """Return the buffers that were requested since the last call of this method.
+        """Return the buffers requested since the last call of this method, and start a new record.
 
         Returns:
             The buffers in the order of their first request, each with the maximum number of
@@ -109,14 +110,15 @@ class Buffers:
         return requests
 
     def buffers_of_layer(self, layer_requests: dict[SymBuffer, int], stage: int, layer: int) -> tuple[SymBuffer, ...]:
-        """Return the buffers of a layer whose steps are those of an equivalent layer.
+        """Return buffers on which a layer can run the steps of an equivalent layer.
 
-        The steps of the equivalent layer are run again on these buffers.
+        Equivalent layers have the same steps, which are lowered only once. Each layer runs them on
+        its own buffers.
 
         Args:
-            layer_requests: Buffers of the equivalent layer, with the elements that it requests.
-            stage: Stage of the layer.
-            layer: Index of the layer.
+            layer_requests: Buffers of the layer that was lowered, with their numbers of elements.
+            stage: Stage of the layer that reuses the steps.
+            layer: Index of the layer that reuses the steps.
 
         Returns:
             One buffer for each of ``layer_requests``, in the same order.
@@ -130,5 +132,5 @@ class Buffers:
         )
 
     def values(self) -> tuple[SymBuffer, ...]:
-        """Return all buffers except tiles, in the order of their first request."""
+        """Return all buffers except weight tiles, in the order of their first request."""
         return tuple(self._by_name.values())

@@ -39,10 +39,12 @@ Operand = SymAddress | SymNumber | SymBuffer | int
 class BlockSteps:
     """The steps of a block while the block is open: lowering adds steps, rewrites change them.
 
+    A block is a list of steps that equivalent layers share.
+
     Attributes:
         steps: The steps in order. The steps of a loop are consecutive.
         iterations: Number of iterations of each loop.
-        groups: Number of overlap groups.
+        groups: Number of overlap groups, whose steps run at the same time.
         over_users: Indices of the loops that have one iteration per user.
     """
 
@@ -52,7 +54,7 @@ class BlockSteps:
     over_users: set[int] = field(default_factory=set)
 
     def with_used_loops(self) -> tuple[tuple[SymStep, ...], Loops, frozenset[int]]:
-        """Return the steps with new indices of loops, because rewrites may have emptied some loops.
+        """Return the steps with loops renumbered, because rewrites may have emptied some loops.
 
         Returns:
             The steps; (first step, one past the last step, iterations) of each loop that has steps;
@@ -75,25 +77,25 @@ class BlockSteps:
 
         Returns:
             Values of the fields ``loop`` and ``overlap`` that a step of the group must have. The
-            group is a loop of one iteration.
+            group is also a loop of one iteration.
         """
         self.iterations.append(1)
         self.groups += 1
         return {"loop": len(self.iterations) - 1, "overlap": self.groups - 1}
 
     def group_of_pattern(self, index: int) -> dict[str, int] | None:
-        """Return the overlap group of the step that runs a pattern, so that steps can join it.
+        """Return the overlap group of a step that runs a pattern, so that other steps can join it.
 
-        A step without a group gets a new one.
+        The steps of an overlap group run at the same time. A step outside any group gets a new
+        group.
 
         Args:
             index: Index of the step that runs the pattern.
 
         Returns:
             Values of the fields ``loop`` and ``overlap`` that a step of the group must have. None
-            if further steps cannot run in parallel with the pattern: it is in the chain of a group,
-            in a loop of several iterations, or in a loop without a group, such as a round of a
-            product on the mesh.
+            if no step can be added in parallel with the pattern: it is in a chain (a sequence of
+            steps within a group), in a loop of several iterations, or in a loop without a group.
         """
         step = self.steps[index]
         if step.in_chain or (step.loop >= 0 and (step.overlap < 0 or self.iterations[step.loop] > 1)):
@@ -103,7 +105,10 @@ class BlockSteps:
         return {"loop": self.steps[index].loop, "overlap": self.steps[index].overlap}
 
     def end_of_group(self, index: int) -> int:
-        """Return the index after the last step of the overlap group of the step at ``index``."""
+        """Return the index after the last step in the overlap group of the step at ``index``.
+
+        The steps of an overlap group are consecutive and run at the same time.
+        """
         end = index + 1
         while end < len(self.steps) and self.steps[end].overlap == self.steps[index].overlap >= 0:
             end += 1
@@ -139,7 +144,7 @@ class PhaseBuilder:
         self._open()
 
     def _open(self) -> None:
-        """Start a new, empty block at the current op and stage."""
+        """Start a new, empty block of steps at the current op and stage."""
         self._block = BlockSteps(steps=[], iterations=[], groups=0)
         self._first_op, self._stage_of_block = self.op, self.stage
 
@@ -151,11 +156,14 @@ class PhaseBuilder:
             self.stage = stage
 
     def close(self, requests: Iterable[SymBuffer] = ()) -> Block:
-        """End the current block and add it to the runs, if it has steps.
+        """End the current block, and record its first run if it has steps.
+
+        A block is a list of steps that equivalent layers share. Each layer runs it on its own
+        buffers.
 
         Args:
-            requests: Buffers that come first among the block's buffers, in this order. The run of
-                an equivalent layer replaces the buffers by position.
+            requests: Buffers to list first among the block's buffers, in this order. A run of the
+                block for another layer replaces the buffers by position.
         """
         steps, loops, over_users = self._block.with_used_loops()
         operand_buffers = dict.fromkeys(
@@ -179,7 +187,7 @@ class PhaseBuilder:
         return block
 
     def add_run(self, block: Block, stage: int, op: int, buffers: tuple[SymBuffer, ...]) -> None:
-        """Add another run of a closed block, on other buffers, after the existing runs.
+        """Add a run of a closed block on given buffers, after the existing runs.
 
         Args:
             block: The block.
@@ -213,10 +221,11 @@ class PhaseBuilder:
         Args:
             kernel: Name of the kernel.
             only_row: Row that runs the kernel; None for all rows.
-            operands: Operands of the kernel by name, all of them.
+            operands: All operands of the kernel, by name.
 
         Raises:
-            WseBug: An operand is missing, unknown, or has another view than the kernel requires.
+            WseBug: An operand is missing, unknown, or has a different view than the kernel
+                requires.
         """
         indexed = kernel_operands(kernel, operands)
         record = kernel_named(kernel)
@@ -302,7 +311,7 @@ class PhaseBuilder:
 
     @contextmanager
     def loop(self, iterations: int, *, over_users: bool = False) -> Iterator[None]:
-        """Put the steps that are added in the context into a loop. Loops do not nest.
+        """Put the steps that are added in a ``with`` block into a loop. Loops do not nest.
 
         Args:
             iterations: Number of iterations.
@@ -321,7 +330,7 @@ class PhaseBuilder:
 
     @contextmanager
     def overlap(self) -> Iterator[None]:
-        """Put the steps that are added in the context into an overlap group.
+        """Put the steps that are added in a ``with`` block into an overlap group.
 
         The steps of a group run at the same time.
         """
@@ -332,7 +341,7 @@ class PhaseBuilder:
         self._overlap = -1
 
     def phase(self, name: str, tokens: int, user: int, cached: int, *, on_mesh: bool) -> SymPhase:
-        """End the last block and return the phase. The builder cannot be used afterwards.
+        """End the last block of steps and return the phase. The builder cannot be used afterwards.
 
         Args:
             name: Name of the phase.
@@ -348,7 +357,7 @@ class PhaseBuilder:
         return SymPhase(name=name, tokens=tokens, user=user, on_mesh=on_mesh, cached=cached, steps=steps)
 
     def _rect(self, only_row: int | None) -> dict[int, SymAddress | SymNumber]:
-        """Return the operands that every step has: its first row, and its number of rows.
+        """Return the operands that say on which rows a step runs: first row and number of rows.
 
         Returns:
             The operands, with their indices in the operand array as keys.
@@ -358,7 +367,7 @@ class PhaseBuilder:
         return {0: fixed_number(only_row), 1: fixed_number(1)}
 
     def _enter(self) -> None:
-        """Close the current block and start a new one if the stage has changed."""
+        """Prepare the builder for a new step: start a new block if the stage has changed."""
         if self.stage != self._stage_of_block:
             self.rewrite_steps()
             self.close()
@@ -376,7 +385,7 @@ class PhaseBuilder:
         pattern: int = -1,
         depends_on_experts: bool = False,
     ) -> None:
-        """Add a step of the current op and stage, in the current loop and overlap group."""
+        """Append a step of the current op and stage, inside the current loop and overlap group."""
         if view not in VIEWS:
             raise ValueError(view)
         self._enter()

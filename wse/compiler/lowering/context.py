@@ -35,7 +35,7 @@ from wse_mappings.patterns.multicast import diagonal_multicast
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserTokens:
-    """Tokens that steps process in each iteration, if they run once per user or per token.
+    """Number of tokens that steps process at a time if they run once per user or once per token.
 
     Attributes:
         tokens: Number of tokens per iteration.
@@ -47,10 +47,10 @@ class UserTokens:
     is_loop: bool
 
     def at(self, tokens: SymBuffer | SymAddress, elements: int | SymNumber) -> SymAddress:
-        """Return the address of the iteration's tokens in a buffer with all tokens.
+        """Return the address of the current iteration's tokens in a buffer that stores all tokens.
 
         Args:
-            tokens: Buffer or address of the first token of the first iteration.
+            tokens: Buffer, or address of the first token of the first iteration.
             elements: Elements per token.
         """
         at = SymAddress(buffer=tokens) if isinstance(tokens, SymBuffer) else tokens
@@ -117,22 +117,26 @@ class Context:
 
     @property
     def cut(self) -> RegionCut:
-        """Division of the model's dimensions over the current region.
+        """How the model's dimensions are divided over the PEs of the current region.
 
-        It applies to the parts of a layer that are being lowered.
+        If a layer is split between regions, this is the division for the parts of the layer that
+        are being lowered.
         """
         stage = self.builder.stage
         return self.cuts_of_parts.get((stage, self.parts)) or self.cuts[stage]
 
     @property
     def heads(self) -> tuple[int, int, int, int]:
-        """Query heads, KV heads, queries per KV head, and features per head on each column."""
+        """Per column of PEs: query heads, KV heads, queries per KV head, and features per head."""
         kv_heads, queries_per_kv = self.cut.heads.kv_heads_per_col, self.spec.queries_per_kv // self.cut.heads.copies
         return kv_heads * queries_per_kv, kv_heads, queries_per_kv, self.cut.heads.features_per_head
 
     @property
     def rotated_size(self) -> int:
-        """Rotated features of a head on a column. They are stored before the other features."""
+        """Number of rotated features (rotary embedding) of each head that a column stores.
+
+        They are stored before the other features of the head.
+        """
         return self.cut.heads.rotated
 
     @property
@@ -146,11 +150,11 @@ class Context:
         return dict(self.choice.rewrites if verify_rewrites is None else verify_rewrites)
 
     def sends_choice(self, layer: int) -> bool:
-        """Return whether the first part of a split layer sends its choice of experts to the others.
+        """Return whether a split layer's first stage sends its selected experts to the next stages.
 
-        The parts of a split layer are on different stages. Sending the choice requires a single
-        token, and regions with equal numbers of rows for all parts: each row sends the choice to
-        the same row of the next region.
+        The parts of a split layer are on different stages, which would otherwise all select the
+        experts. Sending the selection requires the rewrite `sent_choice`, a single token, and
+        regions with equal numbers of rows: each row sends to the same row of the next region.
         """
         rows = {(self.cuts[stage].rows, self.cuts[stage].hidden_group) for stage, _ in self.cuts_of_parts}
         one_token = self.tokens == 1 and not self.on_mesh
@@ -158,10 +162,11 @@ class Context:
 
     @property
     def router_columns(self) -> int:
-        """Number of neighbouring columns that together compute all outputs of a router.
+        """Number of neighbouring columns that together compute all outputs of a router of experts.
 
-        These are all columns of the region. With the rewrite `router_copies`, each of several
-        column segments computes all outputs, and these are the columns of one segment.
+        These are all columns of the region. With the rewrite `router_copies`, the columns form
+        several segments, each of which computes all outputs; the number is then that of one
+        segment.
         """
         assert self.spec.experts is not None
         return self.cut.cols // self.cut.router_copies(self.spec.experts.count, self.choice.setting_of(ROUTER_COPIES))
@@ -173,7 +178,7 @@ class Context:
 
     @property
     def scale_pico(self) -> int:
-        """Factor of the attention scores, in units of 1e-12."""
+        """Factor by which attention scores are multiplied, in units of 1e-12."""
         return round(PICO * self.spec.attention_scale)
 
     def temp(self, name: str, elements: int, view: str, use: str = "activations") -> SymBuffer:
@@ -182,36 +187,40 @@ class Context:
         Args:
             name: Name. The same name stands for the same buffer in all phases.
             elements: Minimum number of elements.
-            view: Element view.
-            use: Use in reports of SRAM.
+            view: How the elements are read, such as ``act`` for activations or ``acc`` for sums.
+            use: Purpose under which reports count the buffer's SRAM.
         """
         return self.buffers.get(self.builder.stage, name, elements, view, use)
 
     @property
     def normed_hidden(self) -> SymBuffer:
-        """Buffer of the normalised hidden vectors, the input of a block."""
+        """Buffer of the normalised hidden vectors, the input of attention or feed-forward."""
         return self.temp("normed", self.tokens * self.cut.hidden_per_pe, "act")
 
     @property
     def stream_before_block(self) -> SymAddress:
-        """Address of the residual stream before a split block, which all parts of the block read.
+        """Address of the residual stream before a feed-forward block that is split between stages.
 
-        The parts are on different stages. This stream and the stream to which the parts add their
-        results are sent together, so both are in one buffer. If the choice of experts is sent, the
-        stream at this address is normalised.
+        All parts of the block read it. The stream to which the parts add their results follows it
+        in the same buffer, so that both can be sent in one transfer. If the selection of experts is
+        sent too, the stream at this address is already normalised.
         """
         return SymAddress(buffer=self.temp("streams", 2 * self.tokens * self.cut.hidden_per_pe, "act"))
 
     @property
     def stream_of_parts(self) -> SymAddress:
-        """Address of the residual stream to which the parts of a split block add their results."""
+        """Address of the residual stream to which the parts of a split feed-forward block add.
+
+        The parts of the block are on different stages, between which the stream is sent.
+        """
         return replace(self.stream_before_block, offset=self.tokens * self.cut.hidden_per_pe)
 
     @property
     def choice_of_parts(self) -> tuple[SymAddress, SymAddress]:
-        """Addresses of the ids and weights of the experts that the first part selected.
+        """Addresses of the expert ids and weights that are sent inside a split feed-forward block.
 
-        Ids and weights follow the two residual streams, so that all can be sent in one transfer.
+        The parts of the block are on different stages. The first part selects the experts. Ids and
+        weights follow the two residual streams in memory, so that one transfer can send all.
         """
         assert self.spec.experts is not None
         vectors, pair_count = 2 * self.tokens * self.cut.hidden_per_pe, self.tokens * self.spec.experts.active
@@ -222,7 +231,10 @@ class Context:
         """Return the address of the token ids of a prompt chunk.
 
         The buffer of ids starts with the next id of each user. The ids of the chunk may overwrite
-        only that of the last user, whose prompt is processed last.
+        only the id of the last user, whose prompt is processed last.
+
+        Args:
+            elements: Number of ids of the chunk, padding included.
         """
         other_users = self.options.batch - 1
         return SymAddress(buffer=self._ids(other_users + elements), offset=other_users)
@@ -230,8 +242,10 @@ class Context:
     def next_ids(self) -> SymAddress:
         """Return the address of the token ids that this phase reads or writes.
 
-        The ids are those of the phase's user, or of all users in decode. The tokens of a
-        verification pass, and the ids after them, are stored after the ids of all users.
+        - decode: one id for each user
+        - prefill: the id of the phase's user
+        - verification: the ids of the tokens of the pass, which are stored after the ids of all
+          users
         """
         batch = self.options.batch
         if self.verifies:
@@ -239,11 +253,13 @@ class Context:
         return SymAddress(buffer=self._ids(batch), per_round=1 if batch > 1 and not self.decodes else 0)
 
     def _ids(self, elements: int) -> SymBuffer:
-        """Return the buffer of token ids on the current stage."""
+        """Return the current stage's buffer of token ids, with at least ``elements`` elements."""
         return self.buffers.get(self.builder.stage, "token_ids", elements, "f32", "buffers", permanent=True)
 
     def cache(self, name: str, elements: int) -> SymAddress:
-        """Return the address of a key or value cache of the phase's user or the loop's user.
+        """Return the address of one user's key cache or value cache.
+
+        The user is that of the phase, or of the iteration in a loop over users.
 
         Args:
             name: Name of the buffer with the caches of all users.
@@ -255,13 +271,13 @@ class Context:
 
     @contextmanager
     def over_users(self) -> Iterator[UserTokens]:
-        """Add the steps of a ``with`` block so that each uses the counters of one user.
+        """Add the steps of a ``with`` block so that each run of them belongs to one user.
 
         In decode with several users, the steps are put into a loop with one iteration per user. In
-        other phases they run once, because the phase belongs to one user.
+        other phases they run once, because the whole phase belongs to one user.
 
         Yields:
-            The tokens that the steps process in each iteration.
+            The number of tokens that the steps process in each iteration.
         """
         if self.decodes and self.options.batch > 1:
             with self.builder.loop(self.options.batch, over_users=True):
@@ -274,7 +290,7 @@ class Context:
         """Add the steps of a ``with`` block so that they run once per token.
 
         Yields:
-            The token that the steps process in each iteration.
+            The number of tokens that the steps process in each iteration.
         """
         if self.tokens > 1:
             with self.builder.loop(self.tokens):
@@ -283,19 +299,22 @@ class Context:
             yield UserTokens(tokens=1, is_loop=False)
 
     def tile(self, name: str) -> SymBuffer:
-        """Return a weight tile of the current stage."""
+        """Return the buffer of a weight tile on the current stage."""
         return self.buffers.tile(self.builder.stage, name)
 
     def own_tile(self, tensor: str) -> SymBuffer:
-        """Return the second weight tile of a tensor, which only prefill by MeshGEMM uses."""
+        """Return the buffer with the second copy of a weight tile, which is used only in prefill.
+
+        Prefill by MeshGEMM needs another layout of the weights than decode.
+        """
         return self.buffers.tile(self.builder.stage, prefill_tile_name(tensor))
 
     def hidden_vector(self, name: str, use: str) -> SymBuffer:
-        """Return a trained vector, such as a gain, that is divided like the phase's hidden vectors.
+        """Return a trained vector, such as a gain, divided over PEs like the hidden vectors.
 
-        On the mesh, hidden vectors are divided over columns. If PEs store only the tiles of decode,
-        which are divided over rows, the vector is first sent from the PEs on the diagonal along
-        their columns.
+        In prefill by MeshGEMM, hidden vectors are divided over columns. If PEs store only the tiles
+        of decode, in which such vectors are divided over rows, the PEs on the diagonal first send
+        the vector along their columns.
 
         Args:
             name: Name of the vector.
@@ -311,12 +330,16 @@ class Context:
         return by_column
 
     def groups(self, length: int) -> tuple[int, ...] | None:
-        """Return the number of groups in each level but the last of a K-tree all-reduce.
+        """Return the groups in each level, except the last, of a K-tree all-reduce along a line.
 
-        None selects the groups with the fewest relays; an empty tuple is a tree without groups.
+        A K-tree reduces within groups of PEs, then among the groups, level by level.
 
         Args:
-            length: Number of PEs on a line.
+            length: Number of PEs on the line.
+
+        Returns:
+            Groups per level; an empty tuple for a tree without groups; None to let the pattern
+            choose the groups with the fewest relays.
         """
         if self.own_weights:
             return ()
@@ -325,7 +348,7 @@ class Context:
         return (equal_group_count(length) if self.options.groups == EQUAL_GROUPS else self.options.groups,)
 
     def lines(self, axis: int) -> tuple[int, int]:
-        """Return the length and the number of the region's lines along an axis.
+        """Return the length and the number of the lines of PEs along an axis of the current region.
 
         Args:
             axis: ROWS for the rows of the region, COLUMNS for its columns.
@@ -333,15 +356,16 @@ class Context:
         return (self.cut.cols, self.cut.rows) if axis == ROWS else (self.cut.rows, self.cut.cols)
 
     def end_block(self) -> None:
-        """Copy the residual stream from the buffer of a split block back to its own buffer.
+        """Copy the residual stream back to its usual buffer after a split feed-forward block.
 
-        This follows the last part of the block.
+        The parts of the block are on different stages. They keep the stream in a buffer together
+        with the input of the block.
         """
         parts, elements = self.stream, self.tokens * self.cut.hidden_per_pe
         self.enter_stage(self.builder.stage)
         self.builder.compute("copy", out=self.stream, x=parts, n=elements)
 
     def enter_stage(self, stage: int) -> None:
-        """Continue on another stage, and use the buffer of its residual stream."""
+        """Continue lowering on another stage, with the residual stream in its buffer there."""
         self.builder.stage = stage
         self.stream = SymAddress(buffer=self.temp("x", self.tokens * self.cut.hidden_per_pe, "act"))

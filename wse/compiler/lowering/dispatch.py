@@ -26,13 +26,16 @@ from wse_mappings.schedule import Arrival
 
 
 def expert_stage(c: Context) -> int | None:
-    """Return the index of the stage with the experts of all layers; None without such a stage."""
+    """Return the index of the stage that stores the experts of all layers; None without one."""
     return next((stage for stage, plan in enumerate(c.plans) if plan.experts), None)
 
 
 @contextmanager
 def at_experts(c: Context) -> Iterator[None]:
-    """Switch to the stage of experts while the context is active, if there is such a stage."""
+    """Lower the steps of a ``with`` block on the stage with the experts of all layers, if any.
+
+    Without such a stage, the steps stay on the layer's stage.
+    """
     home, target = c.builder.stage, expert_stage(c)
     c.builder.stage = home if target is None else target
     yield
@@ -40,14 +43,16 @@ def at_experts(c: Context) -> Iterator[None]:
 
 
 def dispatch(c: Context, vectors: SymBuffer, choice: tuple[SymBuffer, SymBuffer]) -> None:
-    """Send hidden vectors and the choice of experts to every PE of the stage of experts.
+    """Send hidden vectors and the selected experts to every PE of the stage of experts.
 
-    Without such a stage, nothing is sent.
+    The stage of experts stores the experts of all layers on the PEs of all wafers. Without such a
+    stage, nothing is sent.
 
     1. Copy everything to the stage of experts on the PEs of the layer's wafer.
-    2. Send everything to the other wafers: hidden vectors only to those with selected experts.
-    3. Multicast along the rows of each wafer.
-    4. Multicast the choice, which was sent along the first row only, along the columns.
+    2. Send the hidden vectors to the wafers with selected experts, and the selection to all wafers.
+    3. Multicast along the rows of each wafer: hidden vectors on every row, the selection on the
+       first row only.
+    4. Multicast the selection along the columns.
 
     Args:
         c: Context, on the layer's stage.
@@ -88,14 +93,14 @@ def dispatch(c: Context, vectors: SymBuffer, choice: tuple[SymBuffer, SymBuffer]
 
 
 def combine(c: Context, out: SymBuffer, elements: int) -> None:
-    """Add up the contributions of all columns to the output of experts.
+    """Add up the contributions of all columns to the output of the experts.
 
-    Without a stage of experts, this is an all-reduce along rows. With one, the sum is sent to the
-    layer's stage.
+    If the layer's own stage stores its experts, this is an all-reduce along rows. If a separate
+    stage stores the experts of all layers, the sum is sent back to the layer's stage.
 
     Args:
         c: Context, on the layer's stage.
-        out: Contributions of the columns, on the stage of experts if there is one.
+        out: Contributions of the columns, on the stage that stores the experts.
         elements: Elements per PE.
     """
     home = c.builder.stage
@@ -118,21 +123,32 @@ def combine(c: Context, out: SymBuffer, elements: int) -> None:
 
 
 def _elements(c: Context, buffer: SymBuffer, vectors: SymBuffer) -> int:
-    """Return how many elements per PE of a buffer are sent to the experts.
+    """Return how many elements per PE of a buffer are sent to the stage of experts.
+
+    The stage of experts stores the experts of all layers.
 
     Args:
         c: Context of the phase that is lowered.
-        buffer: Hidden vectors, ids or weights.
-        vectors: The buffer of hidden vectors.
+        buffer: Buffer of hidden vectors, or of ids or weights of the selected experts.
+        vectors: The buffer of hidden vectors, to tell which of these ``buffer`` is.
     """
     assert c.spec.experts is not None
     return c.tokens * (c.cut.hidden_per_pe if buffer is vectors else c.spec.experts.active)
 
 
 def _expert_copy(c: Context, buffer: SymBuffer, elements: int) -> SymBuffer:
-    """Copy a buffer of the layer's stage to the stage of experts on the same PEs.
+    """Copy a buffer from the layer's stage to the stage of experts on the same PEs.
 
-    Return the copy.
+    The stage of experts stores the experts of all layers. Stages on the same PEs have separate
+    buffers.
+
+    Args:
+        c: Context, on the layer's stage.
+        buffer: The buffer to copy.
+        elements: Elements per PE.
+
+    Returns:
+        The buffer with the copy.
     """
     wafer, cols = c.plans[c.builder.stage].wafer, c.cut.cols
     with at_experts(c):
@@ -145,14 +161,16 @@ def _expert_copy(c: Context, buffer: SymBuffer, elements: int) -> SymBuffer:
 def _copy(
     c: Context, source: SymBuffer, target: SymBuffer, elements: int, stage: int, leave: int, enter: int, *, cols: int
 ) -> None:
-    """Add a copy from the current stage to another stage on the same PEs.
+    """Add a step that copies a buffer from the current stage to another stage on the same PEs.
 
     Args:
         c: Context of the phase that is lowered.
-        source, target: Buffers on the two stages.
+        source: Buffer on the current stage.
+        target: Buffer on the other stage.
         elements: Elements per PE.
-        stage: The other stage.
-        leave, enter: First column of each stage.
+        stage: Index of the other stage.
+        leave: First copied column, counted within the current stage.
+        enter: The same column, counted within the other stage.
         cols: Number of columns.
     """
     c.builder.transfer(

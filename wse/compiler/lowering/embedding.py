@@ -23,11 +23,12 @@ ID_BYTES = 4
 
 
 def embedding(c: Context, op: Op) -> None:
-    """Lower the lookup of token ids.
+    """Lower the lookup of the embeddings of token ids.
 
-    In decode, the ids are on the PEs already. Other phases may receive them from the host first. On
-    the mesh, the tokens of one row are looked up at a time. All rows look them up, and the results
-    are streamed from the diagonal to the row of the tokens.
+    In decode, the ids are already on the PEs. In other phases, they may first be received from the
+    host. In prefill by MeshGEMM, each row of PEs works on its own tokens, but the table is divided
+    over all rows. All rows therefore look up the tokens of one row at a time, and the results are
+    streamed from the diagonal to that row.
     """
     d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
     rounds = c.cut.rows if c.on_mesh else 1
@@ -52,7 +53,7 @@ def embedding(c: Context, op: Op) -> None:
 
 
 def _look_up(c: Context, op: Op, ids: SymAddress, vectors: SymBuffer, row: SymNumber) -> None:
-    """Lower the lookup of the embeddings of some ids, and of their positions if these are trained.
+    """Lower the lookup of the embeddings of token ids, and of trained position embeddings.
 
     Args:
         c: Context of the phase that is lowered.
@@ -98,13 +99,13 @@ def take_ids(c: Context, ids: SymAddress, elements: int, payload_bytes: int, str
 def multicast_along_rows(
     c: Context, at: SymAddress, elements: int, *, only_first_row: bool = False, col: int = 0
 ) -> None:
-    """Multicast from one column of each wafer along every row, or along the first row only.
+    """Multicast elements along the rows, from one column of each wafer.
 
     Args:
         c: Context of the phase that is lowered.
-        at: Elements to send.
+        at: Address of the elements.
         elements: Elements per PE.
-        only_first_row: Whether only the first row takes part.
+        only_first_row: Whether only the first row multicasts; otherwise every row does.
         col: Column of each wafer that sends.
     """
     pattern = c.patterns.get(multicast, c.cut.cols, c.cut.rows, col, c.cut.span)

@@ -36,10 +36,11 @@ SIGMOID = "sigmoid"
 
 
 def router(c: Context, op: Op) -> None:
-    """Lower a router: from normalised hidden vectors to the selected experts on every PE.
+    """Lower a router of experts: from normalised hidden vectors to selected experts on every PE.
 
-    The results are ids and weights, ``[tokens, active]``. If the first part of a split block sends
-    its choice, the other parts use that choice.
+    The results are the ids and weights of the selected experts, ``[tokens, active]``. If the
+    feed-forward block is split between stages and its first stage sends the selection, the other
+    stages only load it.
     """
     if not (op.parts.cuts_block and c.sends_choice(op.layer)):
         _choose(c, op)
@@ -51,9 +52,9 @@ def router(c: Context, op: Op) -> None:
 
 
 def _leave_choice(c: Context) -> None:
-    """Store the normalised vectors and the choice of experts for the transfer to the next stage.
+    """Store normalised vectors and selected experts in the buffer that is sent to the next stage.
 
-    Only the first part of a split block does so.
+    If a feed-forward block is split between stages, its first stage does this.
     """
     d, choice_elements = c.tokens * c.cut.hidden_per_pe, c.tokens * _experts(c).active
     for out, x in ((c.stream_before_block, c.normed_hidden), (c.stream_of_parts, c.stream)):
@@ -64,21 +65,25 @@ def _leave_choice(c: Context) -> None:
 
 
 def _take_choice(c: Context) -> None:
-    """Load the choice of experts that the first part of a split block has sent."""
+    """Load the selected experts that another stage has sent.
+
+    If a feed-forward block is split between stages, its first stage selects the experts and sends
+    the selection to the others.
+    """
     choice_elements = c.tokens * _experts(c).active
     for out, x in zip(_choice(c, _experts(c)), c.choice_of_parts, strict=True):
         c.builder.compute("load_statistics", out=out, x=x, n=choice_elements)
 
 
 def _choose(c: Context, op: Op) -> None:
-    """Lower a router: from normalised hidden vectors to the selected experts on every PE.
+    """Select experts for each token, from normalised hidden vectors, on every PE.
 
-    1. Compute the outputs of each column, and distribute them to all PEs by an all-reduce along
+    1. Compute router outputs on each column, and distribute them to all PEs by an all-reduce along
        rows.
-    2. Compute scores by a sigmoid or a softmax, and add the correction for the choice if there is
-       one.
-    3. If experts are grouped, limit the choice to the best groups.
-    4. Choose the experts with the highest scores, and compute their weights.
+    2. Compute scores by a sigmoid or a softmax. Some models add a correction that affects only the
+       selection.
+    3. If experts are grouped, limit the selection to the best groups.
+    4. Select the experts with the highest scores, and compute their weights.
     """
     spec = _experts(c)
     M, E, b = c.tokens, spec.count, c.builder
@@ -127,10 +132,10 @@ def _choose(c: Context, op: Op) -> None:
 
 
 def experts(c: Context, op: Op) -> None:
-    """Lower gate and up of the selected experts.
+    """Lower the gate and up projections of the selected experts.
 
-    The input is hidden vectors. The results are the features of each pair of a token and one of its
-    experts.
+    The input is the normalised hidden vectors. The results are the activated features of each pair
+    of a token and one of its experts.
     """
     dispatch(c, c.normed_hidden, _choice(c, _experts(c)))
     with at_experts(c):
@@ -138,12 +143,14 @@ def experts(c: Context, op: Op) -> None:
 
 
 def _inward_products(c: Context, op: Op) -> None:
-    """Lower gate and up of the selected experts, and the activation, on the stage of the experts.
+    """Lower the gate and up projections of the selected experts, and the activation.
 
-    1. List the (token, expert) pairs of each column.
-    2. Multiply the token of each pair by gate and up of its expert, and add up the products over
-       the rows.
-    3. Activate.
+    1. List the (token, expert) pairs of each column: the selected experts that the column stores.
+    2. Multiply the token of each pair by the gate and up weights of its expert, and add up the
+       products over the rows.
+    3. Apply the activation function.
+
+    The steps run on the stage that stores the experts.
     """
     spec, cut = _mixture(c)
     M, d, F, per_col, b = c.tokens, c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col, c.builder
@@ -179,9 +186,10 @@ def _inward_products(c: Context, op: Op) -> None:
 
 
 def experts_down(c: Context, op: Op) -> None:
-    """Lower the second product of experts.
+    """Lower the down-projection of the selected experts.
 
-    Outputs are weighted, added up over columns, and added to the residual stream.
+    The outputs are multiplied by the weights of the experts, added up over columns, and added to
+    the residual stream.
     """
     n = c.tokens * c.cut.hidden_per_pe
     with at_experts(c):
@@ -191,10 +199,10 @@ def experts_down(c: Context, op: Op) -> None:
 
 
 def _outward_product(c: Context, op: Op) -> SymBuffer:
-    """Lower the product of experts back to hidden features (down-projection).
+    """Lower the down-projection of the selected experts, without the sum over columns.
 
     Returns:
-        The buffer with the sum of a column's contributions to each token.
+        The buffer with each column's contributions to the output of each token.
     """
     spec, cut = _mixture(c)
     M, d, F, per_col = c.tokens, c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col
@@ -221,12 +229,12 @@ def _outward_product(c: Context, op: Op) -> SymBuffer:
 
 
 def _add_bias(c: Context, x: SymBuffer, vector: str, **numbers: int) -> None:
-    """Add the biases of experts to the products of a PE's pairs of a token and an expert.
+    """Add the biases of experts to the products of the (token, expert) pairs.
 
     Args:
         c: Context of the phase that is lowered.
         x: Products.
-        vector: Name of the tile with the biases.
+        vector: Name of the weight tile with the biases.
         numbers: Further operands of the kernel.
     """
     cut = _mixture(c)[1]
@@ -246,13 +254,13 @@ def _add_bias(c: Context, x: SymBuffer, vector: str, **numbers: int) -> None:
 
 
 def _experts(c: Context) -> Experts:
-    """Return the model's mixture of experts; only for models that have one."""
+    """Return the model's mixture of experts. The model must have one."""
     assert c.spec.experts is not None
     return c.spec.experts
 
 
 def _mixture(c: Context) -> tuple[Experts, ExpertGroups]:
-    """Return the model's mixture of experts, and the assignment of its experts to columns."""
+    """Return the model's mixture of experts, and how its experts are assigned to columns of PEs."""
     assert c.cut.experts is not None
     return _experts(c), c.cut.experts
 
@@ -264,28 +272,32 @@ def _choice(c: Context, spec: Experts) -> tuple[SymBuffer, SymBuffer]:
 
 
 def _most_pairs(c: Context) -> int:
-    """Return the maximum number of pairs of a token and a selected expert on a column."""
+    """Return the maximum number of (token, selected expert) pairs that a column can have."""
     assert c.cut.mixture is not None
     return c.cut.mixture.most_pairs(c.tokens)
 
 
 def _is_routed(c: Context) -> bool:
-    """Return whether columns store different experts, so that their work depends on the choice."""
+    """Return whether columns store different experts.
+
+    If they do, the work of a column depends on which experts are selected.
+    """
     return len(_mixture(c)[1].segments) > 1
 
 
 def _by_pair(c: Context, count: int = 1) -> SymNumber:
-    """Return ``count`` times the number of (token, expert) pairs of a column, as an operand.
+    """Return ``count`` times the number of a column's (token, expert) pairs, as a kernel operand.
 
-    The number varies at run time if columns store different experts.
+    If columns store different experts, the number of pairs varies at run time.
     """
     return SymNumber(fixed=_most_pairs(c) * count, per_pair=count if _is_routed(c) else 0)
 
 
 def _pairs(c: Context) -> SymBuffer:
-    """Return the buffer with a column's list of (token, expert) pairs.
+    """Return the buffer of a column's (token, expert) pairs.
 
-    The list starts with the number of pairs. Each pair has three values.
+    Its first element is the number of pairs. Three values per pair follow: token, expert and
+    routing weight.
     """
     return c.temp("expert_pairs", 1 + 3 * _most_pairs(c), "f32")
 

@@ -13,9 +13,10 @@ from wse.program.isa.operands import PICO
 
 
 def gate_up(c: Context, op: Op) -> None:
-    """Lower gate and up, or up alone, and the activation.
+    """Lower the gate and up projections, or up alone, and the activation of a feed-forward block.
 
-    The input is ``[tokens, d]``; the result is ``[tokens, f]``, divided over columns.
+    The input is ``[tokens, d]``, with d hidden features per PE. The result is ``[tokens, f]``, with
+    f of the block's features on each column.
     """
     d, f, M = c.cut.hidden_per_pe, c.cut.feed_forward(op.kind).shape[1], c.tokens
     widths = (f,) * len(op.weights)
@@ -25,12 +26,12 @@ def gate_up(c: Context, op: Op) -> None:
 
 
 def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int | SymNumber, n: int) -> None:
-    """Lower the activation of ``x``.
+    """Lower the activation function of a feed-forward block.
 
     Args:
         c: Context of the phase that is lowered.
-        x: ``[M, 2 n]`` for gated blocks, ``[M, n]`` for others.
-        out: ``[M, n]``.
+        x: Input: ``[M, 2 n]`` for gated blocks, ``[M, n]`` for others.
+        out: Output, ``[M, n]``.
         M: Number of rows.
         n: Features per column.
     """
@@ -47,7 +48,7 @@ def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int | SymNumber, n: in
 
 
 def down(c: Context, op: Op) -> None:
-    """Lower the down-projection of a feed-forward block, and add it to the residual stream."""
+    """Lower the down-projection of a feed-forward block and add it to the residual stream."""
     f = c.cut.feed_forward(op.kind).shape[1]
     into_stream(c, c.temp("hidden", c.tokens * f, "act"), op.weights[0], f, bias=bool(op.vectors))
 

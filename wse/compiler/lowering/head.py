@@ -27,10 +27,10 @@ from wse_mappings.schedule import Arrival
 
 
 def last_token(c: Context) -> None:
-    """Continue with the last token of the chunk only, because only its logits are needed.
+    """Restrict the following steps to the last token of a chunk: only its logits are needed.
 
-    In decode and verification passes, all tokens are kept. On the mesh, the last token is
-    replicated along rows as in decode.
+    In decode and verification passes, all tokens are kept. After prefill by MeshGEMM, the last
+    token is sent to all PEs, divided over them as in decode.
     """
     d, b = c.cut.hidden_per_pe, c.builder
     if c.on_mesh:
@@ -49,14 +49,13 @@ def last_token(c: Context) -> None:
 
 
 def head(c: Context, op: Op) -> None:
-    """Lower the head: from normalised hidden vectors to the next token ids on PEs and at the host.
+    """Lower the head, from normalised hidden vectors to the next token ids on PEs and at the host.
 
-    1. The logits are computed in chunks of the vocabulary entries of a column.
-    2. Each chunk is sent to the host if requested, and folded into the largest logit so far of each
-       column.
-    3. The ids of the largest logits are found by an all-reduce along the root row, or the host
-       sends ids.
-    4. The ids are multicast along columns and sent to the host.
+    1. Compute the logits in chunks of the vocabulary entries of a column.
+    2. Send each chunk to the host if requested, and update the largest logit so far of each column.
+    3. Find the ids of the largest logits by an all-reduce along the row that has the sums. If the
+       host samples instead, receive its ids.
+    4. Multicast the ids along columns, and send them to the host.
     """
     d, V, M, b = c.cut.hidden_per_pe, c.cut.vocab_per_pe, c.tokens, c.builder
     normed, table = c.normed_hidden, c.tile(op.weights[0])
@@ -110,14 +109,16 @@ def head(c: Context, op: Op) -> None:
 
 
 def _logits_out(c: Context, source: SymAddress, elements: int, first: int, n: int) -> None:
-    """Send logits from all columns of the root row to the host, eastwards on each wafer.
+    """Send logits to the host from all columns of the root row, eastwards on each wafer.
+
+    The root row is the row on which the logits are added up.
 
     Args:
         c: Context of the phase that is lowered.
         source: Logits.
         elements: Logits per column, of all tokens.
-        first: First of the column's vocabulary entries that are sent.
-        n: Number of vocabulary entries per column.
+        first: Index, within the column, of the first vocabulary entry to send.
+        n: Number of vocabulary entries to send per column.
     """
     cols, wafers = c.cut.cols_of_wafer, range(c.cut.span)
     with ExitStack() as at_once:

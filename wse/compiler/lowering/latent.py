@@ -38,11 +38,12 @@ from wse_mappings.cuts.split import ceil_div
 
 
 def compress(c: Context, op: Op) -> None:
-    """Lower the projections to the source of queries, the rotary key and the latent vector.
+    """Lower the projections to the vectors of latent attention that all heads share.
 
-    The source is the compressed vector from which the queries of all heads are computed. If a model
-    computes queries from the hidden vector directly, the hidden vector is the source. It is
-    transposed from rows to columns and stored in front of the other results.
+    These are the source of queries, the rotary key and the latent vector. The source is the
+    compressed vector from which the queries of all heads are computed. If the model computes
+    queries from the hidden vector directly, the hidden vector is the source. It is then transposed
+    from rows to columns and stored before the other results.
     """
     S, R, C = _shared_widths(c)
     d, M, w = c.cut.hidden_per_pe, c.tokens, c.tile("+".join(op.weights))
@@ -59,7 +60,10 @@ def compress(c: Context, op: Op) -> None:
 
 
 def norm_latent(c: Context, op: Op) -> None:
-    """Lower the norms of the queries' source and of latent vectors, and the rotation of keys."""
+    """Lower the norms of query source and latent vectors, and the rotation of rotary keys.
+
+    The query source is the vector from which the queries of all heads are computed.
+    """
     S, R, C = _shared_widths(c)
     M, b, sizes = c.tokens, c.builder, _latent(c)
     compressed, (source, keys, latent) = c.temp("compressed", M * (S + R + C), "acc"), _shared_vectors(c)
@@ -83,12 +87,13 @@ def norm_latent(c: Context, op: Op) -> None:
 
 
 def query(c: Context, op: Op) -> None:
-    """Lower the queries of all heads, in the form that is compared with cached latent vectors.
+    """Lower the queries of all heads, in a form that can be compared with cached latent vectors.
 
     1. Compute the queries of the row's heads from their source, with and without rotation.
-    2. Multiply those without rotation by the up-projection of keys, so that they can be compared
-       with latent vectors.
-    3. Place both among zeros for the heads of other rows: rotary features of all heads first.
+    2. Multiply the queries without rotation by the up-projection of keys, so that they can be
+       compared with latent vectors.
+    3. Write both into a vector over all heads, with zeros for the heads of other rows. The rotary
+       features of all heads come first.
     4. Add up over the rows, which gives every row the queries of all heads, and rotate.
     """
     S, R, C = _shared_widths(c)
@@ -146,9 +151,10 @@ def query(c: Context, op: Op) -> None:
 
 
 def attention(c: Context, op: Op) -> None:
-    """Lower attention: from queries and cache to attended latent features of all heads.
+    """Lower latent attention, from queries and cache to the attended latent features of all heads.
 
-    The features are divided over columns.
+    The new rotary keys and latent vectors are appended to the cache first. The result is divided
+    over columns.
     """
     _, R, C = _shared_widths(c)
     M, H = c.tokens, c.spec.head_count
@@ -176,14 +182,16 @@ def attention(c: Context, op: Op) -> None:
 
 
 def output(c: Context, op: Op) -> None:
-    """Lower the values of each row's heads, and add their projection to the residual stream.
+    """Lower the output of latent attention: expand latent vectors to values, and project them.
 
-    1. Pick the attended latent vectors of the row's heads.
+    Each row of PEs works on its own heads.
+
+    1. Select the attended latent vectors of the row's heads.
     2. Multiply them by the up-projection of values, and add up along rows.
     3. Multiply by the output projection, and add up along columns. The result is divided over
        columns.
-    4. Transpose it, so that it is divided over rows like the residual stream, and add it to the
-       stream.
+    4. Transpose the result, so that it is divided over rows like the residual stream, and add it to
+       the stream.
     """
     C = _shared_widths(c)[2]
     per_row, _, _, value = _head_widths(c)
@@ -213,10 +221,10 @@ def output(c: Context, op: Op) -> None:
 
 
 def _store_parts(c: Context, x: SymAddress, out: SymAddress, widths: Sequence[int], stride: int = 0) -> None:
-    """Round the parts of each token's vector to the activation type, into one block per part.
+    """Round each token's vector to the activation type, and store its parts in separate blocks.
 
-    The input has the parts of a token side by side. Each block ``[tokens, width]`` has one part of
-    all tokens.
+    In the input, the parts of a token are side by side. In the output, each block
+    ``[tokens, width]`` has one part of all tokens.
 
     Args:
         c: Context of the phase that is lowered.
@@ -242,7 +250,11 @@ def _store_parts(c: Context, x: SymAddress, out: SymAddress, widths: Sequence[in
 
 
 def _shared_vectors(c: Context) -> tuple[SymAddress, SymAddress, SymAddress]:
-    """Return the source of queries, the rotary keys and the latent vectors of the tokens."""
+    """Return the addresses of the three vectors per token that all heads of latent attention share.
+
+    Returns:
+        Addresses of the source of queries, of the rotary keys, and of the latent vectors.
+    """
     S, R, C = _shared_widths(c)
     shared_buffer = c.temp("shared", c.tokens * (S + R + C), "act")
     return (
@@ -253,7 +265,7 @@ def _shared_vectors(c: Context) -> tuple[SymAddress, SymAddress, SymAddress]:
 
 
 def _shared_widths(c: Context) -> tuple[int, int, int]:
-    """Return how many features per column the vectors have that all heads share.
+    """Return the features per column of the vectors that all heads of latent attention share.
 
     Returns:
         Features of the source of queries, of the rotary key, and of the latent vector.
@@ -263,7 +275,7 @@ def _shared_widths(c: Context) -> tuple[int, int, int]:
 
 
 def _head_widths(c: Context) -> tuple[int, int, int, int]:
-    """Return how many heads a row of PEs has, and how many features of each.
+    """Return the number of heads that a row of PEs stores, and the features per head.
 
     Returns:
         Heads per row; features of queries without rotation, of rotary queries, and of values.
@@ -280,7 +292,7 @@ def _cut(c: Context) -> LatentCut:
 
 
 def _latent(c: Context) -> Latent:
-    """Return the model's sizes of latent attention, such as the rank of its latent vectors."""
+    """Return the model's sizes of latent attention, such as the length of its latent vectors."""
     assert c.spec.latent is not None
     return c.spec.latent
 

@@ -34,16 +34,16 @@ def project(
     *,
     bias: bool = False,
 ) -> None:
-    """Lower out[tokens, N] = x @ weights for several weights side by side, plus biases.
+    """Lower out[tokens, N] = x @ weights, plus biases, for several weight matrices side by side.
 
     Args:
         c: Context of the phase that is lowered.
-        x: Activations, divided like the hidden vector. They are overwritten on the mesh.
-        tensors: Names of the weights.
-        widths: Outputs per column of each weight; N is their sum.
+        x: Activations, divided over PEs like the hidden vector. MeshGEMM overwrites them.
+        tensors: Names of the weight matrices.
+        widths: Outputs per column of each matrix; N is their sum.
         out: Products.
         K: Inputs per PE.
-        bias: Whether the weights have biases.
+        bias: Whether the matrices have biases.
     """
     N, M = sum(widths), c.tokens
     if c.own_weights:
@@ -70,7 +70,7 @@ def into_stream(
     Args:
         c: Context of the phase that is lowered.
         x: Activations, divided over columns.
-        tensor: Name of the weights.
+        tensor: Name of the weight matrix.
         K: Inputs per column.
         bias: Whether there is a bias.
         column_range: First column and number of columns over which ``x`` is divided; None for all.
@@ -91,8 +91,8 @@ def into_stream(
 def join_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> None:
     """Add a complete product to the residual stream.
 
-    If the model normalises the output of a block, the product is stored for
-    `wse.compiler.lowering.norm.post_norm` instead.
+    If the model normalises the output of each block, the product is only stored, and
+    `wse.compiler.lowering.norm.post_norm` normalises and adds it.
 
     Args:
         c: Context of the phase that is lowered.
@@ -116,16 +116,16 @@ def join_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> None:
 def _own_products(
     c: Context, x: SymBuffer, tensors: Sequence[str], widths: Sequence[int], out: SymBuffer, K: int
 ) -> None:
-    """Lower products with prefill's own weights.
+    """Lower products by MeshGEMM with the weights that are stored for prefill only.
 
-    The activations are aligned once. For each weight, activations and weight then travel once
-    around the rings.
+    The activations are aligned once, as MeshGEMM requires. For each weight matrix, activations and
+    weights then move once around the rings of PEs.
 
     Args:
         c: Context of the phase that is lowered.
         x: Activations.
-        tensors: Names of the weights.
-        widths: Outputs per column of each weight.
+        tensors: Names of the weight matrices.
+        widths: Outputs per column of each matrix.
         out: Products, side by side.
         K: Inputs per PE.
     """
@@ -141,14 +141,21 @@ def _own_products(
 
 
 def _moving_activations(c: Context, x: SymBuffer, name: str, elements: int) -> MovingOperand:
-    """Return activations as an operand that alternates between their buffer and a spare one."""
+    """Return activations as an operand of MeshGEMM, which alternates between two buffers.
+
+    Args:
+        c: Context of the phase that is lowered.
+        x: Buffer of the activations.
+        name: Name of the second buffer.
+        elements: Elements per PE.
+    """
     return moving_operand(x, c.temp(name, elements, "act", "buffers"), elements)
 
 
 def product(c: Context, op: Op) -> None:
-    """Lower a single product, for the scope ``product``.
+    """Lower a single matrix product, for a request to compile only such a product.
 
-    The input is divided like the residual stream, the result over columns.
+    The input is divided like the residual stream, and the result is divided over columns.
     """
     d, f, M = c.cut.hidden_per_pe, c.cut.ffn_per_pe, c.tokens
     project(c, c.temp("operand", M * d, "act"), op.weights, (f,), c.temp("product", M * f, "acc"), d)

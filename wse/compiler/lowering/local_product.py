@@ -33,11 +33,11 @@ def local_product(
     out_stride: int,
     transposed: bool = False,
 ) -> None:
-    """Lower out[tokens, N] = x[tokens, K] @ w[K, N] on every PE.
+    """Lower out[tokens, N] = x[tokens, K] @ w[K, N] on every PE, as a GEMM or a GEMV per token.
 
-    Vector instructions of a GEMM run over tokens. With few tokens, a GEMV per token is faster,
-    because its vectors run over outputs. The baseline schedule always uses a GEMM for a prompt
-    chunk. Quantised weights are unpacked once for all tokens.
+    The vector instructions of a GEMM run over tokens, those of a GEMV over outputs. With few
+    tokens, a GEMV per token is faster. For a prompt chunk of several tokens, the baseline schedule
+    always uses a GEMM. Quantised weights are unpacked once for all tokens.
 
     Args:
         c: Context of the phase that is lowered.
@@ -50,7 +50,7 @@ def local_product(
         transposed: Whether w is ``[N, K]``.
 
     Raises:
-        WseBug: The weights are quantised, and transposed or not contiguous.
+        WseBug: The weights are quantised, and they are transposed or not contiguous.
     """
     if isinstance(w, SymBuffer) and w.view == "raw":
         if transposed or (stride, out_stride) != (N, N):
@@ -74,12 +74,12 @@ def _is_faster_by_token(costs: PeCosts, tokens: int, K: int, N: int) -> bool:
 
 
 def expert_product(c: Context, kernel: str, w: SymAddress, K: int, N: int, **operands: Any) -> None:
-    """Lower the products with the experts of a column, quantised or not.
+    """Lower the products of (token, expert) pairs with the weights of a column's experts.
 
     Args:
         c: Context of the phase that is lowered.
         kernel: Kernel for weights that are not quantised, ``expert_in`` (gate and up) or
-            ``expert_out`` (down). The kernels for quantised weights are named after it.
+            ``expert_out`` (down). The names of the kernels for quantised weights start with it.
         w: Address of the first expert.
         K: Rows of an expert.
         N: Weights of an expert in each row; they are consecutive.
@@ -102,19 +102,19 @@ def expert_product(c: Context, kernel: str, w: SymAddress, K: int, N: int, **ope
 
 
 def _coding(c: Context, w: SymBuffer) -> Coding:
-    """Return the coding of a tile of quantised weights."""
+    """Return the quantisation format (codes and scales) of a tile of quantised weights."""
     coding = coding_of(c.spec, w.name.partition("+")[0], c.options.dtype)
     assert coding is not None
     return coding
 
 
 def _unpacking_operands(c: Context, coding: Coding, w: SymBuffer, K: int, N: int) -> dict[str, Any]:
-    """Return the operands that say how a tile of codes is unpacked, and into which buffer.
+    """Return the operands with which a kernel unpacks a tile of quantised weights.
 
     Args:
         c: Context of the phase that is lowered.
-        coding: Coding of the tile.
-        w: Tile of codes.
+        coding: Quantisation format of the tile.
+        w: Tile of codes (quantised weights).
         K, N: Rows and columns of the tile.
 
     Returns:
@@ -133,12 +133,12 @@ def _unpacking_operands(c: Context, coding: Coding, w: SymBuffer, K: int, N: int
 
 
 def scratch(c: Context, K: int, N: int, most_codes: int) -> tuple[int, SymBuffer]:
-    """Return how many rows of a tile of codes are unpacked at a time, and the buffer for them.
+    """Return how many rows of a quantised tile are unpacked at a time, and the buffer for them.
 
     Args:
         c: Context of the phase that is lowered.
         K, N: Rows and columns of the tile.
-        most_codes: Maximum number of codes to unpack at a time; at least one row is unpacked.
+        most_codes: Maximum number of weights to unpack at a time; at least one row is unpacked.
     """
     rows = max(1, min(K, most_codes // N))
     return rows, c.temp(f"unpacked_codes_{rows * N}", rows * N, "act", "buffers")
@@ -147,12 +147,12 @@ def scratch(c: Context, K: int, N: int, most_codes: int) -> tuple[int, SymBuffer
 def _quantised_product(
     c: Context, x: SymAddress | SymBuffer, w: SymBuffer, out: SymAddress | SymBuffer, K: int, N: int
 ) -> None:
-    """Lower the product of activations with a tile of codes, which are unpacked on the PE.
+    """Lower the product of activations and quantised weights, which are unpacked on the PE.
 
     Args:
         c: Context of the phase that is lowered.
         x: Activations.
-        w: Tile of codes.
+        w: Tile of codes (quantised weights).
         out: Product.
         K, N: Rows and columns of the tile.
     """

@@ -18,7 +18,10 @@ from wse_mappings.patterns.ring_shift import ring_align, ring_shift
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovingOperand:
-    """A matrix operand whose tiles move on by one PE per round, between two buffers of each PE.
+    """A matrix operand of MeshGEMM, whose tiles move to the next PE on a ring in every round.
+
+    Each PE has two buffers for it: it computes with the tile in one while the next tile arrives in
+    the other.
 
     Attributes:
         current: Address of a PE's tile at the start of a round.
@@ -31,16 +34,16 @@ class MovingOperand:
     elements: int | SymNumber
 
     def after_rounds(self, rounds: int) -> MovingOperand:
-        """Return the operand after some rounds: in the other buffer after an odd number."""
+        """Return the operand after some rounds; its two buffers are swapped after an odd number."""
         return self if rounds % 2 == 0 else MovingOperand(current=self.next, next=self.current, elements=self.elements)
 
 
 def moving_operand(buffer: SymBuffer, spare: SymBuffer, elements: int | SymNumber) -> MovingOperand:
-    """Return a moving operand that starts in ``buffer`` and alternates between it and ``spare``.
+    """Return an operand of MeshGEMM that alternates between two buffers of each PE.
 
     Args:
         buffer: Buffer of a PE's first tile.
-        spare: Buffer of the same size.
+        spare: Second buffer, of the same size.
         elements: Elements of a tile.
     """
     return MovingOperand(
@@ -53,7 +56,7 @@ def moving_operand(buffer: SymBuffer, spare: SymBuffer, elements: int | SymNumbe
 def moving_copy(
     c: Context, name: str, source: SymAddress | SymBuffer, elements: int | SymNumber, max_elements: int = 0
 ) -> MovingOperand:
-    """Copy a weight tile or cache entries, and return the copy as a moving operand.
+    """Copy a weight tile or cache entries; return the copy as an operand that moves between PEs.
 
     The original must stay in place, because decode uses it.
 
@@ -72,11 +75,11 @@ def moving_copy(
 
 
 def align(c: Context, *operands: tuple[MovingOperand, int]) -> list[MovingOperand]:
-    """Rotate the rows (or columns) of tiles along their rings, as MeshGEMM needs at its start.
+    """Rotate tiles along their rings of PEs, so that MeshGEMM can start.
 
-    Every row (or column) is rotated by another number of places. Afterwards, matching tiles of both
-    operands are on one PE in every round. All operands move at the same time, each along its own
-    axis. This takes floor(P / 2) ring steps on a region with P rows.
+    Each row (or column) of tiles is rotated by a different number of places. Afterwards, matching
+    tiles of both operands are on the same PE in every round. All operands move at the same time,
+    each along its own axis. This takes floor(P / 2) ring steps on a region with P rows.
 
     Args:
         c: Context of the phase that is lowered.
@@ -107,14 +110,14 @@ def mesh_gemm(
 ) -> None:
     """Lower out[M, N] = A @ B for aligned operands, in P rounds that multiply while A and B shift.
 
-    Afterwards A and B are on the PEs where they started, but in the other buffer if P is odd.
+    A and B end on the PEs where they started, but in the other buffer if P is odd.
 
     Args:
         c: Context of the phase that is lowered.
         kernel: Kernel of the local product.
-        a, b: Operands.
+        a, b: Operands A and B.
         out: Product.
-        M, K, N: Local sizes.
+        M, K, N: Sizes of the product on one PE.
         out_stride: Elements from one row of ``out`` to the next.
     """
     P, builder = c.cut.rows, c.builder
@@ -150,7 +153,7 @@ def dist_gemm_t(
     *,
     transposed: bool,
 ) -> None:
-    """Lower out[M, N] = X @ B in P rounds without alignment.
+    """Lower out[M, N] = X @ B in P rounds, without the initial rotation that MeshGEMM needs.
 
     The K dimension of B is divided over columns, its N dimension over rows. In round t, each row
     multiplies by the tiles that started t places back on the ring. The products are added up along
@@ -163,7 +166,7 @@ def dist_gemm_t(
         b: B.
         partial: Buffer for the local products.
         out: Product, divided over columns along N.
-        M, K, N: Local sizes.
+        M, K, N: Sizes of the product on one PE.
         transposed: Whether a tile of B is ``[N, K]`` instead of ``[K, N]``.
     """
     P, builder = c.cut.rows, c.builder

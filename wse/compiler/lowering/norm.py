@@ -20,10 +20,11 @@ from wse_mappings.cuts.layer_parts import BLOCK
 
 
 def norm(c: Context, op: Op) -> None:
-    """Lower a norm of the residual stream.
+    """Lower the norm of the residual stream before attention or a feed-forward block.
 
-    All parts of a split block use the input of the first part. If the choice of experts is sent,
-    that input is sent in normalised form and only copied.
+    If a block is split between stages, all parts normalise the input of the first part. If the
+    first stage also sends its selection of experts, it sends that input already normalised, and the
+    other stages only copy it.
     """
     if op.parts.first <= BLOCK.first:
         _normalise(c, op, c.stream, c.normed_hidden)
@@ -35,7 +36,7 @@ def norm(c: Context, op: Op) -> None:
 
 
 def post_norm(c: Context, op: Op) -> None:
-    """Lower the norm of a block's output and add the result to the residual stream."""
+    """Lower the norm of a block's output, and add the result to the residual stream."""
     n = c.tokens * c.cut.hidden_per_pe
     output = c.temp("made_by_block", n, "act")
     _normalise(c, op, SymAddress(buffer=output), output)
@@ -51,7 +52,7 @@ def rms_eps(c: Context, size: int) -> dict[str, int]:
 
 
 def _normalise(c: Context, op: Op, x: SymAddress, out: SymBuffer) -> None:
-    """Add the steps of a norm over hidden features: sums, their all-reduce, and the scaling."""
+    """Add the steps of a norm over hidden features: local sums, their all-reduce, and scaling."""
     d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
     gain = c.hidden_vector(op.weights[0], "gain")
     axis, operands = ROWS if c.on_mesh else COLUMNS, rms_eps(c, c.spec.hidden_size)
@@ -70,13 +71,13 @@ def _normalise(c: Context, op: Op, x: SymAddress, out: SymBuffer) -> None:
 
 
 def normalise_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gains: Sequence[str]) -> None:
-    """Scale heads by their root mean square, in place.
+    """Divide heads by their root mean square, in place, and multiply them by gains.
 
     Args:
         c: Context of the phase that is lowered.
-        heads: Buffers ``[tokens, count, F]`` with the number of heads of each.
-        gains: Names of the gains, one per buffer, each over the features of a head. Without gains,
-            heads are only normalised.
+        heads: Buffers ``[tokens, count, F]``, each with its number of heads.
+        gains: Names of the gain vectors, one per buffer. If there are none, heads are only
+            normalised.
     """
     F, M, b = c.heads[3], c.tokens, c.builder
     rows = [M * count for _, count in heads]

@@ -18,11 +18,11 @@ from wse_mappings.patterns.multicast import shared_multicast
 
 
 class _Columns(NamedTuple):
-    """Columns that send hidden vectors from one region, and columns that receive them in another.
+    """Columns of PEs that send hidden vectors from one region, and columns that receive them.
 
     Attributes:
-        leave, enter: First sending column of the source region, and first receiving column of the
-            target region.
+        leave: First sending column, counted within the source region.
+        enter: First receiving column, counted within the target region.
         cols: Number of columns.
         stride: Number of neighbouring columns that divide the rows between them.
     """
@@ -50,13 +50,14 @@ def transfer_to_stage(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
 
 
 def transfer_inside_block(c: Context, target: int, rects: tuple[Rect, ...], layer: int) -> None:
-    """Send the residual stream and the input of a split block to the stage of the next part.
+    """Send the residual stream inside a feed-forward block that is split between stages.
 
-    Both are sent in one transfer. If the choice of experts is sent, it follows them in every row.
+    The input of the block is sent in the same transfer, because the next part needs it. If the
+    first stage sends its selection of experts, the selection follows in every row.
 
     Args:
         c: Context of the phase that is lowered.
-        target: Index of the other stage.
+        target: Index of the stage with the next part of the block.
         rects: Rectangle of each stage.
         layer: Index of the layer that is split.
     """
@@ -128,9 +129,9 @@ def _send_vectors(
 def _columns(c: Context, target: int, rects: tuple[Rect, ...], words: int) -> _Columns:
     """Return the columns that send hidden vectors to another stage and receive them there.
 
-    If the regions share columns, every row is sent by one of s neighbouring columns. With stride s,
-    each column carries words / s words, and rows then multicast over s columns. The sum of both
-    times is smallest for s = sqrt(words).
+    If the regions share columns, s neighbouring columns divide the rows between them, and each row
+    is sent by one of them. Each column then carries words / s words, and every row is afterwards
+    multicast over s columns. The sum of both times is smallest for s = sqrt(words).
 
     Args:
         c: Context, on the source stage.
@@ -153,9 +154,9 @@ def _columns(c: Context, target: int, rects: tuple[Rect, ...], words: int) -> _C
 
 
 def return_ids(c: Context, target: int) -> None:
-    """Send the next token ids from the stage of the head to that of the embedding.
+    """Send the next token ids from the stage of the output head to that of the embedding.
 
-    The next pass reads them there. On the target stage, they are multicast along all rows.
+    The next pass reads the ids there. After the transfer they are multicast along all rows.
     """
     source = c.builder.stage
     at = c.next_ids()
@@ -184,16 +185,17 @@ def _move(
     columns: _Columns,
     vectors: int = 0,
 ) -> None:
-    """Add the transfer from one stage to another, over the mesh or between wafers.
+    """Add a transfer from one stage to another, over the mesh or between wafers.
 
     Args:
         c: Context of the phase that is lowered.
         source, target: Indices of the stages.
-        at, target_address: Elements on each stage.
+        at, target_address: Addresses of the elements on the two stages.
         elements: Elements per PE.
         payload: Bytes without padding, of all PEs together.
         columns: Columns that send and receive.
-        vectors: Number of hidden vectors to divide again; 0 if both regions divide them equally.
+        vectors: Number of hidden vectors to redistribute if the two regions divide them differently
+            over their rows; 0 to send elements as they are.
     """
     c.builder.transfer(
         StageTransfer if _same_wafer(c, source, target) else Crossing,

@@ -38,7 +38,7 @@ def all_reduce(
     column_range: tuple[int, int] | None = None,
     to_all: bool = False,
 ) -> None:
-    """Add an all-reduce over whole rows or whole columns of the region.
+    """Add an all-reduce along the rows or along the columns of the current region.
 
     Args:
         c: Context of the phase that is lowered.
@@ -46,9 +46,11 @@ def all_reduce(
         buffer: Values to combine, in place.
         elements: Number of elements per PE.
         arrival: How values are combined: sum, maximum, or arg max.
-        count: Buffer with the number of (token, expert) pairs, as for `PhaseBuilder.line`.
-        over_rows: Elements of all rows together, without padding, for a sum along rows; 0 if all
-            rows have the same elements. It determines the bytes between wafers.
+        count: Buffer from which PEs read the number of (token, expert) pairs, if ``elements``
+            depends on it.
+        over_rows: Elements of all rows together, without padding, for a sum along rows whose rows
+            have different elements; 0 if all rows have the same elements. It determines the bytes
+            that are sent between wafers.
         column_range: First column and number of columns that have values to combine, for a sum
             along rows; None for all.
         to_all: Whether all columns receive the result, not only those in ``column_range``.
@@ -83,7 +85,7 @@ def _named_pattern(
     elements: int | SymNumber,
     **segment_options: Any,
 ) -> int:
-    """Return the index of the all-reduce pattern that the request names with ``--all-reduce``.
+    """Return the index of the all-reduce pattern that the user has requested with ``--all-reduce``.
 
     Args:
         c: Context of the phase that is lowered.
@@ -91,8 +93,8 @@ def _named_pattern(
         lines: Number of lines.
         arrival: How values are combined.
         buffer: Values to combine.
-        elements: Number of elements per PE. The pattern is created for the elements that do not
-            depend on KV-cache slots.
+        elements: Number of elements per PE. If it grows with the KV cache, the pattern is made for
+            the constant part of it.
         segment_options: Options for an all-reduce over segments of the line.
 
     Raises:
@@ -111,6 +113,8 @@ def _named_pattern(
 
 def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | SymNumber) -> None:
     """Add a sum over the columns of each head group, which all columns of the group receive.
+
+    A head group is a set of neighbouring columns that divide the features of the same heads.
 
     Args:
         c: Context of the phase that is lowered.
@@ -132,10 +136,10 @@ def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | SymNumber) -
 
 
 def _reduce_in_teams(c: Context, buffer: SymBuffer, elements: int | SymNumber) -> None:
-    """Add a sum over each head group, for groups that consist of whole wafers.
+    """Add a sum over the columns of each head group, for groups that consist of whole wafers.
 
-    A head group is a set of columns that share the features of the same heads. All of its columns
-    receive the sum.
+    A head group is a set of neighbouring columns that divide the features of the same heads. All of
+    its columns receive the sum.
     """
     at, teams = SymAddress(buffer=buffer), len(c.cut.heads.segments)
     if isinstance(elements, SymNumber):
@@ -157,10 +161,11 @@ def all_reduce_of_wafers(
 ) -> None:
     """Add an all-reduce along rows of a region that spans several wafers.
 
-    1. The PEs of a row on each wafer combine their values.
-    2. The wafers combine the results over their links, in one round or, if that is faster, in two
-       rounds on parts.
-    3. The result is sent along the row on each wafer.
+    1. On each wafer, combine the values of each row on one PE.
+    2. Combine the results of the wafers over the links between wafers. Every wafer sends its whole
+       result to all others in one round. For sums, two rounds are used if they are faster: each
+       wafer adds up one part of the result, and then sends this part to all others.
+    3. Multicast the result along the rows of each wafer.
 
     Args:
         c: Context of the phase that is lowered.
@@ -196,10 +201,10 @@ def all_reduce_of_wafers(
 
 
 def _all_reduce_of_one_row(c: Context, at: SymAddress, elements: int, arrival: Arrival, teams: int = 1) -> None:
-    """Add an all-reduce along rows of values that are the same in all rows.
+    """Add an all-reduce along rows for values that are the same in all rows.
 
-    To send fewer words between wafers, only one row combines them over all wafers. It then sends
-    the result along the columns.
+    To send fewer words between wafers, only one row combines the values of all wafers. It then
+    multicasts the result along the columns.
     """
     row = root_of(c.cut.rows)
     all_reduce_of_wafers(c, at, elements, arrival, real=elements, only_row=row, teams=teams)
@@ -207,7 +212,7 @@ def _all_reduce_of_one_row(c: Context, at: SymAddress, elements: int, arrival: A
 
 
 def to_all_wafers(c: Context, at: SymAddress, elements: int, place: int, row: int) -> None:
-    """Send the values of one PE of the first wafer to the PEs at the same position on all wafers.
+    """Send the values of one PE of the first wafer to the PE at the same position on every wafer.
 
     Args:
         c: Context of the phase that is lowered.
@@ -233,17 +238,18 @@ def cross_wafers(
     by_choice: int = 0,
     **operands: Operand,
 ) -> None:
-    """Add a transfer by a pattern between wafers.
+    """Add a transfer that runs a pattern over the links between wafers.
 
     Args:
         c: Context of the phase that is lowered.
         source: Elements to send.
         pattern: Index of the pattern.
         elements: Number of elements.
-        columns: Columns on each wafer that send and receive.
+        columns: Column of each wafer that sends, and column that receives.
         payload: Bytes that cross the link of a wafer.
         only_row: Row that takes part; None for all rows.
-        by_choice: As for `PhaseBuilder.transfer`.
+        by_choice: FROM_CHOSEN or TO_CHOSEN of `wse.program.transfers.patterns` if only wafers with
+            selected experts take part; 0 if all do.
         operands: Operands of `BetweenWafers` that differ from the default. By default, elements
             arrive at ``source``, in one message, and one link latency is waited for.
     """
@@ -264,7 +270,7 @@ def _link_s(wafer: WaferSpec, rounds: int, payload_bytes: int, wafers: int) -> f
 
     Args:
         wafer: Wafer, with the latency and the bandwidth of its link.
-        rounds: Number of rounds, each of which waits for one latency.
+        rounds: Number of communication rounds, each of which costs one link latency.
         payload_bytes: Bytes to each other wafer.
         wafers: Number of wafers.
     """
@@ -272,7 +278,7 @@ def _link_s(wafer: WaferSpec, rounds: int, payload_bytes: int, wafers: int) -> f
 
 
 def _times(number: int | SymNumber, factor: int) -> int | SymNumber:
-    """Return a number multiplied by a factor; the number may be symbolic."""
+    """Multiply a number, which may depend on the number of KV-cache slots, by a factor."""
     if isinstance(number, int):
         return number * factor
     return SymNumber(fixed=number.fixed * factor, per_slot=number.per_slot * factor)

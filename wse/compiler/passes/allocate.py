@@ -37,23 +37,26 @@ def element_type(state: State, view: str) -> str:
 
 
 def element_bytes(state: State, view: str) -> int:
-    """Return the bytes per element of a view of SRAM."""
+    """Return the number of bytes per element of a view.
+
+    A view (`wse.program.isa.operands.VIEWS`) says how a kernel interprets the bytes of a buffer.
+    """
     return ELEMENT_BYTES[element_type(state, view)]
 
 
 def allocate(state: State) -> State:
-    """Fill in ``buffers``, ``addresses`` and the SRAM range of every stage.
+    """Assign SRAM addresses to all buffers.
 
-    For each stage:
+    The pass fills in ``buffers``, ``addresses`` and the SRAM range of every stage. For each stage:
 
     1. Code, stack and the vendor's runtime come first, followed by the buffers of the stage. A
        stage that stores the experts of all layers shares its PEs with all other stages. Its buffers
-       start after the stage that uses the most memory.
+       start after the end of the stage that uses the most memory.
     2. Permanent buffers (weights, KV cache, token ids) follow one another.
     3. Temporary buffers follow, the largest first. Each gets the lowest address at which it
        overlaps no buffer that is live in one of the same steps (`_pack`). A buffer that may
-       overwrite another one gets the address of that one (`_places`). A buffer that no step uses
-       gets no address.
+       overwrite another buffer gets the same address (`_places`). A buffer that no step uses gets
+       no address.
     4. The stage ends after the last of its buffers.
 
     Raises:
@@ -108,7 +111,7 @@ def allocate(state: State) -> State:
 
 
 def free_bytes_per_pe(wafer: WaferSpec, software: SoftwareProfile) -> int:
-    """Return the bytes of a PE's SRAM that code, stack and runtime leave for a model."""
+    """Return the bytes of SRAM per PE that remain for a model after code, stack and runtime."""
     return wafer.sram_bytes_per_pe - reserved_bytes(wafer, software)
 
 
@@ -119,14 +122,14 @@ def reserved_bytes(wafer: WaferSpec, software: SoftwareProfile) -> int:
 
 
 def _code_buffer(stage: int, size: int) -> Buffer:
-    """Return the buffer at the start of SRAM that holds code, stack and the vendor's runtime."""
+    """Return the buffer at the start of SRAM that contains code, stack and vendor runtime."""
     return Buffer(
         stage=stage, name="code, stack and runtime", use="code", address=0, bytes=size, element="bytes", live=()
     )
 
 
 def _buffer(state: State, buffer: SymBuffer, address: int, live: tuple[Span, ...]) -> Buffer:
-    """Return the record of a buffer for the Program, with its address and its element type.
+    """Return the description of a buffer in the Program, with its address and its element type.
 
     Args:
         state: State of the compilation, for the element types.
@@ -147,7 +150,7 @@ def _buffer(state: State, buffer: SymBuffer, address: int, live: tuple[Span, ...
 
 
 class _Need(NamedTuple):
-    """Bytes that a temporary buffer needs, and the steps in which it needs them.
+    """Size of a temporary buffer, and the steps in which its value is needed.
 
     Attributes:
         size: Size in bytes, aligned.
@@ -180,13 +183,11 @@ def aligned_bytes(size: int) -> int:
 def _pack(
     places: list[list[SymBuffer]], needs: Mapping[SymBuffer, _Need], start: int, available: int
 ) -> dict[SymBuffer, int]:
-    """Choose addresses for the temporary buffers of a stage.
-
-    This is first-fit allocation with restarts:
+    """Choose addresses for the temporary buffers of a stage by first-fit allocation with restarts.
 
     1. Place the groups in the given order, each at the lowest possible address (`_lowest`).
     2. If they do not fit, move the group that ends last to the front of the order and place all
-       again. Do this at most ``MAX_ORDERS`` times.
+       groups again. Make at most ``MAX_ORDERS`` attempts.
     3. Use the attempt that needs the least memory.
 
     Args:
@@ -225,14 +226,14 @@ def _pack(
 def _lowest(intervals: Sequence[_Interval], needs: Sequence[_Need], start: int) -> int:
     """Return the lowest address at which a group of buffers overlaps no memory that is in use.
 
-    Memory is in use for a buffer if it is assigned to a buffer that is live in one of the same
-    steps. A buffer of ``size`` bytes would overlap an interval from ``begin`` to ``end`` at all
-    addresses between ``begin - size`` and ``end``. These blocked ranges are visited in ascending
-    order. The search ends at the first range that starts after the current address, because that
-    address is free.
+    Memory is in use for a buffer if it is assigned to another buffer that is live in one of the
+    same steps. A buffer of ``size`` bytes would overlap an interval from ``begin`` to ``end`` at
+    all addresses between ``begin - size`` and ``end``. These blocked ranges are visited in
+    ascending order. The search ends at the first range that starts after the current address,
+    because that address is free.
 
     Args:
-        intervals: Memory that is assigned already.
+        intervals: Memory that is already assigned.
         needs: Buffers of the group, which all get the same address.
         start: First address.
     """
@@ -248,11 +249,11 @@ def _lowest(intervals: Sequence[_Interval], needs: Sequence[_Need], start: int) 
 
 
 def _places(needs: Mapping[SymBuffer, _Need], replacements: Replacements) -> list[list[SymBuffer]]:
-    """Divide the temporary buffers of a stage into groups that get a common address.
+    """Divide the temporary buffers of a stage into groups whose buffers get the same address.
 
-    Buffers are visited in descending order of size. A buffer joins the group of another one under
-    two conditions: a kernel may replace one by the other in place, and the buffer may share an
-    address with all members of the group. Otherwise the buffer starts a group of its own.
+    Buffers are visited in descending order of size. A buffer joins the group of another buffer
+    under two conditions: a kernel may overwrite one with the other in place, and the buffer may
+    share an address with all members of the group. Otherwise the buffer starts a new group.
 
     Args:
         needs: Size and live steps of each buffer.

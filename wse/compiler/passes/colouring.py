@@ -51,13 +51,15 @@ class RouteDemand(NamedTuple):
     tokens: tuple[tuple[tuple[Visits, int], ...], ...]
 
     def routes_by_phase(self) -> Iterator[tuple[list[int], int]]:
-        """Yield sets of routes to colour, each an alternative, with the colours that it needs.
+        """Yield the sets of routes that may be coloured first, each with the colours that it needs.
 
-        The routes of token phases are yielded first. If a stage has other routes, all routes are
-        yielded next, for the case that the first set leaves too few colours.
+        The sets are alternatives. The first contains the routes of token phases (decode and
+        verification). The second contains all routes, and is needed if the first leaves too few
+        colours for the routes of prompts.
 
         Yields:
-            Indices of the routes, and how many colours they need at the same time.
+            Indices of the routes, and the maximum number of colours that routes used at the same
+            time need together.
         """
         all_routes = list(range(len(self.widths)))
         token_routes = [route for route in all_routes if self.is_in_tokens[route]]
@@ -67,12 +69,14 @@ class RouteDemand(NamedTuple):
 
 
 class Colouring(NamedTuple):
-    """The colours of the routes of a stage.
+    """An assignment of colours to the routes of a stage.
+
+    Each route needs some consecutive colours. Routes that share a colour must be rewritten at run
+    time whenever the other one was used in between.
 
     Attributes:
         first: First colour of each route.
-        own: Routes that keep their colours during all token phases and are never rewritten there,
-            as a bit set.
+        own: Routes that are never rewritten during decode and verification, as a bit set.
         conflicts: For each route, the routes that share a colour with it, as a bit set.
     """
 
@@ -84,14 +88,17 @@ class Colouring(NamedTuple):
 def colouring(demand: RouteDemand, available: int) -> Colouring | None:
     """Choose colours for all routes of a stage.
 
-    1. Give colours to the routes of token phases (`_beside_pool`). The pool of shared colours is as
-       small as possible: sizes are tried in ascending order. Then move routes while this reduces
-       the number of route rewrites (`_move_routes`).
-    2. Give the least used colours to the routes that only prompts need (`_with_prompts`). If these
-       find no colours with the moved routes, try it with the routes as they were before.
+    If there are not enough colours for all routes, some routes share a pool of colours and are
+    rewritten at run time. Token phases are decode and verification.
 
-    If no pool leads to a result, both phases are repeated with all routes treated as routes of
-    tokens.
+    1. Assign colours to the routes of token phases (`_beside_pool`), with the smallest possible
+       pool. Then move routes to other colours while this reduces the number of route rewrites
+       (`_move_routes`).
+    2. Assign the least used colours to the routes that only prompts need (`_with_prompts`). If this
+       fails, repeat it without the moves of the first step.
+
+    If no pool leads to a result, repeat both steps with all routes treated as routes of token
+    phases.
 
     Args:
         demand: The routes.
@@ -121,18 +128,18 @@ def colouring(demand: RouteDemand, available: int) -> Colouring | None:
 
 
 def rewrite_count(visits: Visits, set_routes: int, conflicts: Sequence[int]) -> tuple[int, int]:
-    """Count the route rewrites that a sequence of visits causes.
+    """Count the route rewrites that a sequence of route uses causes.
 
-    A visited route is rewritten unless it is set up already. Setting it up removes the routes that
-    share a colour with it.
+    A route must be rewritten when it is used, unless it is still set up from an earlier use.
+    Setting up a route removes the routes that share a colour with it.
 
     Args:
-        visits: Routes in the order in which steps need them, with counts.
-        set_routes: Routes that are set up before the first visit, as a bit set.
+        visits: (route, number of times) pairs, in the order in which steps use the routes.
+        set_routes: Routes that are set up before the first use, as a bit set.
         conflicts: For each route, the routes that share a colour with it, as a bit set.
 
     Returns:
-        The number of rewrites, and the routes that are set up after the last visit as a bit set.
+        The number of rewrites, and the routes that are set up after the last use as a bit set.
     """
     count = 0
     for route, times in visits:
@@ -143,15 +150,14 @@ def rewrite_count(visits: Visits, set_routes: int, conflicts: Sequence[int]) -> 
 
 
 def _own_routes(routes: Sequence[int], conflicts: Sequence[int]) -> int:
-    """Return the routes that keep their colours during all token phases, as a bit set.
+    """Return the routes that are never rewritten during decode and verification, as a bit set.
+
+    These are the routes that share no colour, and the routes of decode and verification that share
+    colours only with routes of prompts.
 
     Args:
-        routes: Routes with priority.
+        routes: Indices of the routes of decode and verification.
         conflicts: For each route, the routes that share a colour with it, as a bit set.
-
-    Returns:
-        Routes that share no colour, and routes with priority that share colours only with routes
-        without priority.
     """
     without_conflicts, bits = _bits(route for route, sharers in enumerate(conflicts) if not sharers), _bits(routes)
     return without_conflicts | _bits(route for route in routes if not conflicts[route] & bits)
@@ -162,7 +168,7 @@ def _conflicts(demand: RouteDemand, first: dict[int, int]) -> list[int]:
 
     Args:
         demand: The routes of the stage.
-        first: First colour of each route that has colours so far. The set of a route without
+        first: First colour of each route that already has colours. The set of a route without
             colours is empty.
     """
     return [
@@ -174,20 +180,20 @@ def _conflicts(demand: RouteDemand, first: dict[int, int]) -> list[int]:
 
 
 def _beside_pool(demand: RouteDemand, routes: Sequence[int], available: int, pool: int) -> dict[int, int] | None:
-    """Give colours to routes: some get colours of their own, the others share a pool of colours.
+    """Assign colours to routes: some get colours of their own, the others share a pool of colours.
 
-    1. The most used routes get colours of their own, from the colours outside of the pool.
-    2. Each remaining route, most used first, gets colours of the pool that no simultaneous route
-       has. Of these, the ones whose other routes are used least are chosen.
+    1. The most used routes get colours of their own, from the colours outside the pool.
+    2. Each remaining route, most used first, gets colours of the pool that no route in use at the
+       same time has. Among these, it gets the colours whose other routes are used least.
 
     Args:
         demand: The routes of the stage.
         routes: Indices of the routes to colour, most used first.
         available: Number of colours.
-        pool: Number of colours that are shared, the last ones.
+        pool: Number of shared colours; they are the last of the available colours.
 
     Returns:
-        The first colour of each route, with the index of the route as key; None if the pool is too
+        The first colour of each route, keyed by the index of the route; None if the pool is too
         small.
     """
     first: dict[int, int] = {}
@@ -206,19 +212,19 @@ def _beside_pool(demand: RouteDemand, routes: Sequence[int], available: int, poo
 
 
 def _with_prompts(demand: RouteDemand, available: int, placed_routes: dict[int, int]) -> dict[int, int] | None:
-    """Give colours to the routes that have none yet, those that only prompts need.
+    """Assign colours to the routes that have none yet, which only prompts need.
 
-    Each gets colours that no simultaneous route has. Of these, the ones whose other routes are used
-    least are chosen.
+    Each route gets colours that no route in use at the same time has. Among these, it gets the
+    colours whose other routes are used least.
 
     Args:
         demand: The routes of the stage.
         available: Number of colours.
-        placed_routes: First colours of the routes that have colours, by index of the route.
+        placed_routes: First colours of the routes that already have colours, by index of the route.
 
     Returns:
-        The first colour of each route, with the index of the route as key; None if a route finds no
-        colours.
+        The first colour of each route, keyed by the index of the route; None if no colours are free
+        for some route.
     """
     first = dict(placed_routes)
     for route in range(len(demand.widths)):
@@ -237,9 +243,9 @@ def _move_routes(
     """Move routes one by one to other colours while this reduces the route rewrites per token.
 
     This is a local search that ends when no single move helps. The number of rewrites depends only
-    on which routes share colours. Of all places at which a route would share colours with the same
-    routes, only the first is tried. A place is also skipped if another place leads to a subset of
-    these routes.
+    on which routes share colours. If a route would share colours with the same routes at several
+    positions, only the first position is tried. A position is also skipped if another one leads to
+    a proper subset of these routes.
 
     Args:
         demand: The routes of the stage.
@@ -275,14 +281,14 @@ def _move_routes(
 
 
 def _rewrites_of_tokens(demand: RouteDemand, routes: Sequence[int], conflicts: Sequence[int]) -> int:
-    """Return the number of route rewrites if each token phase runs once.
+    """Return the number of route rewrites if each token phase (decode, verification) runs once.
 
-    Of several consecutive runs of a block, the first is counted separately: it may find other
-    routes set up than the following ones, which are all alike.
+    A block of steps may run several times in succession. Its first run is counted separately,
+    because other routes may be set up then. All further runs need the same number of rewrites.
 
     Args:
         demand: The routes of the stage.
-        routes: Indices of the routes with priority.
+        routes: Indices of the routes of token phases.
         conflicts: For each route, the routes that share a colour with it, as a bit set.
     """
     own_routes, total = _own_routes(routes, conflicts), 0
@@ -309,7 +315,7 @@ def _free(demand: RouteDemand, route: int, start: int, end: int, first: dict[int
         demand: The routes of the stage.
         route: Index of the route.
         start, end: Range of colours to search, ``end`` exclusive.
-        first: First colours of the routes that have colours already.
+        first: First colours of the routes that already have colours.
     """
     width = demand.widths[route]
     simultaneous = {o: at for o, at in first.items() if demand.simultaneous_routes[route] >> o & 1}
@@ -317,7 +323,7 @@ def _free(demand: RouteDemand, route: int, start: int, end: int, first: dict[int
 
 
 def _contention(demand: RouteDemand, route: int, first: dict[int, int], at: int) -> tuple[int, int]:
-    """Return how many routes would share a colour with a route, and how often they are used.
+    """Return how often the routes are used with which a route would share a colour.
 
     Args:
         demand: The routes of the stage.
@@ -333,7 +339,7 @@ def _contention(demand: RouteDemand, route: int, first: dict[int, int], at: int)
 
 
 def _sharers(demand: RouteDemand, route: int, at: int, first: dict[int, int]) -> list[int]:
-    """Return the routes with which a route would share a colour if its first colour were ``at``."""
+    """Return the routes that would share a colour with a route if its first colour were ``at``."""
     end = at + demand.widths[route]
     return [
         other_route for other_route, start in first.items() if start < end and at < start + demand.widths[other_route]

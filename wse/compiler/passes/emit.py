@@ -27,7 +27,7 @@ from wse_mappings.patterns.k_tree import root_of
 
 
 def emit(state: State) -> State:
-    """Fill in ``program``: the frozen arrays that are executed and timed."""
+    """Create the Program: the frozen arrays of steps and addresses that are executed and timed."""
     assert state.addresses is not None
     ops = ops_in_order(state.graph)
     op_index = {op.name: i for i, op in enumerate(ops)}
@@ -70,13 +70,10 @@ def emit(state: State) -> State:
 def tiles_at(state: State, stages: Sequence[Stage], buffers: Sequence[Buffer]) -> tuple[Tile, ...]:
     """Return the weight tiles of a Program, with their addresses.
 
-    `wse.compiler.pipeline.with_tiles` also calls this function for a Program that was compiled
-    without tiles.
-
     Args:
-        state: State after sharding, which has the tiles without addresses.
+        state: State after sharding, whose tiles have no addresses yet.
         stages: Stages with their SRAM range.
-        buffers: Buffers with their addresses, including those of all tiles.
+        buffers: Buffers with their addresses, including the buffers of all tiles.
 
     Returns:
         The tiles. Their addresses are in elements from the first byte of the stage.
@@ -91,12 +88,12 @@ def tiles_at(state: State, stages: Sequence[Stage], buffers: Sequence[Buffer]) -
 
 
 def _root_row(state: State) -> int:
-    """Return the row of the head's region on which logits are added up; 0 without a head."""
+    """Return the row of the head's region on which logits are added up; 0 if there is no head."""
     return next((root_of(plan.rows) for plan in state.plans if plan.has_head), 0)
 
 
 def _element(state: State, buffer: SymBuffer) -> int:
-    """Return the address of a buffer in elements of its view, from the first byte of its stage."""
+    """Return the address of a buffer, counted in its elements from the first byte of its stage."""
     assert state.addresses is not None
     offset = state.addresses[buffer] - state.stages[buffer.stage].sram_base_byte
     return offset // element_bytes(state, buffer.view)
@@ -126,12 +123,14 @@ def _phases(state: State) -> tuple[Phase, ...]:
 
 
 def _steps(state: State, phase: SymPhase, route_rewrites: I32) -> Steps:
-    """Return the arrays of a phase's steps: the arrays of all block runs, concatenated.
+    """Return the arrays of a phase's steps, with addresses.
+
+    A phase is a sequence of block runs; the arrays of all runs are concatenated.
 
     Args:
         state: State with addresses.
         phase: The phase.
-        route_rewrites: int32 ``[steps]``: route rewrites of each step.
+        route_rewrites: int32 ``[steps]``: number of route rewrites in each step.
     """
     steps = phase.steps
     blocks = {block: block_arrays(block) for block in steps.blocks}
@@ -152,9 +151,9 @@ def _steps(state: State, phase: SymPhase, route_rewrites: I32) -> Steps:
 
 
 def padding_fraction(state: State) -> float:
-    """Return the fraction of weight elements in SRAM that are padding; 0 without tiles.
+    """Return the fraction of weight elements in SRAM that are padding; 0 if there are no tiles.
 
-    Tiles of float32 vectors and tables, such as rotary frequencies, are not counted.
+    Only weights are counted, not float32 vectors or tables such as rotary frequencies.
     """
     elements = real = 0
     for sym_tile in state.tiles:

@@ -19,10 +19,10 @@ Span = tuple[int, int, int]
 
 
 def steps_before(phases: Sequence[SymPhase]) -> dict[int, int]:
-    """Return how many steps precede each distinct phase, if all distinct phases are in a row.
+    """Return how many steps precede each distinct phase if these phases follow one another.
 
-    Adding the index of a step in its phase gives an index over all phases, the position of the step
-    in a bit set. Phases with the same steps count as one, the first of them.
+    Adding the index of a step in its phase gives the position of the step in a bit set over all
+    phases. Of several phases with the same steps, only the first counts.
 
     Args:
         phases: All phases, in order.
@@ -39,7 +39,7 @@ def steps_before(phases: Sequence[SymPhase]) -> dict[int, int]:
 
 
 def live_steps(spans: Iterable[Span], begins: Mapping[int, int]) -> int:
-    """Return the steps of some intervals as a bit set over the steps of all distinct phases.
+    """Return the steps of several intervals as a bit set over the steps of all distinct phases.
 
     Args:
         spans: Intervals as (phase, first step, last step).
@@ -55,7 +55,7 @@ def lifetimes(state: State) -> dict[SymBuffer, tuple[Span, ...]]:
     """Return the intervals of steps in which each buffer is live.
 
     Returns:
-        For each buffer, its intervals as (phase, first step, last step), for all distinct phases.
+        The intervals of each buffer as (phase, first step, last step), for all distinct phases.
         Buffers that no step uses are missing.
     """
     spans: dict[SymBuffer, list[Span]] = {}
@@ -68,15 +68,15 @@ def lifetimes(state: State) -> dict[SymBuffer, tuple[Span, ...]]:
 def _spans(steps: SymSteps) -> dict[SymBuffer, list[tuple[int, int]]]:
     """Return the intervals of steps of one phase in which each buffer is live.
 
-    Each block is analysed once (`_spans_within`), and its intervals are moved to every run of the
-    block. If a run reads a buffer before it writes it, the value comes from an earlier run, so the
-    last interval so far is extended.
+    A phase is a sequence of runs of blocks. Each block is analysed once (`_spans_within`), and its
+    intervals are shifted to every run of the block. If a run reads a buffer before it writes it,
+    the value comes from an earlier run, so the preceding interval is extended to this run.
 
     Args:
         steps: Steps of the phase.
 
     Returns:
-        For each buffer, its intervals as (first step, last step), counted within the phase.
+        The intervals of each buffer as (first step, last step), counted within the phase.
     """
     block_spans = {block: _spans_within(block) for block in steps.blocks}
     spans: dict[SymBuffer, list[tuple[int, int]]] = {}
@@ -94,15 +94,16 @@ def _spans(steps: SymSteps) -> dict[SymBuffer, list[tuple[int, int]]]:
 def _spans_within(block: Block) -> dict[SymBuffer, tuple[bool, list[tuple[int, int]]]]:
     """Return the intervals of a block's steps in which each buffer is live.
 
-    A new interval begins with a step that overwrites a buffer from its start. It does not begin
-    there if the step before wrote an inner part of the buffer: the two steps then fill one value
-    together. A use in a loop counts for all steps of the loop, except in a chain (`_runs_once`).
+    A new interval begins with a step that writes to the start of a buffer without reading it. There
+    is an exception: if the preceding step that uses the buffer wrote to the middle of it, the two
+    steps fill one value together. A use in a loop counts for all steps of the loop, except in a
+    chain (`_runs_once`).
 
     Args:
         block: The block.
 
     Returns:
-        For each buffer, whether the block writes it before it reads it, and the intervals as (first
+        For each buffer, whether the block writes it before reading it, and the intervals as (first
         step, last step).
     """
     lives: dict[SymBuffer, _Life] = {}
@@ -127,13 +128,13 @@ def _spans_within(block: Block) -> dict[SymBuffer, tuple[bool, list[tuple[int, i
 
 @dataclass(slots=True)
 class _Life:
-    """State of the analysis of one buffer, after some steps of a block were visited.
+    """State of the lifetime analysis of one buffer, after some steps of a block were visited.
 
     Attributes:
         intervals: First and last step of each interval in which the buffer is live.
         is_made: Whether nothing was read before the block wrote the start of the buffer.
         has_beginning: Whether the block has written the start of the buffer.
-        has_unread_part: Whether the last step with the buffer wrote an inner part of it.
+        has_unread_part: Whether the last step that used the buffer wrote to the middle of it.
     """
 
     intervals: list[tuple[int, int]] = field(default_factory=list)
@@ -143,20 +144,22 @@ class _Life:
 
 
 def _runs_once(step: SymStep, block: Block) -> bool:
-    """Return whether a step in a loop runs once and in order, in the chain of an overlap group.
+    """Return whether a step of a loop runs once, in order with the kernels of its overlap group.
 
-    In an overlap group that is a loop of one iteration, the kernels and the transfers with
-    ``in_chain`` run one after another. The other transfers of the group run in parallel with them.
+    An overlap group is a loop of one iteration whose steps run at the same time. Within it, kernels
+    and transfers with ``in_chain`` run one after another. The other transfers run in parallel with
+    them.
     """
     iterations = block.loops[step.loop][2]
     return iterations == 1 and (step.kind == StepKind.COMPUTE or step.in_chain)
 
 
 def _uses(step: SymStep) -> list[tuple[SymBuffer, bool, bool]]:
-    """Return the buffers that a step uses; those that it writes come last.
+    """Return the buffers that a step uses: first those that it reads, then those that it writes.
 
-    A step may read and write the same buffer, and the read belongs to the old value. The buffer of
-    odd rounds of a loop counts as overwritten, because the preceding round always fills it.
+    A step may read the old value of a buffer and write a new value. If an operand alternates
+    between two buffers in a loop, the buffer of odd iterations counts as overwritten, because the
+    preceding iteration always fills it.
 
     Returns:
         For each use, the buffer, whether the step overwrites it, and whether the address is inside
@@ -178,8 +181,8 @@ def _uses(step: SymStep) -> list[tuple[SymBuffer, bool, bool]]:
 def _new_outputs(step: SymStep) -> frozenset[int]:
     """Return the indices of the operands that a step overwrites without reading their old values.
 
-    For a kernel these are its outputs. For a transfer it is the target, unless source and target
-    are the same.
+    For a kernel, these are its outputs. For a transfer, it is the target, unless the target is also
+    the source.
     """
     if step.kind == StepKind.COMPUTE:
         return KERNELS[step.code].outputs

@@ -35,7 +35,7 @@ from wse_mappings.cuts.layer_parts import ATTENTION, BLOCK, Parts
 
 
 def _lowerings() -> dict[str, Callable[[Context, Op], None]]:
-    """Return the lowering function of each kind of op.
+    """Return the function that lowers each kind of op to steps, keyed by the kind.
 
     Every module of `wse.compiler.lowering` may define ``OPS``, a dictionary from kinds of op to
     functions.
@@ -50,10 +50,10 @@ LOWER: Final = _lowerings()
 
 
 def lower_ops(state: State) -> State:
-    """Fill in the phases, patterns and buffers of a state.
+    """Lower the op graph to the steps of all phases, with their patterns and buffers.
 
-    The fields are ``phases``, ``patterns``, ``pattern_calls``, ``sym_buffers`` and, for a whole
-    model, ``ids``. Phases that need the same steps are lowered once. They differ only in the user
+    The pass fills in ``phases``, ``patterns``, ``pattern_calls``, ``sym_buffers`` and, for a whole
+    model, ``ids``. Phases that need the same steps are lowered once; they differ only in the user
     and in the number of tokens in the KV cache.
     """
     buffers, patterns = Buffers(state.weights), Patterns(state.options.cache)
@@ -119,8 +119,8 @@ class _Demand(NamedTuple):
 def _demands(state: State) -> Iterator[tuple[int, int, _Demand]]:
     """Yield (user, tokens in the KV cache, demand) for each phase to lower.
 
-    First come the prompt chunks of one user after another. One decode phase for all users together
-    follows, with -1 as the user. The verification phase of each user comes last.
+    The order is: the prompt chunks of one user after another; one decode phase for all users
+    together, with -1 as the user; the verification phase of each user.
     """
     options, size = state.options, state.choice.prefill_chunk
     if PREFILL in options.phases:
@@ -191,10 +191,10 @@ def _phase(state: State, c: Context, lowered_layers: _Layers) -> SymPhase:
 def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
     """Lower the ops of a layer on one stage, or reuse the steps of an equivalent layer.
 
-    1. A layer whose experts have a stage of their own is always lowered, because its steps are on
-       two stages.
-    2. If an equivalent layer was lowered before, add another run of its block, with the buffers of
-       this layer.
+    1. If the experts of all layers are on a stage of their own, lower the layer without reuse,
+       because its steps are on two stages.
+    2. If an equivalent layer was lowered before, add a run of its block (its list of steps) with
+       the buffers of this layer.
     3. Otherwise lower the ops and apply the rewrites of the schedule. Store the block with the
        sizes of the buffers that it requests.
 
@@ -229,9 +229,12 @@ def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
 
 
 def _group_key(item: tuple[int, Op]) -> tuple[int, ...]:
-    """Return a key that ops of one layer have in common; an op outside of layers has its own.
+    """Return the key by which consecutive ops are grouped: all ops of a layer have the same key.
 
-    Consecutive ops with equal keys are lowered together.
+    Ops outside of layers have different keys, so each of them is lowered alone.
+
+    Args:
+        item: Index of the op, and the op.
     """
     index, op = item
     return (op.layer,) if op.layer >= 0 else (-1, index)

@@ -27,7 +27,9 @@ from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers
 
 
 def partition(state: State) -> State:
-    """Fill in ``plans``, and divide the ops of split layers between their stages.
+    """Divide the model into stages, and the ops of split layers between their stages.
+
+    The pass fills in ``plans`` and replaces ``graph``.
 
     Raises:
         BadMesh, BadInput: See `plan_stages`.
@@ -37,15 +39,17 @@ def partition(state: State) -> State:
 
 
 def plan_stages(state: State) -> State:
-    """Fill in ``plans``: the first part of the pass, which a search calls alone.
+    """Divide the model into stages: the first part of the partition pass.
 
-    The search then replaces the model by a reduced one with fewer stages.
+    The function fills in ``plans``. A search calls it without the rest of the pass, and then
+    replaces the model by a reduced one with fewer stages.
 
     1. Let the mapping strategy divide the layers into regions.
     2. Compute the size of every region.
-    3. Add the embedding to the first stage, and the head to the last one or, if they share a table,
-       to the first.
-    4. Add the stage of experts, if the strategy has one, on the PEs of the first stage's region.
+    3. Add the embedding to the first stage, and the head to the last stage. If both share a table,
+       add the head to the first stage.
+    4. If the strategy has a stage for the experts of all layers, add it with the size of the first
+       region.
 
     Raises:
         BadMesh: The requested regions do not fit on the mesh.
@@ -78,7 +82,7 @@ def _plan(region: RegionLayers, shape: tuple[int, int], band: int, *, has_embedd
     Args:
         region: Layers and wafers of the region.
         shape: Rows and columns of the region on each wafer.
-        band: Index of its band.
+        band: Index of the band, the strip of the mesh in which the region is placed.
         has_embedding, has_head: Whether the stage contains the embedding table and the output head.
     """
     return StagePlan(
@@ -99,7 +103,7 @@ def _plan(region: RegionLayers, shape: tuple[int, int], band: int, *, has_embedd
 
 
 def placed_parts(plans: Sequence[StagePlan]) -> PartsOfLayers:
-    """Return the parts into which each layer is split between stages; empty if none is split.
+    """Return the parts of each layer in order; an empty tuple if no layer is split between stages.
 
     A feed-forward block may be split into parts that are stored on neighbouring stages.
     """
@@ -131,17 +135,18 @@ def _check_layers(state: State, regions: Sequence[RegionLayers]) -> None:
 
 
 def _shapes(state: State, demand: Demand, layout: Layout, regions: Sequence[RegionLayers]) -> list[tuple[int, int]]:
-    """Return rows and columns of every region, in the order of the regions.
+    """Return the rows and columns of every region.
 
     1. Regions that a mapping file lists have the listed size.
-    2. A region has the requested size (``--region``).
-    3. Otherwise a region is as high as its band. With MeshGEMM for prefill it is a square.
-    4. With thin-gemm for prefill, its columns and the rows of its band depend on the bytes of its
-       layers.
+    2. If a size is requested (``--region``), all regions have it.
+    3. For prefill by MeshGEMM, all regions are squares as high as a band (a strip of the mesh that
+       contains regions side by side).
+    4. Otherwise the number of columns of a region and the rows of its band depend on the bytes of
+       its layers.
 
     Args:
         state: State before this pass.
-        demand: What is placed, with the bytes of each layer.
+        demand: The bytes of each layer, and the wafers on which layers are placed.
         layout: Number of bands, regions per band and the part of the mesh to use.
         regions: Layers of each region.
 
@@ -168,7 +173,9 @@ def _shapes(state: State, demand: Demand, layout: Layout, regions: Sequence[Regi
 
 
 def _rows(state: State) -> int:
-    """Return the rows of every region: as requested, or an equal division of the mesh.
+    """Return the rows of a region: as requested, or the rows of the mesh divided by the bands.
+
+    A band is a strip of the mesh that contains regions side by side.
 
     Raises:
         BadMesh: The bands do not fit on the mesh.

@@ -11,12 +11,14 @@ from wse_mappings.mesh.placement import Rect, snake_bands
 
 
 def place(state: State) -> State:
-    """Fill in ``stages``, with their rectangles. The allocation pass adds their SRAM addresses.
+    """Choose the rectangle of PEs of every stage.
+
+    The pass fills in ``stages``; the allocation pass adds their SRAM addresses.
 
     1. Regions that a mapping file lists are placed where it says.
-    2. Other regions are placed side by side in bands. The direction usually alternates from band to
-       band, so that consecutive regions are neighbours (`snake_bands`).
-    3. The stage of experts gets the rectangle of the first stage.
+    2. Other regions are placed side by side in bands (strips of the mesh). The direction usually
+       alternates from band to band, so that consecutive regions are neighbours (`snake_bands`).
+    3. The stage that stores the experts of all layers gets the rectangle of the first stage.
     """
     rects = [Rect(*plan.corner, plan.rows, plan.cols) for plan in state.plans if plan.corner is not None]  # 1
     # 2. Regions in bands.

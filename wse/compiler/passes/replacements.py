@@ -23,9 +23,9 @@ Replacements = Mapping[tuple[SymBuffer, SymBuffer], int]
 def may_coincide(a: Name, b: Name, live_a: int, live_b: int, replacements: Mapping[tuple[Name, Name], int]) -> bool:
     """Return whether two buffers may have the same address.
 
-    They may if no step needs both values. Steps that read one buffer for the last time and
-    overwrite it with the other are exceptions. The overwritten value must not be needed in the step
-    after such a step.
+    They may if no step needs both values. There is one exception: a step may read the value of one
+    buffer for the last time and write the other buffer over it in place. The overwritten value must
+    then not be needed in the next step.
 
     Args:
         a, b: The two buffers, or their names.
@@ -41,7 +41,7 @@ def may_coincide(a: Name, b: Name, live_a: int, live_b: int, replacements: Mappi
 
 
 def replacing_steps(state: State) -> Replacements:
-    """Return for which steps a kernel may write an output buffer over one of its input buffers.
+    """Return the steps in which a kernel may write an output buffer over one of its input buffers.
 
     Returns:
         Keys are (input buffer, output buffer); values are the steps as bit sets. Steps are counted
@@ -61,10 +61,10 @@ def replacing_steps(state: State) -> Replacements:
 
 
 def _replacing_steps_within(state: State, block: Block) -> list[tuple[int, SymBuffer, SymBuffer]]:
-    """Return the steps of a block in which a kernel may write one buffer over another one.
+    """Return the steps of a block in which a kernel may write its output over one of its inputs.
 
-    The record of the kernel must allow it (``in_place``). Both operands must be whole buffers, and
-    the elements of the output must not be wider than those of the input.
+    The description of the kernel must allow it (``in_place``). Both operands must be whole buffers,
+    and the elements of the output must not be wider than those of the input.
 
     Returns:
         The index of each step in the block, with its input buffer and its output buffer.

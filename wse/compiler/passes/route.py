@@ -50,7 +50,7 @@ NO_PATTERN = -1
 class _Stage:
     """The routes of one stage: first how often they are used, then their colours.
 
-    Token phases are decode and verification.
+    A route is the use of some colours by a transfer. Token phases are decode and verification.
 
     Attributes:
         colours: Number of colours that each route needs.
@@ -76,12 +76,14 @@ class _Stage:
 
     @property
     def all_own(self) -> bool:
-        """True if every route of the stage keeps its colours, so that none is ever rewritten."""
+        """True if every route of the stage keeps its colours, so that none is rewritten."""
         return not any(self.colouring.conflicts) and self.colouring.own.bit_count() == len(self.number)
 
 
 def route(state: State) -> State:
-    """Fill in ``colour_uses`` and ``route_rewrites``.
+    """Assign router colours to all transfers, and count how often routes are rewritten at run time.
+
+    The pass fills in ``colour_uses`` and ``route_rewrites``.
 
     Raises:
         TooFewColours: Patterns that run at the same time need more colours than the wafer has.
@@ -108,7 +110,7 @@ def route(state: State) -> State:
 
 
 def count_route_rewrites(state: State, first_with_routes: list[int]) -> dict[SymSteps, I32]:
-    """Return the number of route rewrites of each step, without the colours themselves.
+    """Return how many routes each step rewrites, without the colours themselves.
 
     The search for all-reduce trees compares sets of patterns by this number.
 
@@ -156,8 +158,8 @@ def _colour_stages(state: State, first_with_routes: list[int]) -> tuple[list[_St
 def same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
     """Return for each pattern the index of the first pattern that uses the same routes.
 
-    Such patterns differ only in what happens to words on arrival, such as a sum and a maximum along
-    the same tree. They can use the same colours.
+    Such patterns differ only in what a PE does with arriving words, for example add them or take
+    their maximum. They can use the same colours.
     """
     first: dict[tuple[object, ...], int] = {}
     same_routes = []
@@ -172,7 +174,7 @@ def same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
 
 
 class _Routes:
-    """Routes that each step of a block needs, computed once per block.
+    """The routes that the steps of each block need, computed once per block.
 
     A route is the use of some colours by a transfer on all PEs of its lines. Patterns with the same
     routes (`same_routes`) count as one.
@@ -184,7 +186,7 @@ class _Routes:
         self._visits: dict[Block, list[tuple[int, Key, int]]] = {}
 
     def of(self, block: Block) -> list[tuple[Key, int] | None]:
-        """Return (route, number of colours) for each step of a block; None for steps without one.
+        """Return the route of each step of a block and its number of colours; None without a route.
 
         A route is a tuple of indices: kind of transfer, pattern, and axis.
         """
@@ -193,9 +195,10 @@ class _Routes:
         return self._of_blocks[block]
 
     def visits(self, block: Block) -> list[tuple[int, Key, int]]:
-        """Return (step, route, count) for the steps that need a route, in execution order.
+        """Return (step, route, count) for a block's steps that need a route, in execution order.
 
-        A step in a loop occurs twice, as in `_visits`.
+        A step in a loop of several iterations occurs twice: with count 1 for the first iteration,
+        and with the number of remaining iterations.
         """
         if block not in self._visits:
             needs = self.of(block)
@@ -205,7 +208,7 @@ class _Routes:
         return self._visits[block]
 
     def _route_of_step(self, step: SymStep) -> tuple[Key, int] | None:
-        """Return the route of a step and the number of its colours; None without a route.
+        """Return the route of a step and its number of colours; None if the step needs no route.
 
         A route is a tuple of indices: kind of transfer, pattern, and axis.
         """
@@ -218,7 +221,7 @@ class _Routes:
 
 
 def _demand(state: State, routes: _Routes) -> list[_Stage]:
-    """Count how often each stage uses each route. The stages have no colours yet.
+    """Count how often each stage uses each route, before colours are assigned.
 
     Args:
         state: State after lowering.
@@ -244,14 +247,14 @@ def _demand(state: State, routes: _Routes) -> list[_Stage]:
 
 
 def _count_block(demand: _Stage, block: Block, routes: _Routes, weight: int, *, is_of_tokens: bool) -> None:
-    """Add the routes of a block to the record of its stage.
+    """Add the routes of a block of steps to the record of its stage.
 
     Args:
         demand: Record of the stage.
         block: The block.
         routes: Routes of all blocks.
         weight: How often the block runs, times the weight of its phase.
-        is_of_tokens: Whether the block is part of a token phase.
+        is_of_tokens: Whether the block belongs to decode or verification.
     """
     groups: dict[int, list[Key]] = defaultdict(list)
     for step, need in zip(block.steps, routes.of(block), strict=True):
@@ -274,11 +277,12 @@ def _assign(stage: _Stage, available: int, number: int, routes: _Routes, cache: 
     """Assign colours to all routes of a stage.
 
     1. Index the routes in descending order of use.
-    2. Collect what the choice depends on in a `RouteDemand`, which refers to routes by index.
+    2. Collect everything on which the choice depends in a `RouteDemand`, which refers to routes by
+       index.
     3. Choose the colours. Stages with equal demands share a cached result.
 
     Args:
-        stage: Record of the stage, which gets its indices and its colours.
+        stage: Record of the stage, which receives the indices and the colours.
         available: Number of colours of the wafer that patterns may use.
         number: Index of the stage, for the error message.
         routes: Routes of all blocks.
@@ -326,8 +330,8 @@ def _assign(stage: _Stage, available: int, number: int, routes: _Routes, cache: 
 def _visits(block: Block) -> Iterator[tuple[int, int]]:
     """Yield (index of a step, number of times) for the steps of a block, in execution order.
 
-    The steps of a loop are yielded twice: with count 1 for the first iteration, and with the number
-    of remaining iterations, which are all alike.
+    The steps of a loop of several iterations are yielded twice: with count 1 for the first
+    iteration, and with the number of remaining iterations, which are all equal.
     """
     index = 0
     while index < len(block.steps):
@@ -346,8 +350,8 @@ def _route_rewrites(phase: SymSteps, stages: list[_Stage], routes: _Routes, *, i
         phase: Steps of the phase.
         stages: Routes and colours of all stages.
         routes: Routes of all blocks.
-        is_prompt: Whether the phase is a chunk of a prompt. The last step with a route on each
-            stage then also restores the routes that token phases keep.
+        is_prompt: Whether the phase is a prompt chunk. The last step with a route on each stage
+            then also restores the routes that decode and verification never rewrite.
 
     Returns:
         int32 ``[steps]``.

@@ -50,9 +50,9 @@ from wse_mappings.result_cache import ResultCache
 def with_cuts(state: State) -> State:
     """Decide how all dimensions of the model are divided over the region of each stage.
 
-    The results are the fields ``cuts`` and, for stages with some but not all parts of a
-    feed-forward block, ``cuts_of_parts``. A search needs the sizes of tiles only, so it calls this
-    function without the rest of the pass.
+    The function fills in ``cuts`` and, for stages with only some parts of a feed-forward block,
+    ``cuts_of_parts``. A search that needs only the sizes of tiles calls it without the rest of the
+    pass.
     """
     types, scope = WeightTypes.from_options(state.options), state.options.scope
     divide = partial(region_cut, model_shape(state), types, scope)
@@ -67,9 +67,9 @@ def with_cuts(state: State) -> State:
 
 
 def shard(state: State) -> State:
-    """Fill in the weight tiles of every stage, and how dimensions are divided over its region.
+    """Divide the model's tensors into the weight tiles of each stage.
 
-    The fields are ``cuts``, ``cuts_of_parts``, ``tiles`` and ``weights``.
+    The pass fills in ``cuts``, ``cuts_of_parts``, ``tiles`` and ``weights``.
     """
     state = with_cuts(state)
     shape, tiling, tiles = model_shape(state), tiling_of(state), []
@@ -84,20 +84,21 @@ def shard(state: State) -> State:
 
 
 def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int) -> list[Tile]:
-    """Return the blocks of an op's tensors that PEs of a stage store, named as on stage 0."""
+    """Return the weight tiles of an op on a stage, with the names that they have on stage 0."""
     return op_tiles(state.options.cache, shape, tiling, op, state.cut_of(stage, op.parts))
 
 
 def model_shape(state: State) -> ModelSpec:
-    """Return the model without its layers, as a key for cached results.
+    """Return the model without its layers, for use as a key of cached results.
 
-    Reduced models, which a search compiles, differ from the whole model in their layers only.
+    A search compiles reduced models, which differ from the whole model only in their layers, so
+    they share these results.
     """
     return replace(state.spec, layers=())
 
 
 def regions_of(state: State) -> list[RegionShape]:
-    """Return the shape of each stage's region, with the placement of experts and attention."""
+    """Return the shape of each stage's region, and how experts and attention are placed in it."""
     is_apart, experts, max_attention_cols = state.has_expert_stage, state.options.experts, state.choice.attention_cols
     return [
         RegionShape(
@@ -117,7 +118,7 @@ class HasName(Protocol):
 
     @property
     def name(self) -> str:
-        """Name, as on stage 0 and in the first layer."""
+        """Name of the tile, as on stage 0 and in the first layer."""
 
 
 T = TypeVar("T", bound=HasName)
@@ -126,13 +127,13 @@ T = TypeVar("T", bound=HasName)
 def distinct_tiles(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Iterator[tuple[Op, int, T]]:
     """Yield each distinct weight tile of a model once, with an op and the stage that use it.
 
-    Some ops share a tile: an embedding and a head may share a table, and all layers share the tile
-    that maps rows to quantisation groups.
+    Some ops share a tile: embedding and head may share a table, and all layers share the tile that
+    maps rows to quantisation groups.
 
     Args:
         state: State after the partition pass.
-        tiles: Function that returns the tiles of an op on a stage. The op that it gets belongs to
-            layer 0, so that its results can be cached for all layers of a kind.
+        tiles: Function that returns the tiles of an op on a stage. The op is renamed to layer 0
+            before the call, so that results can be cached for all layers of a kind.
 
     Yields:
         The op, the index of the stage, and the tile with the names of layer 0.
@@ -170,7 +171,7 @@ def region_tables(spec: ModelSpec, cut: RegionCut, *, with_layers: bool, rotates
 
     Args:
         spec: Model.
-        cut: Division over the region.
+        cut: How the model is divided over the region.
         with_layers: Whether the region contains attention. Latent attention then needs index
             tables.
         rotates: Whether the region rotates queries and keys.
@@ -184,8 +185,8 @@ def region_tables(spec: ModelSpec, cut: RegionCut, *, with_layers: bool, rotates
 def stages_of(state: State, ops: Sequence[Op]) -> list[int]:
     """Return the stage that executes each op.
 
-    The ops of experts are executed by the stage of experts if there is one, other ops by the stage
-    of their layer.
+    Expert ops are executed by the stage that stores the experts of all layers, if there is one. All
+    other ops are executed by the stage of their layer.
     """
     expert_stages = [stage for stage, plan in enumerate(state.plans) if plan.experts]
     homes = residual_stages(state, ops)
@@ -195,10 +196,10 @@ def stages_of(state: State, ops: Sequence[Op]) -> list[int]:
 
 
 def residual_stages(state: State, ops: Iterable[Op]) -> list[int]:
-    """Return the stage whose residual stream each op belongs to.
+    """Return the stage whose residual stream each op reads or updates.
 
-    This is the stage with the op's layer, or with the embedding or the head. It also executes the
-    op, unless experts have a stage of their own.
+    This is the stage that stores the op's layer, the embedding or the head. It also executes the
+    op, unless the experts of all layers have a stage of their own.
     """
     layers = {
         (layer, part): stage
@@ -215,7 +216,7 @@ def residual_stages(state: State, ops: Iterable[Op]) -> list[int]:
 
 
 def _in_layer(tile: Tile, layer: int, stage: int) -> Tile:
-    """Return a tile of the first layer with the names of another layer, on a given stage."""
+    """Return a copy of a first-layer tile with the names of another layer, on a given stage."""
     if layer <= 0:
         return replace(tile, stage=stage)
     parts = tuple(replace(part, tensor=name_in_layer(part.tensor, layer)) for part in tile.parts)
@@ -223,12 +224,15 @@ def _in_layer(tile: Tile, layer: int, stage: int) -> Tile:
 
 
 def prefill_tile_name(tensor: str) -> str:
-    """Return the name of a tensor's second tile, which only ``mesh-gemm-own-weights`` uses."""
+    """Return the name of the copy of a tensor's tile that is stored for prefill only.
+
+    Only the product ``mesh-gemm-own-weights`` uses such copies.
+    """
     return f"prefill.{tensor}"
 
 
 class Tiling(NamedTuple):
-    """Choices of a compilation that determine the tiles of a region, besides its division.
+    """Choices of a compilation that, with the division of a region, determine its weight tiles.
 
     Attributes:
         dtype: Type in which weights are stored.
@@ -250,7 +254,7 @@ class Tiling(NamedTuple):
 
 
 def tiling_of(state: State) -> Tiling:
-    """Return the choices of a compilation on which its tiles depend."""
+    """Return the choices of a compilation that determine its weight tiles."""
     options, choice = state.options, state.choice
     phases = (*options.phases, *([VERIFY] if options.verify_tokens else []))
     with_norms = state.spec.norm == "layer" and choice.uses(NORM_SCALES)
@@ -261,14 +265,14 @@ def tiling_of(state: State) -> Tiling:
 def op_tiles(cache: ResultCache, spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
     """Return the tiles of one op on stage 0, in the layouts of all phases that use them.
 
-    Ops of layers have two layouts if prefill by MeshGEMM has weights of its own, other ops have
-    one. The results are cached, because layers share them. Few results for experts are cached: an
-    index of all experts for each column of many wafers needs tens of megabytes.
+    If prefill by MeshGEMM has its own weights, ops of layers have two layouts; other ops have one.
+    Results are cached, because layers share them. For experts only a few results are cached,
+    because an index of all experts for each column of many wafers needs tens of megabytes.
 
     Args:
         cache: Cache of the request.
         spec: Model.
-        tiling: What the tiles depend on, in addition to ``cut``.
+        tiling: Choices that determine the tiles, in addition to ``cut``.
         op: The op.
         cut: Division over the region of the stage.
     """
@@ -283,7 +287,7 @@ _OF_EXPERTS = (ROUTER_OP, *ROUTED)
 
 
 def _expert_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the tiles of a router or of experts."""
+    """Return the weight tiles of a router op or an expert op."""
     on_columns = tiling.scored_on_columns and cut.span == 1
     whole_tiles = (
         router_tiles(op, cut, _router_index(spec, tiling, cut), scored_on_columns=on_columns)
@@ -294,13 +298,17 @@ def _expert_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> li
 
 
 def _router_index(spec: ModelSpec, tiling: Tiling, cut: RegionCut) -> I32:
-    """Return the router outputs that each column computes, int32 ``[cols, n]``; -1 is padding."""
+    """Return the indices of the router outputs that each column computes.
+
+    Returns:
+        int32 ``[cols, n]``; -1 is padding.
+    """
     outputs = spec.experts.count if spec.experts else 0
     return copied_blocks(outputs, cut.cols, cut.router_copies(outputs, tiling.router_outputs))
 
 
 def _tiles_without_experts(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the tiles of an op that is neither a router nor part of the experts."""
+    """Return the weight tiles of an op that is neither a router nor part of the experts."""
     tiles = column_vectors(op, cut, spec)
     is_stored_twice = op.layer >= 0 and tiling.prefill == MESH_GEMM_OWN
     if not is_stored_twice or {DECODE, VERIFY} & {*tiling.phases}:
@@ -325,12 +333,12 @@ def _sym_tile(tile: Tile, real_elements: int) -> SymTile:
 
 
 def weights_buffer(stage: int, name: str, view: str, elements: int) -> SymBuffer:
-    """Return the buffer that stores a weight tile, without an address.
+    """Return the buffer that stores a weight tile, before it has an address.
 
     Args:
         stage: Index of the stage.
         name: Name of the tile.
-        view: Element view.
+        view: How kernels read the elements, such as ``wgt`` for weights.
         elements: Elements per PE.
     """
     return SymBuffer(stage=stage, name=name, use="weights", view=view, elements=elements, permanent=True)

@@ -18,7 +18,7 @@ _OTHERS: Final = "activations and buffers"
 
 
 class SramOverflow(DoesNotFit):
-    """The error for a stage whose PEs need more bytes than their SRAM has.
+    """Error for a stage whose PEs need more bytes than their SRAM has.
 
     Attributes:
         needed: Bytes that the stage needs on one PE.
@@ -57,22 +57,23 @@ class SramOverflow(DoesNotFit):
 
 
 def _contents(stage: Stage) -> str:
-    """Return the parts of the model that a stage stores, such as ``layers 0 to 4, embedding``."""
+    """Return a text that lists what a stage stores, such as ``layers 0 to 4, embedding``."""
     first, last = stage.first_layer, stage.last_layer - 1
     layers = "no layers" if last < first else f"layer {first}" if last == first else f"layers {first} to {last}"
     return ", ".join([layers, *["embedding"] * stage.has_embedding, *["head"] * stage.has_head])
 
 
 def _largest_buffer_text(buffers: Sequence[Buffer], use: str, room: int) -> str:
-    """Return the end of the error message, which names the largest buffer of a use.
+    """Return the end of the error message, which names the largest buffer of one use of SRAM.
 
-    Buffers of several layers with the same name are added up if they are always live.
+    If layers have separate buffers for the same purpose (weights, KV cache), their sizes are added
+    up.
 
     Args:
         buffers: Buffers of a PE.
-        use: The use, as in messages.
-        room: Bytes of a PE that are not used by code. A larger buffer is reported as too large for
-            any PE.
+        use: The use, such as ``KV cache``.
+        room: Bytes of a PE that code does not use. A larger buffer is reported as too large for any
+            PE.
     """
     sizes: dict[str, list[int]] = defaultdict(list)
     for buffer in buffers:

@@ -20,10 +20,12 @@ from wse.plugins import REWRITES, with_plugins, wrong_type
 
 @cache
 def known_rewrites() -> Mapping[str, Rewrite]:
-    """Return all rewrites, with their names as keys, in the order in which they are applied.
+    """Return all rewrites by name, in the order in which they are applied.
+
+    A rewrite changes the steps of a layer to save cycles.
 
     Raises:
-        BadInput: A rewrite of a user's package cannot be used.
+        BadInput: A rewrite from a user's package cannot be used.
     """
     files = [file.name for file in pkgutil.iter_modules(folder.__path__)]
     modules = [importlib.import_module(f"{folder.__name__}.{file}") for file in files]
@@ -33,7 +35,7 @@ def known_rewrites() -> Mapping[str, Rewrite]:
 
 
 def _names(candidate: Any) -> tuple[str]:
-    """Check that an object is a rewrite and return its name.
+    """Check that an object is a rewrite, and return a tuple with its name.
 
     Raises:
         TypeError: The object is not a rewrite.

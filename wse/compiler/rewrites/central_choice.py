@@ -27,9 +27,10 @@ CHOOSING: Final = ("router_scores", "router_correct", "router_limit", "router_ch
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Let the middle column choose the experts of a single token before it sends anything.
+    """Select the experts of a single token in the middle column, and multicast only the selection.
 
-    The steps are changed in place. ``setting`` is not used.
+    Without this rewrite, the middle column multicasts all router outputs, and every PE selects. The
+    steps are changed in place. ``setting`` is not used.
     """
     steps = block_steps.steps
     for multicast_step in [
@@ -44,19 +45,19 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _is_gathered(c: Context, step: SymStep) -> bool:
-    """Return whether a step gathers values, such as router outputs, in one PE of each line."""
+    """Return whether a step gathers values, such as router outputs, on one PE of each line."""
     return is_line(step) and c.patterns.calls[step.pattern].make is gather
 
 
 def _choose_first(c: Context, block_steps: BlockSteps, index: int, end: int, choose: SymStep) -> None:
-    """Choose in the middle column, and send the choice instead of the scores.
+    """Move the selection of experts before the multicast, which then sends only ids and weights.
 
     Args:
         c: Context of the phase that is lowered.
         block_steps: The steps of the block, changed in place.
-        index: Index of the multicast of outputs.
-        end: Index of the last step of the choice.
-        choose: Step that chooses the experts.
+        index: Index of the step that multicasts the router outputs.
+        end: Index of the last step of the selection.
+        choose: Step that selects the experts.
     """
     steps, A = block_steps.steps, count(choose, "A")
     parts = [address(choose, name).buffer for name in ("ids", "weights")]

@@ -18,9 +18,10 @@ from wse.compiler.symbolic import SymStep
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Run each group of cache shifts in parallel with the all-reduce before it.
+    """Run each group of KV-cache shifts in parallel with the all-reduce before it.
 
-    The steps are changed in place. ``setting`` is not used.
+    A shift passes cache entries from row to row and does not depend on the result of the
+    all-reduce. The steps are changed in place. ``setting`` is not used.
     """
     first = 0
     while (shifts := _next_shifts(block_steps.steps, first)) is not None:
@@ -34,7 +35,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _next_shifts(steps: Sequence[SymStep], first: int) -> range | None:
-    """Return the next consecutive shifts of KV-cache entries that are outside of loops.
+    """Return the next consecutive steps outside of loops that shift KV-cache entries between rows.
 
     Args:
         steps: Steps of the block.
@@ -53,15 +54,15 @@ def _next_shifts(steps: Sequence[SymStep], first: int) -> range | None:
 
 
 def _all_reduce_before(steps: Sequence[SymStep], shifts: range) -> int | None:
-    """Return the index of the last transfer along rows or columns before some cache shifts.
+    """Return the index of the last transfer along rows or columns before some KV-cache shifts.
 
     Args:
         steps: Steps of the block.
         shifts: Indices of the shifts.
 
     Returns:
-        None if the shifts cannot run in parallel with that transfer: a step in between uses the
-        cache, or it is in a loop.
+        The index. None if there is no such transfer, it is in a loop, or it or a later step uses
+        the cache; the shifts can then not run in parallel with it.
     """
     caches = [address(steps[i], "source").buffer for i in shifts]
     for index in reversed(range(shifts.start)):

@@ -21,7 +21,7 @@ from wse.compiler.symbolic import SymAddress, SymStep
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Compute the weights of attention sinks in parallel with the all-reduce before they are added.
+    """Compute the softmax weights of attention sinks in parallel with the preceding all-reduce.
 
     The steps are changed in place. ``setting`` is not used.
     """
@@ -41,10 +41,10 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _may_run_beside(sinks: SymStep, line: SymStep) -> bool:
-    """Return whether the weights of sinks can be computed in parallel with a step.
+    """Return whether the weights of attention sinks can be computed in parallel with a step.
 
-    The step must be a transfer along rows or columns, outside of loops, that does not change the
-    maxima.
+    The step must be a transfer along rows or columns, outside of loops and overlap groups, that
+    does not change the softmax maxima.
     """
     return (
         is_line(line) and (line.loop, line.overlap) == (-1, -1) and not touches(line, address(sinks, "maxima").buffer)

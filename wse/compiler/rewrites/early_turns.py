@@ -23,10 +23,11 @@ ROTATIONS: Final = ("rope", "rotate")
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Insert the computation of cosines and sines, and let all rotations of the block read them.
+    """Compute the cosines and sines of rotary positions once, in parallel with a transfer.
 
-    Nothing is changed if the rotations use different angles, or if no kernel can run in parallel
-    with the transfer. ``setting`` is not used.
+    All rotations of the block then read them. Nothing is changed if the rotations use different
+    angles, or if no kernel can run in parallel with the transfer before them. ``setting`` is not
+    used.
     """
     steps = block_steps.steps
     rotations = [i for i, step in enumerate(steps) if any(runs(step, name) for name in ROTATIONS)]
@@ -50,7 +51,10 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _is_like(first: SymStep, step: SymStep) -> bool:
-    """Return whether a rotation uses the same angles as the first one, for all tokens at once."""
+    """Return whether a rotation of queries or keys uses the same angles as the first rotation.
+
+    Both must process all tokens at once, outside of loops.
+    """
     has_same_numbers = all(
         count(first, name) == count(step, name) >= 0 for name in ("M", "R", "multiplier_pico", "turned")
     )

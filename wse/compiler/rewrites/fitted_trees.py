@@ -30,14 +30,14 @@ from wse_mappings.patterns.k_tree import Groups, k_tree
 def groups_of(count: int) -> Groups:
     """Return the argument ``groups`` of `k_tree` for a tree whose first level has ``count`` groups.
 
-    It has one number for each level but the last. A single group is a tree of one level, which
-    needs fewer colours than two levels.
+    The argument has one number for each level but the last. A single group is a tree of one level,
+    which needs fewer colours than two levels.
     """
     return (count,) if count > 1 else ()
 
 
 def with_groups(tree: PatternCall, count: int) -> PatternCall:
-    """Return the call that creates an all-reduce tree, with another number of groups.
+    """Return the call that creates an all-reduce tree, with a different number of groups.
 
     Args:
         tree: Call that creates a K-tree.
@@ -47,9 +47,10 @@ def with_groups(tree: PatternCall, count: int) -> PatternCall:
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Use the trees that the search has chosen, and record the size of each all-reduce in its step.
+    """Replace all-reduce trees by those that the search has chosen, and record their sizes.
 
-    The search reads the recorded sizes. ``setting`` is not used.
+    The size of an all-reduce is recorded in its step, so that the search can find out which sizes
+    occur. ``setting`` is not used.
     """
     chosen_groups = dict(c.choice.trees)
     for index, step in enumerate(block_steps.steps):
@@ -62,10 +63,10 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _tree_size(c: Context, step: SymStep) -> TreeSize | None:
-    """Return the size of an all-reduce whose number of groups may be fitted; None for other steps.
+    """Return the size of an all-reduce for which a search may choose groups; None for other steps.
 
-    Groups may be fitted to K-trees that have the fewest relays, whose number of elements does not
-    change between iterations.
+    The all-reduce must be a K-tree whose groups the request does not specify, and its number of
+    elements must not change between iterations.
     """
     if not is_line(step):
         return None

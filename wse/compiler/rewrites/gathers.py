@@ -34,7 +34,8 @@ from wse_mappings.patterns.multicast import multicast
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Replace every all-reduce of one token's router outputs by a gather and a multicast.
 
-    The steps are changed in place. ``setting`` is not used.
+    Each output is computed on one column, so nothing needs to be added up. The steps are changed in
+    place. ``setting`` is not used.
     """
     if c.cut.span > 1:
         return  # between wafers, a sum sends fewer words than a gather
@@ -49,16 +50,16 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _has_one_token(place: SymStep) -> bool:
-    """Return whether a step places the outputs of one token, with equally many on each column."""
+    """Return whether a step places one token's router outputs, equally many on each column."""
     return count(place, "M") == 1 and not count(place, "E") % count(place, "n")
 
 
 def _sums_outputs(step: SymStep, places: Sequence[SymStep]) -> bool:
-    """Return whether a step is an all-reduce along rows of the placed outputs and nothing else.
+    """Return whether a step is an all-reduce along rows of exactly the placed router outputs.
 
     Args:
         step: The step.
-        places: Steps that place the outputs next to each other.
+        places: Steps that write the outputs to their places in a buffer, next to each other.
     """
     is_separate, start, elements = step.loop < 0 and step.overlap < 0 and in_place(step), address(step, "source"), 0
     for place in places:
@@ -73,7 +74,7 @@ def _gather_steps(c: Context, line: SymStep, places: Sequence[SymStep]) -> list[
     Args:
         c: Context of the phase that is lowered.
         line: The all-reduce that is replaced.
-        places: Steps that place the outputs of a column.
+        places: Steps that write a column's outputs to their places in a buffer.
     """
     length, lines = c.lines(ROWS)
     root, at, elements = length // 2, address(line, "source"), number(line, "elements")
@@ -90,9 +91,9 @@ def _gather_steps(c: Context, line: SymStep, places: Sequence[SymStep]) -> list[
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite cannot be used for a model and a request; "" if it can.
+    """Return why the rewrite is invalid for a model and a request, as text; "" if it is valid.
 
-    The model needs a router, and sums must be float32.
+    The model needs a router of experts, and sums must be float32.
     """
     return needs_float32_sums(spec, options) if spec.experts else f"{spec.name} has no router"
 

@@ -19,9 +19,10 @@ from wse.compiler.symbolic import SymStep
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Mark all steps of a block that can run in the task of the preceding kernel.
+    """Mark the steps of a block that can run in the task of the preceding kernel.
 
-    The steps are changed in place. ``setting`` is not used.
+    This saves the cycles of dispatching a new task. The steps are changed in place. ``setting`` is
+    not used.
     """
     block_steps.steps[1:] = [
         step.copy_with(runs_in_previous_task=True) if _goes_on(previous_step, step) else step
@@ -30,10 +31,10 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _goes_on(previous_step: SymStep, step: SymStep) -> bool:
-    """Return whether a step can run in the task of the step before it.
+    """Return whether a step can run in the same task as the step before it.
 
-    The step before must run a kernel on the same rows. Both must be in the same loop, and either
-    outside of overlap groups or in the chain of the same group.
+    The preceding step must run a kernel on the same rows. Both steps must be in the same loop, and
+    either outside of overlap groups or in the chain (the sequence of steps) of the same group.
     """
     follows = (
         step.loop == previous_step.loop
@@ -46,7 +47,7 @@ def _goes_on(previous_step: SymStep, step: SymStep) -> bool:
 
 
 def goes_on_in_next_block(previous_step: SymStep, step: SymStep) -> bool:
-    """Return whether the first step of a block can run in the task of the step before the block."""
+    """Return whether a block's first step can run in the same task as the step before the block."""
     return previous_step.loop < 0 and step.loop < 0 and _goes_on(previous_step, step)
 
 

@@ -44,12 +44,12 @@ from wse.compiler.symbolic import SymAddress, SymBuffer, SymStep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Block:
-    """Positions of a feed-forward block among the steps of a layer, as indices.
+    """Indices of the main steps of a feed-forward block among the steps of a layer.
 
     Attributes:
-        inward: All-reduce of the products with gate and up.
-        outward: All-reduce of the products with down.
-        end: Index after the last step.
+        inward: All-reduce of the gate and up projections.
+        outward: All-reduce of the down-projection.
+        end: Index after the last step of the block.
     """
 
     inward: int
@@ -58,7 +58,11 @@ class _Block:
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Merge the all-reduces of experts and shared block, if both have the expected steps."""
+    """Merge the all-reduces of the experts with those of the shared feed-forward block.
+
+    This saves two all-reduces per layer. Nothing is changed if the steps do not have the expected
+    form. ``setting`` is not used.
+    """
     steps, blocks = block_steps.steps, _blocks(block_steps.steps)
     if blocks is None or expert_stage(c) is not None:
         return
@@ -97,12 +101,13 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _blocks(steps: Sequence[SymStep]) -> tuple[_Block, _Block] | None:
-    """Return the experts and the shared block of a layer, each with its two all-reduces.
+    """Find the experts and the shared feed-forward block of a layer, each with its two all-reduces.
 
     This is phase 1 of the rewrite.
 
     Returns:
-        None if there is no shared block, or if the steps do not have the expected form.
+        The experts and the shared block. None if there is no shared block, or if the steps do not
+        have the expected form.
     """
     outwards = [i for i, step in enumerate(steps) if _kernel_name(step).startswith("expert_out")]
     lines = [i for i, step in enumerate(steps) if is_line(step)]
@@ -134,8 +139,8 @@ def _blocks(steps: Sequence[SymStep]) -> tuple[_Block, _Block] | None:
 def _end(steps: Sequence[SymStep], outward: int) -> int:
     """Return the index after the last step of a feed-forward block.
 
-    This step adds the output of the block to the residual stream. Copies of the stream may precede
-    it.
+    The last step adds the output of the block to the residual stream. Copies of the stream may
+    precede it.
 
     Args:
         steps: Steps of a layer.
@@ -148,13 +153,16 @@ def _end(steps: Sequence[SymStep], outward: int) -> int:
 
 
 def _is_whole(line: SymStep) -> bool:
-    """Return whether an all-reduce combines a buffer from its start, in place, every time."""
+    """Return whether an all-reduce always combines a buffer from its start, in place.
+
+    The number of elements may depend only on the (token, expert) pairs of a column.
+    """
     at = address(line, "source")
     return at == address(line, "target") and not at.offset and varies_by_pairs_only(number(line, "elements"))
 
 
 def _sums(line: SymStep) -> SymBuffer:
-    """Return the buffer with the sums that an all-reduce combines."""
+    """Return the buffer whose sums an all-reduce combines."""
     return address(line, "source").buffer
 
 

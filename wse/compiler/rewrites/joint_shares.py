@@ -34,7 +34,11 @@ from wse.compiler.symbolic import SymAddress, SymStep
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Merge the exchanges of the first two divided activations for which this is possible."""
+    """Merge the exchanges of the first two divided activations for which this is possible.
+
+    With the rewrite `shared_activation`, neighbouring PEs each compute a part of the activation
+    function, and then exchange the results. ``setting`` is not used.
+    """
     shares = [i for i, step in enumerate(block_steps.steps) if runs(step, "activate_share")]
     for first, second in pairwise(shares):
         if _may_be_merged(block_steps.steps, first, second):
@@ -43,10 +47,11 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _may_be_merged(steps: Sequence[SymStep], first: int, second: int) -> bool:
-    """Return whether the exchanges of two divided activations can be merged.
+    """Return whether the exchanges of two divided activations can be merged into one message.
 
-    The exchanges must run along the same lines, and the second activation must be able to follow
-    the first one directly.
+    Neighbouring PEs each compute a part of an activation, and then exchange the results. Both
+    exchanges must run along the same lines, and the second activation must be able to follow the
+    first one directly.
 
     Args:
         steps: Steps of a block.
@@ -68,7 +73,7 @@ def _may_be_merged(steps: Sequence[SymStep], first: int, second: int) -> bool:
 
 
 def _merge(c: Context, block_steps: BlockSteps, first: int, second: int) -> None:
-    """Let the second activation follow the first one, and merge their exchanges.
+    """Move the second divided activation directly after the first one, and merge their exchanges.
 
     1. Find the steps that use the results of each activation.
     2. Store both results in one buffer, those of the second activation first.

@@ -38,9 +38,10 @@ from wse.compiler.symbolic import SymAddress, SymStep
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Rewrite every softmax whose maxima are all-reduced directly before the exponentials.
+    """All-reduce the maxima of every softmax in parallel with the exponentials, where possible.
 
-    The steps are changed in place. ``setting`` is not used.
+    Each row of PEs first uses the maxima of its own scores, and rescales the results when the
+    common maxima are known. The steps are changed in place. ``setting`` is not used.
     """
     steps = block_steps.steps
     for exp in [step for step in steps if _makes_weights(step) and step.loop < 0]:
@@ -61,15 +62,15 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _makes_weights(step: SymStep) -> bool:
-    """Return whether a step computes exponentials of softmax, alike in all iterations."""
+    """Return whether a step computes softmax exponentials, with the same operands each time."""
     return (runs(step, "attention_exp") or runs(step, "attention_exp_share")) and not varies_by_round(step)
 
 
 def _may_join(step: SymStep, max_reduce: SymStep) -> bool:
-    """Return whether a step can run in parallel with the all-reduce of the maxima.
+    """Return whether a step can run in parallel with the all-reduce of the softmax maxima.
 
     The step must not use the result of the all-reduce. It must not be in a loop or an overlap
-    group, because the new group is a loop of its own.
+    group, because the new overlap group is itself a loop.
     """
     is_independent = step.loop < 0 and step.overlap < 0 and not step.depends_on_experts and not varies_by_round(step)
     is_crosswise_transfer = is_line(step) and step.axis != max_reduce.axis
@@ -81,14 +82,14 @@ def _may_join(step: SymStep, max_reduce: SymStep) -> bool:
 
 
 def _sum_of_weights(steps: list[SymStep], exp: int) -> int | None:
-    """Return the index of the all-reduce of the softmax sums, if the values travel with them.
+    """Return the index of the all-reduce of softmax sums, if it also adds up weighted values.
 
     Args:
         steps: Steps of a block.
         exp: Index of the step that computes the exponentials.
 
     Returns:
-        None if sums and values travel in two messages.
+        The index; None if sums and values are sent in two messages.
     """
     summing = (steps[i] for i in range(exp, len(steps)) if runs(steps[i], "softmax_sums"))
     sums = address(steps[exp] if runs(steps[exp], "attention_exp") else next(summing), "sums")
@@ -100,7 +101,7 @@ def _sum_of_weights(steps: list[SymStep], exp: int) -> int | None:
 
 
 def _rewrite(c: Context, block_steps: BlockSteps, exp: int, sums_index: int) -> None:
-    """Rescale before the sums, and all-reduce the maxima in parallel with the exponentials.
+    """All-reduce the softmax maxima in parallel with the exponentials, and rescale sums and values.
 
     Args:
         c: Context of the phase that is lowered.

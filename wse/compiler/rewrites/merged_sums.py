@@ -33,7 +33,7 @@ from wse.compiler.symbolic import SymStep, fixed_number
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Merge all-reduces of a block until no two can be merged any more.
+    """Merge pairs of all-reduces along the same lines until no more can be merged.
 
     The steps are changed in place. ``setting`` is not used.
     """
@@ -45,9 +45,10 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _partner(steps: Sequence[SymStep], first: int) -> int | None:
-    """Return the all-reduce that can be merged with the one at index ``first``, or None.
+    """Return the index of an all-reduce that can be merged with the one at ``first``, or None.
 
-    This is phase 1 of the rewrite.
+    No step between the two all-reduces may use the sums of the first one. This is phase 1 of the
+    rewrite.
     """
     step = steps[first]
     if not (is_line(step) and in_place(step) and count(step, "elements") > 0 and not address(step, "source").offset):
@@ -62,7 +63,10 @@ def _partner(steps: Sequence[SymStep], first: int) -> int | None:
 
 
 def _merge(c: Context, steps: list[SymStep], first: int, second: int) -> bool:
-    """Merge two all-reduces if all uses of their buffers are in these steps.
+    """Merge two all-reduces, provided that their buffers can be combined into one.
+
+    Nothing is changed if this is impossible, for example because the value of a buffer comes from
+    an earlier block.
 
     Args:
         c: Context of the phase that is lowered.

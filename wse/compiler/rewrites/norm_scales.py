@@ -54,7 +54,9 @@ from wse.program.isa.linear import LINEAR as PRODUCTS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Norm:
-    """A norm, and the products that read the normalised vectors, by the indices of their steps.
+    """A norm and the matrix products that read the normalised vectors, as indices of their steps.
+
+    Several norms may share one all-reduce of their sums.
 
     Attributes:
         squares: Consecutive steps that compute the sums of all norms with the same all-reduce.
@@ -80,9 +82,10 @@ class _Norm:
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Merge the sums of every norm of a block with the products that follow it, where possible.
+    """Merge the all-reduce of every norm with that of the products that follow it, where possible.
 
-    ``setting`` is not used.
+    The scale of a norm is a single number per token, so it can be applied to the products instead
+    of their input. ``setting`` is not used.
     """
     if expert_stage(c) is not None:  # experts in another block read the normalised vectors, too
         return
@@ -91,7 +94,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _first_to_merge(c: Context, steps: Sequence[SymStep]) -> tuple[_Norm, _NormSteps] | None:
-    """Return the first norm of a block that can be merged with its products.
+    """Return the first norm of a block that can be merged with the products after it.
 
     Returns:
         The norm and the steps that replace it; None if there is no such norm.
@@ -106,14 +109,15 @@ def _first_to_merge(c: Context, steps: Sequence[SymStep]) -> tuple[_Norm, _NormS
 
 
 def _norm(steps: Sequence[SymStep], scaling: int) -> _Norm | None:
-    """Return the norm that a scaling step ends, with the products that read the normalised vectors.
+    """Return the norm to which a scaling step belongs, if it can be merged with the next products.
 
     Args:
         steps: Steps of a block.
-        scaling: Index of the scaling step.
+        scaling: Index of the scaling step, which is the last step of a norm.
 
     Returns:
-        None if the norm cannot be merged with products.
+        The norm and the products that read the normalised vectors, as indices of steps; None if
+        they cannot be merged.
     """
     scale, sums = steps[scaling], address(steps[scaling], "sums")
     reduce_index = next((i for i in reversed(range(scaling)) if is_line(steps[i])), -1)
@@ -160,7 +164,8 @@ def _norm(steps: Sequence[SymStep], scaling: int) -> _Norm | None:
 def _can_follow_products(steps: Sequence[SymStep], scaling: int, other_scalings: Sequence[int], products: int) -> bool:
     """Return whether the scalings of other norms may be moved after the all-reduce of the products.
 
-    They may if they scale other vectors, which nothing reads before the products are complete.
+    They may if they scale other vectors, and if no step reads these vectors before the products are
+    complete.
 
     Args:
         steps: Steps of a block.
@@ -174,7 +179,7 @@ def _can_follow_products(steps: Sequence[SymStep], scaling: int, other_scalings:
 
 
 def _squares(steps: Sequence[SymStep], reduce_index: int, kernel: str) -> range:
-    """Return the steps that compute the elements of an in-place all-reduce with a given kernel.
+    """Return the steps that compute the elements of an all-reduce, if they all run a given kernel.
 
     Args:
         steps: Steps of a block.
@@ -182,7 +187,8 @@ def _squares(steps: Sequence[SymStep], reduce_index: int, kernel: str) -> range:
         kernel: Name of the kernel.
 
     Returns:
-        The range of the steps. It is empty if other steps compute some of the elements.
+        The range of the steps. It is empty if other steps compute some of the elements, or if the
+        all-reduce does not combine a buffer from its start, in place.
     """
     line, first, elements = steps[reduce_index], reduce_index, 0
     if reduce_index < 0 or not in_place(line) or address(line, "source").offset:
@@ -194,7 +200,7 @@ def _squares(steps: Sequence[SymStep], reduce_index: int, kernel: str) -> range:
 
 
 def _vectors(scale: SymStep) -> tuple[SymAddress, int]:
-    """Return where the vectors that a scaling normalises are stored, and their elements.
+    """Return the output of a scaling step: where the normalised vectors are stored, and their size.
 
     Returns:
         Address of the first vector, and number of elements of all vectors.
@@ -207,11 +213,12 @@ def _parts(reduce_step: SymStep, writers: Sequence[SymStep], tokens: int) -> tup
 
     Args:
         reduce_step: The all-reduce.
-        writers: Steps that write the elements.
+        writers: Steps that compute the products.
         tokens: Number of tokens.
 
     Returns:
-        None if a step is not linear in its input, or the steps do not write all elements.
+        (offset, width) pairs. None if a step is not linear in its input, or the steps do not write
+        all elements of the all-reduce.
     """
     source, elements = address(reduce_step, "source"), count(reduce_step, "elements")
     parts = []
@@ -229,7 +236,7 @@ def _parts(reduce_step: SymStep, writers: Sequence[SymStep], tokens: int) -> tup
 
 
 class _NormSteps(NamedTuple):
-    """Steps that replace the steps of a norm if its sums are merged with the products after it.
+    """Steps that replace a norm if its all-reduce is merged with that of the products after it.
 
     Attributes:
         summing: Step that computes the sums and multiplies by the gain.
@@ -242,13 +249,18 @@ class _NormSteps(NamedTuple):
 
 
 def _rms(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _NormSteps:
-    """Return the steps that replace an RMSNorm that is merged with its products."""
+    """Return the steps that replace an RMSNorm whose all-reduce is merged with that of products."""
     scale, products = steps[norm.scaling], steps[norm.products]
     gain: dict[str, Operand] = {"gain": address(scale, "gain"), "offset": number(scale, "offset")}
     sums, first = _own_sums(steps, norm), count(steps[norm.reduce], "elements")
 
     def scale_step(offset: int, N: int) -> SymStep:
-        """Return the step that scales one product, given its offset and its width."""
+        """Return the step that applies the scale of the norm to one product.
+
+        Args:
+            offset: Offset of the product among all products.
+            N: Width of the product.
+        """
         x = replace(sums, offset=first + offset)
         return compute_step(products, "rms_scale_sums", x=x, sums=sums, N=N, **_root(scale))
 
@@ -256,9 +268,10 @@ def _rms(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _NormSteps:
 
 
 def _layer(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _NormSteps | None:
-    """Return the steps that replace a LayerNorm that is merged with its products.
+    """Return the steps that replace a LayerNorm whose all-reduce is merged with that of products.
 
-    Return None if the normalised vectors are read later, or PEs do not store the additional tiles.
+    Return None if the normalised vectors are read later, or if PEs do not store the products of
+    gain and bias with the weight matrices.
     """
     scale, products = steps[norm.scaling], steps[norm.products]
     M, gain = count(scale, "M"), address(scale, "gain")
@@ -269,7 +282,12 @@ def _layer(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _NormSteps | No
     vectors, sums, first = c.tile(name), _own_sums(steps, norm), count(steps[norm.reduce], "elements")
 
     def scale_step(offset: int, N: int) -> SymStep:
-        """Return the step that scales one product, given its offset and its width."""
+        """Return the step that applies the scale of the norm to one product.
+
+        Args:
+            offset: Offset of the product among all products.
+            N: Width of the product.
+        """
         gain_products = SymAddress(buffer=vectors, offset=offset // M)
         bias_products = SymAddress(buffer=vectors, offset=outputs + offset // M)
         at: dict[str, Operand] = {
@@ -283,12 +301,12 @@ def _layer(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _NormSteps | No
 
 
 def _own_sums(steps: Sequence[SymStep], norm: _Norm) -> SymAddress:
-    """Return the address of a norm's sums after they were stored in front of the products."""
+    """Return the address of a norm's sums in the common buffer of sums and products."""
     return replace(address(steps[norm.scaling], "sums"), buffer=address(steps[norm.products], "source").buffer)
 
 
 def _root(scale: SymStep) -> dict[str, Operand]:
-    """Return the operands that all scaling kernels have: tokens, number of features, and epsilon.
+    """Return the operands that all scaling kernels need: tokens, number of features, and epsilon.
 
     Returns:
         Operands by name.
@@ -312,7 +330,7 @@ def _sum_step(steps: Sequence[SymStep], norm: _Norm, kernel: str, **gain: Operan
 
 
 def _rewrite(c: Context, steps: list[SymStep], norm: _Norm, new_steps: _NormSteps) -> list[SymStep]:
-    """Return the steps of a block after a norm was merged with its products.
+    """Return the steps of a block after a norm's all-reduce is merged with that of its products.
 
     These are phases 2 to 4 of the rewrite.
 
@@ -355,16 +373,22 @@ def _rewrite(c: Context, steps: list[SymStep], norm: _Norm, new_steps: _NormStep
 
 
 def _is_read(steps: Sequence[SymStep], at: SymAddress, elements: int) -> bool:
-    """Return whether elements of a buffer are read in these steps before they are overwritten."""
+    """Return whether elements of a buffer are read in these steps before they are overwritten.
+
+    Args:
+        steps: Steps of a block.
+        at: Address of the first element.
+        elements: Number of elements.
+    """
     using = next((i for i, step in enumerate(steps) if touches_elements(step, at, elements)), None)
     return using is not None and live_range(steps, at.buffer, using) is None
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite cannot be used for a model and a request; "" if it can.
+    """Return why the rewrite is invalid for a model and a request, as text; "" if it is valid.
 
-    Activations must not overflow before they are scaled, sums must be float32, and a LayerNorm
-    needs weights that are not quantised.
+    It is invalid if activations may overflow before they are scaled, if sums are not float32, or if
+    a LayerNorm is followed by quantised weights.
     """
     if options.activation_type == "float16":
         return "float16 activations may overflow where they are not normalised"

@@ -46,7 +46,8 @@ from wse_mappings.schedule import Arrival
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Replace the all-reduce of one token's queries by sums per head, a gather and a multicast.
 
-    The steps are changed in place. ``setting`` is not used.
+    Each row of PEs computes the queries of one head only, so the queries of different heads need
+    not be added up. The steps are changed in place. ``setting`` is not used.
     """
     for place in [step for step in block_steps.steps if runs(step, "place_rotated")]:
         index, segments = block_steps.steps.index(place), _rows_of_heads(c)
@@ -55,7 +56,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _rows_of_heads(c: Context) -> list[tuple[int, int]]:
-    """Return (first row, rows) of each head; an empty list if a row has several heads."""
+    """Return (first row, number of rows) of each head; an empty list if a row has several heads."""
     assert c.cut.latent is not None
     heads = c.cut.latent.heads
     if heads.shape[1] > 1:
@@ -84,11 +85,11 @@ def _are_queries(steps: Sequence[SymStep]) -> bool:
 
 
 def _gather_steps(c: Context, query_steps: Sequence[SymStep], segments: Sequence[tuple[int, int]]) -> list[SymStep]:
-    """Return the steps that gather the queries instead of adding them up.
+    """Return the steps that gather the queries of all heads instead of adding up over all rows.
 
     Args:
         c: Context of the phase that is lowered.
-        query_steps: The five steps of `_are_queries`.
+        query_steps: The five steps that `_are_queries` recognises.
         segments: First row and number of rows of each head.
     """
     place, place_rest, line, store, rotate = query_steps
@@ -126,7 +127,7 @@ def _gather_steps(c: Context, query_steps: Sequence[SymStep], segments: Sequence
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite cannot be used for a model and a request; "" if it can.
+    """Return why the rewrite is invalid for a model and a request, as text; "" if it is valid.
 
     The rewrite needs latent attention and float32 sums.
     """

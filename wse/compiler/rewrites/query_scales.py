@@ -41,13 +41,13 @@ SCALES: Final = ("rms_scale", "l2_scale")
 
 
 class _Queries(NamedTuple):
-    """Indices of the steps around the scaling of queries.
+    """Indices of the steps that normalise query heads and compute attention scores from them.
 
     Attributes:
-        squares: Sums of squares of the features on each PE.
+        squares: Step that computes sums of squares of the features on each PE.
         sums: All-reduce of these sums.
-        scale: Scaling of the queries.
-        scores: Partial scores.
+        scale: Step that scales the queries.
+        scores: Step that computes partial scores.
         score_sums: All-reduce of the scores.
     """
 
@@ -59,9 +59,10 @@ class _Queries(NamedTuple):
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Scale scores instead of queries, wherever queries are scaled in the expected way.
+    """Apply the scale of normalised queries to their scores instead, which are fewer.
 
-    The steps are changed in place. ``setting`` is not used.
+    Only queries whose steps have the expected form are changed. The steps are changed in place.
+    ``setting`` is not used.
     """
     for scale in [step for step in block_steps.steps if any(runs(step, name) for name in SCALES)]:
         found = _queries(block_steps.steps, block_steps.steps.index(scale))
@@ -70,11 +71,11 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _queries(steps: Sequence[SymStep], scale: int) -> _Queries | None:
-    """Find the steps around a step that scales queries in place.
+    """Find the steps that belong to a step that scales queries in place.
 
     Args:
         steps: Steps of a block.
-        scale: Index of the scaling.
+        scale: Index of the scaling step.
 
     Returns:
         The steps; None if they do not have the form that can be rewritten.
@@ -104,12 +105,12 @@ def _queries(steps: Sequence[SymStep], scale: int) -> _Queries | None:
 
 
 def _scales(step: SymStep) -> bool:
-    """Return whether a step scales vectors by their norm."""
+    """Return whether a step divides vectors by their root mean square."""
     return any(runs(step, name) for name in SCALES)
 
 
 def _scale_scores(block_steps: BlockSteps, at: _Queries) -> None:
-    """Replace the scaling of queries by a scaling of their scores.
+    """Replace the step that scales queries by a step that scales their attention scores.
 
     Args:
         block_steps: The steps of the block, changed in place.
@@ -151,7 +152,7 @@ def _scale_scores(block_steps: BlockSteps, at: _Queries) -> None:
 def _with_gain(squares: SymStep, scale: SymStep) -> SymStep:
     """Return the step that computes sums of squares, extended to multiply by the norm's gain.
 
-    Without a gain the step is unchanged.
+    If the norm has no gain, the step is returned unchanged.
 
     Args:
         squares: Step that computes the sums of squares.
@@ -165,10 +166,10 @@ def _with_gain(squares: SymStep, scale: SymStep) -> SymStep:
 
 
 def _copy_heads(scale: SymStep, step: SymStep) -> SymStep:
-    """Return a step that uses vectors over heads if the step that scales queries does.
+    """Return a step that uses vector instructions over heads if the scaling step does.
 
-    A kernel with vectors over heads processes one element of all heads with one instruction. A
-    kernel without this variant processes the elements of one head after another.
+    A vector instruction over heads processes one element of every head. Other kernels process the
+    elements of one head after another.
 
     Args:
         scale: Step that scales the queries.
@@ -180,7 +181,7 @@ def _copy_heads(scale: SymStep, step: SymStep) -> SymStep:
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite cannot be used for a model and a request; "" if it can.
+    """Return why the rewrite is invalid for a model and a request, as text; "" if it is valid.
 
     The model must normalise heads, activations must not be float16, and sums must be float32.
     """

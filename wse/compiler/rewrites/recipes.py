@@ -13,7 +13,10 @@ from wse.models.spec import ModelSpec
 
 
 def rewrite(c: Context, block_steps: BlockSteps) -> None:
-    """Apply all rewrites of the phase to the steps of a block, in the order of their positions."""
+    """Apply all rewrites of the phase to the steps of a block, in the order of their positions.
+
+    A rewrite changes the steps of a layer to save cycles.
+    """
     settings = c.rewrites
     for name, known_rewrite in known_rewrites().items():
         if name in settings:
@@ -23,7 +26,8 @@ def rewrite(c: Context, block_steps: BlockSteps) -> None:
 def joins(c: Context, previous_step: SymStep, step: SymStep) -> bool:
     """Return whether a block's first step runs in the task of the last step of the preceding block.
 
-    This is possible only with the rewrite `joined_tasks`.
+    This saves the cycles of dispatching a task. It is possible only with the rewrite
+    `joined_tasks`.
 
     Args:
         c: Context of the phase that is lowered.
@@ -34,11 +38,12 @@ def joins(c: Context, previous_step: SymStep, step: SymStep) -> bool:
 
 
 def rewrites_of(spec: ModelSpec, options: Options) -> Rewrites:
-    """Return (name, setting) of each rewrite of the request's schedule.
+    """Return (name, setting) of each rewrite in the requested schedule.
 
-    A rewrite changes the steps of a layer to save cycles. Its setting is the first one that it
-    lists. Schedule ``baseline`` has no rewrites. ``optimized`` has all that are valid for the model
-    and the request. Otherwise the schedule is a comma-separated list of rewrites.
+    A rewrite changes the steps of a layer to save cycles. It lists its possible settings, of which
+    the first is returned. Schedule ``baseline`` has no rewrites. Schedule ``optimized`` has all
+    rewrites that are valid for the model and the request. Otherwise the schedule is a
+    comma-separated list of rewrites.
 
     Raises:
         UnknownName: A name is neither a schedule nor a rewrite.

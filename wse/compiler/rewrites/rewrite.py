@@ -19,11 +19,12 @@ Invalid = Callable[[ModelSpec, Options], str]
 
 
 def needs(trait: Callable[[ModelSpec], object], fault: str) -> Invalid:
-    """Return the check of a rewrite that is only valid for models with a trait.
+    """Return a function that checks whether a model has the property that a rewrite requires.
 
     Args:
-        trait: Function that returns whether a model has the trait, as a true or false value.
-        fault: What a model without it lacks, as the end of a sentence after the model's name.
+        trait: Function that returns a true value if a model has the property.
+        fault: Error text for a model without the property, which follows the name of the model,
+            such as "has no router".
     """
     return lambda spec, options: "" if trait(spec) else f"{spec.name} {fault}"
 
@@ -60,10 +61,10 @@ class Rewrite:
 
 
 def needs_float32_sums(spec: ModelSpec, options: Options) -> str:
-    """Return why statistics and sums cannot travel in one message; "" if they can.
+    """Return why statistics and sums cannot be sent in one message, as text; "" if they can.
 
-    Statistics, such as maxima and sums of squares, are always float32, and the elements of a
-    message have one type. So the sums must be float32, too (``--accumulate``).
+    All elements of a message have the same type. Statistics, such as maxima and sums of squares,
+    are always float32, so the sums must be float32, too (``--accumulate``).
     """
     if options.accumulate != FLOAT32:
         return f"sums are {options.accumulate} but statistics float32, and a message has elements of one type"

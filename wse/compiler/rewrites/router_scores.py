@@ -39,13 +39,14 @@ from wse.program.isa.operands import PICO
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Compute router scores on fewer PEs or for fewer experts, where steps have the known form.
+    """Compute router scores on fewer PEs or for fewer experts, where steps have the expected form.
 
-    The steps are changed in place. ``setting`` is not used.
+    A sigmoid is computed only on the column of an output. A softmax over the selected experts is
+    computed only for these. The steps are changed in place. ``setting`` is not used.
 
     Raises:
-        WseBug: Scores of all experts would be corrected by a PE that stores only its own
-            corrections.
+        WseBug: Afterwards, a PE would correct the scores of all experts, but stores only the
+            corrections of its own column.
     """
     steps = block_steps.steps
     for scores in [step for step in steps if runs(step, "router_scores")]:
@@ -93,6 +94,8 @@ def _score_on_columns(c: Context, block_steps: BlockSteps, index: int, live_step
 
 def _correct_on_columns(c: Context, steps: list[SymStep], index: int) -> None:
     """Correct the scores of a column's own outputs, and send scores and corrected scores together.
+
+    Corrected scores are used only to select experts.
 
     Args:
         c: Context of the phase that is lowered.
@@ -146,9 +149,9 @@ def _score_selected(block_steps: BlockSteps, index: int, live_steps: range) -> N
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite cannot be used for a model and a request; "" if it can.
+    """Return why the rewrite is invalid for a model and a request, as text; "" if it is valid.
 
-    The rewrite is impossible if a softmax over all experts is needed or sums are not float32.
+    It is invalid if a softmax over all experts is needed, or if sums are not float32.
     """
     experts = spec.experts
     if experts is None:

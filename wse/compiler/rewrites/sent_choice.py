@@ -27,11 +27,11 @@ EXACT_INTEGERS: Final = {"bfloat16": 1 << 8, "float16": 1 << 11, "float32": 1 <<
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Leave the block as it is: the lowering has applied the rewrite already."""
+    """Leave the steps of the block unchanged, because lowering has already applied the rewrite."""
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite cannot be used for a model and a request; "" if it can.
+    """Return why the rewrite is invalid for a model and a request, as text; "" if it is valid.
 
     The model needs experts, and the activation type must be able to represent all their ids.
     """

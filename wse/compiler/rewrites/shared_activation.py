@@ -44,7 +44,9 @@ from wse_mappings.cuts.split import ceil_div, even_segments
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Divide every activation function whose input is the same in all PEs of a column.
+    """Divide the computation of activation functions between neighbouring PEs of a column.
+
+    Without this rewrite, all PEs of a column compute the same values.
 
     Args:
         c: Context of the phase that is lowered.
@@ -68,14 +70,14 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _last_line(earlier_steps: Sequence[SymStep], buffer: SymBuffer) -> SymStep | None:
-    """Return the last all-reduce that combined the contents of a buffer; None without one."""
+    """Return the last transfer along a line that used a buffer, such as an all-reduce, or None."""
     return next((step for step in reversed(earlier_steps) if is_line(step) and touches(step, buffer)), None)
 
 
 def _scales_for(steps: Sequence[SymStep], activation: int) -> bool:
-    """Return whether the step before an activation scales exactly the activation's input.
+    """Return whether the step before an activation scales exactly the input of the activation.
 
-    The scaled values must not be read by any other step.
+    No other step may read the scaled values.
 
     Args:
         steps: Steps of a block.
@@ -93,13 +95,13 @@ def _scales_for(steps: Sequence[SymStep], activation: int) -> bool:
 
 
 def _scaled_share(c: Context, scaling: SymStep, step: SymStep, groups: int) -> SymStep:
-    """Return a step that scales only the part of the features that the PE activates.
+    """Return a step that scales only those features that the PE activates.
 
     Args:
         c: Context of the phase that is lowered.
         scaling: Step that scales all features.
         step: The activation.
-        groups: Number of groups of rows.
+        groups: Number of groups of rows. The PEs of a group divide the features of a column.
     """
     kernel = kernel_of(scaling)
     assert kernel is not None
@@ -113,10 +115,10 @@ def _shared_steps(c: Context, step: SymStep, groups: int, line: SymStep, shared_
 
     Args:
         c: Context of the phase that is lowered.
-        step: The activation.
-        groups: Number of groups of rows.
+        step: The activation of all features.
+        groups: Number of groups of rows. The PEs of a group divide the features of a column.
         line: All-reduce of the activation's input.
-        shared_tokens: Number of tokens whose features are treated as one vector.
+        shared_tokens: Number of tokens whose features are divided as one vector.
     """
     rows, kernel = c.cut.rows, kernel_of(step)
     assert kernel is not None
@@ -136,7 +138,7 @@ def _shared_steps(c: Context, step: SymStep, groups: int, line: SymStep, shared_
 
 
 def _whole_words(c: Context, buffer: SymBuffer, elements: int) -> int:
-    """Return a number of elements of a buffer rounded up to whole 32-bit words."""
+    """Round a number of elements of a buffer up to whole 32-bit words."""
     per_word = max(1, WORD_BYTES // ELEMENT_BYTES[c.options.element_type(buffer.view)])
     return ceil_div(elements, per_word) * per_word
 

@@ -24,9 +24,10 @@ PATTERNS: Final = (k_tree, multicast, shared_multicast)
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Replace K-trees and multicasts by variants whose two directions use the same colours.
+    """Replace K-trees and multicasts by variants that use the same colours in both directions.
 
-    The steps are changed in place. ``setting`` is not used.
+    Colours are a scarce resource of routers. The steps are changed in place. ``setting`` is not
+    used.
     """
     for index, step in enumerate(block_steps.steps):
         if not is_line(step):

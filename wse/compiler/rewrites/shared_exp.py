@@ -27,7 +27,11 @@ from wse_mappings.cuts.split import balanced_segments, even_segments
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Divide the exponentials of every softmax between columns, if all head groups are wide enough.
+    """Divide the exponentials of every softmax between the columns of a head group.
+
+    A head group is a set of neighbouring columns that divide the features of the same heads.
+    Without this rewrite, they all compute the same exponentials. Nothing is changed if the groups
+    do not divide the columns of attention evenly, or have too few columns.
 
     Args:
         c: Context of the phase that is lowered.
@@ -49,8 +53,8 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 def _first_use(steps: Sequence[SymStep], exp: int) -> int | None:
     """Return the index of the first step that uses the exponentials of a softmax or their sums.
 
-    The sums are to be computed before that step. This is possible if both steps are in loops over
-    users, or none of them is; otherwise the result is None.
+    The step that computes the sums is inserted before it. Return None if this is impossible because
+    only one of the two steps is in a loop over users.
 
     Args:
         steps: Steps of a block.
@@ -62,15 +66,12 @@ def _first_use(steps: Sequence[SymStep], exp: int) -> int | None:
 
 
 def _shared_steps(c: Context, step: SymStep, sharers: int) -> list[SymStep]:
-    """Return the steps that replace the computation of all exponentials on every column.
+    """Return the steps that compute part of the exponentials on each column and combine the parts.
 
     Args:
         c: Context of the phase that is lowered.
-        step: Step that computes all exponentials.
+        step: Step that computes all exponentials on every column.
         sharers: Minimum number of neighbouring columns that divide them.
-
-    Returns:
-        The computation of a part, and the all-reduce that combines the parts.
     """
     segments, kernel = c.cut.heads.segments, kernel_of(step)
     assert kernel is not None
@@ -85,7 +86,7 @@ def _shared_steps(c: Context, step: SymStep, sharers: int) -> list[SymStep]:
 
 
 def _sums(step: SymStep, use: SymStep) -> SymStep:
-    """Return the step that adds up the softmax weights, phase 4 of the rewrite.
+    """Return the step that adds up the softmax weights, which is phase 4 of the rewrite.
 
     Args:
         step: Step that computes the exponentials.

@@ -24,16 +24,17 @@ def combine_shares(
     elements: SymNumber,
     pairs: SymAddress | SymNumber = NO_PAIRS,
 ) -> SymStep:
-    """Return the step that gives each PE the results that its neighbours have computed.
+    """Return the all-reduce that gives each PE the results that its neighbours have computed.
 
-    The PEs of a set have divided the results between them.
+    Neighbouring PEs have divided a computation between them. Each has its own results, and zeros in
+    place of the results of the others.
 
     Args:
         c: Context of the phase that is lowered.
         template: Step whose rows and op are used.
         axis: Axis of the lines.
-        sets: First PE and length of each segment of a line whose PEs have divided their results.
-        at: Results, with zeros in place of those of other PEs.
+        sets: First PE and length of each segment of a line whose PEs have divided a computation.
+        at: Results of a PE.
         elements: Number of elements.
         pairs: Address of the number of (token, expert) pairs, as for `line_step`.
     """

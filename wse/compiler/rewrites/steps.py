@@ -37,12 +37,12 @@ def runs(step: SymStep, kernel: str) -> bool:
 
 
 def is_line(step: SymStep) -> bool:
-    """Return whether a step is a line step, a transfer by a pattern along rows or columns."""
+    """Return whether a step is a transfer by a pattern along rows or columns (a line step)."""
     return step.kind == StepKind.TRANSFER and step.code == _LINE
 
 
 def is_cache_shift(step: SymStep) -> bool:
-    """Return whether a step shifts entries of the KV cache between rows."""
+    """Return whether a step shifts KV-cache entries from row to row."""
     return step.kind == StepKind.TRANSFER and step.code == _SHIFT
 
 
@@ -61,7 +61,7 @@ def number(step: SymStep, name: str) -> SymNumber:
 
 
 def count(step: SymStep, name: str) -> int:
-    """Return the operand of a step with a given name as an integer; -1 if it varies at run time."""
+    """Return a numeric operand of a step as an integer; -1 if it varies at run time."""
     value = number(step, name)
     return value.fixed if value.is_fixed else -1
 
@@ -72,34 +72,37 @@ def _operand(step: SymStep, name: str) -> SymAddress | SymNumber:
 
 
 def _index(step: SymStep) -> dict[str, int]:
-    """Return the names of a step's operands, mapped to their indices."""
+    """Return the indices of a step's operands, keyed by name."""
     kernel = kernel_of(step)
     return operand_index(TRANSFERS[step.code]) if kernel is None else kernel.index
 
 
 def in_place(step: SymStep) -> bool:
-    """Return whether a line step is in place, with the same number of elements in every column."""
+    """Return whether a transfer along lines writes its result to the buffer that it reads.
+
+    The number of elements must not depend on the (token, expert) pairs of a column.
+    """
     return pairs_of(step) == NO_PAIRS and address(step, "source") == address(step, "target")
 
 
 def pairs_of(step: SymStep) -> SymAddress | SymNumber:
-    """Return the address of a number of (token, expert) pairs that a line step reads at run time.
+    """Return the address from which a line step reads its number of (token, expert) pairs.
 
-    The number of elements of the line step depends on it.
+    A line step is a transfer along rows or columns. Its number of elements may depend on the pairs.
 
     Returns:
-        NO_PAIRS if the number of elements does not depend on pairs.
+        The address; NO_PAIRS if the number of elements does not depend on pairs.
     """
     return _operand(step, "count")
 
 
 def varies_by_pairs_only(value: SymNumber) -> bool:
-    """Return whether a number depends at most on the (token, expert) pairs of a column."""
+    """Return whether a number is constant, or depends only on a column's (token, expert) pairs."""
     return not (value.per_slot or value.per_round)
 
 
 def same_lines(a: SymStep, b: SymStep) -> bool:
-    """Return whether two line steps run the same pattern on the same lines, outside of loops."""
+    """Return whether two transfers run the same pattern on the same lines, outside of loops."""
     return (a.pattern, a.axis, a.loop, a.overlap) == (b.pattern, b.axis, -1, -1) and all(
         a.operands[i] == b.operands[i] for i in (0, 1)
     )
@@ -111,7 +114,7 @@ def touches(step: SymStep, buffer: SymBuffer) -> bool:
 
 
 def touches_elements(step: SymStep, at: SymAddress, elements: int) -> bool:
-    """Return whether a step may read or write some of the elements from an address on.
+    """Return whether a step may read or write some of the elements after an address.
 
     Args:
         step: The step.
@@ -129,7 +132,7 @@ def touches_elements(step: SymStep, at: SymAddress, elements: int) -> bool:
 
 
 def _extent(step: SymStep, name: str, operand: SymAddress) -> int | None:
-    """Return how many elements from an operand's address a step may use; None if unknown."""
+    """Return how many elements a step may use from an operand's address on; None if unknown."""
     numbers = [value for value in step.operands.values() if isinstance(value, SymNumber)]
     kernel = kernel_of(step)
     if operand.per_round or operand.per_slot_round or not all(value.is_fixed for value in numbers):
@@ -143,7 +146,7 @@ def _extent(step: SymStep, name: str, operand: SymAddress) -> int | None:
 
 
 def varies_by_round(step: SymStep) -> bool:
-    """Return whether an operand of a step changes from iteration to iteration."""
+    """Return whether an operand of a step changes from one iteration of a loop to the next."""
     return any(
         operand.per_round
         or (isinstance(operand, SymAddress) and (operand.per_slot_round or operand.odd_round_buffer is not None))
@@ -152,7 +155,7 @@ def varies_by_round(step: SymStep) -> bool:
 
 
 def live_range(steps: Sequence[SymStep], buffer: SymBuffer, index: int) -> range | None:
-    """Return the steps that need the value which a buffer has at a given step.
+    """Return the range of steps in which the value that a buffer has at a given step is live.
 
     Args:
         steps: Steps of a block.
@@ -161,7 +164,8 @@ def live_range(steps: Sequence[SymStep], buffer: SymBuffer, index: int) -> range
 
     Returns:
         The range from the step that writes the value up to the step that overwrites it, exclusive.
-        None if the value is not written in these steps, or the buffer is a double buffer.
+        None if no step up to ``index`` writes the value, or if an operand alternates between this
+        buffer and another one.
     """
     users = [(i, step) for i, step in enumerate(steps) if buffer in step.buffers]
     writers = [i for i, step in users if _overwrites(step, buffer)]
@@ -194,13 +198,13 @@ def with_operands(step: SymStep, **operands: SymAddress | SymNumber) -> SymStep:
 def compute_step(template: SymStep, kernel: str, **operands: Operand) -> SymStep:
     """Return a step that runs a kernel on the same rows, and for the same op, as another step.
 
-    The step is outside of loops.
+    The new step is outside of loops.
 
     Args:
         template: Step whose rows and op are used.
         kernel: Name of the kernel.
-        operands: Operands of the kernel. A buffer may have another view than the kernel expects if
-            its elements are of the same type.
+        operands: Operands of the kernel. A buffer may have a different view than the kernel
+            expects, provided that the element types are the same.
     """
     kernel_operands_by_index = kernel_operands(kernel, operands)
     return _separate_step(
@@ -218,7 +222,7 @@ def line_step(
 ) -> SymStep:
     """Return a step that runs a pattern in place, on the same rows and op as another step.
 
-    The step is outside of loops.
+    The new step is outside of loops.
 
     Args:
         template: Step whose rows and op are used.
@@ -236,7 +240,13 @@ def line_step(
 
 
 def _separate_step(template: SymStep, operands: Mapping[int, SymAddress | SymNumber], **fields: Any) -> SymStep:
-    """Return a step in a task of its own, on the rows and for the op of another step."""
+    """Return a step outside of loops and overlap groups, with the rows and op of another step.
+
+    Args:
+        template: Step whose rows and op are used.
+        operands: Operands of the new step, by index.
+        fields: Further fields of the new step.
+    """
     rows = {i: template.operands[i] for i in (0, 1)}
     depends_on_experts = any(isinstance(value, SymNumber) and value.per_pair for value in operands.values())
     fields |= {
@@ -252,14 +262,14 @@ def _separate_step(template: SymStep, operands: Mapping[int, SymAddress | SymNum
 def move_buffer(steps: list[SymStep], live_steps: range, buffer: SymBuffer, to: SymBuffer, elements: int) -> None:
     """Replace a buffer in some steps by a part of another buffer.
 
-    Rewrites that merge two messages store the elements of both in one buffer in this way.
+    Rewrites that merge two messages use this to store the elements of both in one buffer.
 
     Args:
         steps: Steps of a block, changed in place.
         live_steps: Indices of the steps to change.
         buffer: Buffer to replace.
-        to: The other buffer. It may be the same one, if only the offset changes.
-        elements: Offset of the old buffer's elements in the other buffer.
+        to: The other buffer. It may be the same buffer, if only the offset changes.
+        elements: Offset at which the old buffer's elements start in the other buffer.
     """
     for i in (i for i in live_steps if touches(steps[i], buffer)):
         moved_operands: dict[int, SymAddress | SymNumber] = {

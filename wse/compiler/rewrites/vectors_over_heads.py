@@ -18,15 +18,16 @@ from wse.compiler.symbolic import SymStep
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Allow vectors over heads in all kernels that have such a variant.
+    """Allow vector instructions over heads in all kernels that have such a variant.
 
-    The steps are changed in place. ``setting`` is not used.
+    A vector over heads contains one element of every head instead of the elements of one head. The
+    steps are changed in place. ``setting`` is not used.
     """
     block_steps.steps[:] = [step.copy_with(over_heads=True) if _has_heads(step) else step for step in block_steps.steps]
 
 
 def _has_heads(step: SymStep) -> bool:
-    """Return whether a step's kernel has a variant with vectors over heads."""
+    """Return whether a step's kernel has a variant with vector instructions over heads."""
     kernel = kernel_of(step)
     return kernel is not None and kernel.cycles_over_heads is not None
 

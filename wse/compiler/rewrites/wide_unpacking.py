@@ -24,12 +24,12 @@ from wse.number_formats import CODINGS
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Enlarge the scratch buffer of every kernel that unpacks quantised weights.
+    """Let kernels unpack more quantised weights at a time, with a larger scratch buffer.
 
     Args:
         c: Context of the phase that is lowered.
         block_steps: The steps of the block, changed in place.
-        setting: Number of codes to unpack at a time.
+        setting: Number of codes (quantised weights) to unpack at a time.
     """
     for index, step in enumerate(block_steps.steps):
         kernel = kernel_of(step)
@@ -39,7 +39,10 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _needs_codes(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite cannot be used: weights are not quantised. Return "" otherwise."""
+    """Return why the rewrite is invalid for a request, as text; "" if it is valid.
+
+    The weights must be quantised.
+    """
     return "" if options.dtype in CODINGS else f"weights are {options.dtype} and need no unpacking"
 
 

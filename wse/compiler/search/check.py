@@ -14,7 +14,7 @@ def check_names(options: Options) -> None:
 
     Raises:
         UnknownName: The mapping, the product or an element type does not exist.
-        BadInput: The element types do not match.
+        BadInput: The element types of weights and activations do not match.
     """
     strategy(options.mapping)
     if options.prefill not in (None, *PREFILL_PRODUCTS):
@@ -44,7 +44,7 @@ def _check_experts(spec: ModelSpec, options: Options) -> None:
 
 
 def check_mesh(spec: ModelSpec, wafer: WaferSpec, options: Options) -> None:
-    """Check that the region fits on the mesh and that the model can be divided over the wafers.
+    """Check that the requested region fits on the mesh, and that there is work for every wafer.
 
     Args:
         spec: Model.
@@ -53,7 +53,7 @@ def check_mesh(spec: ModelSpec, wafer: WaferSpec, options: Options) -> None:
 
     Raises:
         BadMesh: The region is too large, or there are more wafers than layers or experts.
-        BadInput: The mapping places experts, but the model has none.
+        BadInput: The mapping places experts on all wafers, but the model has no experts.
     """
     if options.region is not None:
         rows, cols = options.region

@@ -33,11 +33,11 @@ class Finalist(NamedTuple):
 
     Attributes:
         trial: Trial of the layout on a reduced model.
-        saved_by_attention: Fraction of a layer's cycles that is saved by restricting attention to
-            some columns.
-        unpacking: Trial of unpacking more codes at a time; empty if that saves nothing.
+        saved_by_attention: Fraction of a layer's cycles that is saved by using only some of the
+            columns for attention.
+        unpacking: Trial of unpacking more quantised weights at a time; empty if that saves nothing.
         trees: The choice with fitted all-reduce trees.
-        program: The Program, without tiles.
+        program: The Program, without weight tiles.
     """
 
     trial: Trial
@@ -48,7 +48,7 @@ class Finalist(NamedTuple):
 
     @property
     def attention_cols(self) -> int:
-        """Maximum number of columns for attention; 0 for all columns."""
+        """Maximum number of columns that attention uses; 0 for all columns."""
         return self.trees.choice.attention_cols
 
 
@@ -73,9 +73,9 @@ class Finalists:
         self.failures: list[DoesNotFit] = []
 
     def compile_fastest(self, fitting: Sequence[list[Trial]], max_layouts: int, margin: float) -> None:
-        """Compile the layouts with the fastest requests.
+        """Compile the whole model on the layouts that serve a request in the fewest cycles.
 
-        Layouts that were compiled before, and near-duplicates of finalists, are skipped.
+        Layouts that were compiled before, and near-duplicates of compiled layouts, are skipped.
 
         Args:
             fitting: Trials of each layout that fits, the fastest first.
@@ -100,18 +100,21 @@ class Finalists:
                 compiled.append(trial)
 
     def with_updated_trials(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Return the trials of a search, with those of compiled layouts replaced by later versions.
+        """Return the trials of a search, with trials of compiled layouts replaced by newer ones.
 
-        The later versions contain the chunk size and the time of prompts with it.
+        The newer trials contain the chosen chunk size, and the time of prompts with it.
         """
         return [*(trial for trial in trials if trial.key not in self._trials), *self._trials.values()]
 
     def _duplicate_keys(self, trial: Trial) -> set[object]:
         """Return the keys by which near-duplicates of a layout are found.
 
-        No two finalists share a key. For one user, the only key is the layout. For many users there
-        are two: the layout without the groups of its all-reduces, the placement of experts and the
-        parts of blocks; and the bytes per PE together with the cycles per token.
+        No two compiled layouts share a key. For one user, the only key is the layout. For many
+        users there are two keys:
+
+        - the layout without the groups of its all-reduces, the placement of experts and the parts
+          of split blocks
+        - the bytes per PE together with the cycles per token
         """
         if not self._setup.many_users:
             return {trial.layout}
@@ -119,15 +122,16 @@ class Finalists:
         return {cut, (trial.needed_bytes, trial.token_cycles)}
 
     def _fastest_request_first(self, fitting: Sequence[list[Trial]]) -> Iterator[list[Trial]]:
-        """Yield the trials of each layout with the best chunks, fastest request first.
+        """Yield the trials of each layout with suitable prompt chunks, fastest request first.
 
-        1. Time the prompts of the first `NEAREST` layouts with the best chunks, and yield these
-           layouts in the order of their requests. There are fewer if the dominant cycles of a
-           layout alone exceed the whole request on another one.
+        1. Time the prompts of the first layouts with suitable chunks, and yield these layouts in
+           the order of their request cycles. At most `NEAREST` layouts are timed. Timing stops at a
+           layout whose dominant cycles alone exceed the whole request on another layout.
         2. Yield the remaining layouts in their given order.
 
         Args:
-            fitting: Trials of each layout that fits, in ascending order of their dominant cycles.
+            fitting: Trials of each layout that fits, in ascending order of their dominant cycles
+                (those of the phase that takes longer).
         """
         sized: list[list[Trial]] = []
         for products in fitting[:NEAREST]:  # 1
@@ -142,14 +146,13 @@ class Finalists:
             yield self._with_chunks(products, sized[0][0].prefill)
 
     def _with_chunks(self, products: list[Trial], preferred: str | None) -> list[Trial]:
-        """Return the trials of a layout with about the best chunks, the fastest product first.
+        """Return the trials of a layout with suitable prompt chunks, fastest matrix product first.
 
         The results of `fastest_product_first` are cached.
 
         Args:
             products: Trials of the layout, one per matrix product of prefill.
-            preferred: The only prefill product to consider, if the layout supports it; None for
-                all.
+            preferred: The only product to consider, if the layout supports it; None for all.
         """
         key = products[0].layout, preferred
         if key not in self._sized:
@@ -157,14 +160,23 @@ class Finalists:
         return self._sized[key]
 
     def _is_too_slow(self, trial: Trial, fastest_trial: Trial, margin: float) -> bool:
-        """Return whether a request exceeds that on the fastest layout by more than a margin."""
+        """Return whether a request exceeds that on the fastest layout by more than a margin.
+
+        Args:
+            trial: Trial of the layout.
+            fastest_trial: Trial of the fastest layout.
+            margin: Allowed excess as a fraction.
+        """
         return request_cycles(self._setup, trial) > (1 + margin) * request_cycles(self._setup, fastest_trial)
 
     def _compile_first(self, products: Sequence[Trial]) -> Trial | None:
-        """Compile a layout with its products until one fits. Return the first trial that compiled.
+        """Compile a layout with one matrix product of prefill after another until one fits.
 
-        If products have not been timed, all are compiled, and the cost function decides between
-        them.
+        If the products have not been timed, all are compiled, and the cost function decides between
+        them later.
+
+        Returns:
+            The first trial that compiled; None if none fits.
         """
         first_compiled = None
         for trial in products:
@@ -181,15 +193,15 @@ class Finalists:
 
 
 def _compile(setup: TrialSetup, trial: Trial, fitted_names: Collection[str], *, all_columns: bool = False) -> Finalist:
-    """Compile the layout of a trial fully, without tiles.
+    """Compile the whole model on the layout of a trial, without weight tiles.
 
-    1. Fit the number of columns for attention and the sizes of chunks.
-    2. Fit the number of codes that are unpacked at a time, and the all-reduce trees, if these
-       rewrites are requested.
+    1. Choose the number of columns for attention and the sizes of chunks.
+    2. Choose the number of quantised weights to unpack at a time, and the all-reduce trees, if
+       these rewrites are requested.
     3. Compile the whole model with the resulting choice.
 
     Args:
-        setup: Inputs of the search.
+        setup: Inputs that all trials share, such as model, wafer and request.
         trial: The layout, with about its best prompt chunk.
         fitted_names: Names of the rewrites whose settings are fitted to the layout.
         all_columns: Whether attention uses all columns, instead of a number that is fitted.
@@ -217,14 +229,14 @@ def _compile(setup: TrialSetup, trial: Trial, fitted_names: Collection[str], *, 
 def with_cheaper_attention(
     setup: TrialSetup, narrow_finalist: Finalist, fitted_names: Collection[str], cost: Cost
 ) -> Finalist:
-    """Return a finalist, or its variant with attention on all columns if that costs less.
+    """Return a compiled layout, or its variant with attention on all columns if that costs less.
 
-    Sums over some columns need routes of their own, which leaves fewer colours for other routes. So
-    all columns may be cheaper.
+    Sums over some of the columns need additional routes, which leaves fewer colours for other
+    routes. Attention on all columns may therefore cost less.
 
     Args:
-        setup: Inputs of the search.
-        narrow_finalist: The finalist, with attention on some columns.
+        setup: Inputs that all trials share, such as model, wafer and request.
+        narrow_finalist: The compiled layout, with attention on some columns.
         fitted_names: Names of the rewrites whose settings are fitted to the layout.
         cost: Cost function.
     """
@@ -238,7 +250,8 @@ def with_cheaper_attention(
 def tree_trials(trees: FittedTrees, phase: str) -> tuple[RewriteTrial, ...]:
     """Return the cycles that fitted all-reduce trees save in a phase, as a trial of a rewrite.
 
-    The tuple is empty if no trees are fitted.
+    Returns:
+        A tuple with the trial; an empty tuple if no trees were fitted.
     """
     if not trees.choice.trees:
         return ()

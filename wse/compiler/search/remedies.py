@@ -88,7 +88,7 @@ def smallest_mesh(
 def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int:
     """Return the smallest number of wafers on which the model fits.
 
-    If it fits on none, return the largest number that is tried.
+    If it does not fit on any number that is tried, the largest of these numbers is returned.
 
     Args:
         spec: Model.
@@ -106,7 +106,7 @@ def fewest_wafers_for_whole_layers(
 ) -> int | None:
     """Return the smallest number of wafers on which the model fits without splitting layers.
 
-    Only numbers above the requested one are tried. Return None if none suffices.
+    Only numbers above the requested one are tried. Return None if the model fits on none of them.
 
     Args:
         spec: Model.
@@ -136,7 +136,7 @@ def _fewest_from(
     misfits = Misfits()
 
     def fits_on(wafers: int) -> bool:
-        """Return whether the model fits on a number of wafers."""
+        """Return whether the model fits on the given number of wafers."""
         request = replace(options, wafers=wafers)
         return fits(spec, wafer, software, request, misfits, whole_layers=whole_layers)
 
@@ -144,12 +144,12 @@ def _fewest_from(
 
 
 def _most_wafers(spec: ModelSpec) -> int:
-    """Return the largest number of wafers that is tried: one per layer, at most `MAX_WAFERS`."""
+    """Return the largest number of wafers to try: one per layer, but at most `MAX_WAFERS`."""
     return min(spec.layer_count, MAX_WAFERS)
 
 
 def fewer_prompts(users: int) -> str:
-    """Return the text of a remedy with fewer users, who have one prompt each."""
+    """Return a text that suggests fewer users, each of whom has one prompt."""
     return "a single prompt" if users == 1 else f"at most {users} prompts"
 
 
@@ -161,11 +161,11 @@ def remedies(
     options: Options,
     fewer_users: Callable[[int], str] = fewer_prompts,
 ) -> list[str]:
-    """Return options that would make the model fit, each with the smallest change of its kind.
+    """Return changes to the request that would make the model fit, as texts for error messages.
 
-    They are suggested in error messages: a larger mesh, more wafers, another mapping, narrower
-    weights, another placement of experts, a shorter context, fewer users, and shorter verification
-    passes.
+    Each text suggests one change, by the smallest amount that suffices: a larger mesh, more wafers,
+    another mapping, narrower weights, another placement of experts, a shorter context, fewer users,
+    or shorter verification passes.
 
     Args:
         spec: Model.
@@ -173,7 +173,7 @@ def remedies(
         wafer: The part of the wafer that is used.
         software: Costs of the software on the wafer.
         options: What the user requested.
-        fewer_users: Function that returns the text of a remedy with a number of users.
+        fewer_users: Function that returns the text which suggests a given number of users.
     """
 
     def fits_with(**changes: Any) -> bool:
@@ -204,7 +204,7 @@ def remedies(
 
 
 def _shorter_pass(options: Options, fits_with: Callable[..., bool]) -> str | None:
-    """Return the option of verifying fewer tokens per pass, or the text for not verifying any.
+    """Return a text that suggests verifying fewer tokens per pass, or none at all.
 
     Return None if neither makes the model fit.
     """
@@ -217,10 +217,10 @@ def _shorter_pass(options: Options, fits_with: Callable[..., bool]) -> str | Non
 def _larger(
     spec: ModelSpec, whole_wafer: WaferSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
 ) -> str | None:
-    """Return a text that suggests the smallest larger mesh or region that fits, or None.
+    """Return a text that suggests the smallest larger mesh or region on which the model fits.
 
     If the user has requested a region, the text suggests a larger square region, on a larger mesh
-    if necessary.
+    if necessary. Return None if the model does not fit on any.
     """
     rows, cols = options.region or (wafer.mesh_rows, wafer.mesh_cols)
     first_side = min(rows, cols)
@@ -229,7 +229,7 @@ def _larger(
         return f"--mesh {mesh[0]}x{mesh[1]}" if mesh is not None and mesh[0] * mesh[1] > rows * cols else None
 
     def fits_on(side: int, on: WaferSpec) -> bool:
-        """Return whether the model fits with a larger square region."""
+        """Return whether the model fits with a square region larger than the requested region."""
         return side * side > rows * cols and fits(spec, on, software, replace(options, region=(side, side)))
 
     side = _first_passing(range(first_side, min(wafer.mesh_rows, wafer.mesh_cols) + 1), lambda n: fits_on(n, wafer))
@@ -241,15 +241,15 @@ def _larger(
 
 
 def _search_mapping(options: Options, wafer_limit: int, fits_with: Callable[..., bool]) -> str | None:
-    """Return a text that suggests the mapping which tries all other mappings, or None.
+    """Return a text that suggests ``--mapping auto``, which tries all other mappings.
 
     Args:
         options: What the user requested.
-        wafer_limit: Only fewer wafers than this number are tried.
+        wafer_limit: Only numbers of wafers below this one are tried.
         fits_with: Function that returns whether the request fits with some options changed.
 
     Returns:
-        None if that mapping was requested, or does not fit.
+        The text; None if that mapping was requested already, or does not fit.
     """
     if strategy(options.mapping).tries_others:
         return None
@@ -263,7 +263,7 @@ def _search_mapping(options: Options, wafer_limit: int, fits_with: Callable[...,
 def _narrower(spec: ModelSpec, options: Options, fits_with: Callable[..., bool]) -> str | None:
     """Return a text that suggests the widest of the narrower weight types that fits, or None.
 
-    The text suggests float32 sums, too, if the request has other sums.
+    If the request adds up in another type than float32, the text also suggests float32 sums.
 
     Args:
         spec: Model.
@@ -278,7 +278,7 @@ def _narrower(spec: ModelSpec, options: Options, fits_with: Callable[..., bool])
 
 
 def narrower_types(dtype: str) -> list[str]:
-    """Return the narrower weight types that may be suggested instead of a type, widest first."""
+    """Return the weight types with fewer bits than a given type, for suggestions, widest first."""
     return [narrower for narrower in NARROWER if _bits(narrower) < _bits(dtype)]
 
 
@@ -288,7 +288,7 @@ def _bits(dtype: str) -> int:
 
 
 def _least_pes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> float:
-    """Return the number of PEs, on all wafers together, that the weights alone need."""
+    """Return how many PEs, on all wafers together, are needed to store the weights alone."""
     weight_bytes = stored_bytes(spec, options.dtype, ELEMENT_BYTES[options.activation_type])
     return weight_bytes / max(free_bytes_per_pe(wafer, software), 1)
 

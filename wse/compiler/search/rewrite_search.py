@@ -21,15 +21,15 @@ from wse.models.spec import ModelSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteTrial:
-    """A rewrite that saves cycles, with the setting that saves the most.
+    """A rewrite that saves cycles, with its best setting.
 
-    A rewrite changes the steps of a layer to save cycles.
+    A rewrite changes the steps of a layer to save cycles. Some rewrites have a setting, an integer.
 
     Attributes:
         name: Name of the rewrite.
         setting: The setting with the fewest cycles.
         saved_cycles: Cycles per generated token or verification pass that the rewrite saves in
-            combination with all others that are used.
+            combination with all other rewrites in use.
     """
 
     name: str
@@ -38,23 +38,25 @@ class RewriteTrial:
 
 
 def settings_of(rewrites: Sequence[RewriteTrial]) -> Rewrites:
-    """Return rewrites as pairs of name and setting, as `Choice` stores them."""
+    """Return (name, setting) of each rewrite, as `Choice` stores them."""
     return tuple((trial.name, trial.setting) for trial in rewrites)
 
 
 def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, is_forced: bool) -> tuple[RewriteTrial, ...]:
     """Return the rewrites that save cycles per generated token on a layout.
 
+    A rewrite changes the steps of a layer to save cycles, but does not save any on every layout.
+
     1. Find the rewrites that save cycles on the most common layer of each kind, which is fast to
        compile.
     2. If layers are split between stages, add the rewrites for such layers that save cycles on the
-       whole reduced model.
+       whole reduced model (one layer of each kind).
     3. If the rewrites do not fit in memory together, start again on the whole reduced model, where
        combinations that do not fit are excluded.
 
     Args:
-        setup: Inputs of all trials. Its rewrites are the starting point: all, or none if all
-            together need too many colours.
+        setup: Inputs that all trials share. Its rewrites are the starting point: all, or none if
+            all together need too many colours.
         candidates: Rewrites to try.
         trial: Trial with the layout and the prefill product.
         is_forced: Whether all candidates are used, and only their settings are chosen.
@@ -62,7 +64,7 @@ def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, is_fo
     layers = layers_on(setup, trial.layout, trial.prefill, DECODE)
 
     def token_cycles(rewrites: Rewrites) -> float | None:
-        """Return the cycles of a token with some rewrites; None if the layout does not fit."""
+        """Return the cycles of a token with the given rewrites; None if the layout does not fit."""
         return try_layout(replace(setup, rewrites=rewrites), trial.layout, trial.prefill).token_cycles
 
     paying = _paying_rewrites(setup, candidates, partial(cycles_of_layers, setup, layers), is_forced=is_forced)  # 1
@@ -80,7 +82,7 @@ def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, is_fo
 def _with_paying(
     paying: tuple[RewriteTrial, ...], candidates: Sequence[tuple[str, int]], time: Callable[[Rewrites], float | None]
 ) -> tuple[RewriteTrial, ...]:
-    """Add each of several rewrites to those in use if that saves cycles.
+    """Add each of several rewrites to the rewrites in use, if adding it saves cycles.
 
     Args:
         paying: Rewrites in use.
@@ -88,7 +90,7 @@ def _with_paying(
         time: Function that returns the cycles with some rewrites; None if these are impossible.
 
     Returns:
-        The rewrites in use and those that were added.
+        The rewrites in use, including the added ones.
     """
     for name, setting in candidates:
         current_rewrites = settings_of(paying)
@@ -104,7 +106,7 @@ def try_verify_rewrites(
 ) -> tuple[RewriteTrial, ...] | None:
     """Return the rewrites that save cycles in a verification pass; None if they do not fit.
 
-    Rewrites that save cycles in decode may not do so here, and vice versa.
+    They may differ from the rewrites that save cycles in decode.
 
     Args:
         setup: Inputs that all trials share. Its rewrites are the starting point.
@@ -125,11 +127,11 @@ def verify_choice(
 ) -> Choice:
     """Return a choice with the best rewrites, attention columns and trees for verification passes.
 
-    The layout and the chunks stay.
+    Layout and chunk sizes remain those of the given choice.
 
     1. Find the rewrites that save cycles. If they do not fit, use those of decode.
     2. Find the number of columns for attention.
-    3. Fit the trees of all-reduces, if the request includes them.
+    3. Choose the numbers of groups of all-reduce trees, if the request includes this rewrite.
 
     Args:
         spec, wafer, software, options: Inputs of the compilation.
@@ -170,21 +172,21 @@ def _paying_rewrites(
 ) -> tuple[RewriteTrial, ...]:
     """Return the rewrites that save cycles, with their best settings and what each saves.
 
-    1. For each rewrite with several settings, choose the one with the fewest cycles, with all
-       others unchanged.
+    1. For each rewrite with several settings, choose the setting with the fewest cycles, while all
+       other rewrites are unchanged.
     2. Add or remove one rewrite at a time if that saves cycles, or if removing it costs none.
-       Repeat until nothing changes. Skip this if all rewrites are ``is_forced``.
-    3. Compute what each rewrite saves: the difference if it alone is removed.
+       Repeat until nothing changes. Skip this step if ``is_forced``.
+    3. Compute the cycles that each rewrite saves: the difference if it alone is removed.
 
     Args:
-        setup: Inputs of all trials, with the rewrites to start from.
+        setup: Inputs that all trials share, with the rewrites to start from.
         candidates: Rewrites to try.
         time: Function that returns the cycles with some rewrites; None if these are impossible.
         is_forced: Whether all rewrites of the setup are used.
     """
 
     def cycles(settings: Mapping[str, int]) -> float:
-        """Return the cycles with some rewrites; infinity if they are impossible."""
+        """Return the cycles with the given rewrites; infinity if they are impossible."""
         rewrites = tuple((name, settings[name]) for name in names if name in settings)
         if rewrites not in known_cycles:
             timed_cycles = time(rewrites)
@@ -220,7 +222,7 @@ def _paying_rewrites(
 
 
 def _toggle(settings: Mapping[str, int], name: str, setting: int) -> dict[str, int]:
-    """Remove a rewrite from those in use, or add it if it is not in use, and return the result.
+    """Return the rewrites in use without a given one, or with it if it is not in use.
 
     Args:
         settings: Names of the rewrites in use, mapped to their settings.

@@ -47,7 +47,7 @@ saves less than that, the layout is also compiled with attention on all columns.
 
 
 class Breadth(NamedTuple):
-    """Limits on the layouts that a search compiles fully, and the way it compares them.
+    """How many layouts a search compiles fully, and how it compares them.
 
     Attributes:
         finalists: Maximum number of layouts.
@@ -65,10 +65,10 @@ class Breadth(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A finalist as the caller of a search gets it: a layout that was compiled fully.
+    """A layout for which a search has compiled the whole model.
 
     Attributes:
-        program: The Program, without the indices of its tiles.
+        program: The Program, without weight tiles.
         options, choice: Arguments with which `compile_choice` creates the Program.
     """
 
@@ -79,7 +79,7 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Compilation:
-    """The result of a search.
+    """The result of a search for the best layout of a model.
 
     Attributes:
         program: The chosen Program.
@@ -106,7 +106,7 @@ class Compilation:
 def compile_model(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, cost: Cost | None = None
 ) -> Program:
-    """Compile the best Program that fits.
+    """Search for the layout with the lowest cost, and return its Program.
 
     Arguments and errors are those of `search`.
     """
@@ -189,7 +189,9 @@ def search(
 
 
 class _PayingRewrites(NamedTuple):
-    """The rewrites that save cycles on the fastest layout, and a setup of trials that uses them.
+    """The rewrites that save cycles on the fastest layout, and the inputs of trials with them.
+
+    A rewrite changes the steps of a layer to save cycles.
 
     Attributes:
         setup: Inputs of further trials.
@@ -203,12 +205,14 @@ class _PayingRewrites(NamedTuple):
 
 
 def _paying_rewrites(setup: TrialSetup, rewrites: Rewrites, fastest_trial: Trial) -> _PayingRewrites:
-    """Restrict attention to fewer columns and drop useless rewrites, judging by the fastest layout.
+    """Find the rewrites that save cycles, and restrict attention to fewer columns, on one layout.
+
+    The result is used for all other layouts.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
         rewrites: Rewrites to try.
-        fastest_trial: Trial of the fastest layout.
+        fastest_trial: Trial of the fastest layout, on which rewrites are tried.
     """
     options = setup.options
     setup = replace(setup, attention_cols=free_columns(setup, fastest_trial))
@@ -228,19 +232,19 @@ def _paying_rewrites(setup: TrialSetup, rewrites: Rewrites, fastest_trial: Trial
 def _cheapest_first(
     setup: TrialSetup, finalists: Sequence[Finalist], fitted_later: Collection[str], cost: Cost | None
 ) -> list[tuple[Finalist, float | None]]:
-    """Return the finalists with their costs, the cheapest first.
+    """Return the fully compiled layouts with their costs, the cheapest first.
 
-    If restricting attention to some columns saves little on the cheapest finalist, it is also
+    If restricting attention to some columns saves little on the cheapest layout, it is also
     compiled with attention on all columns, and the cheaper variant is used.
 
     Args:
-        setup: Inputs of the search.
+        setup: Inputs that all trials share, such as model, wafer and request.
         finalists: Fully compiled layouts.
         fitted_later: Names of rewrites whose settings are fitted to each layout.
-        cost: Cost function; without one, only the first finalist is returned.
+        cost: Cost function; without one, only the first layout is returned.
 
     Returns:
-        The finalists with their costs. The cost is None if there is a single finalist.
+        (layout, cost) pairs. The cost is None if there is a single layout.
     """
     ranked_finalists: list[tuple[Finalist, float | None]] = [(finalists[0], None)]
     if cost is None:
@@ -258,7 +262,7 @@ def _cheapest_first(
 def _compilation(
     kept_rewrites: _PayingRewrites, trials: Sequence[Trial], ranked_finalists: Sequence[tuple[Finalist, float | None]]
 ) -> Compilation:
-    """Return the result of a search. The Program of the best finalist gets its tiles.
+    """Return the result of a search, after adding the weight tiles to the best Program.
 
     Args:
         kept_rewrites: Rewrites that save cycles, and the inputs of the trials.
@@ -291,18 +295,17 @@ def fits(
     *,
     whole_layers: bool = False,
 ) -> bool:
-    """Return whether any layout fits, by trying the ones with the lowest forecast of bytes.
+    """Return whether the model fits in any layout, with the smallest chunks.
 
-    Each is tried with the smallest chunks. `wse.compiler.search.remedies` calls this function for
-    many sizes of the machine.
+    Layouts are tried in ascending order of their forecast of bytes.
 
     Args:
         spec: Model.
         wafer: Wafer.
         software: Costs of the software on the wafer.
         options: What the user requested.
-        misfits: Stages that did not fit in earlier calls, which may differ in the number of wafers
-            only. New ones are added.
+        misfits: Stages that did not fit in earlier calls, which may differ only in the number of
+            wafers. New ones are added.
         whole_layers: Whether layers must not be split between stages.
 
     Raises:

@@ -37,11 +37,11 @@ from wse_mappings.cuts.layer_parts import BLOCK
 
 
 class TileSize(NamedTuple):
-    """Name and size of a weight tile, the part of some tensors that one PE stores.
+    """Name and size of a weight tile, which is the part of one or more tensors that one PE stores.
 
     Attributes:
         name: Name of the tile.
-        view: Element view.
+        view: How kernels read the elements, such as ``wgt`` for weights or ``f32``.
         elements: Elements per PE.
     """
 
@@ -51,11 +51,12 @@ class TileSize(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """Functions that return the sizes of all tiles of a model, with cached results.
+    """Functions that return the sizes of a model's weight tiles, with cached results.
 
     Attributes:
-        sizes_of_op: Function of a region and an op.
-        sizes_of_tables: Function of a region and the arguments of `region_tables`.
+        sizes_of_op: Function from a region and an op to the sizes of the op's tiles.
+        sizes_of_tables: Function from a region and the arguments of `region_tables` to the sizes of
+            the tables.
     """
 
     sizes_of_op: Callable[[RegionShape, Op], list[TileSize]]
@@ -63,7 +64,10 @@ class Sizes(NamedTuple):
 
 
 def size_tiles(state: State) -> State:
-    """Fill in ``cuts`` and ``weights`` like the pass `shard`, without creating tiles."""
+    """Compute the sizes of all weight tiles, without creating the tiles.
+
+    Fill in ``cuts`` and ``weights`` like the pass `shard`. A search needs only the sizes.
+    """
     sizes, regions = sizes_of(state), regions_of(state)
     weights = [
         weights_buffer(
@@ -88,19 +92,19 @@ compilation.
 
 
 def sizes_of(state: State) -> Sizes:
-    """Return the functions for the sizes of a model's weight tiles.
+    """Return the functions that compute the sizes of a model's weight tiles.
 
-    Models that differ in their number of layers only share the functions and their cached results.
+    Models that differ only in their layers share the functions and their cached results.
     """
     weight_types, sizes = WeightTypes.from_options(state.options), state.options.cache.of(_sizes, 4)
     return sizes(model_shape(state), weight_types, state.options.scope, tiling_of(state))
 
 
 def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tiling) -> Sizes:
-    """Create the functions for the sizes of a model's weight tiles."""
+    """Create the functions that compute the sizes of a model's weight tiles."""
 
     def sizes_of_op(region: RegionShape, op: Op) -> list[TileSize]:
-        """Return the name, view and elements per PE of each tile of an op on a region."""
+        """Return the name, view and elements per PE of each weight tile of an op on a region."""
         parts = op.parts if op.parts.cuts_block else BLOCK
         cut = region_cut(spec, weight_types, scope, region, parts)
         if op.kind in ROUTED and cut.experts is not None and _has_equal_experts(spec, tiling, op):
@@ -108,7 +112,13 @@ def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tilin
         return _tile_sizes(op_tiles(weight_types.cache, spec, tiling, op, cut))
 
     def sizes_of_tables(region: RegionShape, with_layers: bool, rotates: bool) -> list[TileSize]:  # noqa: FBT001
-        """Return the same of each table of a region, from the arguments of `region_tables`."""
+        """Return the name, view and elements per PE of each table of a region.
+
+        Args:
+            region: Shape of the region.
+            with_layers: Whether the region contains attention.
+            rotates: Whether the region rotates queries and keys.
+        """
         cut = region_cut(spec, weight_types, scope, region)
         return _tile_sizes(region_tables(spec, cut, with_layers=with_layers, rotates=rotates))
 
@@ -116,7 +126,7 @@ def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tilin
 
 
 def _has_equal_experts(spec: ModelSpec, tiling: Tiling, op: Op) -> bool:
-    """Return whether all experts of an op have tiles of equal size, so that one stands for all.
+    """Return whether all experts of an op have tiles of equal size, so that one represents all.
 
     That is the case if the features of an expert are a multiple of the number of neighbouring
     outputs that share a scale. All experts are then divided into the same runs of outputs.
@@ -127,5 +137,5 @@ def _has_equal_experts(spec: ModelSpec, tiling: Tiling, op: Op) -> bool:
 
 
 def _tile_sizes(tiles: list[Tile]) -> list[TileSize]:
-    """Return name, view and elements of each tile."""
+    """Return the name, the view and the number of elements of each tile."""
     return [TileSize(tile.name, tile.view, tile.elements) for tile in tiles]

@@ -50,7 +50,7 @@ than the fastest of all numbers up to 16, and 0.1 % on average.
 
 
 class FittedTrees(NamedTuple):
-    """A choice in which each all-reduce tree has the number of groups that suits its size.
+    """A compiler choice whose all-reduce trees have numbers of groups that suit their sizes.
 
     Attributes:
         choice: The choice.
@@ -63,23 +63,26 @@ class FittedTrees(NamedTuple):
 
 
 def without_fitted(rewrites: Rewrites) -> Rewrites:
-    """Return the rewrites of a schedule that are tried one by one.
+    """Return the rewrites that a search tries one by one, of the rewrites of a schedule.
 
-    Fitted trees and wide unpacking are excluded, because their settings are fitted to a chosen
+    Fitted trees and wide unpacking are excluded, because their settings are chosen later for each
     layout.
     """
     return tuple(rewrite for rewrite in rewrites if rewrite[0] not in {WIDE_UNPACKING, FITTED_TREES})
 
 
 def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
-    """Fit the number of groups of each all-reduce to its line and message, in all phases.
+    """Choose the number of groups of each all-reduce by the lengths of its line and messages.
 
-    1. Time each size with other numbers of groups than the default, the one with the fewest relays.
-    2. Of the sizes that save cycles, find the set to fit (`_paying_sizes`). More different trees
-       need more routes, so the cost of rewriting routes counts, too.
+    An all-reduce is a K-tree, which reduces within groups of PEs and then among the groups. The
+    default number of groups is the one with the fewest relays.
+
+    1. Time each size of all-reduces with other numbers of groups.
+    2. Of the sizes that save cycles, choose those that get another number (`_paying_sizes`). More
+       distinct trees need more routes, so the cost of rewriting routes counts, too.
 
     Args:
-        setup: Inputs of the search, with ``timing``.
+        setup: Inputs that all trials share, with ``timing``.
         layout: The layout.
         choice: Choice with the chunks and rewrites.
     """
@@ -103,11 +106,14 @@ def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
 
 
 def _paying_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[TreeSize]:
-    """Return the sizes to fit: the set with the fewest cycles for all prompts and generated tokens.
+    """Return the sizes of all-reduces to fit, so that a request needs the fewest cycles.
+
+    A fitted all-reduce uses the number of groups that is best for its size, but may need additional
+    routes.
 
     1. Start with no fitted sizes. Add or remove one size at a time if that saves cycles, until
        nothing changes.
-    2. Do the same from the start with all sizes.
+    2. Repeat this, but start with all sizes.
     3. Use the better result.
 
     Args:
@@ -116,7 +122,7 @@ def _paying_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
     """
 
     def rank(stages: Iterable[int], sizes: frozenset[TreeSize]) -> tuple[float, int]:
-        """Return a key for comparing sets of fitted sizes: cycles of stages, then their number.
+        """Return a key for comparing sets of fitted sizes: cycles of the stages, then set size.
 
         Of two sets with equal cycles, the smaller one is better.
         """
@@ -125,7 +131,7 @@ def _paying_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
         return cycles, len(sizes)
 
     def descent(fitted_sizes: frozenset[TreeSize]) -> frozenset[TreeSize]:
-        """Return the fitted sizes after adding or removing single sizes until nothing improves."""
+        """Return the fitted sizes after adding or removing single sizes while that saves cycles."""
         previous_sizes = None
         while fitted_sizes != previous_sizes:
             previous_sizes = fitted_sizes
@@ -138,7 +144,7 @@ def _paying_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
 
 
 def _runs(setup: TrialSetup, timing: Timer, reduced: ReducedModel, choice: Choice) -> dict[str, float]:
-    """Return how often each phase runs in a request, with names of phases as keys.
+    """Return how often each phase runs in a request, keyed by the name of the phase.
 
     Prompt chunks overlap in the stages, so their number is divided by the number of stages.
     """
@@ -150,17 +156,18 @@ def _runs(setup: TrialSetup, timing: Timer, reduced: ReducedModel, choice: Choic
 def cheapest_groups(
     setup: TrialSetup, pes: int, words: Mapping[int, int], pes_around: tuple[int, int] = (0, 0)
 ) -> Saving:
-    """Return the number of groups with which an all-reduce needs the fewest cycles.
+    """Return the number of groups with which an all-reduce along a line needs the fewest cycles.
 
     1. Time the number of groups with the fewest relays.
     2. Compute a lower bound of the cycles for smaller numbers (`least_cycles`).
-    3. Time these, lowest bound first, if their bound is below the best time so far.
+    3. Time these numbers, lowest bound first, if their bound is below the best time so far.
 
     Args:
-        setup: Inputs of the search, with ``timing``.
-        pes: PEs that add up their values.
+        setup: Inputs that all trials share, with ``timing``.
+        pes: Number of PEs that add up their values.
         words: Keys are indices of stages; values are words per message there.
-        pes_around: Further PEs of the line before and after these that receive the sums, too.
+        pes_around: Numbers of PEs before and after these PEs on the line that also receive the
+            sums.
 
     Returns:
         The number of groups, and the cycles that it saves in each stage.
@@ -172,7 +179,7 @@ def cheapest_groups(
         to_all = to_all.with_options(segments=((pes_before, pes),), to_all=True)
 
     def cycles(groups: int) -> dict[int, float]:
-        """Return the cycles of the all-reduce with a number of groups, with stages as keys."""
+        """Return the cycles of the all-reduce with a number of groups, keyed by stage."""
         tree = with_groups(to_all, groups).schedule(setup.options.cache)
         cycles_of_words = {number: timing.line_cycles(tree, number) for number in set(words.values())}
         return {stage: cycles_of_words[number] for stage, number in words.items()}
@@ -198,8 +205,8 @@ def cheapest_groups(
 def least_cycles(pes: int, groups: int, words: int, wafer: WaferSpec, software: SoftwareProfile) -> float:
     """Return a lower bound of the cycles of an all-reduce, from the path of its last word.
 
-    The last word travels along the whole line. It waits at each relay, for the words before it, and
-    for the words of the other side wherever a PE receives from two sides.
+    The last word travels along the whole line. It waits at each relay and for the words before it.
+    Wherever a PE receives from two sides, it also waits for the words of the other side.
 
     Args:
         pes: PEs of the line.
@@ -217,7 +224,7 @@ def least_cycles(pes: int, groups: int, words: int, wafer: WaferSpec, software: 
 def with_group_count(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice, groups: int
 ) -> Choice:
-    """Return a choice in which every all-reduce that can be fitted has a given number of groups.
+    """Return a choice that sets the number of groups of every all-reduce that allows it.
 
     Args:
         spec, wafer, software, options: Inputs of the compilation.
@@ -238,22 +245,19 @@ def _with_trees(choice: Choice) -> Choice:
 
 
 def _lower(setup: TrialSetup, layout: Layout, choice: Choice) -> ReducedModel:
-    """Return the lowered reduced model of a layout, with one prompt chunk per user.
-
-    The prompts are shortened to a single chunk each.
-    """
+    """Return the lowered reduced model of a layout, with prompts shortened to one chunk."""
     prompts = (min(choice.prefill_chunk, max(setup.options.prompt_tokens)),) * setup.options.batch
     options = replace(setup.options_on(layout), prompt_tokens=prompts)
     return reduced_model(setup.spec, setup.wafer, setup.software, options, choice).compile_until("lower_ops")
 
 
 def _sizes(run: BlockRun) -> list[TreeSize]:
-    """Return the distinct sizes of a block's all-reduces whose groups can be fitted."""
+    """Return the distinct sizes of a block's all-reduces whose number of groups may be chosen."""
     return list(dict.fromkeys(step.tree for step in run.block.steps if step.tree is not None))
 
 
 def _tokens(setup: TrialSetup, timing: Timer) -> dict[str, int]:
-    """Return the tokens in a user's KV cache in the middle of each phase.
+    """Return the tokens in a user's KV cache halfway through each phase.
 
     Returns:
         Keys are names of phases; values are numbers of tokens.
@@ -264,11 +268,11 @@ def _tokens(setup: TrialSetup, timing: Timer) -> dict[str, int]:
 
 
 def _words(state: State, tokens: Mapping[str, int]) -> dict[TreeSize, dict[int, int]]:
-    """Return how many words the all-reduces of each size send in a message, for each stage.
+    """Return the words per message of the all-reduces of each size, for each stage.
 
     Args:
         state: State after lowering.
-        tokens: Tokens in a KV cache, for each name of a phase.
+        tokens: Tokens in a KV cache, keyed by the name of the phase.
 
     Returns:
         Keys are sizes, then indices of stages; values are numbers of words.
@@ -282,7 +286,7 @@ def _words(state: State, tokens: Mapping[str, int]) -> dict[TreeSize, dict[int, 
 
 
 def _words_of(size: TreeSize, state: State, phase: SymPhase, stage: int, tokens: int) -> int:
-    """Return how many words a message of an all-reduce has, on the fullest line of a stage.
+    """Return the words per message of an all-reduce, on the fullest line of a stage.
 
     Tokens are assumed to select experts evenly.
 

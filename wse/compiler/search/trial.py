@@ -14,7 +14,7 @@ from wse_mappings.strategies.strategy import Layout
 
 
 class Timer(NamedTuple):
-    """Functions that time the phases of a request.
+    """Functions that time the phases of a request, and the number of tokens to generate.
 
     Attributes:
         by_step: Function that returns the cycles of each step of some phases of a Program, float64
@@ -41,7 +41,11 @@ class ChunkTime(NamedTuple):
     slowest_cycles: float
 
     def cycles_of_chunks(self, chunks: float) -> float:
-        """Return the cycles of several chunks that follow each other through the stages."""
+        """Return the cycles of several chunks that follow each other through the stages.
+
+        Args:
+            chunks: Number of chunks.
+        """
         return self.cycles + max(0.0, chunks - 1) * self.slowest_cycles
 
 
@@ -64,7 +68,9 @@ class PromptTime(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """Result of trying a layout, with one matrix product of prefill, on a reduced model.
+    """Result of trying a layout on a reduced model, with one matrix product of prefill.
+
+    A layout is one way to divide wafers into regions. A reduced model has one layer of each kind.
 
     Attributes:
         layout, prefill: The layout and the matrix product of prefill.
@@ -95,5 +101,5 @@ class Trial:
         return self.layout, self.prefill
 
     def may_be_compiled(self, options: Options) -> bool:
-        """Return whether there were enough colours, and the layout fits or need not fit."""
+        """Return whether the layout has enough colours, and fits in SRAM or need not fit."""
         return bool(self.needed_bytes) and (self.fits or options.capacity == REPORT)

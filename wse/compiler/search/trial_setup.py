@@ -74,11 +74,11 @@ class TrialSetup:
 
     @cached_property
     def demand(self) -> Demand:
-        """The request as mapping strategies see it: bytes of layers, and the wafers."""
+        """The request as mapping strategies see it: bytes of the layers, and available wafers."""
         return demand_of(self.spec, self.wafer, self.options)
 
     def demand_with(self, experts: str | None) -> Demand:
-        """Return the demand, with another placement of experts.
+        """Return the input of mapping strategies (`demand`), with another placement of experts.
 
         Args:
             experts: Placement of experts; None for the requested one.
@@ -89,7 +89,7 @@ class TrialSetup:
 
     @cached_property
     def fits_trees(self) -> bool:
-        """True if each all-reduce gets a number of groups of its own after a layout is chosen."""
+        """True if the number of groups of each all-reduce is chosen after the layout."""
         return self.timing is not None and FITTED_TREES in dict(rewrites_of(self.spec, self.options))
 
     @cached_property
@@ -98,10 +98,10 @@ class TrialSetup:
         return reserved_bytes(self.wafer, self.software)
 
     def layouts(self) -> list[Layout]:
-        """Return the distinct layouts of the requested mapping, those with few regions first.
+        """Return the distinct layouts of the requested mapping, layouts with few regions first.
 
-        For many users, a mapping that tries all others omits layouts that span wafers if it has
-        others. With such layouts, a single pass uses all wafers.
+        In a search for many users, a mapping that tries all others omits layouts that span several
+        wafers, unless it has no others. In such layouts a single pass uses all wafers.
 
         Raises:
             BadInput: The mapping has no layout for this model and mesh.
@@ -126,7 +126,7 @@ class TrialSetup:
     def passes_at_once(self, reduced: ReducedModel) -> int:
         """Return the number of passes in flight on a layout; 1 unless the search is for many users.
 
-        There is at most one pass per stage, and no more than KV caches fit.
+        There is at most one pass per stage, and the KV caches of all passes must fit.
 
         Args:
             reduced: Reduced model of the layout, allocated.
@@ -138,8 +138,8 @@ class TrialSetup:
     def fallback_layouts(self, layouts: Sequence[Layout]) -> list[list[Layout]]:
         """Return lists of layouts to try, one after another, if the given layouts do not fit.
 
-        The first list has other placements of experts, the second one split layers. Empty lists are
-        omitted.
+        The first list has other placements of experts, the second one feed-forward blocks that are
+        split between stages. Empty lists are omitted.
         """
         with_placements = self.with_other_expert_placements(layouts)
         return [
@@ -151,10 +151,12 @@ class TrialSetup:
     def with_cut_blocks(self, layouts: Sequence[Layout]) -> list[Layout]:
         """Return variants of layouts in which feed-forward blocks may be split between stages.
 
-        Such layouts are tried if whole layers do not fit. The list is empty if blocks must stay
-        whole: if the caller says so (``whole_layers``), in the baseline schedule, on one wafer,
-        without embedding and head, and in models that normalise the output of blocks. Mappings that
-        already divide layers or experts over wafers have no such variants.
+        Such layouts are tried if whole layers do not fit. The result is empty in these cases:
+
+        - the caller does not allow it (``whole_layers``)
+        - baseline schedule, a single wafer, or a request without embedding and head
+        - models that normalise the output of blocks
+        - mappings that already divide layers or experts over wafers
         """
         one_wafer, stay_whole = self.options.wafers == 1, self.whole_layers or self.spec.post_norms
         if self.demand.as_released or self.options.scope != MODEL or one_wafer or stay_whole:
@@ -165,7 +167,7 @@ class TrialSetup:
     def with_other_expert_placements(self, layouts: Sequence[Layout]) -> list[Layout]:
         """Return variants of layouts with the other placements of experts that the mapping offers.
 
-        There are none if the request or the baseline schedule fixes the placement.
+        The result is empty if the request or the baseline schedule determines the placement.
         """
         if self.options.experts != AUTO or self.spec.experts is None or self.demand.as_released:
             return []
@@ -173,11 +175,11 @@ class TrialSetup:
         return [layout._replace(experts=placement) for placement in placements for layout in layouts]
 
     def products(self, layout: Layout) -> tuple[str, ...]:
-        """Return the prefill products to try on a layout, the one that needs the least memory last.
+        """Return the matrix products of prefill to try on a layout, least memory last.
 
-        MeshGEMM needs square regions of equal size. MeshGEMM with a second copy of the weights is
-        only tried without request if decode is not compiled, because it is then the only copy. The
-        result is empty if no product is possible.
+        MeshGEMM needs square regions of equal size. MeshGEMM with its own copy of the weights is
+        tried only if it is requested, or if decode is not compiled and the copy is therefore the
+        only one. The result is empty if no product is possible.
         """
         unasked = [p for p in PREFILL_PRODUCTS if p != MESH_GEMM_OWN or DECODE not in self.options.phases]
         products = unasked if self.options.prefill is None else [self.options.prefill]
@@ -198,7 +200,7 @@ class TrialSetup:
         Args:
             layout: The layout.
             prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
-            tokens: Tokens per prompt chunk, and in each prompt.
+            tokens: Length of each prompt, which is a single chunk.
         """
         options = replace(self.options_on(layout), prompt_tokens=(tokens,) * self.options.batch)
         return options, self.choice(layout, prefill, tokens, self.smallest_head_chunk(layout))
@@ -206,22 +208,22 @@ class TrialSetup:
     def smallest_head_chunk(self, layout: Layout) -> int:
         """Return the smallest head chunk that is worth trying, in vocabulary entries per column.
 
-        The logits of such a chunk need no more memory than gate and up of a layer, so smaller
-        chunks would hardly reduce the memory of a PE.
+        The logits of such a chunk need no more memory than the gate and up projections of a layer,
+        so smaller chunks would hardly reduce the memory of a PE.
         """
         spec, (_, cols) = self.spec, layout.region(self.demand)
         expert_features = 0 if spec.experts is None else spec.experts.active * spec.experts.ffn_size
         return max(SMALLEST_HEAD_CHUNK, (1 + spec.gated) * max(spec.ffn_size, expert_features) // cols)
 
     def allows(self, needed_bytes: float) -> bool:
-        """Return whether a layout may need a number of bytes on its fullest PE.
+        """Return whether a layout that needs ``needed_bytes`` on its fullest PE is acceptable.
 
-        True if the bytes fit, or if the request is to report misfits instead of refusing them.
+        It is if the bytes fit, or if the request is to report overflows instead of refusing them.
         """
         return needed_bytes <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
 
     def reduced_model(self, layout: Layout, prefill: str, tokens: int) -> ReducedModel:
-        """Return the reduced model of a layout.
+        """Return the reduced model (one layer of each kind) of a layout.
 
         Args:
             layout: The layout.
@@ -236,12 +238,14 @@ class TrialSetup:
     def row_tokens(self, layout: Layout, prefill: str) -> int:
         """Return the tokens of a prompt chunk in which every row of a region has one token.
 
-        With thin-gemm every row has all tokens of the chunk, so the result is 1.
+        With thin GEMM, every row has all tokens of the chunk, so the result is 1.
         """
         return 1 if prefill == THIN_GEMM else layout.region(self.demand)[0]
 
     def least_bytes(self, layout: Layout, prefill: str) -> int:
-        """Return a lower bound of the bytes of the fullest PE, much faster than a trial.
+        """Return a lower bound of the bytes that a layout needs on its fullest PE.
+
+        This is much faster than trying the layout.
 
         Raises:
             BadMesh: The regions do not fit on the mesh.
@@ -259,13 +263,13 @@ class TrialSetup:
         return max(plan.cols for plan in plans if any(parts.has_attention for _, parts in plan.layers.parts))
 
     def choice(self, layout: Layout, prefill: str, prefill_chunk: int, head_chunk: int) -> Choice:
-        """Return a complete choice with the rewrites of the setup.
+        """Return a complete compiler choice, with the rewrites that all trials use.
 
         Args:
             layout: The layout.
             prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
             prefill_chunk: Tokens per prompt chunk.
-            head_chunk: Vocabulary entries per column at a time.
+            head_chunk: Vocabulary entries per column for which logits are computed at a time.
         """
         return Choice(
             bands=layout.bands,
@@ -282,10 +286,10 @@ class TrialSetup:
         )
 
     def narrows_attention(self, prefill: str) -> bool:
-        """Return whether attention may be restricted to some columns of a region.
+        """Return whether attention may use only some of the columns of a region.
 
-        MeshGEMM needs all columns. In the baseline schedule, and without embedding and head, all
-        columns are used, too.
+        It must use all columns with MeshGEMM, in the baseline schedule, and in requests without
+        embedding and head.
 
         Args:
             prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
@@ -294,6 +298,6 @@ class TrialSetup:
 
 
 def _keeps_layers(layout: Layout) -> bool:
-    """Return whether the mapping of a layout places each layer in one region, experts included."""
+    """Return whether a layout's mapping places each layer in one region, experts included."""
     mapping = strategy(layout.mapping)
     return not (mapping.spans_wafers or mapping.experts_apart)

@@ -76,22 +76,23 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
 
 
 def deciding_trials(setup: TrialSetup, layout: Layout, products: Sequence[str], worth_cycles: float) -> list[Trial]:
-    """Try a layout with its prefill products until the cycles by which it is ranked are known.
+    """Try a layout with several matrix products of prefill until its dominant cycles are known.
 
-    The product that needs the least memory is tried first. Other products only make prompts faster,
+    The dominant cycles are those of the longer part of a request, prompts or generated tokens. The
+    product that needs the least memory is tried first. Other products only make prompts faster,
     which does not matter once the generated tokens take longer than the prompts.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
         layout: The layout.
         products: Products for prefill, the one that needs the least memory last.
-        worth_cycles: As for `try_layout`.
+        worth_cycles: Dominant cycles that the layout should not exceed; see `try_layout`.
 
     Returns:
         The trials, one per product that was tried.
 
     Raises:
-        BadMesh: As for `try_layout`.
+        BadMesh: The regions do not fit on the mesh.
     """
     trials: list[Trial] = []
     for product in reversed(products):
@@ -103,9 +104,9 @@ def deciding_trials(setup: TrialSetup, layout: Layout, products: Sequence[str], 
 
 
 def _generated_cycles(setup: TrialSetup, trial: Trial) -> float | None:
-    """Return the cycles of all generated tokens; None for a trial without times.
+    """Return the cycles of all generated tokens, divided by the number of passes in flight.
 
-    The cycles are divided by the number of passes in flight.
+    Return None for a trial without times.
     """
     if setup.timing is None or trial.token_cycles is None:
         return None
@@ -118,9 +119,9 @@ def dominant_cycles(trial: Trial) -> float:
 
 
 def request_cycles(setup: TrialSetup, trial: Trial) -> float:
-    """Return the cycles of all prompts and generated tokens; 0 for a trial without times.
+    """Return the cycles of a request: all prompts and all generated tokens; 0 without times.
 
-    The cycles of generated tokens are divided by the passes in flight.
+    The cycles of generated tokens are divided by the number of passes in flight.
     """
     return (_generated_cycles(setup, trial) or 0.0) + (0.0 if trial.prompts is None else trial.prompts.cycles)
 
@@ -132,9 +133,9 @@ def _time_prompts(setup: TrialSetup, trial: Trial, prompts: PromptTime) -> Trial
 
 
 def fastest_product_first(setup: TrialSetup, trials: Sequence[Trial], preferred: str | None) -> list[Trial]:
-    """Return the trials of a layout with all its products and about the best chunks, fastest first.
+    """Return the trials of a layout with suitable prompt chunks, one per prefill product.
 
-    Products are ordered by the time of all prompts.
+    Products are ordered by the time of all prompts, the fastest first.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
@@ -167,7 +168,7 @@ def with_chunk(setup: TrialSetup, trial: Trial) -> Trial:
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
         trial: Trial with the time of the smallest chunk. It is returned unchanged if larger chunks
-            were considered already or the prompts are too short for them.
+            have already been considered, or if the prompts are too short for them.
     """
     assert trial.prompts is not None
     step, longest_prompt = setup.row_tokens(trial.layout, trial.prefill), max(setup.options.prompt_tokens)
@@ -203,7 +204,7 @@ def with_chunk(setup: TrialSetup, trial: Trial) -> Trial:
 def layers_on(setup: TrialSetup, layout: Layout, prefill: str, phase: str, tokens: int = 1) -> ReducedModel:
     """Return the reduced model of a layout with only its most common layers, for one phase.
 
-    It is compiled up to placement, so `cycles_of_layers` can time it with different rewrites.
+    It is compiled up to placement. `cycles_of_layers` then times it with different rewrites.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
@@ -237,7 +238,12 @@ def cycles_of_layers(setup: TrialSetup, layers: ReducedModel, rewrites: Rewrites
 
 
 def _by_step(setup: TrialSetup, program: Program, phases: Sequence[int]) -> list[F64]:
-    """Return the cycles of single steps, for several phases of a Program.
+    """Return the cycles of each step, for several phases of a Program.
+
+    Args:
+        setup: Inputs that all trials share, with ``timing``.
+        program: The Program.
+        phases: Indices of the phases.
 
     Returns:
         float64 ``[steps]`` for each index in ``phases``, in the same order.
@@ -247,9 +253,9 @@ def _by_step(setup: TrialSetup, program: Program, phases: Sequence[int]) -> list
 
 
 def _amid_prompt(setup: TrialSetup, program: Program) -> Program:
-    """Return a reduced Program whose prompt chunk is in the middle of the longest prompt.
+    """Return a Program whose prompt chunk is in the middle of the longest prompt.
 
-    The cycles of the chunk depend on the number of tokens in the KV cache.
+    The cycles of the chunk depend on the number of tokens that are already in the KV cache.
     """
     chunk, *other_phases = program.phases
     cached_tokens = ceil_div(max(setup.options.prompt_tokens) - chunk.tokens, 2)
@@ -257,7 +263,7 @@ def _amid_prompt(setup: TrialSetup, program: Program) -> Program:
 
 
 def _chunk_time(reduced: ReducedModel, program: Program, by_step: F64) -> ChunkTime:
-    """Return the time of a prompt chunk in the whole model, from the steps of the reduced one.
+    """Return the time of a prompt chunk in the whole model, computed from the reduced model.
 
     Args:
         reduced: The reduced model.
@@ -276,8 +282,8 @@ def _allocated(
     """Compile a reduced model up to allocation. The results of this function are cached.
 
     Returns:
-        The allocated model, or None if the model does not fit but must; and the bytes per PE of
-        each of its stages.
+        The allocated model, or None if it does not fit although it is required to; and the bytes
+        per PE that each of its stages needs.
 
     Raises:
         DoesNotFit: There are not enough colours.

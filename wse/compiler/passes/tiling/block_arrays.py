@@ -26,14 +26,14 @@ _flags_of = attrgetter(*FLAGS)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockArrays:
-    """Arrays over the steps of a block, as if all buffers were at address 0.
+    """Arrays over the steps of a block, computed as if all its buffers were at address 0.
 
     Attributes:
         fields: For each field of `wse.program.steps.Steps`, int32 ``[steps]``, bool ``[steps]`` or
             int64 ``[steps, operands]``.
         at: int64 ``[3, n]``: step, operand and buffer of each operand that is an address.
-        alternating: int64 ``[4, n]``: step, operand, buffer in even rounds and buffer in odd
-            rounds, for each address that alternates between two buffers.
+        alternating: int64 ``[4, n]``: step, operand, buffer of even iterations and buffer of odd
+            iterations, for each address that alternates between two buffers.
     """
 
     fields: dict[str, Any]
@@ -41,7 +41,7 @@ class BlockArrays:
     alternating: I64
 
     def arrays_of_run(self, run: BlockRun, elements: I64) -> dict[str, Any]:
-        """Return the arrays of one run of the block, with the addresses of its buffers.
+        """Return the arrays of one run of the block, with the addresses of the run's buffers.
 
         Args:
             run: The run, with its stage, buffers and first indices.
@@ -70,7 +70,7 @@ class BlockArrays:
 
 
 def block_arrays(block: Block) -> BlockArrays:
-    """Create the arrays of a block of symbolic steps, with all buffers at address 0."""
+    """Create the arrays of a block of steps, as if all its buffers were at address 0."""
     steps, buffer_index = block.steps, {buffer: i for i, buffer in enumerate(block.buffers)}
     terms = np.zeros((5, len(steps), OPERAND_COUNT), np.int64)
     at, alternating, places, values = [], [], [], []

@@ -48,10 +48,10 @@ experts that a token selects, while other groups wait.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightTypes:
-    """The types in which a model's weights are stored, and the divisions that follow from them.
+    """The types in which a model's weights are stored, and the best divisions of their dimensions.
 
     Attributes:
-        dtype: Element type or coding of the weights.
+        dtype: Element type or quantisation format of the weights.
         float_bytes: Bytes of an element that is not quantised.
         cache: Cache of the request.
     """
@@ -62,13 +62,14 @@ class WeightTypes:
 
     @classmethod
     def from_options(cls, options: Options) -> WeightTypes:
-        """Return the types that a compile request asks for."""
+        """Return the types of weights and activations that a compile request asks for."""
         return cls(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type], cache=options.cache)
 
     def group_of_cut(self, spec: ModelSpec, kind: str, parts: int) -> int:
-        """Return the group size at whose multiples a dimension is cut into blocks; 0 to cut evenly.
+        """Return the group size at whose multiples a dimension is divided; 0 to divide it evenly.
 
-        Blocks that end at the boundaries of quantisation groups need fewer scales.
+        A quantisation group consists of the inputs that share a scale. Blocks that end at group
+        boundaries need fewer scales.
 
         Args:
             spec: Model.
@@ -80,7 +81,7 @@ class WeightTypes:
     def cut(self, spec: ModelSpec, kind: str, parts: int) -> Cut:
         """Return the largest block of a divided dimension, and how many groups a block touches.
 
-        A block is what one row or column of PEs stores. A group is a quantisation group, inputs
+        A block is what one row or column of PEs stores. A group is a quantisation group: the inputs
         that share a scale.
 
         Args:
@@ -94,8 +95,8 @@ class WeightTypes:
         """Return the fraction of a column's bytes that the fullest row of PEs stores.
 
         The fraction includes padding. It also includes the scales of matrices that contract over
-        hidden features. A row stores these for all groups that it touches. They are not part of the
-        bytes of the column, so the fraction may exceed 1 / rows.
+        hidden features: a row stores the scales of all quantisation groups that it touches. The
+        bytes of the column do not include these scales, so the fraction may exceed 1 / rows.
 
         Args:
             spec: Model.
@@ -116,7 +117,10 @@ class WeightTypes:
         return _index(spec, self, EXPERTS).line_bytes(self.cut(spec, EXPERTS, cols))
 
     def expert_placement(self, spec: ModelSpec, placement: str, cols: int, segment_count: int = 1) -> str:
-        """Return a placement of experts in which ``grouped`` is replaced by the number of groups.
+        """Return the requested placement of experts; ``grouped`` becomes a number of groups.
+
+        With placement ``grouped``, columns are divided into groups, each of which stores some of
+        the experts.
 
         Args:
             spec: Model.
@@ -132,18 +136,16 @@ class WeightTypes:
         """Return the function that chooses how a dimension is divided over rows or columns.
 
         Its argument is the number of rows or columns. Its result is the group size at whose
-        multiples the dimension is cut (0: evenly), and the resulting `Cut`. It is cached.
+        multiples the dimension is divided (0: evenly), and the resulting `Cut`. Results are cached.
         """
         return self.cache.of(_best_cuts, 64)(spec, self, kind)
 
 
 class _Matrix(NamedTuple):
-    """A weight matrix of a layer, in relation to the dimension that is divided.
-
-    The dimension is either that of its inputs or that of its outputs.
+    """Size and number format of a weight matrix that has a certain dimension as input or output.
 
     Attributes:
-        coding: Coding of the matrix; None if it is not quantised.
+        coding: Quantisation format of the matrix; None if it is not quantised.
         weights: Weights per element of the dimension.
     """
 
@@ -152,7 +154,7 @@ class _Matrix(NamedTuple):
 
 
 class _Index(NamedTuple):
-    """A dimension that is divided over PEs, and the matrices with this dimension.
+    """A dimension that is divided over PEs, and the weight matrices that have it.
 
     Attributes:
         extent: Number of elements.
@@ -170,11 +172,11 @@ class _Index(NamedTuple):
     float_bytes: int
 
     def line_bytes(self, cut: Cut) -> float:
-        """Return the bytes of the matrices on a row or column of PEs that stores the largest block.
+        """Return the bytes of the matrices on the row or column of PEs with the largest block.
 
         Args:
-            cut: The division, which gives the size of the block and the quantisation groups that it
-                touches.
+            cut: The division: size of the largest block, and number of quantisation groups that a
+                block touches.
         """
         width, float_bytes = cut.width, self.float_bytes
         total: float = sum(
@@ -188,7 +190,7 @@ class _Index(NamedTuple):
 
     @property
     def place_bytes(self) -> float:
-        """Bytes of all matrices for one element of the dimension.
+        """Bytes of all matrices per element of the dimension.
 
         The scales of matrices that contract over the dimension are not included.
         """
@@ -202,7 +204,7 @@ class _Index(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """The result of dividing a dimension over rows or columns.
+    """The result of dividing a dimension into blocks, one for each row or column of PEs.
 
     Attributes:
         width: Elements of the largest block.
@@ -235,9 +237,10 @@ def _index(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> _Index:
 
 
 def even_cut(extent: int, parts: int, group: int) -> Cut:
-    """Return the largest block of an even division, and the groups that a block touches.
+    """Return the size of the largest block if a dimension is divided evenly.
 
-    The blocks are those of `padded_blocks`.
+    The blocks are those of `padded_blocks`. The result also says how many quantisation groups a
+    block touches.
 
     Args:
         extent: Number of elements of the dimension.
@@ -256,9 +259,10 @@ def even_cut(extent: int, parts: int, group: int) -> Cut:
 
 
 def grouped_cut(extent: int, parts: int, group: int) -> Cut:
-    """Return the largest block of a division by groups, and the groups that a block touches.
+    """Return the size of the largest block if a dimension is divided along its quantisation groups.
 
-    The blocks are those of `grouped_blocks`.
+    The blocks are those of `grouped_blocks`. The result also says how many quantisation groups a
+    block touches.
 
     Args:
         extent: Number of elements of the dimension.
@@ -275,7 +279,7 @@ def grouped_cut(extent: int, parts: int, group: int) -> Cut:
 
 
 def _best_cuts(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> Callable[[int], tuple[int, Cut]]:
-    """Return a function that chooses the division of a dimension with the fewest bytes.
+    """Return a function that chooses the division of a dimension that needs the fewest bytes.
 
     Args:
         spec: Model.
@@ -283,14 +287,14 @@ def _best_cuts(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> Callabl
         kind: The dimension: ``HIDDEN``, ``FFN``, ``SHARED`` or ``EXPERTS``.
 
     Returns:
-        A function from the number of rows or columns to the group size at whose multiples the
-        dimension is divided (0: evenly) and the resulting blocks.
+        A function from the number of rows or columns to the division: the group size at whose
+        multiples the dimension is divided (0: evenly), and its blocks.
     """
     index = _index(spec, weight_types, kind)
 
     @cache
     def best_cut(parts: int) -> tuple[int, Cut]:
-        """Return the group size (0: evenly) and the blocks that need the fewest bytes."""
+        """Return the division with the fewest bytes: the group size (0: evenly) and its blocks."""
         even_division = even_cut(index.extent, parts, index.group)
         if not index.group or not index.extent:
             return 0, even_division
@@ -303,10 +307,13 @@ def _best_cuts(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> Callabl
 
 
 def _few_groups(spec: ModelSpec, weight_types: WeightTypes, cols: int, segment_count: int) -> int:
-    """Return the number of column groups over which placement ``grouped`` distributes experts.
+    """Return the number of column groups over which the placement ``grouped`` distributes experts.
+
+    This is the smallest number that needs at most `MAX_EXTRA_FRACTION` more bytes per column than
+    the best number.
 
     1. Compute the bytes of experts per column for every number of groups.
-    2. Return the smallest number with at most `MAX_EXTRA_FRACTION` more than the minimum bytes.
+    2. Return the smallest number within the limit.
 
     Args:
         spec: Model with experts.
@@ -325,7 +332,7 @@ def _few_groups(spec: ModelSpec, weight_types: WeightTypes, cols: int, segment_c
 
 
 def _extent(spec: ModelSpec, kind: str) -> int:
-    """Return the number of elements of a dimension; 0 if the model does not have it."""
+    """Return the number of elements of a dimension; 0 if the model does not have the dimension."""
     if kind in (HIDDEN, FFN):
         return spec.hidden_size if kind == HIDDEN else spec.ffn_size
     if spec.experts is None:
@@ -334,7 +341,7 @@ def _extent(spec: ModelSpec, kind: str) -> int:
 
 
 def _matrices(spec: ModelSpec, kind: str) -> list[tuple[str, int]]:
-    """Return the matrices of a layer that have a dimension as inputs or as outputs.
+    """Return the matrices of a layer whose inputs or outputs are a given dimension.
 
     Returns:
         (name of the matrix, weights per element of the dimension) pairs.
@@ -355,16 +362,16 @@ def _matrices(spec: ModelSpec, kind: str) -> list[tuple[str, int]]:
 
 
 def _contracts(name: str, kind: str) -> bool:
-    """Return whether a matrix contracts over a dimension, rather than having it as output."""
+    """Return whether a dimension is the input of a matrix (is contracted over), not its output."""
     last = name.rpartition(".")[2]
     return last in HIDDEN_IN if kind == HIDDEN else last == "down"
 
 
 def _bits(coding: Coding | None, float_bytes: int) -> int:
-    """Return the bits of a weight in a coding, or unquantised if there is no coding."""
+    """Return the bits per weight in a quantisation format, or of a float if ``coding`` is None."""
     return 8 * float_bytes if coding is None else coding.bits
 
 
 def _code_bytes(coding: Coding | None, rows: int, float_bytes: int) -> int:
-    """Return the bytes of one output's weights for ``rows`` inputs, without scales."""
+    """Return the bytes of the weights from ``rows`` inputs to one output, without scales."""
     return rows * float_bytes if coding is None else coding.code_bytes(rows, 1)

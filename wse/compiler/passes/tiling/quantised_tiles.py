@@ -33,14 +33,14 @@ T = TypeVar("T")
 
 
 def groups_name(tile: str, parts: Parts) -> str:
-    """Return the name of the tile that stores the quantisation group of each row.
+    """Return the name of the tile that stores the quantisation group of each row of a weight tile.
 
-    Layers share the tile, so its name has no layer. Stages with some parts of a feed-forward block
-    have tiles of their own.
+    Layers share this tile, so its name has no layer. Stages with only some parts of a feed-forward
+    block have tiles of their own.
 
     Args:
         tile: Name of the weight tile to which the groups belong.
-        parts: The parts of a layer that the weight tile belongs to.
+        parts: The parts of a layer to which the weight tile belongs.
 
     >>> groups_name("layers.3.q+layers.3.k+layers.3.v", Parts(0, 1))
     'groups.q'
@@ -49,19 +49,19 @@ def groups_name(tile: str, parts: Parts) -> str:
 
 
 def widths_name(tile: str, parts: Parts) -> str:
-    """Return the name of the tile that says how many neighbouring outputs share each scale.
+    """Return the name of the tile that stores how many neighbouring outputs share each scale.
 
     Args:
-        tile: Name of the weight tile.
-        parts: The parts of a layer that the weight tile belongs to.
+        tile: Name of the weight tile to which the scales belong.
+        parts: The parts of a layer to which the weight tile belongs.
     """
     return f"widths.{_first_matrix(tile)}{parts_suffix(parts)}"
 
 
 def _first_matrix(tile: str) -> str:
-    """Return the name of a tile's first matrix without its layer.
+    """Return the name of the first matrix in a tile, without its layer.
 
-    For ``layers.3.q+layers.3.k`` it is ``q``.
+    For ``layers.3.q+layers.3.k``, the name is ``q``.
     """
     return tile.partition("+")[0].split(".", 2)[-1]
 
@@ -121,16 +121,17 @@ def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> 
 
 
 def _in_runs(scales: list[TilePart], codings: list[Coding], blocks: int) -> tuple[list[TilePart], list[TilePart]]:
-    """Reduce scales from one entry per output to one entry per run of outputs that share it.
+    """Merge the scales of neighbouring outputs that share a scale, so that each is stored once.
 
     Args:
         scales: Parts of the scales, with one entry per output.
-        codings: Coding of each part.
-        blocks: Number of experts in each part. Their runs have the same widths, which are stored
-            once.
+        codings: Quantisation format of each part.
+        blocks: Number of experts in each part. All experts have the same run lengths, which are
+            stored once.
 
     Returns:
-        The parts of the scales, and the parts with the number of outputs of each run.
+        The parts of the scales, with one entry per run of outputs; and the parts that store the
+        number of outputs of each run.
     """
     run_scales, widths, runs = [], [], None
     for part, coding in zip(scales, codings, strict=True):
@@ -146,11 +147,11 @@ def _in_runs(scales: list[TilePart], codings: list[Coding], blocks: int) -> tupl
 
 
 def _by_content(function: Callable[[I32, T], tuple[I32, I32]]) -> Callable[[I32, T], tuple[I32, I32]]:
-    """Wrap a function of an index array so that equal arrays get the same cached results."""
+    """Wrap a function of an index array so that arrays with equal contents share cached results."""
 
     @lru_cache(MAX_INDICES)
     def compute(content: bytes, shape: tuple[int, ...], option: T) -> tuple[I32, I32]:
-        """Compute the results for an index given as bytes; they are cached and read-only."""
+        """Compute the results for an index given as bytes. Results are cached and read-only."""
         results = function(np.frombuffer(content, np.int32).reshape(shape), option)
         for array in results:
             array.setflags(write=False)  # callers share the cached arrays
@@ -166,11 +167,11 @@ def _by_content(function: Callable[[I32, T], tuple[I32, I32]]) -> Callable[[I32,
 
 @_by_content
 def _runs(index: I32, block: int) -> tuple[I32, I32]:
-    """Divide the outputs of each line into runs that share a scale.
+    """Divide the outputs of each row or column of PEs (a line) into runs that share a scale.
 
-    A run consists of neighbouring outputs of one block of ``block`` outputs. Runs are limited to
-    the number that a byte can store. Padding belongs to the run before it. All experts of a line
-    have the runs of its first expert.
+    A run consists of neighbouring outputs in one block of ``block`` outputs of the matrix. A run is
+    limited to the length that a byte can store. Padding belongs to the run before it. All experts
+    of a line are divided like its first expert.
 
     Args:
         index: int32 ``[lines, experts, outputs]``; -1 for padding.
@@ -200,7 +201,10 @@ def _runs(index: I32, block: int) -> tuple[I32, I32]:
 
 
 def _without_padding(index: I32) -> I32:
-    """Return an index in which padding (-1) is replaced by the entry before it, if there is one."""
+    """Return a copy of an index in which padding (-1) repeats the last entry before it.
+
+    Padding before the first entry stays -1.
+    """
     if index.min(initial=0) >= 0:
         return index
     places = np.arange(index.shape[1], dtype=np.int32)
@@ -212,11 +216,11 @@ def _without_padding(index: I32) -> I32:
 def _groups(index: I32, coding: Coding) -> tuple[I32, I32]:
     """Return the quantisation groups that each line touches, and the group of each of its inputs.
 
-    Padding belongs to the group of the input before it.
+    A line is a row or column of PEs. Padding belongs to the group of the input before it.
 
     Args:
         index: Inputs of each line, int32 ``[lines, inputs]``; -1 for padding.
-        coding: Coding of the weights.
+        coding: Quantisation format of the weights.
 
     Returns:
         The groups, int32 ``[lines, groups]`` with -1 for padding; and for each input the position

@@ -21,7 +21,9 @@ from wse_mappings.cuts.split import blocks, middle_segment, padded_blocks
 
 
 class RegionShape(NamedTuple):
-    """Properties of a region that determine how a model is divided over it.
+    """Size of a region (a rectangle of PEs that stores layers) and its placement of experts.
+
+    These properties determine how a model is divided over the region.
 
     Attributes:
         rows: Rows.
@@ -48,19 +50,19 @@ class RegionShape(NamedTuple):
 
     @property
     def attention_cols(self) -> int:
-        """Number of columns that attention uses: all, or fewer on a region of one wafer."""
+        """Number of columns that attention uses, which only a region of one wafer can limit."""
         return min(self.most_attention_cols or self.cols, self.cols) if self.span == 1 else self.cols
 
 
 def region_cut(
     spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape, parts: Parts = BLOCK
 ) -> RegionCut:
-    """Return the division of a model over a region.
+    """Return how the dimensions of a model are divided over the PEs of a region.
 
     Args:
         spec: Model; its layers are ignored.
         weight_types: Types in which weights are stored, with the cache of the request.
-        scope: Scope of the compilation.
+        scope: What is compiled: the whole model, its layers, or a single product.
         region: Shape of the region.
         parts: Parts of the feed-forward blocks that the region contains.
     """
@@ -70,20 +72,20 @@ def region_cut(
 
 
 def _cut_on_one_wafer(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape) -> RegionCut:
-    """Return `region_cut` of whole blocks on one wafer. This function has a cache of its own."""
+    """Return `region_cut` of whole blocks on one wafer, as a function with a cache of its own."""
     return _region_cut(spec, weight_types, scope, region)
 
 
 def _cut_across_wafers(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape) -> RegionCut:
-    """Return `region_cut` of whole blocks on several wafers.
+    """Return `region_cut` of whole blocks on several wafers, as a function with a smaller cache.
 
-    A separate function has a smaller cache, because each result takes megabytes.
+    Each result takes megabytes, so fewer results are cached than on one wafer.
     """
     return _region_cut(spec, weight_types, scope, region)
 
 
 def _region_cut(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape) -> RegionCut:
-    """Compute the division of a model with whole feed-forward blocks over a region."""
+    """Compute how a model with whole feed-forward blocks is divided over a region."""
     rows, cols, span, attention_cols = region.rows, region.cols, region.span, region.attention_cols
     hidden_group = weight_types.group_of_cut(spec, HIDDEN, rows)
     hidden = blocks(spec.hidden_size, rows, hidden_group)
@@ -119,7 +121,15 @@ def _region_cut(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: 
 def _with_parts(
     spec: ModelSpec, weight_types: WeightTypes, region: RegionShape, cut: RegionCut, parts: Parts
 ) -> RegionCut:
-    """Return a division in which the region stores only some parts of the feed-forward blocks."""
+    """Return a division for a region that stores only some parts of the feed-forward blocks.
+
+    Args:
+        spec: Model.
+        weight_types: Types in which weights are stored.
+        region: Shape of the region.
+        cut: The division with whole blocks.
+        parts: The parts that the region stores.
+    """
     return replace(cut, **_block_cuts(spec, weight_types, region, parts))
 
 
@@ -153,27 +163,30 @@ def _block_cuts(spec: ModelSpec, weight_types: WeightTypes, region: RegionShape,
 
 
 def _block(extent: int, parts: Parts, cols: int, group: int) -> I32:
-    """Return the features of some parts of a block on each column, int32 ``[cols, n]``.
+    """Return which features each column stores, for some parts of a feed-forward block.
 
     Args:
         extent: Features of the whole block.
         parts: The parts.
         cols: Columns of the region.
         group: Group size at whose multiples the features are divided; 0 to divide them evenly.
+
+    Returns:
+        int32 ``[cols, n]``; -1 is padding.
     """
     first, last = parts.features(extent)
     return _shifted_index(first, blocks(last - first, cols, group))
 
 
 def _shifted_index(first: int, index: I32) -> I32:
-    """Return an index of features moved by ``first``; padding (-1) is unchanged."""
+    """Add ``first`` to all feature indices, and leave padding (-1) unchanged."""
     return np.where(index < 0, np.int32(-1), index + np.int32(first)) if first else index
 
 
 def _latent_cut(
     spec: ModelSpec, weight_types: WeightTypes, hidden: I32, cols: int, attention_cols: int
 ) -> LatentCut | None:
-    """Return the division of latent attention over a region; None for other attention."""
+    """Return how latent attention is divided over a region; None for a model without it."""
     if spec.latent is None:
         return None
     cut = latent_cut(
@@ -191,7 +204,7 @@ def _latent_cut(
 
 
 def _mixture(experts: Experts | None, groups: ExpertGroups | None) -> Mixture | None:
-    """Return the assignment of experts to columns; None for a region without experts."""
+    """Return which experts each column stores; None for a region without experts."""
     if experts is None or groups is None:
         return None
     return Mixture(count=experts.count, active=experts.active, by_column=groups.experts)

@@ -51,7 +51,7 @@ def part_of(
     offset: I32 | None = None,
     sharers: int = 1,
 ) -> TilePart:
-    """Return the part of a tile that comes from one tensor.
+    """Return the part of a weight tile that comes from one tensor.
 
     Args:
         tensor: Name of the tensor.
@@ -59,7 +59,7 @@ def part_of(
         inner_cut: Division of the outputs, or of the elements of a vector.
         transposed: Whether the tensor is ``[outputs, inputs]``.
         offset: int32 ``[cols, n]``. The inner index is repeated n times with these offsets added,
-            such as those of experts; -1 stands for padding.
+            for example one offset per expert; -1 stands for padding.
         sharers: Number of PEs along the other axis over which the inner elements are divided in
             equal blocks.
     """
@@ -77,11 +77,11 @@ def part_of(
 
 
 def tile_of(parts: Sequence[TilePart], *, view: str = "wgt", name: str = "", blocks: int = 1) -> Tile:
-    """Return a tile that stores some parts side by side.
+    """Return a weight tile that stores parts of several tensors side by side.
 
     Args:
         parts: Parts of the tile.
-        view: Element view.
+        view: How kernels read the elements, such as ``wgt`` for weights or ``f32``.
         name: Name of the tile. By default, the names of the tensors of its parts, joined by ``+``.
         blocks: Number of blocks of each part, such as the experts of a column.
     """
@@ -99,7 +99,7 @@ def tile_of(parts: Sequence[TilePart], *, view: str = "wgt", name: str = "", blo
 
 
 def _matrices(tensors: Sequence[str], inputs: Cut, *outputs: Cut, transposed: bool = True) -> Tile:
-    """Return a tile of matrices side by side that have the same inputs.
+    """Return a weight tile that stores several matrices with the same inputs side by side.
 
     Args:
         tensors: Names of the tensors.
@@ -112,12 +112,12 @@ def _matrices(tensors: Sequence[str], inputs: Cut, *outputs: Cut, transposed: bo
 
 
 def _vectors(tensors: Sequence[str], *cuts: Cut) -> Tile:
-    """Return a tile of trained vectors that are stored next to each other."""
+    """Return a tile that stores several trained vectors next to each other."""
     return tile_of([part_of(tensor, None, cut) for tensor, cut in zip(tensors, cuts, strict=True)])
 
 
 def tiles_in_place(op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the tiles of an op's matrices and gains, as decode and thin-gemm use them.
+    """Return the weight tiles of an op's matrices and gains, as decode and thin GEMM use them.
 
     Routers and experts are not covered: see `router_tiles` and `expert_tiles`.
 
@@ -152,10 +152,10 @@ def tiles_in_place(op: Op, cut: RegionCut) -> list[Tile]:
 
 
 def skewed_tiles(op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the tiles of an op for MeshGEMM with its own weights, one tile per tensor.
+    """Return the weight tiles of an op for MeshGEMM with its own weights, one tile per tensor.
 
-    Inputs are skewed over both axes, so the tiles are stored as MeshGEMM needs them in its first
-    round. Outputs and gains are divided over columns.
+    MeshGEMM starts with tiles that are rotated by a different number of places in each row and
+    column. The tiles are stored in this arrangement. Outputs and gains are divided over columns.
     """
     parts = [part for tile in tiles_in_place(op, cut) for part in tile.parts]
     return [
@@ -166,7 +166,8 @@ def skewed_tiles(op: Op, cut: RegionCut) -> list[Tile]:
 def column_vectors(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
     """Return the tiles of an op's trained vectors that are divided over columns in every phase.
 
-    Such vectors are biases, gains of heads and sinks. Vectors of hidden features are excluded.
+    Such vectors are biases, gains of head norms and attention sinks. Vectors of hidden features are
+    excluded.
 
     Args:
         op: The op.
@@ -181,10 +182,10 @@ def column_vectors(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
 
 
 def norm_products(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
-    """Return the tile with the products of an op's matrices and the vectors of the preceding norm.
+    """Return the products of an op's matrices with gain and bias of the preceding norm, as a tile.
 
-    The rewrite `norm_scales` needs them for a LayerNorm. The products with the gain come first,
-    then those with the bias. They are float32 and divided over columns.
+    The rewrite `norm_scales` needs these products for a LayerNorm. Products with the gain come
+    first, then products with the bias. They are float32 and divided over columns.
 
     Args:
         op: The op.
@@ -192,7 +193,7 @@ def norm_products(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
         spec: Model.
 
     Returns:
-        A list with the tile; an empty one for ops that do not follow such a norm.
+        A list with the tile; an empty list for ops that do not follow such a norm.
     """
     if op.kind not in NORM_OF:
         return []
@@ -206,12 +207,12 @@ def norm_products(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
 
 
 def norm_products_name(norm: str) -> str:
-    """Return the name of the tile with the products of matrices and the vectors of a norm."""
+    """Return the name of the tile that `norm_products` creates for a norm."""
     return f"{norm}_products"
 
 
 def hidden_vectors(op: Op, cut: RegionCut, axis: int) -> list[Tile]:
-    """Return the tiles of an op's trained vectors of hidden features, such as biases of norms.
+    """Return the tiles of an op's trained vectors over hidden features, such as biases of norms.
 
     Args:
         op: The op.
@@ -222,15 +223,15 @@ def hidden_vectors(op: Op, cut: RegionCut, axis: int) -> list[Tile]:
 
 
 def router_tiles(op: Op, cut: RegionCut, outputs: I32, *, scored_on_columns: bool) -> list[Tile]:
-    """Return the tiles of a router.
+    """Return the weight tiles of a router of experts: its matrix and its vectors.
 
     Args:
         op: Op of kind ``router``.
         cut: Division over the region.
         outputs: int32 ``[cols, n]``: outputs of the router on each column.
-        scored_on_columns: Whether each column computes the scores of its own outputs only. A column
-            then stores their corrections; otherwise every PE stores the corrections of all outputs.
-            Corrections are float32.
+        scored_on_columns: Whether each column computes the scores of only its own outputs. A column
+            then stores the score corrections of these outputs; otherwise every PE stores the
+            corrections of all outputs. Corrections are float32.
     """
     return [
         _matrices(op.weights, (cut.hidden, COLUMNS), (outputs, ROWS)),
@@ -239,11 +240,11 @@ def router_tiles(op: Op, cut: RegionCut, outputs: I32, *, scored_on_columns: boo
 
 
 def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
-    """Return the tiles of experts: matrices first, then vectors.
+    """Return the weight tiles of experts: matrices first, then bias vectors.
 
-    Gate and up of an expert are stored next to each other, as one matrix. Vectors are added to
-    partial sums before an all-reduce, so each of the PEs that add up stores an equal part of a
-    vector: the rows for those of gate and up, the columns of a group for those of down.
+    Gate and up of an expert are stored next to each other, as one matrix. Biases are added to
+    partial sums before an all-reduce. The PEs of the all-reduce therefore divide each bias equally:
+    the rows divide the biases of gate and up, and the columns of a group those of down.
 
     Args:
         op: Op of kind ``experts`` or ``experts_down``.
@@ -264,7 +265,7 @@ def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
 def latent_tables(cut: RegionCut) -> list[Tile]:
     """Return the float32 tables from which kernels of latent attention read their indices.
 
-    The list is empty for other attention.
+    The list is empty for models without latent attention.
     """
     if cut.latent is None:
         return []
@@ -281,7 +282,8 @@ def frequency_table(cut: RegionCut, count: int) -> Tile:
 
     Args:
         cut: Division over the region.
-        count: Number of frequencies. Pairs beyond get frequency 0.
+        count: Number of frequencies of the model. Pairs after the last frequency get 0 and are
+            therefore not rotated.
     """
     first = cut.heads.features[:, : cut.heads.rotated // 2]
     features = np.ascontiguousarray(np.where(first < count, first, np.int32(-1)))
@@ -289,7 +291,7 @@ def frequency_table(cut: RegionCut, count: int) -> Tile:
 
 
 def _latent_tiles(op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the tiles of the matrices and gains of one op of latent attention."""
+    """Return the weight tiles of one op of latent attention."""
     assert cut.latent is not None
     source, latent, hidden, rotated = (
         (index, ROWS) for index in (cut.latent.source, cut.latent.latent, cut.latent.hidden, cut.heads.features)
@@ -313,7 +315,7 @@ def _latent_tiles(op: Op, cut: RegionCut) -> list[Tile]:
 
 
 def _router_vector(name: str, outputs: I32, *, scored_on_columns: bool) -> Tile:
-    """Return the tile of a router's vector: a bias, or the corrections that change its choice."""
+    """Return the tile of a router's bias, or of the corrections that it uses to select experts."""
     is_correction = name.endswith("router_correction")
     if scored_on_columns or not is_correction:
         return tile_of([part_of(name, None, (outputs, ROWS))], view="f32" if is_correction else "wgt")
@@ -323,14 +325,14 @@ def _router_vector(name: str, outputs: I32, *, scored_on_columns: bool) -> Tile:
 
 
 def _expert_down(name: str, groups: ExpertGroups, cut: RegionCut, hidden_size: int, *, vector: bool) -> TilePart:
-    """Return the part for the down-projections of a column's experts, or for their biases.
+    """Return the tile part with the down-projections of a column's experts, or with their biases.
 
     Args:
         name: Name of the tensor with all experts.
         groups: Assignment of experts to columns.
         cut: Division over the region.
         hidden_size: Hidden features of the model.
-        vector: Whether the part is the biases instead of the matrix.
+        vector: Whether the part contains the biases instead of the matrix.
     """
     experts = groups.shared_experts() if vector else groups.experts
     offset = np.where(experts >= 0, experts * np.int32(hidden_size), np.int32(-1))

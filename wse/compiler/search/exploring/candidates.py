@@ -21,14 +21,14 @@ from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers
 class _BandSizes(NamedTuple):
     """Sizes of a layout that can be computed before the shapes of its regions are known.
 
-    A layout divides wafers into bands, strips of rows, and each band into regions.
+    A layout divides wafers into bands (strips of rows), and each band into regions.
 
     Attributes:
         stages: Number of stages.
-        width: Fraction of a band's width that the region of a layer has, times the wafers that the
-            region spans; the mean over all layers.
+        width: Mean over all layers of the fraction of a band's width that the layer's region
+            covers, multiplied by the number of wafers that the region spans.
         fullest: Bytes of the fullest wafer divided by the number of bands, as if all PEs of a band
-            were as full as those of its fullest region. Bytes of experts on a stage of their own
+            were as full as the PEs of its fullest region. Bytes of experts on a stage of their own
             are added.
     """
 
@@ -41,14 +41,16 @@ class _BandSizes(NamedTuple):
 class Candidates:
     """The layouts that a search may try, as arrays with one entry per layout.
 
+    A layout is one way to divide wafers into regions. Forecasts say which layouts are worth trying.
+
     Attributes:
-        demand: What is placed.
+        demand: Bytes of the model's layers, and the wafers on which they are placed.
         most_bytes: Maximum bytes of weights and KV cache per PE.
         layouts: Distinct layouts, in the order in which they were added.
         terms: float64 ``[layouts, 7]``: terms of the forecasts, from `forecast_terms`.
-        least_bytes: float64 ``[layouts]``: bytes of weights and KV cache on the fullest PE. Padding
-            and the feed-forward block of one token are included for layouts on whole wafers that
-            may fit without them.
+        least_bytes: float64 ``[layouts]``: lower bound of the bytes of weights and KV cache on the
+            fullest PE. For layouts on whole wafers whose bound is not above ``most_bytes``, padding
+            and the feed-forward block of one token are included.
         open: bool ``[layouts]``: whether the layout has not been tried.
     """
 
@@ -61,7 +63,7 @@ class Candidates:
     _known_layouts: set[Layout] = field(default_factory=set)
 
     def add(self, layouts: Iterable[Layout]) -> None:
-        """Add layouts to the arrays, with their forecast terms and bytes.
+        """Add layouts, and compute their forecast terms and bytes.
 
         Layouts that were added before are skipped.
         """
@@ -76,7 +78,7 @@ class Candidates:
         self.open = np.append(self.open, np.ones(len(new), np.bool_))
 
     def _terms_and_bytes(self, layout: Layout) -> tuple[tuple[float, ...], float]:
-        """Return the terms from which a layout is forecast, and a lower bound of its bytes per PE.
+        """Return the forecast terms of a layout, and a lower bound of its bytes per PE.
 
         The terms are those of `forecast_terms`. The bytes are those of weights and KV cache on the
         fullest PE.
@@ -91,10 +93,10 @@ class Candidates:
         return forecast_terms(rows, cols * sizes.width, even_rows, even_cols, sizes.stages), least_bytes
 
     def _even_size(self, rows: int, cols: float) -> tuple[float, float]:
-        """Return the size of a region that would store equally many bytes per PE without padding.
+        """Return the size of a region without padding that would store the same bytes per PE.
 
         Args:
-            rows, cols: Size of the region.
+            rows, cols: Size of the region with padding.
 
         Returns:
             Rows and columns, not rounded.
@@ -109,7 +111,8 @@ class Candidates:
     def _padded_bytes(self, layout: Layout) -> float | None:
         """Return the bytes of the fullest PE of a layout, padding included; None if unknown.
 
-        They are unknown for layouts on a part of a wafer, and for ops that are divided over wafers.
+        They are unknown if the layout uses only a part of each wafer, if the request states the
+        shape of regions, or if ops or experts are divided over several wafers.
         """
         demand = self.demand
         if layout.mesh is not None or demand.region is not None or demand.column_bytes is None:
@@ -123,8 +126,8 @@ class Candidates:
 def _band_sizes(demand: Demand, layout: Layout) -> _BandSizes:
     """Return the sizes of a layout that follow from its bands and layers alone.
 
-    The heights of bands and the widths of regions are proportional to their bytes, unless the
-    request states the shape of regions.
+    A band is a strip of rows that is divided into regions. The heights of bands and the widths of
+    regions are proportional to their bytes, unless the request states the shape of regions.
     """
     bands: dict[tuple[int, int], list[RegionLayers]] = defaultdict(list)
     expert_bytes = 0.0

@@ -69,15 +69,15 @@ def explore(setup: TrialSetup) -> list[Trial]:
 
 
 def _explore_for_one_user(exploration: _Exploration, setup: TrialSetup, on_whole_wafers: list[Layout]) -> None:
-    """Try layouts for one user: whole wafers, parts of each, then regions like the fastest.
+    """Try layouts for one user: on whole wafers, on parts of them, then variants of the fastest.
 
-    1. If none of the layouts with the lowest forecast of bytes fits, replace all layouts by those
-       with other placements of experts. If these do not fit, replace them by layouts with split
-       blocks.
+    1. Find layouts that fit: try the given ones in ascending order of their forecast of bytes. If
+       none fits, replace all layouts by layouts with other placements of experts. If none of these
+       fits, replace them by layouts with split feed-forward blocks.
     2. Try layouts on whole wafers.
     3. Try layouts on parts of each wafer.
-    4. Try layouts whose regions have about the size of the fastest. Repeat while another layout
-       becomes the fastest.
+    4. Try layouts whose regions have about the size of the regions of the fastest layout. Repeat as
+       long as another layout becomes the fastest.
     """
     for fallback in setup.fallback_layouts(on_whole_wafers):  # 1
         if any(trial.fits for trial in _emptiest(replace(setup, timing=None), on_whole_wafers)):
@@ -102,10 +102,10 @@ def _explore_for_one_user(exploration: _Exploration, setup: TrialSetup, on_whole
 
 
 def emptiest_trials(setup: TrialSetup) -> list[Trial]:
-    """Try the layouts of the mapping, lowest forecast of bytes first, until one fits.
+    """Try the layouts of the mapping in ascending order of their forecast of bytes, until one fits.
 
-    If none fits, fallback layouts are tried in the same way: other placements of experts, then
-    split layers.
+    If none fits, fallback layouts are tried in the same way: first other placements of experts,
+    then layers that are split between stages.
     """
     layouts = setup.layouts()
     trials: list[Trial] = []
@@ -117,7 +117,11 @@ def emptiest_trials(setup: TrialSetup) -> list[Trial]:
 
 
 def _emptiest(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:
-    """Try given layouts, lowest forecast of bytes first, until one fits. Return all trials."""
+    """Try given layouts in ascending order of their forecast of bytes, until one fits.
+
+    Returns:
+        All trials, including those that do not fit.
+    """
     exploration = _Exploration(setup)
     exploration.add(layouts)
     while exploration.goes_on and exploration.try_emptiest():
@@ -127,7 +131,7 @@ def _emptiest(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:
 
 
 def _near_layouts(setup: TrialSetup, layout: Layout, sides: tuple[int, int]) -> Iterator[Layout]:
-    """Yield variants of a layout with regions of about the size of the fastest layout's.
+    """Yield variants of a layout whose regions have about the size of the fastest layout's regions.
 
     Rows and columns of a region are each between half and twice those of the fastest layout.
 
@@ -145,7 +149,7 @@ def _near_layouts(setup: TrialSetup, layout: Layout, sides: tuple[int, int]) -> 
 
 
 class _Exploration:
-    """State of an exploration, which tries layouts and learns forecasts from the trials.
+    """State of a search that tries layouts and learns from each trial to forecast the others.
 
     Attributes:
         trials: Trials so far.
@@ -164,7 +168,10 @@ class _Exploration:
 
     @property
     def fastest_trial(self) -> Trial | None:
-        """The trial with the fewest cycles; None if no trial was timed."""
+        """The trial with the fewest dominant cycles; None if no trial was timed.
+
+        The dominant cycles are those of the phase, prefill or decode, that takes longer.
+        """
         timed_trials = [trial for trial in self.trials if trial.dominant_cycles is not None]
         return min(timed_trials, key=lambda trial: trial.dominant_cycles or 0.0, default=None)
 
@@ -178,12 +185,12 @@ class _Exploration:
 
     @property
     def goes_on(self) -> bool:
-        """True until the limits on the numbers of tried layouts are reached."""
+        """True until the maximum number of timed, non-fitting or oversized layouts is reached."""
         misfits = sum(not trial.fits for trial in self.trials) if self._most_bytes < math.inf else 0
         return len(self.trials) - misfits < MAX_TIMED and misfits < MAX_MISFITS and self._oversized_count < MAX_CUT
 
     def add(self, layouts: Iterable[Layout]) -> None:
-        """Add layouts that may be tried, each to the family whose forecasts it shares."""
+        """Add layouts that may be tried, each to the family of layouts with a common forecast."""
         by_family: dict[tuple[object, ...], list[Layout]] = defaultdict(list)
         for layout in layouts:
             mapping_strategy, products = strategy(layout.mapping), self._setup.products(layout)
@@ -198,17 +205,18 @@ class _Exploration:
         self._trials_in_vain = 0
 
     def try_while_faster(self) -> None:
-        """Try layouts while one promises to be the fastest, lowest forecast of cycles first.
+        """Try layouts in ascending order of their forecast of cycles, while one may be the fastest.
 
-        As long as nothing was timed, layouts with the lowest forecasts of bytes are tried, too.
+        Until a trial is timed, layouts with the lowest forecast of bytes are tried as well.
         """
         while self.goes_on and (self.try_most_promising() or (self.fastest_trial is None and self.try_emptiest())):
             pass
 
     def try_most_promising(self) -> bool:
-        """Try the layout with the lowest forecast of cycles.
+        """Try the layout with the lowest forecast of cycles; return whether one was tried.
 
-        Return False, without a trial, if no forecast is below the fastest trial.
+        None is tried if no forecast, reduced by its usual error, is below the cycles of the fastest
+        trial, or if the last `PATIENCE` trials were not faster.
         """
         pick = _first(family.best_candidate(self._free_bytes) for family in self._families.values())
         fastest_cycles = self._fastest_cycles
@@ -231,10 +239,12 @@ class _Exploration:
         return True
 
     def nearest_trials(self) -> list[Trial]:
-        """Return the trial of the layout that comes closest to fitting, for the error message.
+        """Return a trial of the layout that comes closest to fitting, for the error message.
 
-        It is the layout that exceeds the available memory least, as far as known. The list is
-        empty if no layout can be tried.
+        This is the layout with the lowest known bound of bytes per PE that can be tried.
+
+        Returns:
+            A list with the trial; an empty list if no layout can be tried.
         """
         candidates = [
             (family, number) for family in self._families.values() for number in range(len(family.candidates.layouts))
@@ -256,14 +266,15 @@ class _Exploration:
 
     @property
     def _usual_miss(self) -> float:
-        """Median relative error of the last forecasts of cycles; 0 without any."""
+        """Median relative error of the last forecasts of cycles; 0 before the first timed trial."""
         return float(np.median(self._cycle_misses[-PATIENCE:])) if self._cycle_misses else 0.0
 
     def _try(self, pick: Pick) -> tuple[float | None, float | None]:
-        """Try a layout if its weights fit, and let the forecasts learn from it.
+        """Try a candidate layout if its weights fit, and update the forecasts with the result.
 
         Returns:
-            Bytes per PE without the reserved ones, and dominant cycles; None if unknown.
+            Bytes per PE without reserved bytes, and dominant cycles (those of the phase that takes
+            longer); None if unknown.
         """
         setup, candidates = self._setup, pick.family.candidates
         layout = candidates.layouts[pick.number]
@@ -294,7 +305,11 @@ class _Exploration:
                 self._try_other(other_layout, best.prefill, self._fastest_cycles)
 
     def try_groups(self, counts: Sequence[int]) -> None:
-        """Try the fastest layout with other numbers of groups in the all-reduces of decode."""
+        """Try the fastest layout with other numbers of groups in its all-reduces.
+
+        Args:
+            counts: Numbers of groups. Numbers above the PEs of the shortest line are skipped.
+        """
         best, setup = self.fastest_trial, self._setup
         if best is None:
             return
@@ -309,7 +324,7 @@ class _Exploration:
         Args:
             layout: The variant.
             prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
-            worth_cycles: As for `try_layout`.
+            worth_cycles: Dominant cycles that the variant should not exceed; see `try_layout`.
         """
         try:
             self.trials.append(try_layout(self._setup, layout, prefill, worth_cycles))
@@ -318,5 +333,5 @@ class _Exploration:
 
 
 def _first(picks: Iterable[Pick | None]) -> Pick | None:
-    """Return the pick with the lowest forecast; None without picks."""
+    """Return the candidate with the lowest forecast; None if there are no candidates."""
     return min((pick for pick in picks if pick is not None), key=lambda pick: pick.forecast, default=None)

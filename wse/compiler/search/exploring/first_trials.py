@@ -25,8 +25,8 @@ FEW_LAYOUTS: Final = 2
 def first_rewrites(rewrites: Rewrites, options: Options) -> Rewrites:
     """Return the rewrites with which layouts are tried first.
 
-    In schedule ``optimized``, rewrites for layers that are split between stages are tried later, on
-    the fastest layout only.
+    A rewrite changes the steps of a layer to save cycles. In schedule ``optimized``, rewrites for
+    layers that are split between stages are tried later, on the fastest layout only.
     """
     return tuple(
         known_rewrite
@@ -36,11 +36,13 @@ def first_rewrites(rewrites: Rewrites, options: Options) -> Rewrites:
 
 
 def within_limits(setup: TrialSetup, try_all: Callable[[TrialSetup], list[Trial]]) -> tuple[TrialSetup, list[Trial]]:
-    """Return the trials of layouts, with as many rewrites as there are colours and SRAM for.
+    """Return the trials of layouts with as many rewrites as colours and SRAM allow.
+
+    A rewrite changes the steps of a layer to save cycles, and may need colours or SRAM.
 
     1. Try the layouts with all rewrites of the setup.
-    2. If all rewrites together need too many colours on every layout, try them without any.
-    3. If nothing fits, try them without the rewrites for which PEs store additional tiles.
+    2. If this needs too many colours on every layout, try them without any rewrites.
+    3. If no layout fits, try them without the rewrites for which PEs store additional weight tiles.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
@@ -66,7 +68,10 @@ def within_limits(setup: TrialSetup, try_all: Callable[[TrialSetup], list[Trial]
 
 
 def try_layouts(setup: TrialSetup) -> list[Trial]:
-    """Try layouts with each prefill product on reduced models: all, or if many, the best.
+    """Try layouts on reduced models, with the possible matrix products of prefill.
+
+    A reduced model has one layer of each kind. All layouts are tried if there are only a few for
+    one user, or if layouts are not timed. Otherwise only promising layouts are tried (`explore`).
 
     Raises:
         BadMesh: No layout fits on the mesh.
@@ -94,10 +99,10 @@ def try_layouts(setup: TrialSetup) -> list[Trial]:
 
 
 def fastest_first(trials: list[Trial]) -> list[list[Trial]]:
-    """Group trials by layout, with the fastest layout first, and its fastest product first.
+    """Group trials by layout, with the fastest layout first, and its fastest trial first.
 
-    Each trial of a layout has another matrix product of prefill. The order of trials without times
-    does not change.
+    The trials of a layout differ in the matrix product of prefill. Trials without times stay in
+    their order.
     """
     by_layout: dict[Layout, list[Trial]] = defaultdict(list)
     for trial in trials:
@@ -109,8 +114,8 @@ def fastest_first(trials: list[Trial]) -> list[list[Trial]]:
 def refusal(setup: TrialSetup, trials: list[Trial]) -> Exception:
     """Return the error that explains to the user why no layout can be compiled.
 
-    If layouts were tried, it is the error of compiling the one that needs the fewest bytes.
-    Otherwise no layout supports the requested prefill product.
+    If layouts were tried, it is the error of compiling the layout that needs the fewest bytes.
+    Otherwise no layout supports the requested matrix product of prefill, and the error says why.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.

@@ -19,7 +19,7 @@ TERMS = 7
 def forecast_terms(rows: float, cols: float, even_rows: float, even_cols: float, stages: int) -> tuple[float, ...]:
     """Return the terms of a linear model of a layout's cycles or bytes.
 
-    They stand for the following costs:
+    The terms represent the following costs:
 
     1. launches, which are the same for every layout
     2. hops and relays, proportional to the rows
@@ -42,8 +42,8 @@ class Forecast:
     """A linear model of a property of layouts, such as cycles, fitted to the trials so far.
 
     The fit minimises the sum of squared relative errors, with a small penalty for deviations from
-    the initial weights (ridge regression; Hoerl and Kennard, Technometrics 1970). Weights must not
-    be negative: terms with a negative weight are removed, and the others are fitted again.
+    the initial weights (ridge regression; Hoerl and Kennard, Technometrics 1970). Terms with a
+    negative weight are removed, and the weights of the remaining terms are fitted again.
     """
 
     def __init__(self, prior: Sequence[float]) -> None:
@@ -78,9 +78,12 @@ class Forecast:
         self._weights = weights / mean_terms
 
     def of(self, layout_terms: F64) -> F64:
-        """Return the forecast value, such as cycles, of each of several layouts, ``[layouts]``.
+        """Return the forecast, such as the cycles, for each of several layouts.
 
         Args:
             layout_terms: float64 ``[layouts, terms]``: terms of the layouts.
+
+        Returns:
+            float64 ``[layouts]``.
         """
         return np.asarray(layout_terms @ self._weights, np.float64)

@@ -22,11 +22,11 @@ All-reduces travel from the ends to the middle and back (He et al., WaferLLM, OS
 
 
 class Pick(NamedTuple):
-    """A candidate layout that is to be tried next.
+    """A candidate layout to be tried next.
 
     Attributes:
         forecast: Forecast of its cycles or bytes, by which it was selected.
-        family: Its family.
+        family: The family of layouts to which it belongs.
         number: Its index in the family.
     """
 
@@ -38,7 +38,8 @@ class Pick(NamedTuple):
 class LayoutFamily:
     """Layouts that share a forecast of cycles and a forecast of bytes.
 
-    They have the same matrix products of prefill, and divide ops over wafers in the same way.
+    They have the same matrix products of prefill and the same placement of experts, and divide ops
+    over wafers in the same way.
 
     Attributes:
         candidates: The layouts.
@@ -47,10 +48,10 @@ class LayoutFamily:
     """
 
     def __init__(self, setup: TrialSetup, experts: str | None, most_bytes: float) -> None:
-        """Create an empty family.
+        """Create an empty family of layouts.
 
         Args:
-            setup: Inputs of the search.
+            setup: Inputs that all trials share, such as model, wafer and request.
             experts: Placement of experts of all layouts; None for the requested one.
             most_bytes: Maximum bytes per PE in addition to the reserved ones.
         """
@@ -66,10 +67,10 @@ class LayoutFamily:
         self.byte_misses: list[float] = []
 
     def best_candidate(self, free_bytes: float) -> Pick | None:
-        """Return the untried candidate with the lowest forecast of cycles that may fit, or None.
+        """Return the untried layout with the lowest forecast of cycles that may fit, or None.
 
-        As long as no candidate was timed, those on whole meshes come first, so that each mapping is
-        tried as it is.
+        Before the first layout is timed, layouts on whole meshes come first, so that each mapping
+        is tried in its basic form.
 
         Args:
             free_bytes: Bytes per PE that are not reserved.
@@ -86,22 +87,22 @@ class LayoutFamily:
         return self._lowest_forecast(numbers, cycles)
 
     def _passes_at_once(self, free_bytes: F64) -> F64:
-        """Estimate the passes in flight of each candidate.
+        """Estimate for each layout how many passes can be in flight at the same time.
 
-        There is at most one pass per stage, and no more than KV caches fit.
+        There is at most one pass per stage, and the KV caches of all passes must fit.
 
         Args:
-            free_bytes: float64 ``[candidates]``: forecast of the free bytes per PE beside the
-                caches of one pass.
+            free_bytes: float64 ``[candidates]``: forecast of the free bytes per PE after the caches
+                of one pass are placed.
         """
         passes = 1 + np.floor(free_bytes / self._cache_bytes)
         return np.asarray(np.clip(passes, 1.0, np.maximum(1.0, self.candidates.terms[:, -1])), np.float64)
 
     def emptiest(self, free_bytes: float) -> Pick | None:
-        """Return the untried candidate with the lowest forecast of bytes that may fit, or None.
+        """Return the untried layout with the lowest forecast of bytes that may fit, or None.
 
-        None is also returned if the candidate would not fit even if the forecast were too high by
-        the largest of the last errors.
+        None is also returned if the layout would not fit even if its forecast were too high by the
+        largest of the last errors.
 
         Args:
             free_bytes: Bytes per PE that are not reserved.
@@ -113,14 +114,14 @@ class LayoutFamily:
         return None if cannot_fit else pick
 
     def _lowest_forecast(self, numbers: list[int], forecasts: F64) -> Pick | None:
-        """Return the candidate with the lowest forecast.
+        """Return the layout with the lowest forecast.
 
         Args:
-            numbers: Indices of the candidates to consider.
-            forecasts: float64 ``[candidates]``: forecast of each candidate.
+            numbers: Indices of the layouts to consider.
+            forecasts: float64 ``[candidates]``: forecast of each layout.
 
         Returns:
-            The candidate; None if there are none to consider.
+            The layout; None if there are none to consider.
         """
         if not numbers:
             return None
@@ -128,12 +129,12 @@ class LayoutFamily:
         return Pick(float(forecasts[best]), self, best)
 
     def learn(self, number: int, needed_bytes: float, cycles: float | None) -> None:
-        """Update the forecasts with a trial.
+        """Update the forecasts of the family with the result of a trial.
 
         Args:
-            number: Index of the candidate.
-            needed_bytes: Bytes per PE that the candidate needs, without the reserved ones.
-            cycles: Cycles of the candidate; None if it was not timed.
+            number: Index of the layout.
+            needed_bytes: Bytes per PE that the layout needs, without the reserved ones.
+            cycles: Cycles of the layout; None if it was not timed.
         """
         terms = self.candidates.terms[number]
         byte_forecast = self._further_bytes[self.candidates.layouts[number].mesh is not None]
@@ -142,7 +143,7 @@ class LayoutFamily:
             self._cycles.learn(terms, cycles)
 
     def _bytes(self) -> F64:
-        """Return the forecast of each candidate's bytes per PE, float64 ``[candidates]``.
+        """Return the forecast of each layout's bytes per PE, float64 ``[candidates]``.
 
         Layouts on a part of the mesh and on the whole mesh have separate forecasts.
         """

@@ -22,7 +22,7 @@ from wse.compiler.search.trials import cycles_of_layers, layers_on
 
 
 class FittedAttention(NamedTuple):
-    """A choice in which attention uses the number of columns that is fastest.
+    """A compiler choice in which attention uses the fastest number of columns.
 
     Attributes:
         choice: The choice.
@@ -35,10 +35,12 @@ class FittedAttention(NamedTuple):
 
 
 def free_columns(setup: TrialSetup, trial: Trial) -> int:
-    """Return the smallest number of columns for attention that needs no more memory per column.
+    """Return the smallest number of attention columns that needs no more memory per column.
 
-    The comparison is with attention on all columns of the widest region. The result is 0, for all
-    columns, if there is no smaller number or attention must not be restricted.
+    The comparison is with attention on all columns of the widest region.
+
+    Returns:
+        The number; 0 (all columns) if no smaller number exists or attention must use all columns.
     """
     if not setup.narrows_attention(trial.prefill):
         return 0
@@ -50,17 +52,19 @@ def free_columns(setup: TrialSetup, trial: Trial) -> int:
 def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice) -> FittedAttention:
     """Return the choice with the fastest number of columns for attention that fits.
 
-    1. Time numbers of columns on the most common layer of each kind: all columns, then decreasing
-       numbers while they save cycles.
+    With fewer columns, sums over columns are faster, but each column does more work.
+
+    1. Time several numbers of columns on the most common layer of each kind: the number of
+       `free_columns`, all columns, then decreasing numbers as long as they save cycles.
     2. The best number may need too much memory. Try larger numbers, up to that of `free_columns`,
-       and use the first that fits with the chunks of the choice. Keep the number of the choice if
-       that is faster.
+       and use the first that fits with the chunks of the choice. If the number of the choice is
+       faster, keep it.
 
     The phase that takes longer in the trial is timed, prefill or decode; decode if the trial has no
-    times. If verification passes are requested, one is timed together with a token.
+    times. If verification passes are requested and decode is timed, one pass is timed with it.
 
     Args:
-        setup: Inputs of the search.
+        setup: Inputs that all trials share, such as model, wafer and request.
         trial: Trial of the layout.
         choice: Choice with the chunks, and with the number of `free_columns`.
     """
@@ -71,7 +75,7 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice) -> FittedAtte
 
     @cache
     def cycles(cols: int) -> float:
-        """Return the cycles of the timed phases with attention on some columns."""
+        """Return the cycles of the timed phases if attention uses ``cols`` columns."""
         return sum(layers_cycles(setup, trial, choice, cols, *phase) for phase in phases)
 
     region_cols = setup.widest_region(layout, trial.prefill)
@@ -102,12 +106,13 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice) -> FittedAtte
 def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
     """Return the choice with the fastest number of attention columns for verification passes.
 
-    Messages of a verification pass are longer than those of a token, and the fewer columns there
-    are, the longer they are. Numbers above that of the choice are tried while they save cycles, and
-    then all columns. All of these numbers fit, because more columns need less memory per column.
+    The messages of a verification pass are longer than those of a single token, and fewer columns
+    make them longer still. Larger numbers than that of the choice are tried as long as they save
+    cycles, and then all columns. All of these numbers fit, because more columns need less memory
+    per column.
 
     Args:
-        setup: Inputs of the search.
+        setup: Inputs that all trials share, such as model, wafer and request.
         trial: Trial of the layout.
         choice: Choice for decode, whose number of attention columns is the minimum.
     """
@@ -115,7 +120,7 @@ def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
         return choice
 
     def cycles(cols: int) -> float:
-        """Return the cycles of a verification pass with attention on some columns."""
+        """Return the cycles of a verification pass if attention uses ``cols`` columns."""
         return layers_cycles(setup, trial, choice, cols, VERIFY, 1)
 
     best, fewest_cycles = choice.attention_cols, cycles(choice.attention_cols)
@@ -131,10 +136,10 @@ def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
 
 
 def layers_cycles(setup: TrialSetup, trial: Trial, choice: Choice, cols: int, phase: str, tokens: int) -> float:
-    """Return the approximate cycles of all layers in a phase; infinity without enough colours.
+    """Return the approximate cycles of all layers in a phase; infinity if colours do not suffice.
 
     Args:
-        setup: Inputs of the search.
+        setup: Inputs that all trials share, such as model, wafer and request.
         trial: Trial of the layout.
         choice: Choice with the rewrites.
         cols: Number of columns for attention.
@@ -148,7 +153,10 @@ def layers_cycles(setup: TrialSetup, trial: Trial, choice: Choice, cols: int, ph
 
 
 def _timed_phases(setup: TrialSetup, trial: Trial, choice: Choice) -> list[tuple[str, int]]:
-    """Return the phases that are timed to choose the columns for attention.
+    """Return the phases that are timed to choose the number of columns for attention.
+
+    This is the phase, prefill or decode, that takes longer in the trial. A requested verification
+    pass is timed together with decode.
 
     Returns:
         (name of the phase, tokens of a prompt chunk) pairs.

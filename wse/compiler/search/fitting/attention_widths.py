@@ -15,13 +15,16 @@ MAX_NARROWING = 4
 
 
 def column_counts(spec: ModelSpec, region_cols: int, *, with_hidden: bool = True) -> tuple[int, ...]:
-    """Return the numbers of columns to try, in descending order.
+    """Return the numbers of attention columns that are worth trying, in descending order.
+
+    Several numbers of columns may divide heads or features into equally large blocks. Only the
+    smallest of them is returned.
 
     Args:
         spec: Model.
         region_cols: Columns of the region.
-        with_hidden: Whether hidden features count for latent attention, which divides them over
-            columns as well.
+        with_hidden: Whether the division of hidden features counts for latent attention, which
+            divides them over columns as well.
     """
     counts, latent = range(region_cols, region_cols // MAX_NARROWING, -1), spec.latent
     smallest_count_of: dict[tuple[int, ...], int]  # by the division on the fullest column; later counts are smaller

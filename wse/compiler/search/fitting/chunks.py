@@ -13,10 +13,11 @@ from wse_mappings.cuts.split import ceil_div
 
 
 def largest_chunks(setup: TrialSetup, trial: Trial) -> Choice:
-    """Return the choice with the largest chunks that fit: of the head first, then of the prompt.
+    """Return the choice with the largest chunks that fit.
 
-    The head is tried with the whole vocabulary at once first. If the best size of prompt chunks is
-    known from the trial, larger ones are not tried.
+    The chunk of the output head (vocabulary entries per column) is chosen first, starting with the
+    whole vocabulary. The prompt chunk (tokens) follows. If the trial has determined the best size
+    of prompt chunks, larger ones are not tried.
     """
     layout, prefill = trial.layout, trial.prefill
     _, cols = layout.region(setup.demand)
@@ -34,13 +35,13 @@ def largest_chunks(setup: TrialSetup, trial: Trial) -> Choice:
 
 
 def first_that_fits(setup: TrialSetup, options: Options, choices: list[Choice], guess: int) -> Choice:
-    """Return the first choice that fits, of a list in descending order of the memory it needs.
+    """Return the first choice that fits, from a list in descending order of needed memory.
 
     The search starts at a guess and doubles its steps (exponential search; Bentley and Yao,
     Information Processing Letters 1976). The last choice is returned if none fits.
 
     Args:
-        setup: Inputs of the search.
+        setup: Inputs that all trials share, such as model, wafer and request.
         options: What the user requested.
         choices: The choices.
         guess: Index of the choice to try first.
@@ -61,7 +62,7 @@ def _holds(setup: TrialSetup, request: Options, choice: Choice) -> bool:
     """Return whether a choice fits in SRAM and has enough colours.
 
     Args:
-        setup: Inputs of the search.
+        setup: Inputs that all trials share, such as model, wafer and request.
         request: What the user requested.
         choice: The choice.
     """
@@ -75,7 +76,7 @@ def _holds(setup: TrialSetup, request: Options, choice: Choice) -> bool:
 
 
 def halvings(max_size: int, min_size: int) -> list[int]:
-    """Return sizes from the largest to the smallest, each half of the one before, rounded up.
+    """Return sizes in descending order, each half of the preceding one, rounded up.
 
     >>> halvings(20, 4)
     [20, 10, 5, 4]
@@ -87,7 +88,7 @@ def halvings(max_size: int, min_size: int) -> list[int]:
 
 
 def chunk_sizes(prompt_tokens: int, step: int) -> list[int]:
-    """Return sizes of prompt chunks: the whole prompt, then decreasing multiples of ``step``.
+    """Return sizes of prompt chunks to try: the whole prompt, then multiples of ``step``.
 
     >>> chunk_sizes(20, 8)
     [20, 16, 8]

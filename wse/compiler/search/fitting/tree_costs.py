@@ -24,6 +24,8 @@ from wse.models.graph import ops_in_order
 class Saving(NamedTuple):
     """The best number of groups for all-reduces of one size, and the cycles that it saves.
 
+    An all-reduce is a K-tree, which reduces within groups of PEs and then among the groups.
+
     Attributes:
         groups: Number of groups with the fewest cycles.
         cycles: Keys are indices of stages; values are the cycles that an all-reduce there saves
@@ -35,22 +37,24 @@ class Saving(NamedTuple):
 
 
 class TreeCosts:
-    """Cycles of a reduced model if some of its all-reduce trees are fitted.
+    """Cycles of a reduced model if some of its all-reduces use trees with other numbers of groups.
 
-    Different sets of trees are compared without lowering the model again.
+    Such trees are called fitted. Different sets of them are compared without lowering the model
+    again.
 
     Attributes:
-        savings: For each size that may be fitted, the groups and what they save.
+        savings: For each all-reduce size that may be fitted, the best groups and what they save.
         stages: For each size, the stages with all-reduces of that size.
         stage_count: Number of stages.
     """
 
     def __init__(self, reduced: ReducedModel, savings: Mapping[TreeSize, Saving], route_rewrite_cycles: float) -> None:
-        """Create the costs for a reduced model without fitted trees.
+        """Prepare the comparison for a reduced model without fitted trees.
 
         Args:
             reduced: Reduced model after lowering.
-            savings: For each size that may be fitted, the groups and what they save.
+            savings: For each all-reduce size that may be fitted, the best groups and what they
+                save.
             route_rewrite_cycles: Cycles of rewriting one route.
         """
         self.savings = savings
@@ -81,9 +85,9 @@ class TreeCosts:
     def cycles_of_stage(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
         """Return the cycles of a stage that depend on which trees are fitted, for each phase.
 
-        These are the cycles of all route rewrites, minus those that fitted all-reduces save. They
-        count for all stages of the whole model that the stage represents. They are infinite if
-        there are not enough colours.
+        These are the cycles of all route rewrites, minus the cycles that fitted all-reduces save.
+        The stage represents one or more stages of the whole model, and the cycles of all of them
+        are counted. Cycles are infinite if there are not enough colours.
 
         Args:
             stage: Index of the stage in the reduced model.
@@ -98,7 +102,7 @@ class TreeCosts:
         return self._known[stage, stage_sizes]
 
     def saved_cycles(self, fitted_sizes: frozenset[TreeSize]) -> dict[str, float]:
-        """Return the cycles that fitted trees save in all stages, with names of phases as keys."""
+        """Return the cycles that fitted trees save in all stages, keyed by phase name."""
         cycles_by_phase: dict[str, float] = defaultdict(float)
         for stage in self._phases:
             cycles_before = self.cycles_of_stage(stage, frozenset())
@@ -108,7 +112,7 @@ class TreeCosts:
         return dict(cycles_by_phase)
 
     def _count(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
-        """Compute the result of `cycles_of_stage` for a set of sizes that is new."""
+        """Compute the result of `cycles_of_stage`, which caches it."""
         phases = [self._with_trees(phase, fitted_sizes) for phase in self._phases[stage]]
         try:
             route_rewrites = count_route_rewrites(replace(self._state, phases=tuple(phases)), self._same_routes)
@@ -123,7 +127,7 @@ class TreeCosts:
         return cycles
 
     def _saved_cycles(self, run: BlockRun, fitted_sizes: frozenset[TreeSize]) -> float:
-        """Return the cycles that fitted trees save in one run of a block.
+        """Return the cycles that all-reduces with fitted trees save in one run of a block.
 
         All iterations of the block's loops are included.
         """
@@ -133,12 +137,12 @@ class TreeCosts:
         return sum(self.savings[size].cycles[run.stage] * n for size, n in zip(sizes, iterations, strict=True) if size)
 
     def _times(self, run: BlockRun) -> int:
-        """Return how often the run of a block occurs in the whole model."""
+        """Return how many runs in the whole model a run of a block represents."""
         layer = self._layers[run.op]
         return self._reduced.stage_multiplicity[run.stage] if layer < 0 else self._reduced.layer_multiplicity[layer]
 
     def _with_trees(self, phase: SymPhase, fitted_sizes: frozenset[TreeSize]) -> SymPhase:
-        """Return a phase in which the all-reduces of some sizes use fitted trees."""
+        """Return a copy of a phase in which all-reduces of some sizes use fitted trees."""
         blocks = {
             block: replace(
                 block,

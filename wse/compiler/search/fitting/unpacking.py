@@ -26,26 +26,30 @@ Their scratch memory is not available for KV caches any more.
 
 
 def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choice, tuple[RewriteTrial, ...]]:
-    """Return a choice with the number of codes to unpack at a time that fits and saves cycles.
+    """Choose how many quantised weights a PE unpacks at a time, so that it fits and saves cycles.
 
-    1. Time a token on the most common layer of each kind, and double the codes while that saves
+    1. Time a token on the most common layer of each kind, and double the number while that saves
        enough.
     2. Use the largest number up to this one that fits with the chunks of the choice.
 
     Args:
-        setup: Inputs of the search.
+        setup: Inputs that all trials share, such as model, wafer and request.
         trial: Trial of the layout.
         choice: Choice with the chunks.
 
     Returns:
-        The choice, and the trial of the rewrite; the latter is empty if nothing is saved.
+        The choice with that number, and the trial of the rewrite `wide_unpacking`, which is empty
+        if nothing is saved.
     """
     layers = layers_on(setup, trial.layout, trial.prefill, DECODE)
     settings = known_rewrites()[WIDE_UNPACKING].settings
 
     @cache
     def cycles(setting: int) -> float:
-        """Return the cycles of a token with a number of codes; infinity if impossible."""
+        """Return the cycles of a token if ``setting`` weights are unpacked at a time.
+
+        The result is infinity if that is impossible.
+        """
         time = cycles_of_layers(setup, layers, _with_setting(choice.rewrites, setting))
         return math.inf if time is None else time
 
@@ -64,11 +68,14 @@ def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choi
 
 
 def _with_setting(rewrites: Rewrites, setting: int) -> Rewrites:
-    """Return rewrites in which `wide_unpacking` has a given number of codes."""
+    """Return rewrites in which `wide_unpacking` unpacks a given number of weights at a time."""
     return (*(rewrite for rewrite in rewrites if rewrite[0] != WIDE_UNPACKING), (WIDE_UNPACKING, setting))
 
 
 def _with_codes(choice: Choice, setting: int) -> Choice:
-    """Return a choice in which `wide_unpacking` has a given number of codes in all phases."""
+    """Return a choice whose rewrite `wide_unpacking` has a given setting in all phases.
+
+    The setting is the number of weights to unpack at a time.
+    """
     verify_rewrites = None if choice.verify_rewrites is None else _with_setting(choice.verify_rewrites, setting)
     return replace(choice, rewrites=_with_setting(choice.rewrites, setting), verify_rewrites=verify_rewrites)

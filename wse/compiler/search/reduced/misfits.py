@@ -21,10 +21,10 @@ class Misfits:
         return len(self._needed_bytes)
 
     def needed_bytes(self, reduced: ReducedModel) -> int:
-        """Return the most bytes per PE that any stage of a reduced model is known to need.
+        """Return the maximum bytes per PE that any stage of a reduced model is known to need.
 
-        Only stages that did not fit before, in this or an equivalent reduced model, are known. The
-        result is 0 if there are none.
+        Stages are known if they, or equivalent stages of other reduced models, did not fit before.
+        The result is 0 if no stage is known.
         """
         return max(self._needed_bytes.get(key, 0) for key in _keys(reduced))
 
@@ -44,8 +44,8 @@ class Misfits:
 def _keys(reduced: ReducedModel) -> list[Hashable]:
     """Return a key for each stage of a reduced model; stages with equal keys need equal bytes.
 
-    The key consists of the class of the stage (`ReducedModel`) and of the options and choices that
-    affect its bytes.
+    The key consists of the stage's entry in `ReducedModel.classes`, and of the options and choices
+    that affect its bytes.
     """
     options, choice = reduced.state.options, reduced.state.choice
     choice_without_layout = replace(choice, bands=1, per_band=1, mesh=None, is_transposed=False, block_parts=0)

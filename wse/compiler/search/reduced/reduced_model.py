@@ -41,7 +41,9 @@ _OF_LAYER = re.compile(r"layers\.(\d+)\.")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReducedModel:
-    """One stage of each kind, with one layer of each kind, and how often each occurs in the model.
+    """A model with one stage of each kind and one layer of each kind, and how often each occurs.
+
+    A search compiles it instead of the whole model to compare layouts quickly.
 
     Attributes:
         state: State after the pass `partition`, or a later pass.
@@ -65,9 +67,10 @@ class ReducedModel:
         return replace(self, state=compile_until(last, self.state, WITHOUT_TILES, checked=False))
 
     def with_rewrites(self, rewrites: Rewrites) -> ReducedModel:
-        """Return the reduced model with other rewrites in all phases, before lowering.
+        """Return the reduced model with other rewrites in all phases, ready to be lowered again.
 
-        The passes before lowering run again only if the tiles depend on the changed rewrites.
+        The passes before lowering run again only if the weight tiles depend on the changed
+        rewrites.
         """
         choice = replace(self.state.choice, rewrites=rewrites, verify_rewrites=None, trees=())
         state = replace(self.state, choice=choice)
@@ -76,7 +79,7 @@ class ReducedModel:
         return replace(self, state=replace(state, last_pass="place" if has_same_tiles else "partition"))
 
     def allocate(self) -> ReducedModel:
-        """Return the reduced model after all passes except `emit`, whether it fits or not.
+        """Return the reduced model after all passes up to `allocate`, whether it fits or not.
 
         Raises:
             DoesNotFit: Patterns that run at the same time need more colours than there are.
@@ -92,7 +95,10 @@ class ReducedModel:
         return program
 
     def needed_bytes(self) -> list[int]:
-        """Return the bytes per PE that each stage of the whole model needs, after `allocate`."""
+        """Return the bytes per PE that each stage needs with all layers of the whole model.
+
+        The reduced model must have been allocated (`allocate`).
+        """
         state = self.state
         assert state.addresses is not None
         tops = [stage.sram_top_byte for stage in state.stages]
@@ -126,7 +132,8 @@ class ReducedModel:
     def users_that_fit(self) -> int:
         """Return how many users' KV caches fit in the fullest stage of the whole model.
 
-        The model must have been allocated. The number is at least the batch if the model fits.
+        The reduced model must have been allocated (`allocate`). The result is at least the
+        requested number of users if the model fits.
         """
         state = self.state
         caches = [0] * len(state.plans)
@@ -146,7 +153,7 @@ class ReducedModel:
         """Return a lower bound of the bytes that the fullest PE of the whole model needs."""
 
         def layers_like(stage: int, layer: int, tile: str) -> int:
-            """Return the number of equivalent tiles of a stage that a tile represents."""
+            """Return how many equivalent tiles of the whole model's stage a tile represents."""
             return 1 + self._other_layers(stage, layer) if _OF_LAYER.search(tile) else 1
 
         return least_bytes(self.state, layers_like)
@@ -154,7 +161,7 @@ class ReducedModel:
     def _other_layers(self, stage: int, layer: int) -> int:
         """Return how many equivalent layers of a stage the reduced model omits.
 
-        For the stage of experts, these are the layers of all stages.
+        For the stage that stores the experts of all layers, these are the layers of all stages.
 
         Args:
             stage: Index of the stage.
@@ -163,10 +170,10 @@ class ReducedModel:
         return self.layer_multiplicity[layer] - 1 if self.state.plans[stage].experts else self.further_layers[layer]
 
     def sum_over_model(self, program: Program, phase: Phase, by_step: F64) -> float:
-        """Return the sum of values per step over the whole model.
+        """Add up values per step, such as cycles, over the whole model.
 
-        A step of a layer counts once for each layer that it represents. Transfers between stages,
-        and steps outside of layers, count once for each stage that theirs represents.
+        A step of a layer counts once for each layer that the layer represents. Transfers between
+        stages and steps outside of layers count once for each stage that their stage represents.
 
         Args:
             program: Program of the reduced model.
@@ -180,10 +187,11 @@ class ReducedModel:
         return float(by_step @ times)
 
     def slowest_stage_sum(self, program: Program, phase: Phase, by_step: F64) -> float:
-        """Return the largest sum of values per step over a single stage, for a prompt chunk.
+        """Return the maximum over all stages of the sum of values per step, for a prompt chunk.
 
-        The final norm and the head are not included, because only the last chunk needs them. If
-        experts have a stage of their own on the same PEs, the sum over all stages is returned.
+        The final norm and the head are not included, because only the last chunk needs them. If the
+        experts of all layers have a stage of their own on the same PEs, the sum over all stages is
+        returned.
 
         Args:
             program: Program of the reduced model.
@@ -200,30 +208,28 @@ class ReducedModel:
         return float(np.bincount(stage, by_step * times).max(initial=0.0))
 
     def _places(self, program: Program, phase: Phase) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
-        """Return the layer and the stage of each step, and which steps occur once per stage.
-
-        All other steps occur once per layer.
+        """Return the layer and the stage of each step, and whether it occurs once per stage.
 
         Returns:
             For each step of the phase: the index of its layer (-1 outside of layers), the index of
-            its stage, and whether it occurs once per stage.
+            its stage, and whether it occurs once per stage (True) or once per layer (False).
         """
         layer, stage = np.array(program.op_layers)[phase.steps.op], np.array(program.op_stages)[phase.steps.op]
         return layer, stage, (layer < 0) | _stage_transfers(phase.steps)
 
 
 def most_common_layers(reduced: ReducedModel) -> ReducedModel:
-    """Return the reduced model with only those stages that represent the most layers of each kind.
+    """Return the reduced model with only those stages that contain the most common layers.
 
-    The remaining stages show how long layers take, at the cost of compiling a stage or two.
-    Transfers between stages are not represented, and the head is computed in one chunk. A model
-    whose experts have a stage of their own is returned unchanged.
+    The remaining stages show how long layers take, but only a stage or two must be compiled.
+    Transfers between stages are not represented, and the head is computed in one chunk. If the
+    experts of all layers have a stage of their own, the model is returned unchanged.
 
-    1. For each kind of layer, find the layer that represents the most. Layers that are split
+    1. For each kind of layer, find the layer that represents the most layers. Layers that are split
        between stages count only if no layer of the kind is whole.
     2. Keep the stages of these layers.
-    3. Let the stages follow one another, with the embedding on the first and the head on the last
-       one.
+    3. Renumber the stages in sequence, with the embedding on the first and the head on the last
+       stage.
     """
     plans, layers = reduced.state.plans, reduced.state.spec.layers
     if any(plan.experts for plan in plans):
@@ -277,7 +283,9 @@ def most_common_layers(reduced: ReducedModel) -> ReducedModel:
 
 
 def _kinds(spec: ModelSpec, plan: StagePlan) -> Counter[tuple[Layer, Parts]]:
-    """Count the layers of each kind in a stage; parts of a layer are a kind of their own.
+    """Count the layers of each kind in a stage.
+
+    If a stage stores only parts of a layer, these parts are a separate kind.
 
     Returns:
         Keys are (kind of layer, its parts in the stage); values are numbers of layers.
@@ -286,7 +294,7 @@ def _kinds(spec: ModelSpec, plan: StagePlan) -> Counter[tuple[Layer, Parts]]:
 
 
 def _stage_transfers(steps: Steps) -> npt.NDArray[np.bool_]:
-    """Return which steps belong to the transfer of vectors to the next stage, bool ``[steps]``.
+    """Return which steps belong to a transfer of vectors to the next stage, bool ``[steps]``.
 
     Such steps are the transfer itself, the step that clears padding before the transfer, and the
     transfers that distribute the vectors in the next stage.
@@ -309,9 +317,10 @@ def _stage_transfers(steps: Steps) -> npt.NDArray[np.bool_]:
 def reduced_model(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
 ) -> ReducedModel:
-    """Return the reduced model for a choice.
+    """Return the reduced model, with one layer and stage of each kind, for a layout.
 
-    The last two results are cached, because the bytes of a layout are counted before it is tried.
+    The last two results are cached, because a search needs the model twice: to count its bytes, and
+    to try the layout.
 
     Args:
         spec, wafer, software, options: Inputs of the compilation.
