@@ -17,16 +17,18 @@ from wse_kernels._jit import prange
 
 
 def exchange_along_rows(view: Any, runs: Any, first: Any, chosen: Any, variant: Any, a: Any) -> None:
-    """Execute an exchange along each mesh row, as runs of neighbouring columns with the same shift.
+    """Move elements between PEs of each mesh row, where each PE receives from at most one other PE.
 
-    In run i, every column c that ``chosen[i]`` marks receives the elements of column c + shift.
+    The exchange is a list of runs. In run i, every column c that ``chosen[i]`` marks receives the
+    elements of column c + shift.
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
         runs: int32 ``[run, 3]``: (shift, first column, end column).
-        first, variant: Row r executes runs ``first[v]`` to ``first[v + 1]`` - 1, where v =
-            ``variant[r]``.
+        first: Index of the first run of each variant of the exchange, and the end of the last
+            variant's runs.
         chosen: uint8 ``[run, column]``, not 0 for columns that receive.
+        variant: Index of the variant that each mesh row executes.
         a: Operands: 0 first row, 1 rows, 2 blocks per row, 3 source address, 4 target address, 5
             elements.
     """
@@ -44,7 +46,9 @@ def exchange_along_rows(view: Any, runs: Any, first: Any, chosen: Any, variant: 
 
 
 def exchange_along_columns(view: Any, sources: Any, chosen: Any, a: Any) -> None:
-    """Execute an exchange along each mesh column.
+    """Move elements between PEs of each mesh column, where each PE receives from at most one other.
+
+    Columns may execute different variants of the exchange.
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.

@@ -37,15 +37,16 @@ def activate(pe, x, out, M, n, activation: ActivationFunction):
 def activate_share(pe, x, out, M, n, activation: ActivationFunction, division: FeatureGroups):
     """Apply `activate` to the features that this PE computes, and set all other features to 0.
 
-    Reference for the kernel of the same name, on a single PE.
+    All PEs of a column have the same inputs. They form groups of neighbours, and the PEs of a group
+    divide the features among them. Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
-        x: Address of the inputs in the accumulator type, as in `activate`.
+        x: Address of the inputs in the accumulator type: [M, n], or gate and up as [M, 2 n].
         out: Address of the results [M, n], followed by the padding, in the activation type.
         M, n: Tokens, a multiple of ``shared_tokens``; features.
         activation: Activation function.
-        division: Groups of PEs that divide the features, and padding.
+        division: Groups of PEs that divide the features, and number of zeros to append.
     """
     length, groups, shared_tokens, padding = division
     activate(pe, x, out, M, n, activation)
