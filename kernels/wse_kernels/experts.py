@@ -322,7 +322,7 @@ def expert_out_fp8_blocks(
     product: OutputProduct,
     scales: BlockScales,
 ):
-    """Multiply by the FP8 output weights, with block scales, of the selected experts; sum per token.
+    """Multiply by the block-scaled FP8 output weights of the selected experts, and sum per token.
 
     A pair is a token and one of its selected experts. Each weight is an e4m3 code multiplied by its
     float32 scale: out[token, N] = sum over the token's pairs of x[pair, K] @ (w[expert][K, N] *

@@ -133,7 +133,7 @@ class CompiledKernel(NamedTuple):
     takes: tuple[int, ...] = ()
 
     def for_time(self, core_s: float) -> Callable[..., None]:
-        """Return the build that is faster for a call that needs about ``core_s`` seconds on one core."""
+        """Return the faster build for a call that needs ``core_s`` seconds on one core."""
         return self.parallel if core_s > LEAST_CORE_S and core_s > parallel_core_s() else self.serial
 
 

@@ -13,10 +13,10 @@ from wse_kernels._operands import Place
 
 
 def embedding_lookup(place: Place, wgt, acc, f32, ids, table, out, M, K, V):
-    """Look up the embeddings of tokens in the part of the table that this column of PEs stores.
+    """Look up the embeddings of tokens in the rows of the table that this column of PEs stores.
 
-    out[M, K] = table[ids[M] - column * V, K] if the column stores that id, else 0. Column c stores
-    ids c * V to (c + 1) * V - 1, so a sum over the columns gives every embedding.
+    out[M, K] = table[ids[M] - column * V, K] if the column stores the embedding of that id, else 0.
+    Column c stores ids c * V to (c + 1) * V - 1, so a sum over the columns gives every embedding.
 
     Args:
         place, wgt, acc, f32: Place of the block of PEs, and views of their SRAM.
@@ -40,7 +40,7 @@ def embedding_lookup(place: Place, wgt, acc, f32, ids, table, out, M, K, V):
 
 
 def add_positions(place: Place, wgt, acc, ctl, x, table, M, K, V, row):
-    """Add learned position embeddings, from the part of the table that this column of PEs stores.
+    """Add learned position embeddings from the rows of the table that this column of PEs stores.
 
     x[M, K] += table[position - column * V, K] if the column stores the position. Column c stores
     positions c * V to (c + 1) * V - 1.
