@@ -58,8 +58,7 @@ def _check_inside(trace: Trace, stages: Columns) -> None:
 
 
 def _stage(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the data of a stage for the page, including ``used_fraction``, how full its PEs are.
-    """
+    """Return the data of a stage for the page, with ``used_fraction``: how full its PEs are."""
     uses = dict(zip(USES, record["stage_bytes"], strict=True))
     return {**record, "used_fraction": used_fraction(uses)}
 

@@ -85,7 +85,7 @@ def layer_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 
 def _planes(trace: Trace, wafer: int) -> Iterator[tuple[str, Array]]:
-    """Yield the name and the values ``[row, col]`` of each quantity recorded for the PEs of a wafer.
+    """Yield the name and values ``[row, col]`` of each quantity recorded for the PEs of a wafer.
 
     Examples of names are ``sram.weights``, ``busy`` and ``links.north``.
     """

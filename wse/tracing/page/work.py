@@ -112,8 +112,7 @@ def _work(sums: StepSums, kinds: list[str]) -> list[Report]:
 
 
 def _stage_work(sums: StepSums, op_kind: Array) -> list[Report]:
-    """Return the compute cycles of the PEs, and the hops of words, for each stage and kind of op.
-    """
+    """Return compute cycles of PEs and hops of words for each stage and kind of op."""
     keys, group = distinct_rows([sums.steps["stage"], op_kind])
     totals = sums.by_group(group, len(keys))
     compute = totals.cycles_by[:, :, CAUSES.index("compute")].sum(axis=0).tolist()

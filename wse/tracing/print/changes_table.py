@@ -69,7 +69,9 @@ def _lines(changes: Sequence[Change], kinds: Mapping[str, str], max_changes: int
 
 
 def _name(change: Change) -> str:
-    """Return the displayed name of what changed: an item, equal layers, or equal ops with layers.
+    """Return the displayed name of what changed: an item, some layers, or an op of some layers.
+
+    Layers that changed in the same way are combined.
     """
     if change.layers is None:
         return printable(change.name)
@@ -79,7 +81,9 @@ def _name(change: Change) -> str:
 
 
 def _cell(text: Callable[[Change], str]) -> Callable[[_Line], str]:
-    """Turn a function of a change into a function of a table row, which returns "" for a heading.
+    """Turn a function of a change into a function of a table row.
+
+    It returns "" for the heading of a group of changes.
     """
     return lambda line: "" if line.change is None else text(line.change)
 
