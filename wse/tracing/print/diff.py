@@ -75,12 +75,12 @@ def _settings_table(settings: Sequence[Setting]) -> Table:
 
 
 def _print_changes(console: Console, changes: Sequence[Change], kinds: Mapping[str, str]) -> None:
-    """Print the largest changes between two traces for each kind, and the number of further changes.
+    """Print the largest changes between two traces, and the number of further changes.
 
     Args:
         console: Console to print on.
         changes: Changes of all kinds, the largest of each kind first.
-        kinds: Kinds to print, with their headings.
+        kinds: Kinds to print, with their headings. At most ``MAX_CHANGES`` of each are printed.
     """
     print_table(console, changes_table(changes, kinds, MAX_CHANGES))
     further_count = sum(max(0, sum(change.kind == kind for change in changes) - MAX_CHANGES) for kind in kinds)

@@ -55,9 +55,7 @@ def _columns(by: str, passes: int, width: int) -> tuple[Column, ...]:
     """
 
     def mean(text: Callable[[float], str], name: str) -> Callable[[Group], str]:
-        """Return a function that formats the amount ``name`` of a group, divided by the number of
-        passes.
-        """
+        """Return a function that formats a group's amount ``name`` as a mean per pass."""
         return lambda group: text(getattr(group, name) / passes)
 
     columns = (
@@ -87,7 +85,7 @@ def _most_in(group: Group) -> str:
 
 
 def _name(by: str, group: Group) -> str:
-    """Return the displayed name of a group of steps: an op, a layer, a wafer or a token, for example.
+    """Return the displayed name of a group of steps, such as an op, a layer or a token.
 
     Args:
         by: What the steps are grouped by.
@@ -105,8 +103,7 @@ def _name(by: str, group: Group) -> str:
 
 
 def _folded_name(by: str, group: Group) -> str:
-    """Return the displayed name of a group that combines equal ops, equal layers, or a kind of op.
-    """
+    """Return the name of a group that combines equal ops, equal layers, or a kind of op."""
     layers, number = group.layers or (), group.count or 1
     if by == "layer":
         return equal_layers_text(layers, number) if layers else OUTSIDE

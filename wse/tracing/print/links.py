@@ -110,7 +110,7 @@ def _layers_text(layers: _Layers, words: int) -> str:
 
 
 def _busiest_layers(links: Sequence[LayerLinks]) -> str:
-    """Return a text with the highest load of a layer on a single link, and the layers that cause it.
+    """Return a text with the highest load of a layer on a single link, and the layers with it.
 
     Args:
         links: Load of each layer, the highest first; at least one layer.

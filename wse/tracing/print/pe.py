@@ -59,8 +59,7 @@ def print_pe(console: Console, view: PeView) -> None:
 
 
 def _stage(pe: Pe) -> str:
-    """Return a text about the stage that a PE belongs to: its index, layers, and rectangle of PEs.
-    """
+    """Return a text about the stage that a PE belongs to: index, layers, and rectangle of PEs."""
     if pe.stage is None:
         return "none: no region contains it"
     stage = pe.stage
@@ -89,8 +88,7 @@ def _missing_links(pe: Pe) -> list[tuple[str, str]]:
 
 
 def _link_table(links: Mapping[str, LinkWords]) -> Table:
-    """Return a table with a row for each link of a PE: the words that it sends and receives there.
-    """
+    """Return a table with the words that a PE sends and receives on each of its links."""
     columns = (
         Column(key="direction", cell=lambda side: side[0]),
         Column(key="out", title="out", cell=lambda side: count(side[1].out_words), numeric=True),

@@ -27,8 +27,7 @@ MAX_STEPS: Final = 3
 
 
 class _PhaseSpeed(NamedTuple):
-    """Row of the table of speeds: a phase with its cycles, time and token rate, as formatted texts.
-    """
+    """Row of the table of speeds: cycles, time and token rate of a phase, as formatted texts."""
 
     name: str
     cycles: str
@@ -80,8 +79,7 @@ def _attention(stages: Sequence[Stage]) -> list[tuple[str, str]]:
 
 
 def _texts(users: Sequence[TracedUser]) -> list[tuple[str, str]]:
-    """Return a (label, text) row for each of the first users of a run, with the start of the text.
-    """
+    """Return a (label, start of the text) row for each of the first users of a run."""
     rows = []
     for number, user in enumerate(users[:MAX_USERS], start=1):
         text = printable(user.text[:MAX_TEXT]).replace("\\n", " ⏎ ")
@@ -111,8 +109,7 @@ def _speeds(view: SummaryView) -> list[_PhaseSpeed]:
 
 
 def _print_traffic(console: Console, view: SummaryView) -> None:
-    """Print the busiest link, and the bytes that were sent between wafers or to and from the host.
-    """
+    """Print the busiest link, and the bytes sent between wafers or to and from the host."""
     traffic = [("busiest link", link_line(view.links[0]))] if view.links else []
     if view.crossing.bytes:
         traffic.append(("between wafers and with the host", in_bytes(view.crossing.bytes)))
