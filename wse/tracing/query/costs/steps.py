@@ -103,8 +103,7 @@ def read_steps(sums: StepSums, order: str, top: int | None, *, each_layer: bool 
 
 
 def _each_step(sums: StepSums) -> tuple[Columns, list[Ranges]]:
-    """Return all steps one by one, in the same form as ``fold_steps``, which combines equal steps.
-    """
+    """Return all steps in the form of ``fold_steps``, without combining equal steps."""
     layers = [consecutive_ranges([layer] if layer >= 0 else []) for layer in sums.steps["layer"].tolist()]
     return {**sums.steps, "count": np.ones(len(layers), np.int64)}, layers
 

@@ -45,8 +45,7 @@ class Content(Result):
     hex: Annotated[str, Doc("the bytes, two hexadecimal digits each")]
 
     def numbers(self) -> Array:
-        """Return the elements as numbers, ``[element]``. bfloat16 elements are converted to float32.
-        """
+        """Return the elements as a one-dimensional array. bfloat16 is converted to float32."""
         return values_of(np.frombuffer(self.raw(), np.uint8), self.dtype.encode())
 
     def raw(self) -> bytearray:

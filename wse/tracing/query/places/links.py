@@ -30,7 +30,7 @@ class LayerWords(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Link(Result):
-    """Link that leaves a PE, or several links over which every layer sends the same number of words.
+    """Link that leaves a PE, or several links that carry the same number of words of every layer.
 
     If several links are combined, ``row`` and ``col`` are those of the first link, and ``words`` is
     the number of words on each of the links.

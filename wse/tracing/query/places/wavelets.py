@@ -76,7 +76,9 @@ class Wavelets(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CyclesView(View):
-    """View of the moves of wavelets (32-bit words) in some cycles, with a summary of the whole log.
+    """View of the moves of wavelets (32-bit words) in some cycles.
+
+    It includes a summary of all logged moves.
     """
 
     wavelets: Annotated[Wavelets, Doc("log of wavelets, with the moves")]
