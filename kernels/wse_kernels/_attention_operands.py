@@ -223,7 +223,10 @@ class RotaryTurns(NamedTuple):
 
 
 class RotatedTensors(NamedTuple):
-    """Addresses of the operands of `place_rotated`.
+    """Addresses of the operands of `place_rotated`, which rearranges rotated features.
+
+    In latent attention, the features of a mesh row are copied to their positions among the features
+    of a column. Ordinals count heads and features from 1, and 0 means padding.
 
     Attributes:
         x: Features of the row [M, Hl, K] in the accumulator type; consecutive features of each

@@ -22,7 +22,7 @@ WRITABLE_BY_ALL = 0o002
 
 
 def cache_home() -> Path | None:
-    """Return the folder for cached kernels, or None if the user has no home.
+    """Return the folder for cached kernels, or None if the user has no home directory.
 
     It is NUMBA_CACHE_DIR if that is set, else ``wse`` in XDG_CACHE_HOME or in ``~/.cache``.
     """
@@ -38,7 +38,7 @@ def cache_home() -> Path | None:
 class KernelFiles:
     """Cache of compiled kernels: a folder with one file per kernel.
 
-    The folder is created with the first file. If it is None, nothing is stored.
+    The folder is created with the first file. Without a folder, nothing is stored.
 
     Attributes:
         trouble: Why kernels cannot be stored and what to do about it, or empty if they can.

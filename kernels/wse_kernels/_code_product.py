@@ -59,11 +59,11 @@ def _arguments(
         context, builder: Numba target context and LLVM builder.
         views, value: Numba type and LLVM value of the tuple of SRAM views (acc, act, scales, raw).
         block: Index of the block of PEs.
-        tile: LLVM value of a `CodeTile`, which locates codes and scales.
+        tile: LLVM value of a `CodeTile`, which locates weights and scales.
 
     Returns:
         The arrays of sums and activations; the sizes K and N; and the LLVM values that locate the
-        codes and scales.
+        weights and scales.
     """
     *sums_and_activations, scales, raw = cgutils.unpack_tuple(builder, value)
     w, groups, widths, scale, K, N, *numbers = cgutils.unpack_tuple(builder, tile)
@@ -78,10 +78,10 @@ def _multiply_by_tokens(views: Any, block: int, rows: ProductRows, tile: CodeTil
     """Multiply M tokens by quantised weights in plain Python. See `multiply_codes`.
 
     Args:
-        views: SRAM arrays of the sums, the activations, the scales and the codes.
+        views: SRAM arrays of the sums, the activations, the scales and the quantised weights.
         block: Index of the block of PEs.
         rows: Number of tokens M, and where their sums and activations are stored.
-        tile: Addresses and sizes of codes and scales.
+        tile: Addresses and sizes of weights and scales.
         coding: Number of the weight format, such as INT8 or MXFP4.
     """
     for m in range(rows.M):
@@ -101,13 +101,12 @@ def _multiply_by_lanes(
     *,
     scaled: bool = True,
 ) -> None:
-    """Multiply one token by a tile of quantised weights in the chosen lanes, in plain Python.
+    """Multiply one token by a tile of quantised weights on selected PEs, in plain Python.
 
-    A lane is one of the neighbouring PEs of a block. The other arguments are those of
-    `multiply_scaled_codes`.
+    The other arguments are those of `multiply_scaled_codes`.
 
     Args:
-        scaled: Whether each code is multiplied by its scale.
+        scaled: Whether each weight is multiplied by its scale.
     """
     acc, act, scales, raw = views
     w, groups, widths, scale, K, N, k_stride, scale_stride, G, B = tile

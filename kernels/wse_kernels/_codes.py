@@ -53,7 +53,7 @@ def value_ir(builder: Any, coding: int, byte: Any, k: Any) -> Any:
         builder: LLVM builder.
         coding: Number of the weight format, such as INT8 or MXFP4.
         byte: Vector of bytes.
-        k: Input row of the weights. For formats with two codes per byte, even rows are in the low
+        k: Input row of the weights. For formats with two weights per byte, even rows are in the low
             half and odd rows in the high half.
     """
     single = type_like(byte, ir.FloatType())

@@ -146,8 +146,8 @@ def _logarithm_plus_one(x: Any) -> Any:
 def _error_function(x: Any) -> Any:
     """Return erf(x) with an error of at most 1.1 ulp.
 
-    For |x| up to SEAM, a polynomial is used. For larger |x|, it is 1 minus the exponential of a
-    polynomial.
+    For |x| up to SEAM, the result is a polynomial. For larger |x|, it is 1 minus the exponential of
+    a polynomial.
     """
     size = where(x < 0.0, -x, x)
     size = where(size > MAX_ERROR_ARGUMENT, MAX_ERROR_ARGUMENT, size)

@@ -39,8 +39,8 @@ _STORED = (types.uint16, types.int16, types.float32)
 def _widen_element(value: Any) -> np.float32:
     """Convert a stored element to float32, in plain Python.
 
-    The NumPy type of the element tells its format: uint16 is IEEE half, int16 is bfloat16, uint8 is
-    e8m0 (a power of two), and float32 is itself.
+    The NumPy type of the element determines its format: uint16 is IEEE half, int16 is bfloat16,
+    uint8 is e8m0 (a power of two), and float32 is itself.
     """
     if isinstance(value, np.uint16):
         return np.float32(value.view(np.float16))
@@ -56,7 +56,7 @@ def _narrow_element(value: Any, example: Any) -> Any:
 
     Args:
         value: Number to round, to nearest even.
-        example: Stored element. Its NumPy type tells the format: uint16 is IEEE half, int16 is
+        example: Stored element. Its NumPy type determines the format: uint16 is IEEE half, int16 is
             bfloat16, and float32 is itself.
 
     Returns:

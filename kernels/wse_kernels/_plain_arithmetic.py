@@ -85,8 +85,8 @@ class _Number:
 def where(condition: Any, value: Any, alternative: Any) -> Any:
     """Return ``value`` where the condition is true, else ``alternative``.
 
-    If the condition is recorded as LLVM instructions, ``value`` or ``alternative`` must be so too.
-    Then the result is a select instruction.
+    If the condition is recorded as LLVM instructions, at least one of the two numbers must be
+    recorded as well. The result is then a select instruction.
     """
     if not isinstance(condition, _Number):
         return value if condition else alternative

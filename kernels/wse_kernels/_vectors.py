@@ -51,16 +51,16 @@ def splat(builder: Any, value: Any) -> Any:
 def whole_mask(builder: Any, count: Any) -> Any:
     """Generate the mask of the first ``count`` elements of a vector.
 
-    All elements are masked in if ``count`` is at least the length of the vector.
+    The mask selects all elements if ``count`` is at least the length of the vector.
     """
     numbers = ir.Constant(ir.VectorType(WORD, WIDTH), list(range(WIDTH)))
     return builder.icmp_signed("<", numbers, splat(builder, count))
 
 
 def rest_mask(builder: Any, count: Any) -> Any:
-    """Generate the mask of the last vector when ``count`` elements are divided into vectors.
+    """Generate the mask of the last vector if ``count`` elements do not fill it.
 
-    It selects the elements of that incomplete vector.
+    It selects the elements that remain after the whole vectors.
     """
     return whole_mask(builder, builder.urem(count, word(WIDTH)))
 

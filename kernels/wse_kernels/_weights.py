@@ -270,12 +270,12 @@ class WeightKind(NamedTuple):
 
     @property
     def pointers(self) -> int:
-        """Number of pointers that locate the weights. They precede the integers in arguments."""
+        """Number of pointer arguments that locate the weights, before the integers."""
         return 1 if self.coding < 0 else 4
 
     @property
     def numbers(self) -> int:
-        """Number of integers that locate the weights, after the pointers."""
+        """Number of integer arguments that locate the weights."""
         return 2 if self.coding < 0 else 4
 
     def weights(self, builder: Any, arguments: Sequence[Any], lanes: Any, terms: int) -> ElementWeights | CodeWeights:

@@ -55,7 +55,7 @@ def _place(context: Any, builder: Any, words: Any, value: Any, col: Any) -> Any:
 def _rows(context: Any, builder: Any, view: Any, args: Any) -> list[Any]:
     """Return LLVM pointers to WIDTH consecutive rows of an array ``[block, address, lane]``.
 
-    The row after the last row of the range is replaced by the last row, and so are all later ones.
+    Rows beyond the end of the range are replaced by the last row of the range.
 
     Args:
         context, builder: Numba target context and LLVM builder.

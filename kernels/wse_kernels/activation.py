@@ -54,7 +54,7 @@ def activate_share(place: Place, act, acc, x, out, M, n, activation: ActivationF
     divide the features among them.
 
     Args:
-        place, act, acc: Place of the block of PEs, and views of their SRAM.
+        place, act, acc: Position of the block of PEs, and views of their SRAM.
         x: Address of the inputs in the accumulator type: [M, n], or gate and up as [M, 2 n].
         out: Address of the results [M, n], followed by the padding, in the activation type.
         M, n: Tokens, a multiple of ``shared_tokens``; features.

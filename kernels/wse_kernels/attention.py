@@ -82,8 +82,8 @@ def kv_append(place: Place, act, ctl, at: CacheAppend, E, Ev, capacity, tokens, 
     the end of the cache.
 
     Args:
-        place, act, ctl: Place of the block of PEs, activation view of their SRAM, and counters per
-            row.
+        place, act, ctl: Position of the block of PEs, activation view of their SRAM, and counters
+            per row.
         at: Addresses of new keys and values, and of the caches.
         E, Ev: Elements of a key and of a value on this PE, over all heads.
         capacity: Slots of the cache.
@@ -104,7 +104,8 @@ def attention_scores(place: Place, act, acc, ctl, q, k, out, shape: HeadShape, c
     this PE stores.
 
     Args:
-        place, act, acc, ctl: Place of the block of PEs, views of their SRAM, and counters per row.
+        place, act, acc, ctl: Position of the block of PEs, views of their SRAM, and counters per
+            row.
         q: Address of the queries [M, H, F].
         k: Address of the key cache [capacity, Hk, F].
         out: Address of the scores [M, H, T] in the accumulator type.
@@ -151,7 +152,8 @@ def attention_max(place: Place, acc, f32, ctl, scores, out, shape: ScoreShape, l
     -3e38 if the token attends to none of these entries.
 
     Args:
-        place, acc, f32, ctl: Place of the block of PEs, views of their SRAM, and counters per row.
+        place, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters per
+            row.
         scores: Address of the scores [M, H, T] in the accumulator type.
         out: Address of the float32 maxima [M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
@@ -169,8 +171,8 @@ def attention_exp(place: Place, act, acc, f32, ctl, at: SoftmaxTensors, shape: S
     not attend to. sums[M, H] is the float32 sum of the rounded weights.
 
     Args:
-        place, act, acc, f32, ctl: Place of the block of PEs, views of their SRAM, and counters per
-            row.
+        place, act, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters
+            per row.
         at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
         limits: Sliding window and attention chunk, which limit the visible entries.
@@ -199,8 +201,8 @@ def attention_exp_share(
     weights.
 
     Args:
-        place, act, acc, f32, ctl: Place of the block of PEs, views of their SRAM, and counters per
-            row.
+        place, act, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters
+            per row.
         at: Addresses of scores[M, H, T], maxima[M, H], and weights out[M, H, T].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
         limits: Sliding window and attention chunk, which limit the visible entries.
@@ -267,7 +269,8 @@ def attention_max_by_column(place: Place, acc, f32, ctl, scores, out, shape: Sco
     entries of row c, from slot 0 on.
 
     Args:
-        place, acc, f32, ctl: Place of the block of PEs, views of their SRAM, and counters per row.
+        place, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters per
+            row.
         scores: Address of the scores [M, H, T] in the accumulator type.
         out: Address of the float32 maxima [M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
@@ -283,8 +286,8 @@ def attention_exp_by_column(place: Place, act, acc, f32, ctl, at: SoftmaxTensors
     entries of row c, from slot 0 on.
 
     Args:
-        place, act, acc, f32, ctl: Place of the block of PEs, views of their SRAM, and counters per
-            row.
+        place, act, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters
+            per row.
         at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
         limits: Sliding window and attention chunk, which limit the visible entries.
@@ -352,7 +355,8 @@ def _scale_scores(place, acc, ctl, values, e, t, scale, visible_range, slots):
     """Set ``values`` to the scaled scores of cache entry ``t``, or to -inf if it is not visible.
 
     Args:
-        place, acc, ctl: Place of the block of PEs, accumulator view of SRAM, and counters per row.
+        place, acc, ctl: Position of the block of PEs, accumulator view of SRAM, and counters per
+            row.
         values: float32 array with an element per lane (PE of the block), overwritten.
         e, t: Address of the score; index of the cache entry.
         scale: Factor of the scores.
@@ -400,7 +404,8 @@ def attention_values(place: Place, act, acc, ctl, p, v, out, shape: HeadShape, c
     The sum is over the T entries that this row stores.
 
     Args:
-        place, act, acc, ctl: Place of the block of PEs, views of their SRAM, and counters per row.
+        place, act, acc, ctl: Position of the block of PEs, views of their SRAM, and counters per
+            row.
         p: Address of the softmax weights [M, H, T].
         v: Address of the value cache [capacity, Hk, F].
         out: Address of the sums [M, H, F] in the accumulator type.
@@ -447,8 +452,8 @@ def attention_online(
     4. Add these entries to the running values (`fold_entries`).
 
     Args:
-        place, act, acc, f32, ctl: Place of the block of PEs, views of their SRAM, and counters per
-            row.
+        place, act, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters
+            per row.
         at: Addresses of scores[M, H, T], values v[T, Hk, F], and the running maxima[M, H], sums[M,
             H] and out[M, H, F].
         shape: M tokens, Hk KV heads, query heads per KV head, F features, T entries.
@@ -560,7 +565,8 @@ def softmax_rescale(block, acc, f32, own, maxima, sums, x, M, H, F):
 
     Args:
         block, acc, f32: Index of the block of PEs, and views of their SRAM.
-        own, maxima: Addresses of the float32 maxima [M, H] of this row, and of all rows.
+        own: Address of the float32 maxima [M, H] over the cache entries of this row.
+        maxima: Address of the float32 maxima [M, H] over all rows.
         sums: Address of the float32 sums [M, H], changed in place.
         x: Address of the values [M, H, F] in the accumulator type, changed in place.
         M, H, F: Tokens; query heads; features per head.

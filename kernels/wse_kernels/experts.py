@@ -90,7 +90,7 @@ def expert_pairs(place: Place, f32, ids, weights, pairs, M, A, P, experts, divis
     Experts are divided like the columns: first over segments, then over the groups of a segment.
 
     Args:
-        place, f32: Place of the block of PEs, and the float32 view of their SRAM.
+        place, f32: Position of the block of PEs, and the float32 view of their SRAM.
         ids, weights: Addresses of the selected expert ids [M, A] and their routing weights [M, A].
         pairs: Address of the list [1 + 3 P]: the count, then (token, expert, weight) for each pair.
         M, A, P: Tokens; experts per token; maximum number of pairs in the list.
@@ -125,7 +125,7 @@ def expert_in(place: Place, act, wgt, acc, f32, at: ExpertTensors, shape: Expert
     A pair is a token and one of its selected experts: out[pair, N] = x[token, K] @ w[expert][K, N].
 
     Args:
-        place, act, wgt, acc, f32: Place of the block of PEs, and views of their SRAM.
+        place, act, wgt, acc, f32: Position of the block of PEs, and views of their SRAM.
         at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
         product: Strides, and whether to apply routing weights.
@@ -142,9 +142,9 @@ def expert_out(place: Place, act, wgt, acc, f32, at: ExpertTensors, shape: Exper
     x[pair, K] @ w[expert][K, N]. It is 0 for a token without pairs.
 
     Args:
-        place, act, wgt, acc, f32: Place of the block of PEs, and views of their SRAM.
+        place, act, wgt, acc, f32: Position of the block of PEs, and views of their SRAM.
         at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
-            activations are multiplied in place by routing weights if ``product`` says so.
+            activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
         product: Whether to apply routing weights.
     """
@@ -171,7 +171,7 @@ def expert_in_quantised(
     out[pair, N] = x[token, K] @ (w[expert][K, N] * scale[groups[K], expert, N]).
 
     Args:
-        place, act, wgt, acc, f32, raw: Place of the block of PEs, and views of their SRAM.
+        place, act, wgt, acc, f32, raw: Position of the block of PEs, and views of their SRAM.
         at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
         product: Strides, and whether to apply routing weights.
@@ -201,7 +201,7 @@ def expert_in_mxfp4(
     e8m0 scale: out[pair, N] = x[token, K] @ (w[expert][K, N] * scale[groups[K], expert, N]).
 
     Args:
-        place, act, acc, f32, raw: Place of the block of PEs, and views of their SRAM.
+        place, act, acc, f32, raw: Position of the block of PEs, and views of their SRAM.
         at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
         product: Strides, and whether to apply routing weights.
@@ -232,7 +232,7 @@ def expert_in_fp8_blocks(
     N]).
 
     Args:
-        place, act, acc, f32, raw: Place of the block of PEs, and views of their SRAM.
+        place, act, acc, f32, raw: Position of the block of PEs, and views of their SRAM.
         at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
         product: Strides, and whether to apply routing weights.
@@ -265,9 +265,9 @@ def expert_out_quantised(
     expert, N]).
 
     Args:
-        place, act, wgt, acc, f32, raw: Place of the block of PEs, and views of their SRAM.
+        place, act, wgt, acc, f32, raw: Position of the block of PEs, and views of their SRAM.
         at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
-            activations are multiplied in place by routing weights if ``product`` says so.
+            activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
         product: Whether to apply routing weights.
         scales: Format of the weights, and groups of rows that share scales.
@@ -297,9 +297,9 @@ def expert_out_mxfp4(
     scale[groups[K], expert, N]).
 
     Args:
-        place, act, acc, f32, raw: Place of the block of PEs, and views of their SRAM.
+        place, act, acc, f32, raw: Position of the block of PEs, and views of their SRAM.
         at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
-            activations are multiplied in place by routing weights if ``product`` says so.
+            activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
         product: Whether to apply routing weights.
         G: Number of groups of rows that share scales.
@@ -329,9 +329,9 @@ def expert_out_fp8_blocks(
     scale[groups[K], expert, block of N]).
 
     Args:
-        place, act, acc, f32, raw: Place of the block of PEs, and views of their SRAM.
+        place, act, acc, f32, raw: Position of the block of PEs, and views of their SRAM.
         at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
-            activations are multiplied in place by routing weights if ``product`` says so.
+            activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
         product: Whether to apply routing weights.
         scales: Groups of rows, and blocks of outputs, that share scales.
@@ -350,7 +350,7 @@ def _products_of_tokens(multiply, place, views, at, shape, product, tile, coding
 
     Args:
         multiply: Function that multiplies one vector by the weights of one expert.
-        place, views: Place of the block of PEs, and views of their SRAM.
+        place, views: Position of the block of PEs, and views of their SRAM.
         at, shape, product: Operands of the kernel: addresses, sizes and settings.
         tile: Weights of the column's first expert.
         coding: Number of the format of quantised weights.
@@ -500,7 +500,7 @@ def expert_bias(
     columns of its group.
 
     Args:
-        place, wgt, acc, f32: Place of the block of PEs, and views of their SRAM.
+        place, wgt, acc, f32: Position of the block of PEs, and views of their SRAM.
         at: Addresses of sums, biases and pairs.
         shape: P pairs, M tokens, N outputs in each part, parts, and experts of the column.
         by_token: 1 to add to the sums of tokens, 0 to add to the sums of pairs.

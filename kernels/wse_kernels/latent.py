@@ -184,7 +184,7 @@ def turn_block(place: Place, act, acc, x, out, M, K, N, first_col, to_rows):
     so a sum along the old axis completes the vector.
 
     Args:
-        place, act, acc: Place of the block of PEs, and views of their SRAM.
+        place, act, acc: Position of the block of PEs, and views of their SRAM.
         x: Address of the PE's old block of the vector [M, K] in the activation type.
         out: Address of its new block [M, N] in the accumulator type.
         M, K, N: Tokens; elements of the old block; elements of the new block.

@@ -107,7 +107,7 @@ def rms_factors(block, f32, sums, M, size, eps_atto):
 
 @helper_function
 def _invert_roots(block, f32, sums, M, size, eps_atto):
-    """Replace sums[M] by 1 / sqrt(sums[M] / size + eps). The operands are those of `rms_factors`."""
+    """Replace sums[M] by 1 / sqrt(sums[M] / size + eps). See `rms_factors` for the operands."""
     size, eps = np.float32(size), np.float32(eps_atto * 1e-18)
     for m in range(M):
         for lane in range(f32.shape[2]):
@@ -155,7 +155,7 @@ def rms_scale_share(place: Place, acc, x, sums, M, n, parts, size, eps_atto, div
     group divide the scaling among them. The other features of x[M, parts, n] keep their values.
 
     Args:
-        place, acc: Place of the block of PEs, and the accumulator view of their SRAM.
+        place, acc: Position of the block of PEs, and the accumulator view of their SRAM.
         x: Address of the values [M, parts, n], scaled in place.
         sums: Address of the sums of squares [M] over all PEs, in the accumulator type.
         M, n, parts: Tokens; features per part; parts, each of which is divided in the same way.

@@ -23,8 +23,8 @@ def rope(place: Place, act, acc, f32, ctl, x, frequency, at: QueryKeyValue, shap
     - R features of a head, and all values, are only rounded to the activation type.
 
     Args:
-        place, act, acc, f32, ctl: Place of the block of PEs, views of their SRAM, and counters per
-            row.
+        place, act, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters
+            per row.
         x: Address of the projection's sums [M, (Hq + 2 Hk) F]: queries, keys, values.
         frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines [M, R /
             2, 2] if they are already computed.
@@ -53,7 +53,8 @@ def rotate(place: Place, act, f32, ctl, x, frequency, shape: RotatedShape, turns
     The pair of features (p, p + R / 2) of a head is rotated by position * frequency[p].
 
     Args:
-        place, act, f32, ctl: Place of the block of PEs, views of their SRAM, and counters per row.
+        place, act, f32, ctl: Position of the block of PEs, views of their SRAM, and counters per
+            row.
         x: Address of the activations [M, H, F].
         frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines [M, R /
             2, 2] if they are already computed.
@@ -78,7 +79,7 @@ def rotary_turns(place: Place, f32, ctl, frequency, out, M, R, multiplier_pico):
     multiplier.
 
     Args:
-        place, f32, ctl: Place of the block of PEs, float32 view of their SRAM, and counters per
+        place, f32, ctl: Position of the block of PEs, float32 view of their SRAM, and counters per
             row.
         frequency, out: Addresses of the float32 frequencies [R / 2], and of the results.
         M, R: Tokens; rotated features per head.
@@ -99,7 +100,7 @@ def _set_turns(place, f32, ctl, frequency, pair, turns, cosines, sines):
     """Compute or load the cosine and sine of one rotary angle, for every PE of a block.
 
     Args:
-        place, f32, ctl: Place of the block of PEs, float32 view of their SRAM, and counters per
+        place, f32, ctl: Position of the block of PEs, float32 view of their SRAM, and counters per
             row.
         frequency: Address of the frequencies, or of the cosines and sines if they are already
             computed.
@@ -159,8 +160,8 @@ def scale_queries(place: Place, act, ctl, x, M, n, coefficient_pico, tokens):
     x[M, n] *= 1 + coefficient * ln(1 + floor((position of m + 1) / tokens)).
 
     Args:
-        place, act, ctl: Place of the block of PEs, activation view of their SRAM, and counters per
-            row.
+        place, act, ctl: Position of the block of PEs, activation view of their SRAM, and counters
+            per row.
         x: Address of the queries [M, n], scaled in place.
         M, n: Tokens; features of all query heads on the PE.
         coefficient_pico: Coefficient in units of 1e-12.

@@ -29,7 +29,7 @@ def router_place(place: Place, acc, x, out, M, n, E, first, columns, zeros):
     sum over the columns then gives every PE all outputs.
 
     Args:
-        place, acc: Place of the block of PEs, and the accumulator view of their SRAM.
+        place, acc: Position of the block of PEs, and the accumulator view of their SRAM.
         x: Address of this column's outputs [M, n].
         out: Address of all outputs [M, E].
         M, n, E: Tokens; outputs per column; experts.

@@ -16,7 +16,7 @@ def activate(pe, x, out, M, n, activation: ActivationFunction):
     """Apply an activation function, and multiply by the up projection if the layer is gated.
 
     out[M, n] = f(gate[M, n]), times up[M, n] if ``gated``. Both are first rounded to activations.
-    This NumPy reference computes what the kernel of the same name computes on one PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -38,8 +38,8 @@ def activate_share(pe, x, out, M, n, activation: ActivationFunction, division: F
     """Apply `activate` to the features that this PE computes, and set all other features to 0.
 
     All PEs of a column have the same inputs. They form groups of neighbours, and the PEs of a group
-    divide the features among them. This NumPy reference computes what the kernel of the same name
-    computes on one PE.
+    divide the features among them. This NumPy reference for one PE serves to test the compiled
+    kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.

@@ -26,7 +26,7 @@ def kv_append(pe, ctl, at: CacheAppend, E, Ev, capacity, tokens, stride):
     """Copy the new keys and values that belong to this mesh row into its KV cache.
 
     Every ``stride``-th new token belongs to the row. Slots wrap around the end of the cache. This
-    NumPy reference computes what the kernel of the same name computes on one PE.
+    NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -46,8 +46,8 @@ def attention_scores(pe, ctl, q, k, out, shape: HeadShape, capacity, add):
     """Compute the scores of queries with the cached keys of this PE.
 
     out[M, H, T] = q[M, H, F] . k[T, Hk, F], where the dot products are over the F features that
-    this PE stores. This NumPy reference computes what the kernel of the same name computes on one
-    PE.
+    this PE stores. This NumPy reference for one PE serves to test the compiled kernel of the same
+    name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -70,7 +70,7 @@ def attention_scores(pe, ctl, q, k, out, shape: HeadShape, capacity, add):
 def attention_values(pe, ctl, p, v, out, shape: HeadShape, capacity):
     """Compute the weighted sum of cached values: out[M, H, F] = p[M, H, T] @ v[T, Hk, F].
 
-    This NumPy reference computes what the kernel of the same name computes on one PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -92,7 +92,7 @@ def attention_values(pe, ctl, p, v, out, shape: HeadShape, capacity):
 def attention_max(pe, ctl, scores, out, shape: ScoreShape, limits: Window, capacity):
     """Compute the maximum visible score of each token and head, times the scale: out[M, H].
 
-    This NumPy reference computes what the kernel of the same name computes on one PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -110,7 +110,7 @@ def attention_exp(pe, ctl, at: SoftmaxTensors, shape: ScoreShape, limits: Window
     """Compute unnormalised softmax weights out[M, H, T] and their sums [M, H] over T.
 
     out = exp(scale * scores - maxima), or 0 for entries that the token does not attend to. This
-    NumPy reference computes what the kernel of the same name computes on one PE.
+    NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -129,8 +129,8 @@ def attention_exp_share(
     """Compute the softmax weights that are assigned to this PE, and set the other weights to 0.
 
     The weights are those of `attention_exp`. Neighbouring columns have the same scores and divide
-    the weights among them. This NumPy reference computes what the kernel of the same name computes
-    on one PE.
+    the weights among them. This NumPy reference for one PE serves to test the compiled kernel of
+    the same name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -171,7 +171,7 @@ def _part(place, starts):
 def softmax_sums(pe, x, sums, M, H, T):
     """Sum the softmax weights of each token and head: sums[M, H] = sum over T of x[M, H, T].
 
-    This NumPy reference computes what the kernel of the same name computes on one PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -189,8 +189,8 @@ def attention_max_by_column(pe, ctl, scores, out, shape: ScoreShape, limits: Win
     """Compute the maximum visible score of each token and query head, with one cache per column.
 
     This is `attention_max` for a square of PEs in which column c has the scores of the cache
-    entries of row c. This NumPy reference computes what the kernel of the same name computes on one
-    PE.
+    entries of row c. This NumPy reference for one PE serves to test the compiled kernel of the same
+    name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -224,8 +224,8 @@ def attention_exp_by_column(pe, ctl, at: SoftmaxTensors, shape: ScoreShape, limi
     """Compute unnormalised softmax weights and their sums, with one cache per column.
 
     This is `attention_exp` for a square of PEs in which column c has the scores of the cache
-    entries of row c. This NumPy reference computes what the kernel of the same name computes on one
-    PE.
+    entries of row c. This NumPy reference for one PE serves to test the compiled kernel of the same
+    name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -272,8 +272,8 @@ def attention_online(pe, ctl, at: RunningSoftmax, shape: HeadShape, scale_pico, 
     """Update a running softmax with the scores and values of another row's KV cache.
 
     This is a step of ring attention, in which caches pass around a ring of PE rows. Step 0 resets
-    the running values. This NumPy reference computes what the kernel of the same name computes on
-    one PE.
+    the running values. This NumPy reference for one PE serves to test the compiled kernel of the
+    same name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -317,8 +317,8 @@ def attention_online(pe, ctl, at: RunningSoftmax, shape: HeadShape, scale_pico, 
 def sink_sums(pe, sums, maxima, sinks, M, H):
     """Add the attention sinks to softmax sums: sums[M, H] += exp(sinks[H] - maxima[M, H]).
 
-    An attention sink is a trained score without a value. This NumPy reference computes what the
-    kernel of the same name computes on one PE.
+    An attention sink is a trained score without a value. This NumPy reference for one PE serves to
+    test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -334,8 +334,8 @@ def sink_sums(pe, sums, maxima, sinks, M, H):
 def sink_weights(pe, maxima, sinks, out, M, H):
     """Compute the softmax weights of attention sinks: out[M, H] = exp(sinks[H] - maxima[M, H]).
 
-    An attention sink is a trained score without a value. This NumPy reference computes what the
-    kernel of the same name computes on one PE.
+    An attention sink is a trained score without a value. This NumPy reference for one PE serves to
+    test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -350,7 +350,7 @@ def sink_weights(pe, maxima, sinks, out, M, H):
 def round_maxima(pe, x, n):
     """Round the softmax maxima x[n] to whole multiples of ln 2, but not below -2^22 ln 2.
 
-    This NumPy reference computes what the kernel of the same name computes on one PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -364,13 +364,14 @@ def round_maxima(pe, x, n):
 def softmax_rescale(pe, own, maxima, sums, x, M, H, F):
     """Rescale softmax sums and values from a row's own maxima to the common maxima of all rows.
 
-    Both are multiplied by exp(own[M, H] - maxima[M, H]), which is a power of two. Factors below
-    2^-126 become 0. This NumPy reference computes what the kernel of the same name computes on one
-    PE.
+    sums[M, H] and x[M, H, F] are multiplied by exp(own[M, H] - maxima[M, H]), which is a power of
+    two. Factors below 2^-126 become 0. This NumPy reference for one PE serves to test the compiled
+    kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        own, maxima: Addresses of the float32 maxima [M, H] of this row, and of all rows.
+        own: Address of the float32 maxima [M, H] over the cache entries of this row.
+        maxima: Address of the float32 maxima [M, H] over all rows.
         sums: Address of the float32 sums [M, H], changed in place.
         x: Address of the values [M, H, F] in the accumulator type, changed in place.
         M, H, F: Tokens; query heads; features per head.
@@ -384,8 +385,8 @@ def softmax_rescale(pe, own, maxima, sums, x, M, H, F):
 def attention_finish(pe, x, sums, out, M, H, F):
     """Divide attention outputs by the softmax sums: out[M, H, F] = x[M, H, F] / sums[M, H].
 
-    The result is 0 where the sum is not positive. This NumPy reference computes what the kernel of
-    the same name computes on one PE.
+    The result is 0 where the sum is not positive. This NumPy reference for one PE serves to test
+    the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.

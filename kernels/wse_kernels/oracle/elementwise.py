@@ -11,7 +11,7 @@ def residual_add(pe, x, addend, n):
     """Add sums to the residual stream of a layer in place: x[n] += addend[n].
 
     The addend is first rounded from the accumulator type to the activation type. This NumPy
-    reference computes what the kernel of the same name computes on one PE.
+    reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -25,7 +25,7 @@ def residual_add(pe, x, addend, n):
 def add(pe, x, addend, n):
     """Add one vector of activations to another in place: x[n] += addend[n].
 
-    This NumPy reference computes what the kernel of the same name computes on one PE. ``x`` and
+    This NumPy reference for one PE serves to test the compiled kernel of the same name. ``x`` and
     ``addend`` are addresses.
     """
     pe.write("act", x, pe.read("act", x, n) + pe.read("act", addend, n))
@@ -34,7 +34,7 @@ def add(pe, x, addend, n):
 def add_bias(pe, x, bias, M, n):
     """Add a bias to each token's sums in place: x[M, n] += bias[n].
 
-    This NumPy reference computes what the kernel of the same name computes on one PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -48,7 +48,7 @@ def add_bias(pe, x, bias, M, n):
 def scale(pe, x, n, factor_pico):
     """Multiply sums in the accumulator type by a constant in place: x[n] *= factor_pico * 1e-12.
 
-    This NumPy reference computes what the kernel of the same name computes on one PE. ``x`` is an
+    This NumPy reference for one PE serves to test the compiled kernel of the same name. ``x`` is an
     address.
     """
     pe.write("acc", x, pe.read("acc", x, n) * np.float32(factor_pico * PICO))
@@ -57,7 +57,7 @@ def scale(pe, x, n, factor_pico):
 def store(pe, out, x, n):
     """Convert sums from the accumulator type to the activation type: out[n] = x[n].
 
-    This NumPy reference computes what the kernel of the same name computes on one PE. ``out`` and
+    This NumPy reference for one PE serves to test the compiled kernel of the same name. ``out`` and
     ``x`` are addresses.
     """
     pe.write("act", out, pe.read("acc", x, n))
@@ -66,7 +66,7 @@ def store(pe, out, x, n):
 def store_part(pe, out, x, M, n, stride):
     """Convert the first ``n`` sums of each row to the activation type: out[M, n] = x[M, :n].
 
-    This NumPy reference computes what the kernel of the same name computes on one PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -82,8 +82,8 @@ def store_part(pe, out, x, M, n, stride):
 def clear(pe, out, n):
     """Set a vector of activations to zero: out[n] = 0.
 
-    This NumPy reference computes what the kernel of the same name computes on one PE. ``out`` is an
-    address.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name. ``out`` is
+    an address.
     """
     pe.write("act", out, np.zeros(n, np.float32))
 
@@ -91,7 +91,7 @@ def clear(pe, out, n):
 def copy(pe, out, x, n):
     """Copy a vector of activations: out[n] = x[n].
 
-    This NumPy reference computes what the kernel of the same name computes on one PE. ``out`` and
+    This NumPy reference for one PE serves to test the compiled kernel of the same name. ``out`` and
     ``x`` are addresses.
     """
     pe.move("act", x, out, n)
@@ -100,7 +100,7 @@ def copy(pe, out, x, n):
 def copy_statistics(pe, out, x, n):
     """Copy a float32 vector: out[n] = x[n].
 
-    This NumPy reference computes what the kernel of the same name computes on one PE. ``out`` and
+    This NumPy reference for one PE serves to test the compiled kernel of the same name. ``out`` and
     ``x`` are addresses.
     """
     pe.move("f32", x, out, n)
@@ -109,7 +109,7 @@ def copy_statistics(pe, out, x, n):
 def add_statistics(pe, x, addend, n):
     """Add one float32 vector to another in place: x[n] += addend[n].
 
-    This NumPy reference computes what the kernel of the same name computes on one PE. ``x`` and
+    This NumPy reference for one PE serves to test the compiled kernel of the same name. ``x`` and
     ``addend`` are addresses.
     """
     pe.write("f32", x, pe.read("f32", x, n) + pe.read("f32", addend, n))
@@ -118,7 +118,7 @@ def add_statistics(pe, x, addend, n):
 def store_statistics(pe, out, x, n):
     """Convert a float32 vector to the activation type: out[n] = x[n].
 
-    This NumPy reference computes what the kernel of the same name computes on one PE. ``out`` and
+    This NumPy reference for one PE serves to test the compiled kernel of the same name. ``out`` and
     ``x`` are addresses.
     """
     pe.write("act", out, pe.read("f32", x, n))
@@ -127,7 +127,7 @@ def store_statistics(pe, out, x, n):
 def load_statistics(pe, out, x, n):
     """Convert a vector of activations to float32: out[n] = x[n].
 
-    This NumPy reference computes what the kernel of the same name computes on one PE. ``out`` and
+    This NumPy reference for one PE serves to test the compiled kernel of the same name. ``out`` and
     ``x`` are addresses.
     """
     pe.write("f32", out, pe.read("act", x, n))
@@ -136,7 +136,7 @@ def load_statistics(pe, out, x, n):
 def copy_weights(pe, out, x, n):
     """Copy a vector of weights: out[n] = x[n].
 
-    This NumPy reference computes what the kernel of the same name computes on one PE. ``out`` and
+    This NumPy reference for one PE serves to test the compiled kernel of the same name. ``out`` and
     ``x`` are addresses.
     """
     pe.move("wgt", x, out, n)
@@ -145,7 +145,7 @@ def copy_weights(pe, out, x, n):
 def soft_cap(pe, x, n, scale_pico, cap_pico):
     """Limit values smoothly to a cap in place: x[n] = cap * tanh(scale * x[n] / cap).
 
-    This NumPy reference computes what the kernel of the same name computes on one PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.

@@ -36,7 +36,7 @@ from wse_kernels.oracle.memory import (
 def expert_pairs(pe, ids, weights, pairs, M, A, P, experts, division: ColumnGroups):
     """List the (token, selected expert) pairs whose expert is stored in this column of PEs.
 
-    This NumPy reference computes what the kernel of the same name computes on one PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -71,8 +71,8 @@ def expert_in(pe, at: ExpertTensors, shape: ExpertShape, product: InputProduct):
     """Multiply activations by the input weights of the selected experts, one product per pair.
 
     A pair is a token and one of its selected experts. out[pair, N] = x[token, K] @ w[expert][K, N],
-    times the pair's routing weight if ``product`` says so. This NumPy reference computes what the
-    kernel of the same name computes on one PE.
+    times the pair's routing weight if ``product.weighted`` is 1. This NumPy reference for one PE
+    serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -88,13 +88,13 @@ def expert_out(pe, at: ExpertTensors, shape: ExpertShape, product: OutputProduct
     """Multiply by the output weights of the selected experts, and sum the products of each token.
 
     A pair is a token and one of its selected experts. out[token, N] = sum over the token's pairs of
-    x[pair, K] @ w[expert][K, N]. This NumPy reference computes what the kernel of the same name
-    computes on one PE.
+    x[pair, K] @ w[expert][K, N]. This NumPy reference for one PE serves to test the compiled kernel
+    of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
-            activations are multiplied in place by routing weights if ``product`` says so.
+            activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
         product: Whether to apply routing weights.
     """
@@ -108,7 +108,7 @@ def expert_in_quantised(
     """Multiply activations by the int8, FP8 or int4 input weights of the selected experts.
 
     There is one product per (token, selected expert) pair, and each weight is multiplied by its
-    scale. This NumPy reference computes what the kernel of the same name computes on one PE.
+    scale. This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -124,7 +124,7 @@ def expert_in_mxfp4(pe, at: Mxfp4ExpertTensors, shape: ExpertShape, product: Inp
     """Multiply activations by the MXFP4 input weights of the selected experts.
 
     There is one product per (token, selected expert) pair. Weights are e2m1 codes times e8m0
-    scales. This NumPy reference computes what the kernel of the same name computes on one PE.
+    scales. This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -143,7 +143,7 @@ def expert_in_fp8_blocks(
     """Multiply activations by the block-scaled FP8 input weights of the selected experts.
 
     There is one product per (token, selected expert) pair. Weights are e4m3 codes times float32
-    scales. This NumPy reference computes what the kernel of the same name computes on one PE.
+    scales. This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -161,13 +161,13 @@ def expert_out_quantised(
 ):
     """Multiply by the int8, FP8 or int4 output weights of the selected experts, and sum per token.
 
-    Each weight is multiplied by its scale. This NumPy reference computes what the kernel of the
-    same name computes on one PE.
+    Each weight is multiplied by its scale. This NumPy reference for one PE serves to test the
+    compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
-            activations are multiplied in place by routing weights if ``product`` says so.
+            activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs (token, expert), M tokens, K inputs, N outputs, and experts of the column.
         product: Whether to apply routing weights.
         scales: Format of the weights, and groups of rows that share scales.
@@ -178,13 +178,13 @@ def expert_out_quantised(
 def expert_out_mxfp4(pe, at: Mxfp4ExpertTensors, shape: ExpertShape, product: OutputProduct, G, rows):
     """Multiply by the MXFP4 output weights of the selected experts, and sum per token.
 
-    Weights are e2m1 codes times e8m0 scales. This NumPy reference computes what the kernel of the
-    same name computes on one PE.
+    Weights are e2m1 codes times e8m0 scales. This NumPy reference for one PE serves to test the
+    compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
-            activations are multiplied in place by routing weights if ``product`` says so.
+            activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs (token, expert), M tokens, K inputs, N outputs, and experts of the column.
         product: Whether to apply routing weights.
         G: Number of groups of rows that share scales.
@@ -198,13 +198,13 @@ def expert_out_fp8_blocks(
 ):
     """Multiply by the block-scaled FP8 output weights of the selected experts, and sum per token.
 
-    Weights are e4m3 codes times float32 scales. This NumPy reference computes what the kernel of
-    the same name computes on one PE.
+    Weights are e4m3 codes times float32 scales. This NumPy reference for one PE serves to test the
+    compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
-            activations are multiplied in place by routing weights if ``product`` says so.
+            activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs (token, expert), M tokens, K inputs, N outputs, and experts of the column.
         product: Whether to apply routing weights.
         scales: Groups of rows, and blocks of outputs, that share scales.
@@ -218,8 +218,8 @@ def expert_bias(pe, at: ExpertBiasTensors, shape: ExpertBiasShape, by_token, wei
 
     A pair is a token and one of its selected experts. Biases are added to x[pair, N], or to
     x[token, N] if ``by_token``, in each part of the outputs (gate and up, for example). If
-    ``weighted``, they are multiplied by the pair's routing weight. This NumPy reference computes
-    what the kernel of the same name computes on one PE.
+    ``weighted``, they are multiplied by the pair's routing weight. This NumPy reference for one PE
+    serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.

@@ -11,7 +11,7 @@ def place_heads(pe, x, heads, out, M, H, Hl, n):
     """Copy the heads that this mesh row stores to their positions among all heads.
 
     The other heads become zero, so that a sum over the rows yields all heads. This NumPy reference
-    computes what the kernel of the same name computes on one PE.
+    for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -30,7 +30,7 @@ def place_rotated(pe, at: RotatedTensors, M, H, Hl, K, n, stride):
     """Copy the rotated features that this mesh row has and this column needs to their positions.
 
     All other elements of ``out`` become zero. Ordinals count from 1, and 0 means padding. This
-    NumPy reference computes what the kernel of the same name computes on one PE.
+    NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -54,7 +54,8 @@ def pick_rotated(pe, x, first, feature_ordinals, out, Hl, K, n):
     """Copy the rotated features that this mesh row has and this column needs.
 
     The features x[Hl, K] of the row are copied to out[Hl, n]. Features that the row does not have
-    become zero. This NumPy reference computes what the kernel of the same name computes on one PE.
+    become zero. This NumPy reference for one PE serves to test the compiled kernel of the same
+    name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -75,8 +76,8 @@ def set_heads(pe, x, heads, out, H, Hl, n):
     """Overwrite the heads that this mesh row computes in the tensor of all heads.
 
     out[h, n] = x[i, n], where h is the index of the row's head i among all heads. The other heads
-    keep their values. This NumPy reference computes what the kernel of the same name computes on
-    one PE.
+    keep their values. This NumPy reference for one PE serves to test the compiled kernel of the
+    same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -94,8 +95,8 @@ def set_heads(pe, x, heads, out, H, Hl, n):
 def pick_heads(pe, x, heads, out, M, H, Hl, n):
     """Copy the heads of this mesh row from x[M, H, n] to out[Hl, M, n], one after another.
 
-    Heads that are padding become zero. This NumPy reference computes what the kernel of the same
-    name computes on one PE.
+    Heads that are padding become zero. This NumPy reference for one PE serves to test the compiled
+    kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -113,8 +114,8 @@ def finish_heads(pe, x, sums, heads, out, shape: LatentShape):
     """Divide the attention outputs of this mesh row's heads by their softmax sums.
 
     out[i, M, n] = x[M, h, n] / sums[M, h], where h is the index of the row's head i among all
-    heads. Results are zero for padding and where the sum is not positive. This NumPy reference
-    computes what the kernel of the same name computes on one PE.
+    heads. Results are zero for padding and where the sum is not positive. This NumPy reference for
+    one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -137,7 +138,7 @@ def turn_block(pe, x, out, M, K, N, first_col, to_rows):
 
     The vector is divided into blocks of K elements along one axis of the mesh, and is to be divided
     into blocks of N along the other. Other elements of the result become zero. This NumPy reference
-    computes what the kernel of the same name computes on one PE.
+    for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.

@@ -28,7 +28,7 @@ from wse_kernels.oracle.memory import (
 def matmul(pe, x, w, out, shape: ProductShape, strides: ProductStrides, add):
     """Multiply tokens by a weight tile: out[M, N] = x[M, K] @ w[K, N].
 
-    This NumPy reference computes what the kernel of the same name computes on one PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -45,7 +45,7 @@ def matmul(pe, x, w, out, shape: ProductShape, strides: ProductStrides, add):
 def matmul_act(pe, x, w, out, shape: ProductShape, strides: ProductStrides, add):
     """Multiply activations by activations: out[M, N] = x[M, K] @ w[K, N].
 
-    This NumPy reference computes what the kernel of the same name computes on one PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -61,7 +61,7 @@ def matmul_act(pe, x, w, out, shape: ProductShape, strides: ProductStrides, add)
 def gemv(pe, x, w, out, shape: ProductShape, strides: ProductStrides):
     """Multiply tokens by a weight tile: out[M, N] = x[M, K] @ w[K, N], overwriting ``out``.
 
-    This NumPy reference computes what the kernel of the same name computes on one PE. It equals
+    This NumPy reference for one PE serves to test the compiled kernel of the same name. It equals
     `matmul`, because the order of the sums does not depend on how many tokens are computed
     together.
 
@@ -97,7 +97,7 @@ def _product(pe, right, x, w, out, shape, strides, add):
 def matmul_int8(pe, at: CodedTensors, shape: ProductShape, rows):
     """Multiply activations by int8 weights: out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
 
-    This NumPy reference computes what the kernel of the same name computes on one PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -112,7 +112,7 @@ def matmul_int8(pe, at: CodedTensors, shape: ProductShape, rows):
 def matmul_fp8(pe, at: CodedTensors, shape: ProductShape, rows):
     """Multiply activations by FP8 (e4m3) weights: out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
 
-    This NumPy reference computes what the kernel of the same name computes on one PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -139,8 +139,8 @@ def _one_scale(pe, values, at, shape):
 def matmul_int4(pe, at: Int4Tensors, shape: ProductShape, G, rows):
     """Multiply activations by int4 weights with one scale per group of inputs.
 
-    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]). This NumPy reference computes what the
-    kernel of the same name computes on one PE.
+    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]). This NumPy reference for one PE serves to
+    test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -157,8 +157,8 @@ def matmul_int4(pe, at: Int4Tensors, shape: ProductShape, G, rows):
 def matmul_mxfp4(pe, at: Mxfp4Tensors, shape: ProductShape, G, rows):
     """Multiply activations by MXFP4 weights: e2m1 codes with one e8m0 scale per group of inputs.
 
-    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]). This NumPy reference computes what the
-    kernel of the same name computes on one PE.
+    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]). This NumPy reference for one PE serves to
+    test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -177,8 +177,8 @@ def matmul_fp8_blocks(pe, at: BlockScaledTensors, shape: ProductShape, G, B, row
     """Multiply activations by FP8 (e4m3) weights with block scales.
 
     out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], block of N]), where the scaled weights are
-    rounded to the activation type. This NumPy reference computes what the kernel of the same name
-    computes on one PE.
+    rounded to the activation type. This NumPy reference for one PE serves to test the compiled
+    kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.

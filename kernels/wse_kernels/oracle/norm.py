@@ -11,7 +11,7 @@ from wse_kernels.oracle.memory import ATTO, F32, owners
 def sum_squares(pe, x, sums, M, K):
     """Sum the squares of the features that a PE stores: sums[M] = sum over K of x[M, K] ** 2.
 
-    This NumPy reference computes what the kernel of the same name computes on one PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -30,7 +30,7 @@ def rms_scale(pe, at: NormTensors, M, K, size, eps_atto, offset):
     """Apply RMS normalisation with a gain, given the sums of squares over all PEs.
 
     out[M, K] = (gain[K] + offset) * (x[M, K] / sqrt(sums[M] / size + eps)). This NumPy reference
-    computes what the kernel of the same name computes on one PE.
+    for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -53,7 +53,7 @@ def gain_sum_squares(pe, at: NormTensors, M, K, offset):
     """Sum the squares of a PE's features, and multiply the features by the gain.
 
     sums[M] = sum over K of x[M, K] ** 2, and out[M, K] = (gain[K] + offset) * x[M, K]. This NumPy
-    reference computes what the kernel of the same name computes on one PE.
+    reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -74,7 +74,7 @@ def gain_sum_squares(pe, at: NormTensors, M, K, offset):
 def rms_factors(pe, sums, M, size, eps_atto):
     """Replace sums of squares by RMS factors: sums[M] = 1 / sqrt(sums[M] / size + eps).
 
-    This NumPy reference computes what the kernel of the same name computes on one PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -88,7 +88,7 @@ def rms_factors(pe, sums, M, size, eps_atto):
 def scale_heads(pe, x, factors, M, N):
     """Multiply each row of accumulators by its factor in place: x[M, N] *= factors[M].
 
-    This NumPy reference computes what the kernel of the same name computes on one PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -102,7 +102,7 @@ def scale_heads(pe, x, factors, M, N):
 def rms_scale_sums(pe, x, sums, M, N, size, eps_atto):
     """Apply RMS normalisation without a gain: x[M, N] /= sqrt(sums[M] / size + eps).
 
-    This NumPy reference computes what the kernel of the same name computes on one PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -120,8 +120,8 @@ def rms_scale_share(pe, x, sums, M, n, parts, size, eps_atto, division: RowGroup
     """Apply `rms_scale_sums` to the slice of features that this PE computes for its group.
 
     PEs of a column form groups of neighbours, which divide the features among them. The other
-    features keep their values. This NumPy reference computes what the kernel of the same name
-    computes on one PE.
+    features keep their values. This NumPy reference for one PE serves to test the compiled kernel
+    of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -146,7 +146,7 @@ def _rms_factor(squares: F32, size: np.int64, eps_atto: np.int64) -> F32:
 def l2_scale(pe, x, sums, M, K, size, eps_atto):
     """Apply L2 or RMS normalisation without a gain in place: x[M, K] /= sqrt(sums[M] / size + eps).
 
-    This NumPy reference computes what the kernel of the same name computes on one PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -166,7 +166,7 @@ def moments(pe, x, sums, M, K):
     """Sum each token's features and their squares in float32.
 
     sums[M, 0] = sum over K of x[M, K], and sums[M, 1] = sum over K of x[M, K] ** 2. This NumPy
-    reference computes what the kernel of the same name computes on one PE.
+    reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -185,8 +185,8 @@ def gain_moments(pe, x, sums, gain, out, M, K):
     """Sum a PE's features and their squares, and multiply the features by the gain.
 
     sums[M, 0] = sum over K of x[M, K], sums[M, 1] = sum over K of x[M, K] ** 2, and out[M, K] =
-    gain[K] * x[M, K]. This NumPy reference computes what the kernel of the same name computes on
-    one PE.
+    gain[K] * x[M, K]. This NumPy reference for one PE serves to test the compiled kernel of the
+    same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -207,7 +207,7 @@ def layer_scale_sums(pe, at: LayerSumsTensors, M, N, size, eps_atto):
     """Complete a layer norm whose mean and scale are applied after the product with weights.
 
     x[M, N] = (x[M, N] - mean[M] * of_gain[N]) / sqrt(variance[M] + eps) + of_bias[N]. This NumPy
-    reference computes what the kernel of the same name computes on one PE.
+    reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -228,7 +228,7 @@ def layer_scale(pe, at: LayerNormTensors, M, K, size, eps_atto, offset):
     """Apply layer normalisation with gain and bias, given the moments over all PEs.
 
     out[M, K] = (gain[K] + offset) * (x[M, K] - mean[M]) / sqrt(variance[M] + eps) + bias[K]. This
-    NumPy reference computes what the kernel of the same name computes on one PE.
+    NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.

@@ -15,8 +15,8 @@ def rope(pe, ctl, x, frequency, at: QueryKeyValue, shape: RopeShape, turns: Rota
     """Apply rotary embeddings to queries and keys, and round queries, keys and values.
 
     The pair of features (p, p + R / 2) of a head is rotated by position * frequency[p]. Results are
-    rounded to the activation type. This NumPy reference computes what the kernel of the same name
-    computes on one PE.
+    rounded to the activation type. This NumPy reference for one PE serves to test the compiled
+    kernel of the same name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -39,7 +39,7 @@ def rotate(pe, ctl, x, frequency, shape: RotatedShape, turns: RotaryTurns):
     """Apply rotary embeddings in place to every head of x[M, H, F].
 
     The pair of features (p, p + R / 2) of a head is rotated by position * frequency[p]. This NumPy
-    reference computes what the kernel of the same name computes on one PE.
+    reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -56,8 +56,8 @@ def rotate(pe, ctl, x, frequency, shape: RotatedShape, turns: RotaryTurns):
 def rotary_turns(pe, ctl, frequency, out, M, R, multiplier_pico):
     """Compute the scaled cosines and sines of the rotary angles position * frequency[p].
 
-    The results are out[M, R / 2, 2]. This NumPy reference computes what the kernel of the same name
-    computes on one PE.
+    The results are out[M, R / 2, 2]. This NumPy reference for one PE serves to test the compiled
+    kernel of the same name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -98,7 +98,7 @@ def _rotate_pairs(pe: Pe, ctl: I32, heads: F32, frequency: int, R: int, turns: R
 def split_heads(pe, x, at: QueryKeyValue, M, Hq, Hk, F):
     """Convert queries, keys and values to the activation type, without rotary embeddings.
 
-    This NumPy reference computes what the kernel of the same name computes on one PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -114,8 +114,8 @@ def split_heads(pe, x, at: QueryKeyValue, M, Hq, Hk, F):
 def scale_queries(pe, ctl, x, M, n, coefficient_pico, tokens):
     """Scale queries by a factor that grows with the token's position, as Llama 4 does.
 
-    x[M, n] *= 1 + coefficient * ln(1 + floor((position + 1) / tokens)). This NumPy reference
-    computes what the kernel of the same name computes on one PE.
+    x[M, n] *= 1 + coefficient * ln(1 + floor((position + 1) / tokens)). This NumPy reference for
+    one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.

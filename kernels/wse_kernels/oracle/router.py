@@ -15,7 +15,7 @@ LEAST_SUM = np.float32(1e-20)
 def router_place(pe, x, out, M, n, E, first, columns, zeros):
     """Copy the router outputs of this column to their positions among the outputs of all experts.
 
-    This NumPy reference computes what the kernel of the same name computes on one PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -36,7 +36,7 @@ def router_place(pe, x, out, M, n, E, first, columns, zeros):
 def router_scores(pe, x, out, M, E, sigmoid):
     """Compute the scores of all experts from router outputs: softmax over the experts, or sigmoid.
 
-    This NumPy reference computes what the kernel of the same name computes on one PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -57,7 +57,7 @@ def router_scores(pe, x, out, M, E, sigmoid):
 def router_correct(pe, x, correction, out, M, E):
     """Add the correction bias of each expert to its score: out[M, E] = x[M, E] + correction[E].
 
-    This NumPy reference computes what the kernel of the same name computes on one PE. All values
+    This NumPy reference for one PE serves to test the compiled kernel of the same name. All values
     are float32.
     """
     pe.write("f32", out, pe.read("f32", x, M, E) + pe.read("f32", correction, E))
@@ -67,7 +67,7 @@ def router_limit(pe, x, out, M, E, groups, chosen_groups, group_scores):
     """Keep the scores of the experts in the best groups, and set all other scores to -3e38.
 
     The experts are divided into groups. The score of a group is the sum of its two best values.
-    This NumPy reference computes what the kernel of the same name computes on one PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -91,8 +91,8 @@ def router_choose(pe, at: ChoiceTensors, M, E, A, normalised, scale_pico):
     """Select the A experts with the largest values, and compute their routing weights.
 
     Of equal values, the lowest id comes first. Afterwards, ``maxima`` contains, for each block of
-    experts, the best expert that was not selected for the last token. This NumPy reference computes
-    what the kernel of the same name computes on one PE.
+    experts, the best expert that was not selected for the last token. This NumPy reference for one
+    PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -127,7 +127,7 @@ def chosen_softmax(pe, ids, weights, M, A, scale_pico):
     """Replace the scores of selected experts by their softmax, times a scale.
 
     The first score of a token must be the largest. Missing experts, whose ids are -1, get weight 0.
-    This NumPy reference computes what the kernel of the same name computes on one PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.

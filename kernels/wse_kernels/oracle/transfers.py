@@ -17,7 +17,7 @@ WORD_BYTES = 4
 def along_rows(memory: Bytes, element: str, messages: I32, first: I32, variant: I32, a: I64) -> I64:
     """Execute messages between the PEs of each mesh row, one after another.
 
-    Reference for the kernel of the same name.
+    This reference serves to test the compiled kernel of the same name.
 
     Args:
         memory, element: SRAM ``uint8[rows, cols, bytes]``, changed in place, and the element type.
@@ -41,7 +41,7 @@ def along_rows(memory: Bytes, element: str, messages: I32, first: I32, variant: 
 def along_columns(memory: Bytes, element: str, messages: I32, first: I32, variant: I32, a: I64) -> I64:
     """Execute messages between the PEs of each mesh column, one after another.
 
-    Reference for the kernel of the same name.
+    This reference serves to test the compiled kernel of the same name.
 
     Args:
         memory, element: SRAM ``uint8[rows, cols, bytes]``, changed in place, and the element type.
@@ -73,7 +73,7 @@ def along_columns_counted(
 ) -> None:
     """Execute messages between the PEs of each mesh column whose length depends on a stored count.
 
-    Reference for the kernel of the same name.
+    This reference serves to test the compiled kernel of the same name.
 
     Args:
         memory, count_memory: SRAM with the elements, changed in place, and SRAM with the float32
@@ -96,8 +96,8 @@ def along_columns_counted(
 def cache_shift(memory: Bytes, element: str, links: I64, ctl: I32, a: I64) -> None:
     """Move the oldest KV-cache entry of a row one row up, wherever ``ctl`` says so.
 
-    All rows do so at once, so each passes the entry that it had before. Reference for the kernel of
-    the same name.
+    All rows do so at once, so each passes the entry that it had before. This reference serves to
+    test the compiled kernel of the same name.
 
     Args:
         memory, element: SRAM ``uint8[rows, cols, bytes]``, changed in place, and the element type.
@@ -120,8 +120,8 @@ def hand_over(
 ) -> None:
     """Copy parts of weight tiles from the PEs of one region to the PEs of another.
 
-    The words travel along rows first, then along columns. Reference for the kernel of the same
-    name.
+    The words travel along rows first, then along columns. This reference serves to test the
+    compiled kernel of the same name.
 
     Args:
         source_memory, target_memory: SRAM of both regions. Only the second is changed.

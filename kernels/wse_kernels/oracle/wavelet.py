@@ -66,7 +66,7 @@ def run_wavelets(tables: WaveletTables, spans: I32, events: I32, counts: I64, bu
 
     The tables are changed as by the kernel of the same name, with two exceptions: of the queues
     only the counters of entered and left wavelets are changed, and ``events`` are not recorded.
-    Reference for this kernel.
+    This reference serves to test the compiled kernel of the same name.
 
     Args:
         tables, spans, events, counts: Arrays of the kernel, described in `wse_kernels.wavelet`.

@@ -64,8 +64,7 @@ class _PhaseRun(NamedTuple):
 
     @property
     def sequence_key(self) -> tuple[Hashable, ...]:
-        """Key that is equal for passes that can share a schedule (a sequence of steps with their
-        costs).
+        """Key that is equal for passes that can share a schedule (steps with their costs).
 
         The cache shifts of such passes may differ.
         """
@@ -218,7 +217,7 @@ class RunRecorder(Recorder):
             self.writer.append_tokens(*tokens)
 
     def _write_passes(self, runs: list[_PhaseRun]) -> None:
-        """Write consecutive passes that can share a schedule (a sequence of steps with their costs).
+        """Write consecutive passes that can share a schedule (steps with their costs).
 
         The cache shifts of the passes may differ. They are written separately for each pass.
         """

@@ -91,14 +91,17 @@ class PhaseSteps:
         }
 
     def busy(self, cost: PhaseCost) -> BusyRectangles:
-        """Return the distinct rectangles of PEs that compute in one pass, with their compute cycles."""
+        """Return the rectangles of PEs that compute in one pass, with their compute cycles."""
         compute = cost.by_cause[self._computing, CAUSES.index("compute")]
         sums = np.bincount(self._rectangle_of_step, compute, len(self._busy))
         return [(*place, int(cycles)) for place, cycles in zip(self._busy.tolist(), sums, strict=True)]
 
 
 def _place_columns(program: Program, steps: Steps) -> Columns:
-    """Return the columns that are the same in all passes: place, op, stage, layer and kind of steps."""
+    """Return the columns of steps that are the same in all passes, such as place and op.
+
+    The other such columns are stage, layer and kind.
+    """
     stages = np.array([(s.wafer, *s.rect) for s in program.stages], np.int64)[steps.stage]
     wafer, row, col, rows, cols = stages.T
     crosses = transfer_steps(steps, lambda kind: kind.leaves_wafer)

@@ -156,7 +156,7 @@ class _Run:
         return run.generated_tokens / seconds if seconds else 0.0
 
     def prices(self) -> Iterator[str]:
-        """Yield a text with the price of a wafer, its range and its source, if the price is known."""
+        """Yield a text with the price of a wafer, its range and source, if the price is known."""
         if self._economics is not None:
             price, wafer = self._economics.usd_per_hour, self.run.wafer.name
             yield printable(f"{scale_note(price.low_value_high, wafer)}; {price.source}")
