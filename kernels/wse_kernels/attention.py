@@ -454,8 +454,8 @@ def attention_online(
     Args:
         place, act, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters
             per row.
-        at: Addresses of scores[M, H, T], values v[T, Hk, F], and the running maxima[M, H], sums[M,
-            H] and out[M, H, F].
+        at: Addresses of scores[M, H, T], values v[T, Hk, F], and the running maxima[M, H],
+            sums[M, H] and out[M, H, F].
         shape: M tokens, Hk KV heads, query heads per KV head, F features, T entries.
         scale_pico: Factor of the scores in units of 1e-12.
         limits: Sliding window and attention chunk, which limit the visible entries.

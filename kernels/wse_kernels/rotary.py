@@ -26,8 +26,8 @@ def rope(place: Place, act, acc, f32, ctl, x, frequency, at: QueryKeyValue, shap
         place, act, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters
             per row.
         x: Address of the projection's sums [M, (Hq + 2 Hk) F]: queries, keys, values.
-        frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines [M, R /
-            2, 2] if they are already computed.
+        frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
+            [M, R / 2, 2] if they are already computed.
         at: Addresses of the results q[M, Hq, F], k[M, Hk, F] and v[M, Hk, F].
         shape: M tokens, Hq query heads, Hk key heads, F features, R rotated features.
         turns: Whether the cosines and sines are already computed, and their factor.
@@ -56,8 +56,8 @@ def rotate(place: Place, act, f32, ctl, x, frequency, shape: RotatedShape, turns
         place, act, f32, ctl: Position of the block of PEs, views of their SRAM, and counters per
             row.
         x: Address of the activations [M, H, F].
-        frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines [M, R /
-            2, 2] if they are already computed.
+        frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
+            [M, R / 2, 2] if they are already computed.
         shape: M tokens, H heads, F features, R rotated features.
         turns: Whether the cosines and sines are already computed, and their factor.
     """

@@ -62,9 +62,9 @@ class SharedCores:
 
     @contextmanager
     def steps(self) -> Iterator[None]:
-        """Adapt the number of threads in the ``with`` block, and restore it at the end.
+        """Use the adapted number of threads in the ``with`` block, and restore it at the end.
 
-        Within the block, `adapt` is called between steps.
+        Call `adapt` between the steps that are executed in the block.
         """
         if self._is_resting:
             self._threads = self._get_threads()

@@ -29,8 +29,9 @@ def store_numbers(view: Any, values: Any, rows: Any, columns: Any, row_places: A
     Args:
         view: SRAM, ``[block, address, lane]``.
         values: Rows of the weight tensor, ``[r, c]``.
-        rows, columns: Indices into ``values`` of the elements of each PE, int32 ``[mesh rows or 1,
-            n, mesh columns or 1]``. Negative indices are padding, which is stored as 0.
+        rows, columns: Indices into ``values`` of the elements of each PE, int32
+            ``[mesh rows or 1, n, mesh columns or 1]``. Negative indices are padding, which is
+            stored as 0.
         row_places, column_places: Offsets in SRAM, by row and by column of the PE's elements.
         a: Operands: 0 address, 1 first mesh row, 2 mesh rows, 3 first mesh column, 4 mesh columns,
             5 blocks per mesh row.
@@ -106,7 +107,7 @@ def _steps(index: Any) -> Any:
 
 @helper_function
 def _index_of_pe(index: Any, steps: Any, i: Any, n: Any, j: Any) -> Any:
-    """Return element ``n`` of PE (i, j) in a flattened index array.
+    """Return element ``n`` of the PE in row ``i`` and column ``j`` from a flattened index array.
 
     ``steps`` are the strides of the array along mesh rows, elements and mesh columns.
     """

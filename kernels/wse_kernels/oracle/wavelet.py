@@ -27,7 +27,8 @@ class Queue:
         latency: Cycles from entering the queue to the earliest exit.
         position: Index of the switch position that routes the queue's wavelets, or None if another
             colour uses the router.
-        controls: Number of control wavelets that must still pass until the position ends.
+        controls: Number of control wavelets that must still pass until the position ends; 0 if it
+            never ends.
         waiting_wavelets: (first cycle in which it may move, control bit, payload) for each wavelet.
         entry_count: Number of wavelets that have entered the queue so far.
     """

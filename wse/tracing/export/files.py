@@ -78,7 +78,7 @@ def write_export(request: ExportRequest, on_progress: OnProgress) -> ExportResul
 def _check_place(request: ExportRequest) -> None:
     """Raise BadInput if the output path is unsuitable for the format of the export.
 
-    Formats that consist of several files need a folder that is new, empty, or holds an earlier
+    Formats that consist of several files need a folder that is new, empty, or contains an earlier
     export.
     """
     out = request.out

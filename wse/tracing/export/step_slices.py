@@ -29,7 +29,7 @@ def ordered_steps(trace: Trace, passes: Array) -> Columns:
 
     Args:
         trace: Trace that contains the passes.
-        passes: Indices of the passes, from ``select_passes``.
+        passes: Indices of the passes, from ``select_passes``. Their schedules must have steps.
 
     Returns:
         The columns of ``wse_traces.executed_steps.executed_steps``. Times are cycles since the run

@@ -120,10 +120,10 @@ def _link_counts(steps: Columns) -> Iterator[Count]:
 
 
 def _crossing_counts(trace: Trace, passes: Array) -> Iterator[Count]:
-    """Yield the values of counters of the bytes that a pass sends between wafers.
+    """Yield the values of counters of the bytes that passes send between wafers.
 
     There is a counter for each pair of wafers, or of a wafer and the host, between which bytes are
-    sent. It has the number of bytes of a pass while the pass runs.
+    sent. Its value is the number of bytes of the passes that are running.
     """
     table, pass_table = trace.table("crossing"), trace.table("pass")
     length = trace.column("schedules/cycles")

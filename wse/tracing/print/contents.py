@@ -84,7 +84,7 @@ def _number_lines(content: Content, element_count: int, width: int) -> Iterator[
 
 
 def _hex_lines(content: Content, element_count: int, width: int) -> Iterator[str]:
-    """Yield the bytes of a buffer as lines: the address of the first byte, the bytes, and as text.
+    """Yield the bytes of a buffer as lines: an address, bytes in hexadecimal, and their characters.
 
     Args:
         content: Contents of a buffer.

@@ -77,10 +77,10 @@ def _busy(pe: Pe) -> str:
 
 
 def _missing_links(pe: Pe) -> list[tuple[str, str]]:
-    """Return a (label, text) row that says why the words on links are unknown, if dead PEs are why.
+    """Return a (label, text) row that says that words on links are unknown because PEs are dead.
 
-    The list is empty otherwise. Words on links and busy cycles are recorded together, so dead PEs
-    are the only reason why words on links alone can be missing.
+    The list is empty if this is not the case. Words on links and busy cycles are recorded together,
+    so dead PEs are the only reason why words on links alone can be missing.
     """
     if pe.links is not None or pe.busy_cycles is None:
         return []
@@ -190,7 +190,8 @@ def _colours_text(colours: _Colours) -> str:
 def _colour_runs(routes: Sequence[PeRoute]) -> list[_Colours]:
     """Return a table row for each run of consecutive colours that are used in the same way.
 
-    That means by the same patterns and stages. Patterns that share a colour are listed in one row.
+    Such colours are used by the same patterns and stages. Patterns that share a colour are listed
+    in one row.
     """
     runs: list[_Colours] = []
     for colour, group in groupby(routes, key=lambda route: route.colour):

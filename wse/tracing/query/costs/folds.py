@@ -34,7 +34,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 def consecutive_ranges(numbers: Iterable[int]) -> Ranges:
-    """Combine consecutive numbers to ranges, each given by its first and last number.
+    """Combine consecutive numbers into ranges, each given by its first and last number.
 
     >>> consecutive_ranges([3, 0, 1, 2, 7, 7])
     ((0, 3), (7, 7))
@@ -58,7 +58,7 @@ def op_in_layer(name: str, layer: int) -> str:
 
 
 class OpNumbers:
-    """Numbering of the ops of a trace in which corresponding ops of different layers are equal.
+    """Numbering of the ops of a trace that gives corresponding ops of different layers one number.
 
     Ops correspond if they have the same name within their layers and the same kind. All arrays have
     an extra entry at the end, for steps that belong to no op.

@@ -79,7 +79,7 @@ class GroupsView(View):
 
 
 def check_group(by: str, *, each_layer: bool) -> None:
-    """Check what steps are to be grouped by.
+    """Check a grouping of steps that the user requests.
 
     Args:
         by: Name of the grouping, such as "op" or "layer".

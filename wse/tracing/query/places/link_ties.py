@@ -15,7 +15,7 @@ from wse_traces.read import Array, Trace
 
 
 class LinkTie(NamedTuple):
-    """Links of one wafer and direction with the same number of words.
+    """Set of links of one wafer and direction that carry the same number of words.
 
     Attributes:
         words: Words on each of the links, over the run.
