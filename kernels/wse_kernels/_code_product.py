@@ -103,9 +103,16 @@ def _multiply_by_lanes(
 ) -> None:
     """Multiply one token by a tile of quantised weights on selected PEs, in plain Python.
 
-    The other arguments are those of `multiply_scaled_codes`.
+    `multiply_scaled_codes` is the compiled version.
 
     Args:
+        views: SRAM arrays of the sums, the activations, the scales and the quantised weights.
+        choice: Selection of lanes (PEs), or None for all lanes.
+        block: Index of the block of PEs.
+        out, x: Addresses of the first sum and of the first activation.
+        tile: Addresses and sizes of weights and scales.
+        add: 0 to overwrite the sums, any other value to add to them.
+        coding: Number of the weight format, such as INT8 or MXFP4.
         scaled: Whether each weight is multiplied by its scale.
     """
     acc, act, scales, raw = views

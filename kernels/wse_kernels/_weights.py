@@ -93,14 +93,13 @@ class ElementWeights:
 class CodeWeights:
     """Quantised weights, optionally multiplied by scales, for code generation.
 
-    The stored types are that of activations, to which factors and weights are rounded, and that of
-    scales. In formats without groups, all rows belong to the first group. The generated function
-    has these arguments for the weights:
+    Factors and weights are rounded to the type of the activations. In formats without groups, all
+    rows belong to the first group. The generated function has these arguments for the weights:
 
     1. Pointers to the weights, to the group of each row, to the number of outputs of each block
        that shares a scale, and to the scales.
-    2. Distance from one row of weights to the next, and from the scales of one group to those of
-       the next.
+    2. Distance from one row of weights to the next, and from the scales of one group to the scales
+       of the next.
     3. Number of groups, and number of blocks of outputs.
     """
 

@@ -130,8 +130,8 @@ def attention_scores(place: Place, act, acc, ctl, q, k, out, shape: HeadShape, c
 def _rows_of_product(i, M, Hk, queries_per_kv):
     """Return the query rows that matrix product ``i`` multiplies by the cache of one KV head.
 
-    The rows are those of the queries [M, H]. A product contains all tokens of one query head, or
-    all query heads of one token and KV head, whichever gives more rows.
+    Queries [M, H] have one row per token and query head. A product contains all tokens of one query
+    head, or all query heads of one token and KV head, whichever gives more rows.
 
     Args:
         i: Index of the product.
@@ -196,7 +196,7 @@ def attention_exp_share(
 ):
     """Compute the softmax weights that are assigned to this PE, and set the other weights to 0.
 
-    The weights are those of `attention_exp`. Neighbouring columns have the same scores, so sets of
+    `attention_exp` defines the weights. Neighbouring columns have the same scores, so sets of
     columns divide the M * H * T weights evenly among them. Columns outside the division compute no
     weights.
 
@@ -300,8 +300,13 @@ def _max(place, acc, f32, ctl, scores, out, shape, limits, slots):
     """Compute the maximum scaled score of each token and query head over the visible entries.
 
     Args:
-        slots: Location of the entries in the cache. The other operands are those of
-            `attention_max`.
+        place, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters per
+            row.
+        scores: Address of the scores [M, H, T] in the accumulator type.
+        out: Address of the float32 maxima [M, H].
+        shape: M tokens, H query heads, T entries, and the scale of the scores.
+        limits: Sliding window and attention chunk, which limit the visible entries.
+        slots: Location of the entries in the cache.
     """
     block, (M, H, T, scale_pico) = place.block, shape
     scale, lanes = np.float32(scale_pico * 1e-12), acc.shape[2]
@@ -324,8 +329,12 @@ def _exp(place, act, acc, f32, ctl, at, shape, limits, slots):
     Entries that the token does not attend to have weight 0.
 
     Args:
-        slots: Location of the entries in the cache. The other operands are those of
-            `attention_exp`.
+        place, act, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters
+            per row.
+        at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
+        shape: M tokens, H query heads, T entries, and the scale of the scores.
+        limits: Sliding window and attention chunk, which limit the visible entries.
+        slots: Location of the entries in the cache.
     """
     block, (M, H, T, scale_pico) = place.block, shape
     scale, lanes = np.float32(scale_pico * 1e-12), act.shape[2]

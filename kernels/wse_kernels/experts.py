@@ -367,8 +367,14 @@ def _products_of_tokens(multiply, place, views, at, shape, product, tile, coding
 def _sums_of_tokens(multiply, place, views, at, shape, product, tile, coding):
     """Sum, for each token, the products of its activations with the weights of its experts.
 
-    Each (token, expert) pair in the list has activations of its own. The arguments are those of
-    `_products_of_tokens`.
+    Each (token, expert) pair in the list has activations of its own.
+
+    Args:
+        multiply: Function that multiplies one vector by the weights of one expert.
+        place, views: Position of the block of PEs, and views of their SRAM.
+        at, shape, product: Operands of the kernel: addresses, sizes and settings.
+        tile: Weights of the column's first expert.
+        coding: Number of the format of quantised weights.
     """
     lane_count = min(views.acc.shape[2], product.columns - place.col)
     if product.weighted == 1:

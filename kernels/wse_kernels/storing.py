@@ -73,9 +73,12 @@ def store_codes(
     Args:
         view: SRAM as bytes, ``[block, address, lane]``.
         values: Rows of quantised weights, ``[r, c]``.
-        rows, columns, row_places, column_places: Indices and offsets, as in `store_numbers`.
+        rows, columns: Indices into ``values`` of the elements of each PE, int32
+            ``[mesh rows or 1, n, mesh columns or 1]``. Negative indices are padding.
+        row_places, column_places: Offsets in SRAM, by row and by column of the PE's elements.
         row_shifts, column_shifts: Bits to shift by, by row and by column of the PE's elements.
-        a: Operands, as in `store_numbers`.
+        a: Operands: 0 address, 1 first mesh row, 2 mesh rows, 3 first mesh column, 4 mesh columns,
+            5 blocks per mesh row.
     """
     lanes, first, last, flat = view.shape[2], a[3], a[3] + a[4], values.reshape(-1)
     row_steps, column_steps, row_of, column_of = _steps(rows), _steps(columns), rows.reshape(-1), columns.reshape(-1)

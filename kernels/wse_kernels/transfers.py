@@ -63,7 +63,10 @@ MAX_PIECES = 8
 def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
     """Execute messages between the PEs of each mesh row.
 
-    1. Group consecutive rows that execute the same messages, at most sixteen.
+    A message sends elements from one PE to another. Its arrival code says what happens there: for
+    example, they replace the stored elements or are added to them.
+
+    1. Group up to sixteen consecutive rows that execute the same messages.
     2. Divide the messages into runs of sums, including the multicasts that follow them, and other
        messages.
     3. If a run of sums is long enough, execute it on transposed rows, for all rows of the group at
@@ -72,13 +75,13 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
-        messages: int32 ``[m, 5]``: (source, target, arrival, first element, elements). The arrival
-            code says what happens at the target, for example that elements are added.
-        first, variant: Row r executes messages ``first[v]`` to ``first[v + 1]`` - 1, where v =
-            ``variant[r]``.
+        messages: int32 ``[m, 5]``: source PE, target PE, arrival code, first element, number of
+            elements.
+        first: Index of the first message of each list of messages, and the end of the last list.
+        variant: Index of the list that each row executes.
         a: Operands: 0 first row, 1 rows, 2 blocks per row, 3 source address, 4 target address, 5
-            elements of all parts. 8 is 1 if every row ends with multicasts that overwrite all PEs
-            with sums, else 0.
+            elements per PE. 8 is 1 if every row ends with multicasts that overwrite all PEs with
+            sums, else 0.
     """
     per_row, lanes, last = a[2], view.shape[2], a[0] + a[1]
     rows_at_once = min(max(MIN_ROWS, NEAR_ELEMENTS // max(1, a[5])), MAX_ROWS)
@@ -226,7 +229,7 @@ def _carry_along_rows(
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
         base, per_row, rows: First block of the first row; blocks per row; number of rows.
-        messages, i: Messages as in `along_rows`, and the index of the message.
+        messages, i: Table of messages, as in `along_rows`; index of the message.
         source, target: Addresses of the first element at the sender and at the receiver.
     """
     start, end, arrival, lanes = messages[i, 0], messages[i, 1], messages[i, 2], view.shape[2]
@@ -252,11 +255,13 @@ def along_columns(view: Any, messages: Any, first: Any, variant: Any, a: Any) ->
     - Otherwise, each core has some of the elements.
 
     Args:
-        view, messages: As in `along_rows`, with PEs of a column as sources and targets, counted
-            from row 0.
-        first, variant: Column c executes messages ``first[v]`` to ``first[v + 1]`` - 1.
-        a: Operands 0 to 5 as in `along_rows`. 6 is 1 if v = ``variant[c]``, or 0 if v =
-            ``variant[0]`` for all columns. 7 is the number of columns.
+        view: SRAM of the region, ``[block, address, lane]``.
+        messages: int32 ``[m, 5]``: source row, target row, arrival code, first element, number of
+            elements.
+        first: Index of the first message of each list of messages, and the end of the last list.
+        variant: Index of the list that each column executes.
+        a: Operands 0 to 5 of `along_rows`. 6 is 1 if columns execute different lists, or 0 if all
+            of them execute list ``variant[0]``. 7 is the number of columns.
     """
     per_row, n, by_column, rows = a[2], a[5], a[6], view.shape[0] // a[2]
     are_apart = by_column == 0 and (a[3] + n <= a[4] or a[4] + n <= a[3])
@@ -292,7 +297,7 @@ def _carry_in_block(
     """Execute all messages in the columns of one block, as far as they arrive in certain rows.
 
     Args:
-        view, messages, first, variant, a: As in `along_columns`.
+        view, messages, first, variant, a: Arguments of `along_columns`.
         column_block: Index of the block of neighbouring PEs within a row.
         north, south: First row whose PEs receive, and the row after the last one.
         low, high: First element to transfer, and the index after the last one.
@@ -319,12 +324,10 @@ def _carry_in_block(
 
 @helper_function
 def _carry_in_column(view: Any, messages: Any, first: Any, variant: Any, a: Any, col: int) -> None:
-    """Execute the messages of one mesh column.
-
-    Its messages may differ from those of neighbouring columns. The other operands are those of
-    `along_columns`.
+    """Execute the messages of one mesh column, which may differ from those of neighbouring columns.
 
     Args:
+        view, messages, first, variant, a: Arguments of `along_columns`.
         col: Index of the column.
     """
     per_row, lanes, source, target = a[2], view.shape[2], a[3], a[4]
@@ -346,17 +349,19 @@ def along_columns_counted(
 ) -> None:
     """Execute messages between the PEs of each mesh column whose length depends on a stored count.
 
-    All columns execute variant ``variant[0]`` of the messages. Arrivals replace, add or multicast.
-    A message has a[11] + count * a[5] elements, where count is read from the SRAM of its sender and
-    limited to a[10].
+    A message sends a[11] + count * a[5] elements, where count is read from the SRAM of its sender
+    and limited to a[10]. They replace the elements of the receiver, are added to them, or replace
+    the elements of all PEs on the way (multicast).
 
     Args:
         view, count_view: SRAM with the elements, and its float32 view with the counts.
         links: Number of words on each link, ``[direction, row, col]``, which is added to.
-        messages: int32 ``[m, 3]``: (source, target, arrival).
-        first, variant: As in `along_columns`.
-        a: Operands 0 to 5 and 7 as in `along_columns`, and 8 bytes per element, 9 address of the
-            count, 10 maximum count, 11 elements of a message with count 0.
+        messages: int32 ``[m, 3]``: source row, target row, arrival code.
+        first: Index of the first message of each list of messages, and the end of the last list.
+        variant: Index of the list that all columns execute, as its first element.
+        a: Operands 0 to 4 and 7 of `along_columns`; 5 elements per unit of the count, 8 bytes per
+            element, 9 address of the count, 10 maximum count, 11 elements of a message with count
+            0.
     """
     per_row, lanes, source, target, unit, columns = a[2], view.shape[2], a[3], a[4], a[5], a[7]
     element_bytes, count, max_count, without_pairs = a[8], a[9], a[10], a[11]
@@ -403,7 +408,9 @@ def cache_shift(view: Any, links: Any, ctl: Any, a: Any) -> None:
     overwritten.
 
     Args:
-        view, links, ctl: SRAM; number of words on each link, which is added to; counters per row.
+        view: SRAM of the region, ``[block, address, lane]``.
+        links: Number of words on each link, ``[direction, row, col]``, which is added to.
+        ctl: Counters of each row, ``[row, word]``.
         a: Operands: 0 rows, 1 blocks per row, 2 cache address, 3 elements per entry, 4 words per
             entry, 5 columns.
     """

@@ -128,9 +128,9 @@ def attention_exp_share(
 ):
     """Compute the softmax weights that are assigned to this PE, and set the other weights to 0.
 
-    The weights are those of `attention_exp`. Neighbouring columns have the same scores and divide
-    the weights among them. This NumPy reference for one PE serves to test the compiled kernel of
-    the same name.
+    `attention_exp` defines the weights. Neighbouring columns have the same scores and divide the
+    computation of the weights among them. This NumPy reference for one PE serves to test the
+    compiled kernel of the same name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -206,9 +206,13 @@ def attention_max_by_column(pe, ctl, scores, out, shape: ScoreShape, limits: Win
 def _max(pe, scores, out, shape, is_visible):
     """Store the maximum scaled score of each token and query head over the visible entries.
 
-    The maximum is -3e38 if no entry is visible. The other operands are those of `attention_max`.
+    The maximum is -3e38 if no entry is visible.
 
     Args:
+        pe: PE whose SRAM is read and written.
+        scores: Address of the scores [M, H, T] in the accumulator type.
+        out: Address of the float32 maxima [M, H].
+        shape: M tokens, H query heads, T entries, and the scale of the scores.
         is_visible: Whether each token attends to each entry, [M, T].
     """
     M, H, T, scale_pico = shape
@@ -239,9 +243,10 @@ def attention_exp_by_column(pe, ctl, at: SoftmaxTensors, shape: ScoreShape, limi
 def _exp(pe, at, shape, is_visible):
     """Store unnormalised softmax weights, and their float32 sums over the cache entries.
 
-    The other operands are those of `attention_exp`.
-
     Args:
+        pe: PE whose SRAM is read and written.
+        at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
+        shape: M tokens, H query heads, T entries, and the scale of the scores.
         is_visible: Whether each token attends to each entry, [M, T].
     """
     weights = _weights(pe, at.scores, at.maxima, shape, is_visible)

@@ -251,7 +251,8 @@ def _products(pe, at, shape, product, weights_of):
     """Multiply the token of each (token, expert) pair by the expert's weights, a row per pair.
 
     Args:
-        pe, at, shape, product: Operands of the kernels.
+        pe: PE whose SRAM is read and written.
+        at, shape, product: Operands of the calling kernel: addresses, sizes and settings.
         weights_of: Function that returns the weights [K, N] of an expert, given its index in the
             column.
     """
@@ -265,8 +266,13 @@ def _products(pe, at, shape, product, weights_of):
 def _sums_of_tokens(pe, at, shape, product, weights_of):
     """Sum, for each token, the products of its activations with the weights of its experts.
 
-    Each (token, expert) pair in the list has activations of its own. The arguments are those of
-    `_products`.
+    Each (token, expert) pair in the list has activations of its own.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        at, shape, product: Operands of the calling kernel: addresses, sizes and settings.
+        weights_of: Function that returns the weights [K, N] of an expert, given its index in the
+            column.
     """
     K, N = shape.K, shape.N
     pe.write("acc", at.out, np.zeros(shape.M * N, np.float32))
@@ -281,8 +287,10 @@ def _quantised(pe, at, shape, stride, scales):
     """Return a function that returns the dequantised int8, FP8 or int4 weights of an expert.
 
     Args:
-        pe, at, shape, scales: Operands of the kernels.
+        pe: PE whose SRAM is read.
+        at, shape: Addresses and sizes of the calling kernel's operands.
         stride: Distance between two rows of quantised weights, and between two rows of scales.
+        scales: Weight format, and number of groups of rows that share scales.
     """
     K, N, (coding, G, _) = shape.K, shape.N, scales
 
@@ -299,8 +307,10 @@ def _mxfp4(pe, at, shape, stride, G):
     """Return a function that returns the dequantised MXFP4 weights of an expert.
 
     Args:
-        pe, at, shape, G: Operands of the kernels.
+        pe: PE whose SRAM is read.
+        at, shape: Addresses and sizes of the calling kernel's operands.
         stride: Distance between two rows of quantised weights, and between two rows of scales.
+        G: Number of groups of rows that share scales.
     """
     K, N = shape.K, shape.N
 
@@ -316,8 +326,10 @@ def _fp8_blocks(pe, at, shape, strides, scales):
     """Return a function that returns the dequantised, block-scaled FP8 weights of an expert.
 
     Args:
-        pe, at, shape, scales: Operands of the kernels.
+        pe: PE whose SRAM is read.
+        at, shape: Addresses and sizes of the calling kernel's operands.
         strides: Distance between two rows of quantised weights, and between two rows of scales.
+        scales: Number of groups of rows, and of blocks of outputs, that share a scale.
     """
     K, N, (G, B, _), (k_stride, scale_stride) = shape.K, shape.N, scales, strides
 

@@ -127,8 +127,10 @@ def _one_scale(pe, values, at, shape):
     """Multiply activations by dequantised weights, and the sums by one scale per output.
 
     Args:
-        pe, at, shape: Operands of the kernels.
+        pe: PE whose SRAM is read and written.
         values: Weights before scaling, in the order [K, N].
+        at: Addresses of activations x[M, K], scale[N] and sums out[M, N].
+        shape: M tokens, K inputs, N outputs.
     """
     M, K, N = shape
     for m in range(M):

@@ -71,7 +71,11 @@ def rotary_turns(pe, ctl, frequency, out, M, R, multiplier_pico):
 def _turns(pe: Pe, ctl: I32, frequency: int, M: int, R: int, multiplier_pico: int) -> F32:
     """Return the scaled cosines and sines of all rotary angles, as [M, R / 2, 2].
 
-    The operands are those of `rotary_turns`.
+    Args:
+        pe, ctl: PE whose SRAM is read; counters of each row, which start with its first position.
+        frequency: Address of the float32 frequencies [R / 2].
+        M, R: Tokens; rotated features per head.
+        multiplier_pico: Factor of the cosines and sines in units of 1e-12.
     """
     position = (ctl[pe.row, 0] + np.arange(M)).astype(np.float32)
     angle = position[:, None] * pe.read("f32", frequency, R // 2)
@@ -81,7 +85,13 @@ def _turns(pe: Pe, ctl: I32, frequency: int, M: int, R: int, multiplier_pico: in
 def _rotate_pairs(pe: Pe, ctl: I32, heads: F32, frequency: int, R: int, turns: RotaryTurns) -> F32:
     """Return heads [M, H, F] in which the feature pairs (p, p + R / 2) of each head are rotated.
 
-    The operands are those of `rope`.
+    Args:
+        pe, ctl: PE whose SRAM is read; counters of each row.
+        heads: Heads before the rotation, [M, H, F].
+        frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
+            [M, R / 2, 2] if they are already computed.
+        R: Features of a head that are rotated.
+        turns: Whether the cosines and sines are already computed, and their factor.
     """
     half, M = R // 2, len(heads)
     angles = (

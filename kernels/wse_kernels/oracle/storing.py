@@ -26,7 +26,8 @@ def store_numbers(view: Any, values: Any, rows: I32, columns: I32, row_places: I
         values: Rows of the weight tensor.
         rows, columns: Indices into ``values`` of the elements of each PE; negative for padding.
         row_places, column_places: Offsets in SRAM, by row and by column of the PE's elements.
-        a: Operands of the kernel: address, and rows, columns and blocks of the rectangle.
+        a: Operands of the kernel: address, first mesh row, mesh rows, first mesh column, mesh
+            columns, blocks per mesh row.
     """
     for place, row, column, _, _ in _elements_of_patch(view, rows, columns, row_places, column_places, a):
         number = np.zeros(1, np.float32)
@@ -48,13 +49,18 @@ def store_codes(
 ) -> None:
     """Store quantised weights in the SRAM of a rectangle of PEs.
 
-    Weights that share a byte are combined by a bitwise OR. This reference serves to test the
-    compiled kernel of the same name.
+    Weights that share a byte are combined by a bitwise OR. Padding is not stored. This reference
+    serves to test the compiled kernel of the same name.
 
     Args:
-        view, values, rows, columns, row_places, column_places, a: As in `store_numbers`.
+        view: SRAM as bytes, ``[block, address, lane]``.
+        values: Rows of quantised weights.
+        rows, columns: Indices into ``values`` of the elements of each PE; negative for padding.
+        row_places, column_places: Offsets in SRAM, by row and by column of the PE's elements.
         row_shifts, column_shifts: Bits to shift weights by, by row and by column of the PE's
             elements.
+        a: Operands of the kernel: address, first mesh row, mesh rows, first mesh column, mesh
+            columns, blocks per mesh row.
     """
     for place, row, column, r, c in _elements_of_patch(view, rows, columns, row_places, column_places, a):
         if row >= 0 and column >= 0:
@@ -67,8 +73,8 @@ def _elements_of_patch(
     """Yield every weight that the PEs of a rectangle store, with its position.
 
     Yields:
-        Position in the view, row and column in the weight tensor (negative for padding), and the
-        indices of this row and column among those of the PE.
+        Position in the view, row and column in the weight tensor (negative for padding), and row
+        and column among the elements of the PE.
     """
     address, first_row, height, first_col, width, per_row = (int(word) for word in a)
     row_indices = np.broadcast_to(rows, (height, rows.shape[1], width))

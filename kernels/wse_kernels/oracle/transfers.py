@@ -17,14 +17,16 @@ WORD_BYTES = 4
 def along_rows(memory: Bytes, element: str, messages: I32, first: I32, variant: I32, a: I64) -> I64:
     """Execute messages between the PEs of each mesh row, one after another.
 
-    This reference serves to test the compiled kernel of the same name.
+    A message sends elements from one PE to another. This reference serves to test the compiled
+    kernel of the same name.
 
     Args:
         memory, element: SRAM ``uint8[rows, cols, bytes]``, changed in place, and the element type.
-        messages: int32 ``[m, 5]``: (source, target, arrival, first element, elements). The arrival
-            code says what happens at the target, for example that elements are added.
-        first, variant: Row r executes messages ``first[v]`` to ``first[v + 1]`` - 1, where v =
-            ``variant[r]``.
+        messages: int32 ``[m, 5]``: source PE, target PE, arrival code, first element, number of
+            elements. The arrival code says what happens at the target, for example that elements
+            are added.
+        first: Index of the first message of each list of messages, and the end of the last list.
+        variant: Index of the list that each row executes.
         a: Operands of the kernel `wse_kernels.transfers.along_rows`.
 
     Returns:
@@ -41,12 +43,16 @@ def along_rows(memory: Bytes, element: str, messages: I32, first: I32, variant: 
 def along_columns(memory: Bytes, element: str, messages: I32, first: I32, variant: I32, a: I64) -> I64:
     """Execute messages between the PEs of each mesh column, one after another.
 
-    This reference serves to test the compiled kernel of the same name.
+    A message sends elements from one PE to another. This reference serves to test the compiled
+    kernel of the same name.
 
     Args:
         memory, element: SRAM ``uint8[rows, cols, bytes]``, changed in place, and the element type.
-        messages, first, variant: As in `along_rows`, with the PEs of a column as sources and
-            targets.
+        messages: int32 ``[m, 5]``: source row, target row, arrival code, first element, number of
+            elements. The arrival code says what happens at the target, for example that elements
+            are added.
+        first: Index of the first message of each list of messages, and the end of the last list.
+        variant: Index of the list that each column executes.
         a: Operands of the kernel `wse_kernels.transfers.along_columns`.
 
     Returns:
@@ -80,9 +86,9 @@ def along_columns_counted(
             counts.
         element: Element type.
         links: Number of words that left each PE, ``[direction, row, col]``, which is added to.
-        messages: int32 ``[m, 3]``: (source, target, arrival).
-        first, variant: All columns execute messages ``first[v]`` to ``first[v + 1]`` - 1, where v =
-            ``variant[0]``.
+        messages: int32 ``[m, 3]``: source row, target row, arrival code.
+        first: Index of the first message of each list of messages, and the end of the last list.
+        variant: Index of the list that all columns execute, as its first element.
         a: Operands of the kernel `wse_kernels.transfers.along_columns_counted`.
     """
     for col in range(a[7]):
@@ -155,8 +161,9 @@ def _carry(line: Bytes, element: str, messages: I32, a: I64, onward: I64, backwa
     Args:
         line: SRAM of the PEs, ``[PE, bytes]``, changed in place.
         element: Element type.
-        messages: int32 ``[m, 5]``: (source, target, arrival, first element, elements).
-        a: Operands of the kernel, of which 3 and 4 are the source and target addresses.
+        messages: int32 ``[m, 5]``: source PE, target PE, arrival code, first element, number of
+            elements.
+        a: Operands of the calling kernel, of which 3 and 4 are the source and target addresses.
         onward, backward: Number of words that leave each PE towards higher indices, and towards
             lower indices. Both are added to.
     """

@@ -35,7 +35,7 @@ class WaferMap:
     """Heat map of one wafer: a value for each PE.
 
     Attributes:
-        kind: One of ``KINDS``: SRAM, busy cycles, or words on links.
+        kind: What the map shows, one of ``KINDS``: SRAM, busy cycles, or words on links.
         wafer: Index of the wafer.
         title: Description of the values.
         unit: Unit of the values.

@@ -44,7 +44,7 @@ class TraceKeeper:
 
         Args:
             open_recorder: Function that opens the recorder, or None to run without a trace.
-            policy: One of ``POLICIES``.
+            policy: What to do if the trace cannot be written, one of ``POLICIES``.
             on_warning: Called with the reason when the run continues without a trace.
 
         Raises:

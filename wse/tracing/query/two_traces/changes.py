@@ -197,7 +197,8 @@ def _amounts(totals: Totals, phase: str, groups: Mapping[str, str]) -> Iterator[
     Args:
         totals: Quantities of the run.
         phase: Name of the phase.
-        groups: Groupings of ops, as in ``changes_by_phase``.
+        groups: Groupings of ops. The key is the kind of the changes. The value says how ops are
+            grouped: by ``kind``, ``layer`` or ``name``.
     """
     phase_totals = totals.run.phases[phase]
     pass_count = phase_totals.passes if phase == "prefill" else 1
