@@ -169,7 +169,10 @@ class RingStep(NamedTuple):
 
 
 class QueryKeyValue(NamedTuple):
-    """Addresses of queries [M, Hq, F], keys [M, Hk, F] and values [M, Hk, F], as activations."""
+    """Addresses of queries [M, Hq, F], keys [M, Hk, F] and values [M, Hk, F].
+
+    All three are in the activation type.
+    """
 
     q: int
     k: int

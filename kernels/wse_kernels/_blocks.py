@@ -180,7 +180,7 @@ def _define(function: Callable[..., None], text: ast.Module | str, names: dict[s
     """Execute the definition of a function as if it were in another function's source file.
 
     Args:
-        function: Function whose name and file the definition has.
+        function: Function that gives the definition its name and source file.
         text: The definition, as source text or syntax tree.
         names: Global names that the definition may use.
 

@@ -127,7 +127,7 @@ def _combination(combine: Any) -> Any:
     """Return a numba function that replaces a transposed vector by ``combine(old, new)``.
 
     ``new`` is another vector of the same scratch array. ``combine`` generates the LLVM
-    instructions, such as those of an addition.
+    instructions, for example of an addition.
     """
 
     @intrinsic

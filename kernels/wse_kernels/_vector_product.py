@@ -112,8 +112,8 @@ def call_vector_function(
     Args:
         context, builder: Numba target context and LLVM builder.
         arrays: Arrays of sums and of activations.
-        choice: Numba type and LLVM value of the selection of lanes (PEs). The type is that of None
-            if all lanes take part.
+        choice: Numba type and LLVM value of the selection of lanes (PEs). The type is ``none`` if
+            all lanes take part.
         rows: Address of the first sum, and address of the first activation.
         sizes: K and N, the numbers of inputs and of outputs.
         add: 0 to overwrite the sums, any other value to add to them.

@@ -243,7 +243,7 @@ class CodeWeights:
 
 
 class WeightKind(NamedTuple):
-    """How the weights of a product are stored, which determines the code that is generated.
+    """Storage format of a product's weights, which determines the code that is generated.
 
     Attributes:
         element_types: Numba types of stored elements. For floating-point weights, this is their

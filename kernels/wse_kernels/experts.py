@@ -87,12 +87,14 @@ def expert_pairs(place: Place, f32, ids, weights, pairs, M, A, P, experts, divis
     """List the (token, selected expert) pairs whose expert is stored in this column of PEs.
 
     Pairs are sorted by token, and for each token in the order in which the experts were selected.
-    Experts are divided like the columns: first over segments, then over the groups of a segment.
+    The columns form segments of equal width, and each segment is divided into groups. Experts are
+    divided evenly among the segments, and then among the groups of a segment.
 
     Args:
         place, f32: Position of the block of PEs, and the float32 view of their SRAM.
         ids, weights: Addresses of the selected expert ids [M, A] and their routing weights [M, A].
-        pairs: Address of the list [1 + 3 P]: the count, then (token, expert, weight) for each pair.
+        pairs: Address of the list [1 + 3 P]: the count, then (token, index of the expert in the
+            column, weight) for each pair.
         M, A, P: Tokens; experts per token; maximum number of pairs in the list.
         experts: Number of experts of the layer.
         division: Groups of columns that store different experts.

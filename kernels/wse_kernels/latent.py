@@ -44,7 +44,7 @@ def place_heads(block, acc, f32, x, heads, out, M, H, Hl, n):
 
 
 def place_rotated(block, acc, f32, at: RotatedTensors, M, H, Hl, K, n, stride):
-    """Copy the rotated features that this mesh row has and this column needs to their positions.
+    """Copy rotated features of this mesh row to their positions among the features of this column.
 
     out[M, h, j] = x[M, i, k] for each head i of the row, where h is its index among all heads, and
     for each feature j of the column that is feature k of the row. All other elements of ``out``

@@ -99,7 +99,7 @@ def rms_factors(block, f32, sums, M, size, eps_atto):
     Args:
         block, f32: Index of the block of PEs, and the float32 view of their SRAM.
         sums: Address of the sums [M], overwritten.
-        M, size: Sums; features that each sum is over.
+        M, size: Number of sums; number of features that each sum is over.
         eps_atto: Epsilon in units of 1e-18.
     """
     _invert_roots(block, f32, sums, M, size, eps_atto)

@@ -452,9 +452,9 @@ def _process_word(tables: Any, word: Any, t: Any, burst: Any) -> Any:
 def _combine(threads: Any, h: Any, arrival: Any, done_words: Any, old: Any, new: Any) -> Any:
     """Return the combination of a stored word with a received word.
 
-    In (value, index) pairs, the decision that is made for the value is stored and applied to the
-    index: 2 keeps the received pair, 0 the stored pair, and 1 is a tie, in which the lower index
-    wins.
+    A (value, index) pair arrives as two words. The decision that is made for the value is stored in
+    the thread and applied to the index: 2 keeps the received pair, 0 keeps the stored pair, and 1
+    means equal values, of which the lower index wins.
 
     Args:
         threads, h: Flat table of threads, and offset of the thread.

@@ -15,8 +15,9 @@ GELU_TANH, GELU, CLAMPED_SILU = 1, 2, 3
 def activate(pe, x, out, M, n, activation: ActivationFunction):
     """Apply an activation function, and multiply by the up projection if the layer is gated.
 
-    out[M, n] = f(gate[M, n]), times up[M, n] if ``gated``. Both are first rounded to activations.
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    out[M, n] = f(x[M, n]), or f(gate[M, n]) * up[M, n] if gated. Inputs are first rounded to the
+    activation type. This NumPy reference for one PE serves to test the compiled kernel of the same
+    name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -61,7 +62,7 @@ def _activation(x: F32, function: int, limit: np.float32) -> F32:
     """Apply an activation function to float32 values.
 
     Args:
-        x: Values, rounded to activations.
+        x: Values, rounded to the activation type.
         function: Index in `wse_kernels.activation.ACTIVATIONS`.
         limit: Limit of clamped_silu.
     """

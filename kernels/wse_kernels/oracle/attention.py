@@ -258,7 +258,7 @@ def _exp(pe, at, shape, is_visible):
 
 
 def _weights(pe, scores, maxima, shape, is_visible):
-    """Return unnormalised softmax weights [M, H, T], rounded to activations.
+    """Return unnormalised softmax weights [M, H, T], rounded to the activation type.
 
     Args:
         pe: PE whose SRAM is read.

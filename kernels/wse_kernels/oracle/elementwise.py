@@ -25,8 +25,13 @@ def residual_add(pe, x, addend, n):
 def add(pe, x, addend, n):
     """Add one vector of activations to another in place: x[n] += addend[n].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name. ``x`` and
-    ``addend`` are addresses.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x: Address of the vector [n], changed in place.
+        addend: Address of the vector [n] that is added.
+        n: Number of elements.
     """
     pe.write("act", x, pe.read("act", x, n) + pe.read("act", addend, n))
 
@@ -48,8 +53,13 @@ def add_bias(pe, x, bias, M, n):
 def scale(pe, x, n, factor_pico):
     """Multiply sums in the accumulator type by a constant in place: x[n] *= factor_pico * 1e-12.
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name. ``x`` is an
-    address.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x: Address of the vector [n], changed in place.
+        n: Number of elements.
+        factor_pico: Factor in units of 1e-12.
     """
     pe.write("acc", x, pe.read("acc", x, n) * np.float32(factor_pico * PICO))
 
@@ -57,8 +67,13 @@ def scale(pe, x, n, factor_pico):
 def store(pe, out, x, n):
     """Convert sums from the accumulator type to the activation type: out[n] = x[n].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name. ``out`` and
-    ``x`` are addresses.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        out: Address of the results [n] in the activation type.
+        x: Address of the vector [n] in the accumulator type.
+        n: Number of elements.
     """
     pe.write("act", out, pe.read("acc", x, n))
 
@@ -82,8 +97,12 @@ def store_part(pe, out, x, M, n, stride):
 def clear(pe, out, n):
     """Set a vector of activations to zero: out[n] = 0.
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name. ``out`` is
-    an address.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        out: Address of the vector [n].
+        n: Number of elements.
     """
     pe.write("act", out, np.zeros(n, np.float32))
 
@@ -91,8 +110,12 @@ def clear(pe, out, n):
 def copy(pe, out, x, n):
     """Copy a vector of activations: out[n] = x[n].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name. ``out`` and
-    ``x`` are addresses.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        out, x: Addresses of the copy [n] and of the vector [n].
+        n: Number of elements.
     """
     pe.move("act", x, out, n)
 
@@ -100,8 +123,12 @@ def copy(pe, out, x, n):
 def copy_statistics(pe, out, x, n):
     """Copy a float32 vector: out[n] = x[n].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name. ``out`` and
-    ``x`` are addresses.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        out, x: Addresses of the copy [n] and of the vector [n].
+        n: Number of elements.
     """
     pe.move("f32", x, out, n)
 
@@ -109,8 +136,13 @@ def copy_statistics(pe, out, x, n):
 def add_statistics(pe, x, addend, n):
     """Add one float32 vector to another in place: x[n] += addend[n].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name. ``x`` and
-    ``addend`` are addresses.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x: Address of the vector [n], changed in place.
+        addend: Address of the vector [n] that is added.
+        n: Number of elements.
     """
     pe.write("f32", x, pe.read("f32", x, n) + pe.read("f32", addend, n))
 
@@ -118,8 +150,13 @@ def add_statistics(pe, x, addend, n):
 def store_statistics(pe, out, x, n):
     """Convert a float32 vector to the activation type: out[n] = x[n].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name. ``out`` and
-    ``x`` are addresses.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        out: Address of the results [n] in the activation type.
+        x: Address of the float32 vector [n].
+        n: Number of elements.
     """
     pe.write("act", out, pe.read("f32", x, n))
 
@@ -127,8 +164,13 @@ def store_statistics(pe, out, x, n):
 def load_statistics(pe, out, x, n):
     """Convert a vector of activations to float32: out[n] = x[n].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name. ``out`` and
-    ``x`` are addresses.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        out: Address of the float32 results [n].
+        x: Address of the vector [n] in the activation type.
+        n: Number of elements.
     """
     pe.write("f32", out, pe.read("act", x, n))
 
@@ -136,8 +178,12 @@ def load_statistics(pe, out, x, n):
 def copy_weights(pe, out, x, n):
     """Copy a vector of weights: out[n] = x[n].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name. ``out`` and
-    ``x`` are addresses.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        out, x: Addresses of the copy [n] and of the vector [n].
+        n: Number of elements.
     """
     pe.move("wgt", x, out, n)
 

@@ -27,7 +27,7 @@ def place_heads(pe, x, heads, out, M, H, Hl, n):
 
 
 def place_rotated(pe, at: RotatedTensors, M, H, Hl, K, n, stride):
-    """Copy the rotated features that this mesh row has and this column needs to their positions.
+    """Copy rotated features of this mesh row to their positions among the features of this column.
 
     All other elements of ``out`` become zero. Ordinals count from 1, and 0 means padding. This
     NumPy reference for one PE serves to test the compiled kernel of the same name.

@@ -77,10 +77,16 @@ def gemv(pe, x, w, out, shape: ProductShape, strides: ProductStrides):
 
 
 def _product(pe, right, x, w, out, shape, strides, add):
-    """Multiply activations by elements of a view of SRAM, with the operands of `matmul`.
+    """Multiply activations by a right operand from SRAM: out[M, N] = x[M, K] @ w[K, N].
 
     Args:
+        pe: PE whose SRAM is read and written.
         right: View that contains the right operand: "wgt" for weights, "act" for activations.
+        x, w: Addresses of the activations [M, K] and of the right operand [K, N].
+        out: Address of the sums [M, N] in the accumulator type.
+        shape: M tokens, K inputs, N outputs.
+        strides: Strides of ``w`` along K and N, and of ``out`` along M.
+        add: 0 to overwrite the sums; any other value to add the product to them.
     """
     M, K, N = shape
     X = pe.read("act", x, M, K)

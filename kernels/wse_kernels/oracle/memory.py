@@ -245,7 +245,7 @@ def sums_of_products(pe: Pe, x: int, weights: F32, total: F32) -> F32:
 def scaled_codes(
     pe: Pe, coding: int, codes: tuple[int, int], scales: tuple[int, int], groups: int, sizes: tuple[int, int, int]
 ) -> F32:
-    """Return int8, FP8 or int4 weights [K, N] times their scales, rounded to activations.
+    """Return int8, FP8 or int4 weights [K, N] times their scales, in the activation type.
 
     Args:
         pe: PE whose SRAM is read.
@@ -271,7 +271,7 @@ def scaled_codes(
 
 
 def times_factors(pe: Pe, coding: int, factors: F32, w: int, groups: int, K: int, k_stride: int) -> F32:
-    """Return MXFP4 or FP8 weights [K, N] times rounded scales, rounded to activations.
+    """Return MXFP4 or FP8 weights [K, N] times rounded scales, in the activation type.
 
     Args:
         pe: PE whose SRAM is read.

@@ -79,7 +79,7 @@ def rms_factors(pe, sums, M, size, eps_atto):
     Args:
         pe: PE whose SRAM is read and written.
         sums: Address of the sums [M], overwritten.
-        M, size: Sums; features that each sum is over.
+        M, size: Number of sums; number of features that each sum is over.
         eps_atto: Epsilon in units of 1e-18.
     """
     pe.write("f32", sums, _rms_factor(pe.read("f32", sums, M), size, eps_atto))

@@ -57,8 +57,15 @@ def router_scores(pe, x, out, M, E, sigmoid):
 def router_correct(pe, x, correction, out, M, E):
     """Add the correction bias of each expert to its score: out[M, E] = x[M, E] + correction[E].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name. All values
-    are float32.
+    All values are float32. This NumPy reference for one PE serves to test the compiled kernel of
+    the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x: Address of the scores [M, E].
+        correction: Address of the biases [E].
+        out: Address of the results [M, E].
+        M, E: Tokens; experts.
     """
     pe.write("f32", out, pe.read("f32", x, M, E) + pe.read("f32", correction, E))
 

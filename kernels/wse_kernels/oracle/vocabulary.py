@@ -74,7 +74,12 @@ def argmax_fold(pe, logits, pair, n, V, first, vocabulary, fold):
 def pair_indices(pe, pairs, out, n):
     """Extract the indices from float32 (value, index) pairs: out[n] = pairs[n, 1].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name. ``pairs``
-    and ``out`` are addresses.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        pairs: Address of the float32 pairs [n, 2].
+        out: Address of the float32 indices [n].
+        n: Number of pairs.
     """
     pe.write("f32", out, pe.read("f32", pairs, n, 2)[:, 1])

@@ -65,9 +65,9 @@ class Queue:
 def run_wavelets(tables: WaveletTables, spans: I32, events: I32, counts: I64, burst: int, limit: int) -> None:
     """Simulate independent parts of a machine wavelet by wavelet.
 
-    The tables are changed as by the kernel of the same name, with two exceptions: of the queues
-    only the counters of entered and left wavelets are changed, and ``events`` are not recorded.
-    This reference serves to test the compiled kernel of the same name.
+    This reference serves to test the compiled kernel of the same name and changes the tables in the
+    same way, with two exceptions: in the table of queues, only the counters of entered and left
+    wavelets are updated, and ``events`` are not recorded.
 
     Args:
         tables, spans, events, counts: Arrays of the kernel, described in `wse_kernels.wavelet`.

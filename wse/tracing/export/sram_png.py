@@ -27,7 +27,7 @@ def sram_png_of(request: InspectRequest) -> bytes:
     """Draw how the SRAM of one PE is used during a pass, and return the picture as PNG.
 
     Args:
-        request: Names the trace and the PE.
+        request: Request that names the trace and the PE.
 
     Raises:
         BadTrace: The trace does not record what the picture shows.

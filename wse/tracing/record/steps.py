@@ -77,7 +77,7 @@ class PhaseSteps:
     def crossings(self, cost: PhaseCost) -> Columns:
         """Return the transfers between wafers in one pass, as columns of a table of the trace.
 
-        There is a row for each step and pair of wafers. The column ``pass`` is missing.
+        There is a row for each step and pair of wafers. The column ``pass`` is not included.
         """
         # The pairs of wafers of some steps depend on the pass, for example on the chosen experts.
         pairs = [(step, *pair) for step, default in self._crossings for pair in cost.used_crossings.get(step, default)]
@@ -98,9 +98,9 @@ class PhaseSteps:
 
 
 def _place_columns(program: Program, steps: Steps) -> Columns:
-    """Return the columns of steps that are the same in all passes, such as place and op.
+    """Return the columns of the table of steps that are the same in all passes.
 
-    The other such columns are stage, layer and kind.
+    These are the op, the stage, the layer, the wafer, the rectangle of PEs, and the kind of step.
     """
     stages = np.array([(s.wafer, *s.rect) for s in program.stages], np.int64)[steps.stage]
     wafer, row, col, rows, cols = stages.T

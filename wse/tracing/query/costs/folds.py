@@ -98,7 +98,7 @@ def fold_steps(sums: StepSums) -> tuple[Columns, list[Ranges]]:
     """Combine the equal steps of a trace, which are usually the same step of several layers.
 
     Steps are equal if they have the same phase, op within the layer, kernel and number of
-    executions, and the same cycles for each cause. The function works in three phases:
+    executions, and the same cycles for each cause. The function proceeds as follows:
 
     1. Group the equal steps, and find the first step of each group.
     2. Order the groups by the position of their topmost row in the table of steps.

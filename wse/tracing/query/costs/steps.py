@@ -32,8 +32,8 @@ ORDERS: Final = {
 class Step(Result):
     """Step of one phase, or several equal steps combined, summed over the run.
 
-    A step is one kernel on a rectangle of PEs, or one transfer of words. If steps are combined,
-    rectangle and stage are those of the step that started first.
+    A step is one kernel on a rectangle of PEs, or one transfer of words. If steps are combined, the
+    rectangle and the stage belong to the step that started first.
     """
 
     phase: Annotated[str, Doc("`prefill`, `decode` or `verify`")]

@@ -80,7 +80,7 @@ def busiest_ties(trace: Trace, top: int) -> list[LinkTie]:
 
     The links of a set (a tie) have the same wafer, direction and number of words. Links without
     words are ignored. Sets with equal words are sorted by wafer and direction. The maps of words
-    are too large to be read at once, so the search has two phases:
+    are too large to be read at once, so the function reads them in two rounds:
 
     1. Read the maps in rectangular chunks. Keep the largest numbers of words, and remember the
        chunks in which they occur.

@@ -32,8 +32,8 @@ class LayerWords(Result):
 class Link(Result):
     """Link that leaves a PE, or several links that carry the same number of words of every layer.
 
-    If several links are combined, ``row`` and ``col`` are those of the first link, and ``words`` is
-    the number of words on each of the links.
+    If several links are combined, ``row`` and ``col`` give the position of the first link, and
+    ``words`` is the number of words on each of the links.
     """
 
     wafer: Annotated[int, Doc("wafer of the PE")]

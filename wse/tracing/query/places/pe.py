@@ -144,8 +144,8 @@ def pe_place(text: str) -> tuple[int | None, int, int]:
 def read_pe(trace: Trace, wafer: int, row: int, col: int) -> Pe:
     """Return everything that a trace records about one PE.
 
-    If the wafer has dead PEs, links are omitted: their rows and columns are those of the physical
-    wafer, which differ from those of the mesh that programs see.
+    If the wafer has dead PEs, links are omitted. They are recorded by row and column of the
+    physical wafer, which differ from the rows and columns of the mesh that programs see.
 
     Args:
         trace: An open trace.
