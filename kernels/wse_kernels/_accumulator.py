@@ -58,10 +58,11 @@ def _accumulate_compiled(
 
 
 class _CodeGenerator:
-    """Generator of the LLVM code of `accumulate`, which sums along a line of PEs.
+    """Generator of LLVM code that sums the values of a row or column of PEs, kept in registers.
 
-    The arguments of the generated function are a pointer to the values of the first PE, the steps,
-    the distance between PEs, and the numbers of values and of steps.
+    `accumulate` calls the generated function, whose arguments are a pointer to the values of the
+    first PE, the list of steps, the distance in memory between two PEs, the number of values of
+    each PE, and the number of steps.
     """
 
     def __init__(
@@ -71,10 +72,10 @@ class _CodeGenerator:
         self.line_stride, self.count, self.length = line_stride, count, length
 
     def run(self) -> None:
-        """Generate the code that sums a strip: a number of consecutive values of each PE.
+        """Generate the code that sums up to STRIP consecutive values of each PE over all PEs.
 
-        A whole strip of STRIP values is in registers at once. The values of a shorter strip are
-        processed one vector after another.
+        If there are STRIP values, all of them stay in registers at once. Fewer values are processed
+        one vector after another.
         """
         builder, count = self.builder, self.count
         is_whole = builder.icmp_signed("==", count, word(STRIP))
@@ -89,18 +90,18 @@ class _CodeGenerator:
                     self._walk(vectors, 1, rest_mask(builder, count))
 
     def _walk(self, first: Any, vectors: int, mask: Any) -> None:
-        """Generate the execution of all steps of the program on some vectors of a strip.
+        """Generate the loop that executes all steps on some vectors of values.
 
-        A step concerns one PE, or a range of PEs, of the line:
+        Each step names a kind of operation and one PE or, if it stores, a range of PEs:
 
         1. Prefetch the values of a later step.
-        2. Load, add or compare the values of a PE.
-        3. Or store the accumulator in a range of PEs.
+        2. If the step reads a PE, load its values, add them, or keep the maximum.
+        3. Otherwise, store the running sums in every PE of the range.
 
         Args:
             first: Index of the first value.
-            vectors: Number of vectors.
-            mask: Mask of the values in an incomplete vector, else None.
+            vectors: Number of vectors to process at once.
+            mask: LLVM mask of the values that exist, if the vector is incomplete; else None.
         """
         builder = self.builder
         sums = [cgutils.alloca_once(builder, SINGLES) for _ in range(vectors)]
@@ -133,7 +134,14 @@ class _CodeGenerator:
             builder.position_at_end(exit_block)
 
     def _combination(self, kind: int, value: Any, total: Any) -> Any:
-        """Return the new accumulator after a step that loads, adds or compares a value."""
+        """Return the value of the running sum after one step, as an LLVM value.
+
+        Args:
+            kind: LOAD to return ``value``, ACCUMULATE to add it to the sum, or KEEP_LARGER to
+                return the larger of both.
+            value: Value that was read from the PE of the step.
+            total: Pointer to the running sum.
+        """
         builder = self.builder
         if kind == LOAD:
             return value
@@ -145,20 +153,29 @@ class _CodeGenerator:
         )
 
     def _word(self, step: Any, i: int) -> Any:
-        """Load word i of a step of the program."""
+        """Load word ``i`` (kind, first PE or last PE) of a step from the list of steps."""
         builder = self.builder
         at = builder.add(builder.mul(step, word(STEP_WORDS)), word(i))
         return builder.sext(builder.load(builder.gep(self.steps, [at])), WORD)
 
     def _place(self, pe: Any, first: Any) -> Any:
-        """Return a pointer to value ``first`` of the strip in a PE."""
+        """Return a pointer to the value with index ``first`` of PE number ``pe``."""
         return self.builder.gep(self.strip, [self.builder.add(self.builder.mul(pe, self.line_stride), first)])
 
 
 def _accumulate(view: Any, program: Any, block: int, per_row: int, e: int, first: int, count: int) -> None:
-    """Execute the steps of a program on an accumulator, value by value. See `accumulate`.
+    """Sum values over a row or column of PEs by executing a list of steps, one value after another.
 
-    This is the plain Python version, for interpreted kernels.
+    This is the plain Python version of `accumulate`, used when Numba is disabled.
+
+    Args:
+        view: SRAM of the PEs, ``[block, address, lane]``.
+        program: int32 [steps, 3]. Each step is a kind (load, add, maximum, store), the first PE and
+            the last PE.
+        block: Block of PE 0.
+        per_row: Number of blocks from one PE to the next.
+        e: Address of the first value.
+        first, count: Index of the first value to sum, and number of values.
     """
     lanes = view.shape[2]
     for value in range(first, first + count):

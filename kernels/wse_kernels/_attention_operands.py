@@ -27,11 +27,11 @@ __all__ = [
 
 
 class CacheAppend(NamedTuple):
-    """Addresses of new keys and values, and of the caches that they are appended to.
+    """Addresses of the new keys and values of a chunk of tokens, and of the KV cache.
 
     Attributes:
-        k, v: New keys [tokens of the chunk, E] and values [tokens of the chunk, Ev].
-        k_cache, v_cache: Caches [capacity, E] and [capacity, Ev].
+        k, v: New keys [tokens, E] and values [tokens, Ev], which are appended to the cache.
+        k_cache, v_cache: Cached keys [capacity, E] and values [capacity, Ev].
     """
 
     k: int
@@ -41,7 +41,7 @@ class CacheAppend(NamedTuple):
 
 
 class HeadShape(NamedTuple):
-    """Sizes of products of queries or softmax weights with a cache.
+    """Sizes of the products of queries with cached keys, and of softmax weights with cached values.
 
     Attributes:
         M: Tokens.
@@ -59,13 +59,13 @@ class HeadShape(NamedTuple):
 
 
 class ScoreShape(NamedTuple):
-    """Sizes and scale of the scores [M, H, T].
+    """Sizes of the attention scores [M, H, T] on one PE, and the factor by which they are scaled.
 
     Attributes:
         M: Tokens.
         H: Query heads.
         T: Cache entries on the PE.
-        scale_pico: Factor of the scores in units of 1e-12.
+        scale_pico: Factor of the scores, such as 1 / sqrt(features of a head), in units of 1e-12.
     """
 
     M: int
@@ -75,11 +75,13 @@ class ScoreShape(NamedTuple):
 
 
 class Window(NamedTuple):
-    """Limits on the entries that a token attends to, in positions. 0 means no limit.
+    """Limits on the cache entries that a token attends to. A limit of 0 means that there is none.
 
     Attributes:
-        window: A token sees only the last ``window`` positions, its own included.
-        chunk: A token sees only its own chunk of ``chunk`` positions.
+        window: Length of the sliding window: a token attends to the last ``window`` positions,
+            including its own.
+        chunk: Length of an attention chunk: positions are divided into chunks of this length, and a
+            token attends only to positions in its own chunk.
     """
 
     window: int
@@ -87,13 +89,13 @@ class Window(NamedTuple):
 
 
 class SoftmaxTensors(NamedTuple):
-    """Addresses of the operands of a softmax over local cache entries.
+    """Addresses of the operands of a softmax over the cache entries that one PE stores.
 
     Attributes:
         scores: Scores [M, H, T] in the accumulator type.
         maxima: float32 maxima [M, H], which are subtracted from the scaled scores.
-        out: Softmax weights [M, H, T] in the activation type, not normalised.
-        sums: float32 sums [M, H] of the weights.
+        out: Softmax weights [M, H, T] in the activation type, before the division by their sum.
+        sums: float32 sums [M, H] of these weights.
     """
 
     scores: int
@@ -103,12 +105,12 @@ class SoftmaxTensors(NamedTuple):
 
 
 class SharedSoftmaxTensors(NamedTuple):
-    """Addresses of the operands of a softmax that neighbouring columns divide among them.
+    """Addresses of the operands of a softmax whose work is divided among neighbouring PE columns.
 
     Attributes:
         scores: Scores [M, H, T] in the accumulator type.
         maxima: float32 maxima [M, H], which are subtracted from the scaled scores.
-        out: Softmax weights [M, H, T] in the activation type, not normalised.
+        out: Softmax weights [M, H, T] in the activation type, before the division by their sum.
     """
 
     scores: int
@@ -117,15 +119,15 @@ class SharedSoftmaxTensors(NamedTuple):
 
 
 class SoftmaxColumns(NamedTuple):
-    """Columns that divide the computation of softmax weights among them.
+    """Division of the computation of softmax weights among PE columns.
 
     Attributes:
         first_col: First mesh column that computes weights.
-        columns: Number of columns that do.
-        groups: Groups of these columns. Sizes differ by at most one, the larger groups first.
-        sharers: Desired number of columns that divide the weights. A group of c columns is cut into
-            c // sharers sets of columns (at least one), and the columns of a set divide all weights
-            among them.
+        columns: Number of columns that compute weights.
+        groups: Number of groups that these columns form. Sizes differ by at most one, the larger
+            groups first.
+        sharers: Desired number of columns in a set. A group of c columns is divided into c //
+            sharers sets (at least one). The columns of a set divide all weights among them.
     """
 
     first_col: int
@@ -135,12 +137,15 @@ class SoftmaxColumns(NamedTuple):
 
 
 class RunningSoftmax(NamedTuple):
-    """Addresses of the operands of a step of ring attention.
+    """Addresses of the operands of one step of ring attention.
+
+    In ring attention, keys and values pass from row to row of PEs, and each step updates running
+    maxima and sums of the softmax.
 
     Attributes:
         scores: Scores [M, H, T] of this step in the accumulator type.
         v: Values [T, Hk, F] of this step.
-        maxima, sums: Running float32 maxima and sums of weights [M, H].
+        maxima, sums: Running float32 maxima, and running sums of softmax weights, [M, H] each.
         out: Running sums of weighted values [M, H, F] in the accumulator type.
     """
 
@@ -152,11 +157,11 @@ class RunningSoftmax(NamedTuple):
 
 
 class RingStep(NamedTuple):
-    """Step of ring attention.
+    """Position of a step in ring attention, where keys and values pass around a ring of PE rows.
 
     Attributes:
         round: Index of the step.
-        ring: Rows of the ring.
+        ring: Number of PE rows in the ring.
     """
 
     round: int
@@ -164,7 +169,10 @@ class RingStep(NamedTuple):
 
 
 class QueryKeyValue(NamedTuple):
-    """Addresses of queries [M, Hq, F], keys [M, Hk, F] and values [M, Hk, F], as activations."""
+    """Addresses of queries [M, Hq, F], keys [M, Hk, F] and values [M, Hk, F].
+
+    All three are in the activation type.
+    """
 
     q: int
     k: int
@@ -172,7 +180,7 @@ class QueryKeyValue(NamedTuple):
 
 
 class RopeShape(NamedTuple):
-    """Sizes of queries, keys and values with rotary embeddings.
+    """Sizes of queries and keys to which rotary embeddings are applied.
 
     Attributes:
         M: Tokens.
@@ -189,7 +197,7 @@ class RopeShape(NamedTuple):
 
 
 class RotatedShape(NamedTuple):
-    """Sizes of heads with rotary embeddings.
+    """Sizes of a tensor [M, H, F] to which rotary embeddings are applied.
 
     Attributes:
         M: Tokens.
@@ -205,11 +213,12 @@ class RotatedShape(NamedTuple):
 
 
 class RotaryTurns(NamedTuple):
-    """Origin of the cosines and sines of rotary angles.
+    """Scaling of the cosines and sines of rotary embeddings, and whether they are already computed.
 
     Attributes:
-        multiplier_pico: Factor of cos and sin in units of 1e-12. Not used if ``turned`` is 1.
-        turned: 1 if cos and sin were computed before by the kernel `rotary_turns`, else 0.
+        multiplier_pico: Factor of the cosines and sines in units of 1e-12. Not used if ``turned``
+            is 1.
+        turned: 1 if the kernel `rotary_turns` has computed the cosines and sines before, else 0.
     """
 
     multiplier_pico: int
@@ -217,7 +226,10 @@ class RotaryTurns(NamedTuple):
 
 
 class RotatedTensors(NamedTuple):
-    """Addresses of the operands of `place_rotated`.
+    """Addresses of the operands of `place_rotated`, which rearranges rotated features.
+
+    In latent attention, the features of a mesh row are copied to their positions among the features
+    of a column. Ordinals count heads and features from 1, and 0 means padding.
 
     Attributes:
         x: Features of the row [M, Hl, K] in the accumulator type; consecutive features of each
@@ -236,12 +248,12 @@ class RotatedTensors(NamedTuple):
 
 
 class LatentShape(NamedTuple):
-    """Sizes of the heads of latent attention.
+    """Sizes of the heads of latent attention, whose cache stores one short vector per token.
 
     Attributes:
         M: Tokens.
-        H: All heads.
-        Hl: Heads of the row.
+        H: Heads of the layer.
+        Hl: Heads that the PEs of one row compute.
         n: Features of a head on the PE.
     """
 

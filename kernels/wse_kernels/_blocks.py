@@ -40,23 +40,28 @@ _BEGIN, _END = "a[0] * a[2]", "(a[0] + a[1]) * a[2]"
 
 
 def views_of(function: Callable[..., None]) -> tuple[str, ...]:
-    """Return the names of the views and counters that a kernel takes, in the order of VIEWS."""
+    """Return the names of the SRAM views and counters that a kernel uses, in the order of VIEWS.
+
+    They are the parameters of ``function`` whose names are listed in VIEWS.
+    """
     return tuple(name for name in VIEWS if name in signature(function).parameters)
 
 
 def over_blocks(function: Callable[..., None]) -> Callable[..., None]:
-    """Return the kernel ``(*views, a)`` that executes ``function`` for all blocks of some rows.
+    """Return a kernel ``(*views, a)`` that executes ``function`` for every block of some mesh rows.
 
-    The first operands in ``a`` are the first row and the number of rows.
+    A block is a group of neighbouring PEs of a mesh row. The operand array ``a`` begins with the
+    first row and the number of rows.
+
     The statements of the function are copied into the body of the loop, because inlining a call
     takes numba as long as inferring its types. They keep their line numbers in the source file, by
-    which the cache identifies the kernel.
+    which the compilation cache identifies the kernel.
     """
     return _loop(function, (*views_of(function), "a"), f"range({_BEGIN}, {_END})")
 
 
 def over_blocks_and_cores(function: Callable[..., None]) -> Callable[..., None]:
-    """Return the kernel of `over_blocks` that distributes the blocks over all CPU cores."""
+    """Return the kernel of `over_blocks` whose loop is distributed over all CPU cores."""
     parameters = ", ".join((*views_of(function), "a"))
     part = part_function(_loop(function, ("_first_block", "_end_block", parameters), "range(_first_block, _end_block)"))
     text = f"def {function.__name__}({parameters}):\n    over_cores(part, {_BEGIN}, {_END}, ({parameters}))\n"
@@ -66,14 +71,12 @@ def over_blocks_and_cores(function: Callable[..., None]) -> Callable[..., None]:
 def over_cores_by_loop(function: Callable[..., None]) -> Callable[..., None] | None:
     """Return a kernel that distributes the ``prange`` loop of ``function`` over all CPU cores.
 
-    The loop must be the last statement.
-
-    Every core repeats the statements before the loop. They must therefore only give names to values
-    that are read.
+    The loop must be the last statement. Every core repeats the statements before the loop, so they
+    may only assign values to names and must not write to arrays.
 
     Returns:
-        The kernel, or None if ``function`` does not end in such a loop or has other ``prange``
-            loops.
+        The kernel, or None if ``function`` does not end with such a loop or has other ``prange``
+        loops.
     """
     [definition] = _definitions(function)
     *statements_before, loop = definition.body
@@ -101,9 +104,10 @@ def over_cores_by_loop(function: Callable[..., None]) -> Callable[..., None] | N
 
 @cache
 def _definitions(function: Callable[..., None]) -> list[ast.FunctionDef]:
-    """Return the function definitions in a function's source, with line numbers of its file.
+    """Return the function definitions in the source of a function, as syntax trees.
 
-    The result is cached, because both builds of a kernel use it.
+    Their line numbers are those of the source file. The result is cached, because a kernel is built
+    twice: for one CPU core and for all cores.
     """
     text = ast.parse(dedent(getsource(function)))
     ast.increment_lineno(text, function.__code__.co_firstlineno - 1)
@@ -121,12 +125,15 @@ def _is_prange(node: ast.AST) -> bool:
 
 
 def _loop(function: Callable[..., None], parameters: Iterable[str], blocks: str) -> Callable[..., None]:
-    """Return a function of ``parameters`` that executes ``function`` for each of ``blocks``.
+    """Return a function whose body executes ``function`` for each block in a range.
+
+    The statements of ``function`` are copied into the loop, after statements that assign its
+    parameters.
 
     Args:
-        function: Function of one block.
-        parameters: Names of the parameters of the result.
-        blocks: Expression for the range of blocks.
+        function: Function of one block of PEs.
+        parameters: Parameter names of the returned function.
+        blocks: Python expression for the range of block indices.
     """
     view = views_of(function)[0]
     loop_text = ast.parse(
@@ -145,13 +152,13 @@ def _loop(function: Callable[..., None], parameters: Iterable[str], blocks: str)
 
 
 def _assignments(function: Callable[..., None], view: str) -> Iterator[str]:
-    """Yield statements that assign the parameters of a function of one block, except views.
+    """Yield Python statements that assign the parameters of ``function``, except its views.
 
-    Operands are read from the array ``a``.
+    Operands are read from the operand array ``a``.
 
     Args:
-        function: Function of one block.
-        view: Name of one of its views.
+        function: Function of one block of PEs.
+        view: Name of one of its SRAM views, whose shape gives the number of PEs in a block.
     """
     if "place" in signature(function).parameters:
         yield "(_blocks_per_row,) = words_of(a, 2, 1)"
@@ -170,12 +177,15 @@ def _assignments(function: Callable[..., None], view: str) -> Iterator[str]:
 
 
 def _define(function: Callable[..., None], text: ast.Module | str, names: dict[str, Any]) -> Callable[..., None]:
-    """Execute a definition as part of a function's source file, and return the new function.
+    """Execute the definition of a function as if it were in another function's source file.
 
     Args:
-        function: Function whose name and file the definition has.
+        function: Function that gives the definition its name and source file.
         text: The definition, as source text or syntax tree.
         names: Global names that the definition may use.
+
+    Returns:
+        The new function.
     """
     exec(compile(text, function.__code__.co_filename, "exec"), names)
     defined_function: Callable[..., None] = names[function.__name__]

@@ -22,7 +22,7 @@ WRITABLE_BY_ALL = 0o002
 
 
 def cache_home() -> Path | None:
-    """Return the folder for cached kernels, or None if the user has no home.
+    """Return the folder for cached kernels, or None if the user has no home directory.
 
     It is NUMBA_CACHE_DIR if that is set, else ``wse`` in XDG_CACHE_HOME or in ``~/.cache``.
     """
@@ -36,9 +36,9 @@ def cache_home() -> Path | None:
 
 
 class KernelFiles:
-    """Files of compiled kernels in a folder.
+    """Cache of compiled kernels: a folder with one file per kernel.
 
-    The folder is created with the first file. If it is None, nothing is stored.
+    The folder is created with the first file. Without a folder, nothing is stored.
 
     Attributes:
         trouble: Why kernels cannot be stored and what to do about it, or empty if they can.
@@ -60,11 +60,14 @@ class KernelFiles:
         return content if sha256(content).digest() == digest else None
 
     def contains(self, name: str) -> bool:
-        """Return whether a file exists."""
+        """Return whether the folder contains a file of this name, which may be incomplete."""
         return self.folder is not None and (self.folder / name).exists()
 
     def write(self, name: str, content: bytes) -> None:
-        """Store ``content`` in a file. If that fails, set `trouble` and stop storing files."""
+        """Store ``content`` in the file ``name``, preceded by its digest.
+
+        If that fails, set `trouble` to the reason and store no more files.
+        """
         if self.folder is None or self.trouble:
             return
         try:
@@ -79,7 +82,7 @@ class KernelFiles:
 
 
 def _trouble(place: str, reason: str) -> str:
-    """Return the message that kernels cannot be stored in a place, with the reason and remedies."""
+    """Return the message that compiled kernels cannot be stored, with the reason and a remedy."""
     return (
         f"{place}: compiled kernels cannot be kept: {reason}; they are compiled anew at every start. "
         "Correct this, or set XDG_CACHE_HOME to another folder"

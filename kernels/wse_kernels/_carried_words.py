@@ -47,10 +47,11 @@ def _carry_compiled(
 
 
 class _CodeGenerator:
-    """Generator of the LLVM code of `carry_words`, which executes messages on transposed words.
+    """Generator of LLVM code that executes messages along a mesh row, with sums in registers.
 
-    The arguments of the generated function are the words, the messages, the numbers of PEs and of
-    vectors of each, and the first and the end of the messages.
+    `carry_words` calls the generated function, whose arguments are the transposed words of the PEs,
+    the table of messages, the number of PEs, the number of vectors of each PE, and the range of
+    messages to execute.
     """
 
     def __init__(
@@ -60,7 +61,10 @@ class _CodeGenerator:
         self.cols, self.count, self.first, self.end = cols, count, first, end
 
     def run(self) -> None:
-        """Generate the code for all vectors: four at a time while possible, then two, then one."""
+        """Generate the code that executes the messages on all vectors of the PEs.
+
+        Four vectors are processed at a time while possible, then two, then one.
+        """
         builder, first_vector = self.builder, word(0)
         for vectors in AT_ONCE:
             left = builder.sub(self.count, first_vector)
@@ -72,13 +76,15 @@ class _CodeGenerator:
     def _carry(self, vector: Any, vectors: int) -> None:
         """Generate the execution of all messages on ``vectors`` vectors of each PE.
 
-        The registers contain the words of the PE that the last message ended or began at. For each
-        message:
+        The registers contain the words of one PE: the target of the last message if it added words,
+        else its source. For each message:
 
-        1. Load the words of its source, unless the registers contain those of the source or, for a
-           sum, those of the target.
-        2. For a sum, add the words of the other PE and store the result at the target.
-        3. Otherwise, store the words at the target, or for a multicast at all PEs on the way.
+        1. Load the words of the source. This is not necessary if the registers already contain them
+           or, for a sum, contain the words of the target.
+        2. For a sum, add the words of the PE that is not in registers, and store the result at the
+           target.
+        3. Otherwise, store the words at the target or, for a multicast, at all PEs from source to
+           target. A dropped message stores nothing.
         """
         builder = self.builder
         pe_in_registers = cgutils.alloca_once_value(builder, word(NOWHERE))
@@ -115,7 +121,14 @@ class _CodeGenerator:
                         self._store(bases, values, col)
 
     def _add(self, bases: list[Any], totals: list[Any], addend_pe: Any, target: Any) -> None:
-        """Add words of PE ``addend_pe`` to the sums in registers, and store them at ``target``."""
+        """Generate code that adds a PE's words to the sums and stores them at another PE.
+
+        Args:
+            bases: Pointers to each vector of PE 0.
+            totals: Pointers to the sums, one for each vector.
+            addend_pe: PE whose words are added.
+            target: PE that the sums are stored at.
+        """
         builder, values = self.builder, []
         for base, total in zip(bases, totals, strict=True):
             value = builder.fadd(self._load(base, addend_pe), builder.load(total))
@@ -125,23 +138,38 @@ class _CodeGenerator:
         self._store(bases, values, target)
 
     def _load(self, base: Any, col: Any) -> Any:
-        """Load one vector of words of a PE."""
+        """Generate a load of one vector of words of the PE in column ``col``."""
         return self.builder.load(self.builder.gep(base, [col]))
 
     def _store(self, bases: list[Any], values: list[Any], col: Any) -> None:
-        """Store vectors of words at a PE, one for each base pointer."""
+        """Generate stores of vectors of words at the PE in column ``col``.
+
+        Args:
+            bases: Pointers to each vector of PE 0.
+            values: Vectors to store, one for each base pointer.
+            col: Column of the PE.
+        """
         for base, value in zip(bases, values, strict=True):
             self.builder.store(value, self.builder.gep(base, [col]))
 
     def _word(self, message: Any, i: int) -> Any:
-        """Load word i of a message."""
+        """Generate a load of word ``i`` (source, target or arrival code) of a message."""
         builder = self.builder
         at = builder.add(builder.mul(message, word(MESSAGE_WORDS)), word(i))
         return builder.sext(builder.load(builder.gep(self.messages, [at])), WORD)
 
 
 def _carry(words: Any, cols: int, count: int, messages: Any, first: int, end: int, view: Any) -> None:
-    """Execute messages on transposed words, in plain Python. See `carry_words`."""
+    """Execute messages between PEs of a mesh row in plain Python. See `carry_words`.
+
+    Args:
+        words: Words of the PEs, transposed: vector v of PE c is ``words[v * cols + c]``.
+        cols: Number of PEs.
+        count: Number of vectors of each PE.
+        messages: int32 [messages, 3] with source, target and arrival code of each message.
+        first, end: Range of the messages to execute.
+        view: Array whose element type the sums are rounded to.
+    """
     for source, target, arrival in messages[first:end].tolist():
         for base in range(0, count * cols, cols):
             if arrival == ADD:
@@ -156,7 +184,8 @@ def _carry(words: Any, cols: int, count: int, messages: Any, first: int, end: in
 carry_words: Any = _carry if config.DISABLE_JIT else _carry_compiled
 """``carry_words(words, cols, count, messages, first, end, view)``: execute messages in order.
 
-- ``messages``, int32 ``[m, 3]`` are (source, target, arrival), of which ``first`` to ``end`` - 1
-  are executed. They add, replace, multicast, or are dropped. PE c of ``cols`` has the vectors
-  ``words[v cols + c]``, v < ``count``. Sums are rounded to the element type of ``view``.
+``messages`` is an int32 array ``[m, 3]`` with the source, target and arrival code of each message.
+Messages ``first`` to ``end`` - 1 are executed: they add, replace, multicast, or are dropped. The
+words of PE c (of ``cols`` PEs) are the vectors ``words[v cols + c]``, v < ``count``. Sums are
+rounded to the element type of ``view``.
 """

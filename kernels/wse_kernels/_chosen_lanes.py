@@ -19,12 +19,15 @@ __all__ = ["LaneChoice", "LanePlace", "copy_chosen"]
 
 
 class LanePlace(NamedTuple):
-    """Position in a view of an element of some neighbouring PEs (lanes of a block).
+    """Position of one element of several neighbouring PEs in the array of a region's SRAM.
+
+    The array has the axes [block, address, lane]. A block is a group of neighbouring PEs of a mesh
+    row, and a lane is one of these PEs.
 
     Attributes:
         block: Index of the block of PEs.
         address: Address of the element.
-        lane: First lane.
+        lane: Lane of the first of the PEs.
     """
 
     block: int | np.int64
@@ -33,9 +36,10 @@ class LanePlace(NamedTuple):
 
 
 class LaneChoice(NamedTuple):
-    """Position of a choice of lanes in a table of choices.
+    """Position of a selection of PEs in a table with one value per PE.
 
-    The table has a value for each lane that is not 0 if the lane is chosen.
+    A value other than 0 means that the PE is selected. The PEs are lanes (neighbouring PEs of a
+    mesh row).
 
     Attributes:
         row: Row of the table.
@@ -68,12 +72,15 @@ def _copy_compiled(
 
 
 def _copy_function(module: Any, element_type: Any, pointers: list[Any]) -> Any:
-    """Return the LLVM function that copies the chosen lanes of n rows.
+    """Return the LLVM function that copies rows of an array, but only the chosen lanes of each row.
 
-    Its arguments are pointers to target, source and choice, number of lanes, number of rows, and
-    lanes from one row to the next. Each vector of the choice is loaded once for all rows. The last
-    vector may overlap the one before and copy some lanes again. If there are fewer lanes than a
-    vector has, they are copied one by one.
+    A lane is one of the neighbouring PEs whose elements a row contains. The arguments of the
+    function are pointers to the target, the source and the choices (one byte per lane), the number
+    of lanes, the number of rows, and the number of elements from one row to the next.
+
+    Each vector of choices is loaded once for all rows. The last vector may overlap the one before
+    and copy some lanes again. If there are fewer lanes than a vector has, they are copied one by
+    one.
     """
 
     def body(builder: Any, target: Any, source: Any, chosen: Any, count: Any, n: Any, stride: Any) -> None:
@@ -101,7 +108,16 @@ def _copy_function(module: Any, element_type: Any, pointers: list[Any]) -> Any:
 
 
 def _copy(view: Any, target: LanePlace, source: LanePlace, chosen: Any, choice: LaneChoice, count: int, n: int) -> None:
-    """Copy rows of lanes for the chosen lanes only, in plain Python. See `copy_chosen`."""
+    """Copy ``n`` rows of elements, for the selected PEs only, in plain Python. See `copy_chosen`.
+
+    Args:
+        view: SRAM of a region, [block, address, lane], where a lane is a PE of the block.
+        target, source: Position of the first element to write and to read.
+        chosen: Table of selected PEs. A value other than 0 means that the PE is selected.
+        choice: Row and first column of the selection in this table.
+        count: Number of PEs.
+        n: Number of consecutive addresses to copy.
+    """
     for e in range(n):
         for i in range(count):
             if chosen[choice.row, choice.col + i]:

@@ -60,16 +60,16 @@ def product_of(
     kind: WeightKind,
     weights: Sequence[Any],
 ) -> None:
-    """Generate the instructions of a product of M tokens with a tile.
+    """Generate the LLVM instructions that multiply the activations of M tokens by a weight tile.
 
     Args:
         context, builder: Numba target context and LLVM builder.
-        arrays: Arrays of sums and of activations.
-        rows: LLVM value of a `ProductRows`.
-        sizes: K and N: inputs and outputs.
+        arrays: Arrays that contain the sums and the activations.
+        rows: LLVM value of a `ProductRows`, which locates the tokens in these arrays.
+        sizes: K and N, the numbers of inputs and of outputs of the tile.
         add: 0 to overwrite the sums, any other value to add to them.
-        kind: Kind of the weights, for example elements or int8 codes.
-        weights: Arguments that describe the weights.
+        kind: How the weights are stored, for example as elements or as int8 codes.
+        weights: LLVM values that locate the weights: pointers, then strides.
     """
     M, out, out_stride, x, x_stride = cgutils.unpack_tuple(builder, rows)
     (outs, xs), lanes = arrays.pointers(context, builder, (out, x))
@@ -95,17 +95,19 @@ def product_of(
 
 
 def _chunk_function(module: Any, element_types: tuple[Any, Any], kind: WeightKind, pointers: Sequence[Any]) -> Any:
-    """Return the LLVM function that multiplies a chunk of tokens by a tile.
+    """Return the LLVM function that multiplies a chunk of tokens by a weight tile.
 
-    It works on a few terms of the sums and a few tokens at a time:
+    The function works on at most TERMS inputs and MAX_TOKENS tokens at a time:
 
-    1. Widen the activations into scratch memory, where those of a vector's lanes are contiguous.
-    2. For a few outputs at a time, widen the weights in the same manner.
-    3. For each group of tokens, load the sums, add to them in registers, and store them.
+    1. Widen their activations to float32 in scratch memory, where the values of one vector of lanes
+       (neighbouring PEs) are contiguous.
+    2. For OUTPUTS outputs at a time, widen the weights in the same manner.
+    3. For TOKENS tokens at a time, load the sums, add the products in registers, and store the
+       sums.
 
-    If at most half of the outputs of a group are left, the group is half as wide. If fewer tokens
-    or outputs are left, the last one is repeated. All repetitions compute the same sum, from the
-    value before any of them is stored. The last vector may overlap the lanes of the one before.
+    If at most half of OUTPUTS are left, the last group is half as wide. If fewer tokens or outputs
+    are left than a group has, the last one is repeated. All repetitions compute the same sum, from
+    the value before any of them is stored. The last vector may overlap the lanes of the one before.
     """
 
     weight_arguments = kind.pointers + kind.numbers
@@ -158,12 +160,12 @@ def _chunk_function(module: Any, element_types: tuple[Any, Any], kind: WeightKin
 
 @contextmanager
 def _vectors(builder: Any, lanes: Any) -> Iterator[Lanes]:
-    """Generate a loop over vectors of neighbouring lanes, which together cover a block of PEs.
+    """Generate a loop over the vectors of lanes (neighbouring PEs) that cover a block of PEs.
 
     The last vector may overlap the one before.
 
     Yields:
-        Index and first lane of the vector.
+        Index and first lane of the vector, as LLVM values.
     """
     with short_loop(builder, word(0), lanes, WIDTH) as begin:
         first = _minimum(builder, begin, builder.sub(lanes, word(WIDTH)))
@@ -171,16 +173,16 @@ def _vectors(builder: Any, lanes: Any) -> Iterator[Lanes]:
 
 
 def _block_indices(builder: Any, first: Any, end: Any, count: int) -> list[Any]:
-    """Return ``count`` consecutive indices from ``first`` on.
+    """Return the indices ``first``, ``first`` + 1, ... as LLVM values, limited to ``end`` - 1.
 
-    Indices after the last one before ``end`` are replaced by that last one.
+    There are ``count`` indices. Those beyond ``end`` - 1 are replaced by ``end`` - 1.
     """
     last = builder.sub(end, word(1))
     return [_minimum(builder, builder.add(first, word(i)), last) for i in range(count)]
 
 
 def _minimum(builder: Any, first: Any, second: Any) -> Any:
-    """Generate the minimum of two signed integers."""
+    """Generate LLVM instructions for the minimum of two signed integers."""
     return builder.select(builder.icmp_signed("<", first, second), first, second)
 
 
@@ -201,29 +203,31 @@ class _CodeGenerator:
         )
 
     def clear(self, token: Any, N: Any) -> None:
-        """Set the sums of a token to 0."""
+        """Generate code that sets the ``N`` sums of a token to 0."""
         builder = self.builder
         size = builder.mul(builder.mul(N, self.lanes), word(self.acc.bitwidth // 8))
         cgutils.memset(builder, self.at(self.outs, word(0), (token, self.out_stride)), size, 0)
 
     def widen_activation(self, token: Any, term: Term, m: Any, vector: Lanes) -> None:
-        """Widen the activation of a token and a term, and store it in scratch memory.
+        """Generate code that widens an activation to float32 and stores it in scratch memory.
 
         Args:
-            token, m: Index of the token, in all and in scratch memory.
-            term: Term of the sums.
-            vector: Lanes of the activation.
+            token: Index of the token in the whole chunk.
+            term: Input feature of the activation, which is one term of the sums.
+            m: Index of the token in scratch memory.
+            vector: Lanes (neighbouring PEs) whose activations are widened.
         """
         value = self.load(self.at(self.xs, vector.first, (token, self.x_stride), (term.k, self.lanes)), self.act)
         self.builder.store(value, self.activation_place(vector.vector, m, term.number), align=WIDTH)
 
     def widen_weights(self, term: Term, output: Any, j: Any, vector: Lanes) -> None:
-        """Widen the weights of a term and an output into scratch memory; prefetch later weights.
+        """Generate code that widens weights to float32, and prefetches later weights.
 
         Args:
-            term: Term of the sums.
-            output, j: Index of the output, in all and in scratch memory.
-            vector: Lanes of the weights.
+            term: Input feature of the weights, which is one term of the sums.
+            output: Index of the output in the whole tile.
+            j: Index of the output in scratch memory, where the result is stored.
+            vector: Lanes (neighbouring PEs) whose weights are widened.
         """
         builder = self.builder
         fetch(builder, self.weights.place(term.k, builder.add(output, word(OUTPUTS)), vector), word(0))
@@ -231,19 +235,22 @@ class _CodeGenerator:
         builder.store(value, self.weight_place(vector.vector, term.number, j), align=WIDTH)
 
     def multiply(self, first_token: Any, tokens: list[Any], outputs: list[Any], begin: Any, lane: Any) -> None:
-        """Add the products of the terms in scratch memory to the sums of some outputs and tokens.
+        """Generate code that adds products to the sums of some outputs and tokens.
+
+        The activations and weights come from scratch memory.
 
         1. Load the sums into registers.
-        2. Loop over the terms, and add each product to its sum.
-        3. Store the sums. Lanes that the vector before has in common with this one keep their
-           values.
+        2. Loop over the terms in scratch memory, and add each product to its sum.
+        3. Store the sums. Lanes that this vector has in common with the vector before keep their
+           values, because their products have already been added.
 
         Args:
             first_token: Index of the first token that is in scratch memory.
             tokens: Indices of the tokens in scratch memory.
             outputs: Indices of the outputs.
-            begin, lane: First lane that this vector adds, and first lane of the vector, which may
-                be lower.
+            begin: First lane (PE) whose sums this vector changes.
+            lane: First lane of the vector. It is lower than ``begin`` if the vector overlaps the
+                one before.
         """
         builder, zero, acc = self.builder, word(0), self.acc
         vector = builder.udiv(begin, word(WIDTH))
@@ -285,7 +292,11 @@ class _CodeGenerator:
                     self.store(value, out, acc)
 
     def first_sums(self, outs: list[Any]) -> list[Any]:
-        """Return the values that products are added to: stored sums, or 0 at the first terms."""
+        """Return the initial values of sums: 0 for the first terms, else the values stored so far.
+
+        Args:
+            outs: Pointers to the stored sums.
+        """
         builder, start = self.builder, self.builder.block
         with builder.if_then(builder.not_(self.starts)):
             stored_sums, load_block = [self.load(out, self.acc) for out in outs], builder.block
@@ -296,12 +307,12 @@ class _CodeGenerator:
         return sums
 
     def at(self, base: Any, lane: Any, *indices: tuple[Any, Any]) -> Any:
-        """Return a pointer to a lane of a row of an array.
+        """Return a pointer to an element of an array whose rows contain one element per lane (PE).
 
         Args:
             base: Pointer to the array.
             lane: Index of the lane.
-            indices: (index, stride) pairs, whose products add up to the row.
+            indices: (index, stride) pairs. The offset of the row is the sum of their products.
         """
         for index, stride in indices:
             lane = self.builder.add(lane, self.builder.mul(index, stride))
@@ -316,10 +327,15 @@ class _CodeGenerator:
         return self.scratch(self.activations, (vector, self.tokens), (m, self.terms), (k, word(1)))
 
     def scratch(self, base: Any, *indices: tuple[Any, Any]) -> Any:
-        """Return a pointer into scratch memory, given pairs (index, extent of this axis).
+        """Return a pointer to an element of an array in scratch memory.
 
         Elements are packed without gaps. Strides of a constant power of two would map all vectors
-        and tokens to few sets of the cache.
+        and tokens to few sets of the CPU cache.
+
+        Args:
+            base: Pointer to the array.
+            indices: For each axis, the index and the number that the offset so far plus this index
+                is multiplied by: the extent of the next axis, or 1 for the last axis.
         """
         builder, place = self.builder, word(0)
         for index, extent_inside in indices:
@@ -336,7 +352,15 @@ class _CodeGenerator:
 
 
 def _multiply_by_tokens(views: Any, block: int, rows: ProductRows, tile: Tile, add: int) -> None:
-    """Multiply M tokens by a tile, in plain Python. See `multiply_chunk`."""
+    """Multiply the activations of M tokens by a weight tile in plain Python. See `multiply_chunk`.
+
+    Args:
+        views: SRAM arrays of the sums, the activations and the weights.
+        block: Index of the block of PEs.
+        rows: Number of tokens M, and where their sums and activations are stored.
+        tile: Address, sizes and strides of the weights.
+        add: 0 to overwrite the sums, any other value to add to them.
+    """
     for m in range(rows.M):
         multiply_vector(
             views, None, block, rows.out + m * rows.out_stride, rows.x + m * rows.x_stride, tile, add

@@ -53,16 +53,17 @@ def _multiply_scaled_compiled(
 def _arguments(
     context: Any, builder: Any, views: Any, value: Any, block: Any, tile: Any
 ) -> tuple[SumsAndActivations, tuple[Any, Any], list[Any]]:
-    """Return the arguments with which code is generated for a product with quantised codes.
+    """Return the arguments with which code is generated for a product with quantised weights.
 
     Args:
         context, builder: Numba target context and LLVM builder.
-        views, value: Numba type and LLVM value of the views (acc, act, scales, raw).
+        views, value: Numba type and LLVM value of the tuple of SRAM views (acc, act, scales, raw).
         block: Index of the block of PEs.
-        tile: LLVM value of a `CodeTile`.
+        tile: LLVM value of a `CodeTile`, which locates weights and scales.
 
     Returns:
-        The arrays of sums and activations; K and N; and the arguments that describe the weights.
+        The arrays of sums and activations; the sizes K and N; and the LLVM values that locate the
+        weights and scales.
     """
     *sums_and_activations, scales, raw = cgutils.unpack_tuple(builder, value)
     w, groups, widths, scale, K, N, *numbers = cgutils.unpack_tuple(builder, tile)
@@ -74,7 +75,15 @@ def _arguments(
 
 
 def _multiply_by_tokens(views: Any, block: int, rows: ProductRows, tile: CodeTile, coding: int) -> None:
-    """Multiply M tokens by a tile of codes, in plain Python. See `multiply_codes`."""
+    """Multiply M tokens by quantised weights in plain Python. See `multiply_codes`.
+
+    Args:
+        views: SRAM arrays of the sums, the activations, the scales and the quantised weights.
+        block: Index of the block of PEs.
+        rows: Number of tokens M, and where their sums and activations are stored.
+        tile: Addresses and sizes of weights and scales.
+        coding: Number of the weight format, such as INT8 or MXFP4.
+    """
     for m in range(rows.M):
         out, x = rows.out + m * rows.out_stride, rows.x + m * rows.x_stride
         _multiply_by_lanes(views, None, block, out, x, tile, 0, coding, scaled=coding in GROUPED)
@@ -92,10 +101,19 @@ def _multiply_by_lanes(
     *,
     scaled: bool = True,
 ) -> None:
-    """Multiply one token by a tile of codes in the chosen lanes, in plain Python.
+    """Multiply one token by a tile of quantised weights on selected PEs, in plain Python.
 
-    The arguments are those of `multiply_scaled_codes`. With ``scaled=False``, codes are not
-    multiplied by scales.
+    `multiply_scaled_codes` is the compiled version.
+
+    Args:
+        views: SRAM arrays of the sums, the activations, the scales and the quantised weights.
+        choice: Selection of lanes (PEs), or None for all lanes.
+        block: Index of the block of PEs.
+        out, x: Addresses of the first sum and of the first activation.
+        tile: Addresses and sizes of weights and scales.
+        add: 0 to overwrite the sums, any other value to add to them.
+        coding: Number of the weight format, such as INT8 or MXFP4.
+        scaled: Whether each weight is multiplied by its scale.
     """
     acc, act, scales, raw = views
     w, groups, widths, scale, K, N, k_stride, scale_stride, G, B = tile
@@ -118,7 +136,12 @@ def _multiply_by_lanes(
 
 
 def _output_block(widths: Any, n: int) -> int:
-    """Return the index of the block that contains output n, given the widths of all blocks."""
+    """Return the index of the block of outputs that contains output ``n``.
+
+    Args:
+        widths: Number of outputs in each block, in order.
+        n: Index of the output.
+    """
     return int(np.searchsorted(np.cumsum(widths, dtype=np.int64), n, side="right"))
 
 

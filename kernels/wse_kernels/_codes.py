@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 INT8, FP8, INT4, MXFP4, FP8_BLOCKS = range(5)
-"""Codings by number."""
+"""Numbers of the formats of quantised weights."""
 
 HALF_WORD = ir.IntType(16)
 E4M3_BIAS = 256.0
@@ -47,13 +47,14 @@ GROUPED = (INT4, MXFP4, FP8_BLOCKS)
 
 
 def value_ir(builder: Any, coding: int, byte: Any, k: Any) -> Any:
-    """Generate LLVM instructions that convert codes in a vector of bytes to float32.
+    """Generate LLVM instructions that convert quantised weights in a vector of bytes to float32.
 
     Args:
         builder: LLVM builder.
-        coding: Number of the coding.
+        coding: Number of the weight format, such as INT8 or MXFP4.
         byte: Vector of bytes.
-        k: Index of the row, which selects the half of a byte with two codes.
+        k: Input row of the weights. For formats with two weights per byte, even rows are in the low
+            half and odd rows in the high half.
     """
     single = type_like(byte, ir.FloatType())
     if coding == INT8:
@@ -97,7 +98,15 @@ def _scale_rows_compiled(typing_context: Any, acc: Any, wgt: Any, block: Any, e:
 
 
 def _scale_rows_interpreted(acc: Any, wgt: Any, block: int, e: int, s: int, n: int) -> None:
-    """Multiply n rows of sums by n rows of scales, in plain Python. See `scale_rows`."""
+    """Multiply ``n`` rows of sums by scales in place, in plain Python. See `scale_rows`.
+
+    Args:
+        acc: Sums in the accumulator type, [block, address, lane].
+        wgt: Scales in the weight type, [block, address, lane].
+        block: Index of the block of PEs.
+        e, s: Addresses of the first sum and of the first scale.
+        n: Number of consecutive addresses.
+    """
     for i in range(n):
         for lane in range(acc.shape[2]):
             old = acc[block, e + i, lane]
@@ -113,7 +122,14 @@ of the views, and all lanes take part. Indices are not checked against the size 
 
 
 def code_value(byte: Any, coding: int, k: int) -> Any:
-    """Return the float32 value of the code of row ``k`` in a byte."""
+    """Return the float32 value of a quantised weight.
+
+    Args:
+        byte: Byte that contains the weight.
+        coding: Number of the weight format, such as INT8 or MXFP4.
+        k: Input row of the weight. For formats with two weights per byte, even rows are in the low
+            half and odd rows in the high half.
+    """
     if coding == INT8:
         return np.float32((np.int64(byte) ^ 128) - 128)
     nibble = np.int64(byte) >> 4 * (k % 2) & 15

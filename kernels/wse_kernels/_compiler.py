@@ -24,7 +24,7 @@ register: Any = register_pass
 
 
 class _KernelLibrary(Library):  # type: ignore[misc]  # numba's classes have no types
-    """Code library of a kernel, which is optimised once, after all functions are linked."""
+    """Numba code library of a kernel. It is optimised once, after all its functions are linked."""
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
@@ -35,7 +35,7 @@ class _KernelLibrary(Library):  # type: ignore[misc]  # numba's classes have no 
 
 
 class _PartLibrary(_KernelLibrary):
-    """Code library of a function that is only linked into kernels and never runs by itself."""
+    """Numba code library of a function that is linked into kernels and never runs by itself."""
 
     def _optimize_final_module(self) -> None:
         """Do nothing. The kernel that the code is linked into is optimised as a whole."""
@@ -46,7 +46,7 @@ class _PartLibrary(_KernelLibrary):
 
 
 class _Lowering(Lowering):  # type: ignore[misc]  # numba's classes have no types
-    """Lowering pass that puts a function's LLVM code into a library of class ``library_class``.
+    """Numba compiler pass that generates LLVM code into a library of class ``library_class``.
 
     Numba's own pass always uses numba's library class, which optimises every function.
     """
@@ -61,7 +61,7 @@ class _Lowering(Lowering):  # type: ignore[misc]  # numba's classes have no type
 
 @register(mutates_CFG=True, analysis_only=False)
 class _KernelLowering(_Lowering):
-    """Lowering pass (from numba's to LLVM's representation) of functions that Python calls."""
+    """Numba compiler pass that generates the LLVM code of kernels, which Python calls."""
 
     _name = "kernel_lowering"
     library_class = _KernelLibrary
@@ -69,13 +69,16 @@ class _KernelLowering(_Lowering):
 
 @register(mutates_CFG=True, analysis_only=False)
 class _PartLowering(_Lowering):
-    """Lowering pass (from numba's to LLVM's representation) of functions that only kernels call."""
+    """Numba compiler pass that generates the LLVM code of functions that only kernels call."""
 
     _name = "part_lowering"
     library_class = _PartLibrary
 
     def run_pass(self, state: Any) -> bool:
-        """Lower the function and register it for its callers, without an entry point for Python."""
+        """Generate the function's LLVM code and register it for its callers.
+
+        No entry point for calls from Python is generated.
+        """
         state.flags.no_compile = True
         super().run_pass(state)
         described, environment = state.cr.fndesc, state.cr.env
@@ -87,12 +90,12 @@ class _PartLowering(_Lowering):
 
 
 class KernelCompiler(CompilerBase):
-    """Numba compiler pipeline of functions that Python calls."""
+    """Numba compiler for kernels, which are functions that Python calls."""
 
     lowering: Any = _KernelLowering
 
     def define_pipelines(self) -> list[Any]:
-        """Return numba's pipeline, with its lowering pass replaced by the one of this class.
+        """Return numba's compiler pipeline with its lowering pass (to LLVM code) replaced.
 
         Functions with ``prange`` loops keep numba's pipeline, which lowers these loops differently.
         """
@@ -106,7 +109,7 @@ class KernelCompiler(CompilerBase):
 
 
 class PartCompiler(KernelCompiler):
-    """Numba compiler pipeline of functions that only kernels call.
+    """Numba compiler for functions that only kernels call.
 
     They are not compiled to machine code by themselves.
     """

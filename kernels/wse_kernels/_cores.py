@@ -40,7 +40,7 @@ def _over_cores_compiled(typing_context: Any, function: Any, begin: Any, end: An
         shared_type = ir.LiteralStructType([WORD, WORD, WORD, STATUS, args[3].type])
 
         def call(part_builder: Any, context_struct: Any, bounds: list[Any]) -> Any:
-            """Generate a call of the function for the range ``bounds``, and return its status."""
+            """Generate a call of the function for one range of indices, and return its status."""
             values = cgutils.unpack_tuple(
                 part_builder, part_builder.load(_field(part_builder, context_struct, ARGUMENTS))
             )
@@ -61,11 +61,18 @@ def _over_cores_compiled(typing_context: Any, function: Any, begin: Any, end: An
 
 
 def _part_function(module: Any, shared_type: Any, call: Callable[[Any, Any, list[Any]], Any]) -> Any:
-    """Return the LLVM function that a thread of numba's pool calls to compute its share of a range.
+    """Return the LLVM function by which a thread computes some parts of a range.
 
-    The range is divided into parts, which are numbered. The function has the signature of a NumPy
-    loop: (arrays, lengths, steps, data). The pointer to the only array is used as the index of the
-    first part and is never dereferenced. The length is the number of parts.
+    The range of indices is divided into numbered parts of nearly equal size. Numba's thread pool
+    requires the signature of a NumPy loop: (arrays, lengths, steps, data). The pointer to the only
+    array is used as the index of the first part and is never dereferenced. The length is the number
+    of parts.
+
+    Args:
+        module: LLVM module that receives the function.
+        shared_type: LLVM type of the struct that all threads read.
+        call: Generates the call for one part, given a builder, the struct, and the bounds of the
+            part. Returns the status of the call.
     """
     function_type = _type(ir.VoidType(), POINTER.as_pointer(), WORD.as_pointer(), WORD.as_pointer(), POINTER)
     function = ir.Function(module, function_type, module.get_unique_name("wse_part"))
@@ -84,7 +91,7 @@ def _part_function(module: Any, shared_type: Any, call: Callable[[Any, Any, list
 
 
 def _start(builder: Any, function: Any, context_struct: Any, threads: Any) -> None:
-    """Generate code that lets numba's threads compute all parts, and waits for them.
+    """Generate code that runs a function on numba's threads and waits until all parts are computed.
 
     Args:
         builder: LLVM builder.

@@ -15,10 +15,11 @@ __all__ = ["Elements", "deliver", "deliver_lanes", "fill_lanes"]
 
 
 class Elements(NamedTuple):
-    """Position of some consecutive elements in the SRAM of one PE.
+    """Position of consecutive elements in the SRAM of one PE.
 
     Attributes:
-        block, lane: Block of neighbouring PEs, and lane of the PE in it.
+        block, lane: Block (group of neighbouring PEs) that contains the PE, and index of the PE in
+            it.
         address: Address of the first element.
     """
 
@@ -29,7 +30,7 @@ class Elements(NamedTuple):
 
 @helper_function
 def deliver(view: Any, source: Elements, target: Elements, n: int, arrival: int, rows: int, per_row: int) -> None:
-    """Deliver n elements of one PE to another PE, in each of ``rows`` mesh rows.
+    """Copy, add or compare ``n`` elements of one PE into another PE, in each of ``rows`` mesh rows.
 
     Indices are converted to unsigned integers, so that numba generates no code for negative
     indices.
@@ -37,7 +38,8 @@ def deliver(view: Any, source: Elements, target: Elements, n: int, arrival: int,
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
         source, target: Elements of the sending PE and of the receiving PE, in the first row.
-        n, arrival: Number of elements; arrival code. ARGMAX needs an even number.
+        n: Number of elements. It must be even for ARGMAX, which compares (value, index) pairs.
+        arrival: Arrival code, which says how the elements are combined with those of the target.
         rows, per_row: Number of mesh rows, and blocks from one row to the next.
     """
     if arrival == ARGMAX:
@@ -65,13 +67,13 @@ def deliver(view: Any, source: Elements, target: Elements, n: int, arrival: int,
 
 @helper_function
 def _take_larger_pair(view: Any, target: Elements, source: Elements) -> None:
-    """Replace a (value, index) pair by the received pair if that wins.
+    """Replace a stored (value, index) pair by the received pair if the received pair wins.
 
-    The larger value wins. On a tie, the lower index wins.
+    The pair with the larger value wins. On a tie, the pair with the lower index wins.
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
-        target, source: Stored pair; received pair.
+        target, source: Positions of the stored pair and of the received pair.
     """
     block, lane = np.uint64(target.block), np.uint64(target.lane)
     at, index = np.uint64(target.address), np.uint64(target.address + 1)
@@ -108,13 +110,16 @@ def fill_lanes(
 
 @helper_function
 def deliver_lanes(view: Any, sender: int, source: int, receiver: int, target: int, n: int, arrival: int) -> None:
-    """Deliver n elements from every PE of one block to the PE in the same lane of another block.
+    """Copy, add or compare ``n`` elements of every PE of a block into the PEs of another block.
+
+    The PE with a certain index in the block sends to the PE with the same index in the other block.
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
         sender, source: Sending block, and address of its elements.
         receiver, target: Receiving block, and address there.
-        n, arrival: Number of elements; arrival code.
+        n: Number of elements of each PE.
+        arrival: Arrival code, which says how the elements are combined with those of the receiver.
     """
     lanes = view.shape[2]
     if arrival == ARGMAX:

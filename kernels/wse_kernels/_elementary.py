@@ -81,7 +81,13 @@ def _exponential(x: Any) -> Any:
 
 
 def _exponential_less_one(x: Any) -> tuple[Any, Any]:
-    """Split x into n ln(2) + r with |r| <= ln(2) / 2, and return exp(r) - 1 and ROUNDER + n."""
+    """Compute exp(r) - 1 for the remainder r of x after division by ln(2).
+
+    With an integer n, x = n ln(2) + r and |r| <= ln(2) / 2, so exp(x) = 2^n exp(r).
+
+    Returns:
+        exp(r) - 1, and ROUNDER + n, from which `scale_by_power` computes 2^n.
+    """
     times = x * LOG2_E + ROUNDER
     n = times - ROUNDER
     r = (x - n * LN_2_HIGH) - n * LN_2_LOW
@@ -103,9 +109,9 @@ def _sine_and_cosine(x: Any) -> tuple[Any, Any]:
 
     The computation is in float64:
 
-    1. Split x into q pi / 2 + r, with an integer q of quarter turns and |r| at most pi / 4.
+    1. Split x into q pi / 2 + r, where q is an integer and |r| is at most pi / 4.
     2. Compute sin(r) and cos(r).
-    3. Exchange both if q is odd, and set their signs by q modulo 4, which is taken from -2 to 2.
+    3. Exchange both if q is odd, and set their signs by q modulo 4 (from -2 to 2).
     """
     wide_x = to_double(x)  # 1
     q = (wide_x * QUARTERS + WIDE_ROUNDER) - WIDE_ROUNDER
@@ -123,7 +129,7 @@ def _sine_and_cosine(x: Any) -> tuple[Any, Any]:
 
 
 def _logarithm_plus_one(x: Any) -> Any:
-    """Return log(1 + x) with an error of at most 0.51 ulp, for x of at least 0.
+    """Return log(1 + x) for x >= 0 with an error of at most 0.51 ulp.
 
     The computation is in float64:
 
@@ -140,7 +146,8 @@ def _logarithm_plus_one(x: Any) -> Any:
 def _error_function(x: Any) -> Any:
     """Return erf(x) with an error of at most 1.1 ulp.
 
-    Near 0 it is a polynomial. Beyond SEAM it is 1 minus the exponential of a polynomial.
+    For |x| up to SEAM, the result is a polynomial. For larger |x|, it is 1 minus the exponential of
+    a polynomial.
     """
     size = where(x < 0.0, -x, x)
     size = where(size > MAX_ERROR_ARGUMENT, MAX_ERROR_ARGUMENT, size)

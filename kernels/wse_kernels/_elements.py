@@ -37,7 +37,11 @@ _STORED = (types.uint16, types.int16, types.float32)
 
 
 def _widen_element(value: Any) -> np.float32:
-    """Return the float32 value of a stored element, in plain Python."""
+    """Convert a stored element to float32, in plain Python.
+
+    The NumPy type of the element determines its format: uint16 is IEEE half, int16 is bfloat16,
+    uint8 is e8m0 (a power of two), and float32 is itself.
+    """
     if isinstance(value, np.uint16):
         return np.float32(value.view(np.float16))
     if isinstance(value, np.int16):
@@ -48,7 +52,16 @@ def _widen_element(value: Any) -> np.float32:
 
 
 def _narrow_element(value: Any, example: Any) -> Any:
-    """Return ``value`` rounded to the element type of ``example``, as stored bits, in plain Python."""
+    """Round a number to the element type of ``example``, in plain Python.
+
+    Args:
+        value: Number to round, to nearest even.
+        example: Stored element. Its NumPy type determines the format: uint16 is IEEE half, int16 is
+            bfloat16, and float32 is itself.
+
+    Returns:
+        The bits of the rounded number, in the NumPy type of ``example``.
+    """
     single = np.float32(value)
     if isinstance(example, np.uint16):
         with np.errstate(over="ignore"):
@@ -115,15 +128,18 @@ def narrow_ir(builder: Any, element_type: Any, value: Any) -> Any:
 
 
 def rounded_product_ir(builder: Any, element_type: Any, value: Any) -> Any:
-    """Generate LLVM instructions that round a float32 product to an element type and widen it.
+    """Generate LLVM instructions that round float32 products to an element type and back.
 
-    One factor must be an integer of few bits, and the other an element. A NaN then has only zeros
-    in its lower half and survives the rounding, so it needs no special treatment.
+    One factor of each product must be an integer of few bits, and the other an element. A NaN then
+    has only zeros in its lower half and survives the rounding, so it needs no special treatment.
 
     Args:
         builder: LLVM builder.
         element_type: Numba type of the stored element.
         value: float32 product, or a vector of them.
+
+    Returns:
+        The rounded product or products, in float32.
     """
     if element_type != types.int16:
         return widen_ir(builder, element_type, narrow_ir(builder, element_type, value))
@@ -140,7 +156,7 @@ def type_like(value: Any, element: Any) -> Any:
 
 
 def constant(kind: Any, number: float) -> Any:
-    """Return a number as an LLVM constant of a type. For a vector type, all elements are equal."""
+    """Return an LLVM constant of type ``kind``. All elements of a vector have the same value."""
     return ir.Constant(kind, [number] * kind.count if isinstance(kind, ir.VectorType) else number)
 
 
@@ -176,7 +192,9 @@ def _multiply_add_lanes_compiled(
 
 
 def row_pointer(context: Any, builder: Any, view: Any, value: Any, block: Any, index: Any) -> tuple[Any, Any]:
-    """Return a pointer to ``value[block, index, 0]``, and the number of lanes.
+    """Return an LLVM pointer to element ``[block, index, 0]`` of an array, and the number of lanes.
+
+    The lanes are the last axis of the array: the PEs of a block.
 
     Args:
         context, builder: Numba target context and LLVM builder.
@@ -192,10 +210,16 @@ def row_pointer(context: Any, builder: Any, view: Any, value: Any, block: Any, i
 def _rows_function(module: Any, element_types: tuple[Any, Any], pointers: tuple[Any, Any, Any]) -> Any:
     """Return the LLVM function that computes acc[n, lane] += values[lane] * wgt[n, lane].
 
-    Its pointers are declared as not aliasing, so that it vectorises. The compiler cannot see that
-    views of one memory do not overlap, and its checks at run time cost more than a row. Rows of
-    weights are prefetched into the second-level cache, because a core would otherwise stream at
-    half its rate.
+    Its arguments are pointers to ``acc``, ``values`` and ``wgt``, the number of rows, and the
+    number of lanes (PEs of a block). The pointers are declared as not aliasing, so that the loop
+    vectorises. The compiler cannot see that views of one memory do not overlap, and its checks at
+    run time cost more than a row. Rows of weights are prefetched into the second-level cache,
+    because a core would otherwise stream at half its rate.
+
+    Args:
+        module: LLVM module that receives the function.
+        element_types: Numba types of the elements of ``acc`` and ``wgt``.
+        pointers: LLVM types of the three pointers.
     """
     element_bytes = element_types[1].bitwidth // 8
 
@@ -217,7 +241,18 @@ def _rows_function(module: Any, element_types: tuple[Any, Any], pointers: tuple[
 
 
 def _multiply_add_lanes(acc: Any, values: Any, wgt: Any, block: int, e: int, w: int, n: int) -> None:
-    """Compute acc[e + i] += values * wgt[w + i] for i < n in all lanes, in plain Python."""
+    """Add products of one activation per lane with rows of weights to sums, in plain Python.
+
+    For i < n, acc[e + i] += values * wgt[w + i] in all lanes (PEs of a block).
+
+    Args:
+        acc: Sums in the accumulator type, ``[block, address, lane]``.
+        values: float32 activation of each lane.
+        wgt: Weights, ``[block, address, lane]``.
+        block: Index of the block of PEs.
+        e, w: Addresses of the first sum and of the first weight.
+        n: Number of weights of each PE.
+    """
     for i in range(n):
         for lane in range(acc.shape[2]):
             old = acc[block, e + i, lane]
@@ -243,7 +278,7 @@ size of the views.
 
 @helper_function
 def copy_elements(view: Any, block: int, out: int, x: int, n: int) -> None:
-    """Copy n elements of a view from address x to address ``out``, in all lanes of a block."""
+    """Copy ``n`` elements from address ``x`` to address ``out``, on all PEs of a block."""
     for e in range(n):
         for lane in range(view.shape[2]):
             view[block, out + e, lane] = view[block, x + e, lane]
@@ -251,12 +286,15 @@ def copy_elements(view: Any, block: int, out: int, x: int, n: int) -> None:
 
 @helper_function
 def convert_elements(target: Any, source: Any, block: int, out: int, x: int, n: int) -> None:
-    """Copy n elements of one view to another, in all lanes, and round them to its element type.
+    """Copy ``n`` elements to a view of another element type, on all PEs of a block.
+
+    The elements are rounded to the element type of ``target``.
 
     Args:
-        target, source: Views of the results and of the elements.
-        block, out, x, n: Index of the block of PEs; addresses of results and elements; number of
-            elements.
+        target, source: Views ``[block, address, lane]`` of the results and of the elements.
+        block: Index of the block of PEs.
+        out, x: Addresses of the first result and of the first element.
+        n: Number of elements of each PE.
     """
     for e in range(n):
         for lane in range(target.shape[2]):
@@ -265,7 +303,7 @@ def convert_elements(target: Any, source: Any, block: int, out: int, x: int, n: 
 
 @helper_function
 def clear_rows(view: Any, block: int, e: int, n: int) -> None:
-    """Set elements e to e + n - 1 of a block to zero, in all lanes."""
+    """Set the elements at addresses ``e`` to ``e + n - 1`` to zero, on all PEs of a block."""
     for i in range(e, e + n):
         for lane in range(view.shape[2]):
             view[block, i, lane] = narrow(np.float32(0.0), view[block, i, lane])

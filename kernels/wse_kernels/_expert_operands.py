@@ -26,12 +26,13 @@ __all__ = [
 
 
 class ExpertTensors(NamedTuple):
-    """Addresses of the operands of a product with experts.
+    """Addresses of the operands of a product of activations with the weights of selected experts.
 
     Attributes:
         x: Activations.
-        w: Weights [K, local_experts, N].
-        pairs: List of the pairs (token, expert, weight) of the column.
+        w: Weights [K, local_experts, N] of the experts that a column of PEs stores.
+        pairs: List of the (token, expert, routing weight) triples that are routed to the column's
+            experts.
         out: Products or sums in the accumulator type.
     """
 
@@ -42,15 +43,16 @@ class ExpertTensors(NamedTuple):
 
 
 class QuantisedExpertTensors(NamedTuple):
-    """Addresses of the operands of a product with experts in int8, FP8 or int4 codes.
+    """Addresses of the operands of a product with expert weights in int8, FP8 or int4.
 
     Attributes:
         x: Activations.
-        w: Codes of the weights [K, local_experts, N].
-        groups: Scale group of each of the K rows, one byte each. Read for int4 only.
+        w: Quantised weights [K, local_experts, N].
+        groups: Scale group of each of the K rows, one byte each. Used for int4 only.
         scale: Scales [G, local_experts, N] in the weight type.
-        pairs: List of the pairs (token, expert, weight) of the column.
-        codes: Scratch buffer [rows, N] of the PE. Kernels of the emulator do not use it.
+        pairs: List of the (token, expert, routing weight) triples that are routed to the column's
+            experts.
+        codes: Scratch buffer [rows, N] that a real PE needs. The emulator does not use it.
         out: Products or sums in the accumulator type.
     """
 
@@ -64,16 +66,17 @@ class QuantisedExpertTensors(NamedTuple):
 
 
 class Mxfp4ExpertTensors(NamedTuple):
-    """Addresses of the operands of a product with experts in MXFP4 codes.
+    """Addresses of the operands of a product with expert weights in the MXFP4 format.
 
     Attributes:
         x: Activations.
-        w: e2m1 codes of the weights [K, local_experts, N].
+        w: Weights [K, local_experts, N] as e2m1 codes.
         groups: Scale group of each of the K rows, one byte each.
         scale: e8m0 scales [G, local_experts, N], powers of two of one byte each.
-        factors: Scratch buffer [N] of the PE. Kernels of the emulator do not use it.
-        pairs: List of the pairs (token, expert, weight) of the column.
-        codes: Scratch buffer [rows, N] of the PE. Kernels of the emulator do not use it.
+        factors: Scratch buffer [N] that a real PE needs. The emulator does not use it.
+        pairs: List of the (token, expert, routing weight) triples that are routed to the column's
+            experts.
+        codes: Scratch buffer [rows, N] that a real PE needs. The emulator does not use it.
         out: Products or sums in the accumulator type.
     """
 
@@ -88,17 +91,20 @@ class Mxfp4ExpertTensors(NamedTuple):
 
 
 class BlockScaledExpertTensors(NamedTuple):
-    """Addresses of the operands of a product with experts in FP8 codes with block scales.
+    """Addresses of the operands of a product with FP8 expert weights that have block scales.
+
+    A scale applies to a group of rows and a block of neighbouring outputs of an expert.
 
     Attributes:
         x: Activations.
-        w: e4m3 codes of the weights [K, local_experts, N].
+        w: Weights [K, local_experts, N] as e4m3 codes.
         groups: Scale group of each of the K rows, one byte each.
         widths: Number of outputs in each of the B blocks of an expert, one byte each.
         scale: float32 scales [G, local_experts, B].
-        factors: Scratch buffer [N] of the PE. Kernels of the emulator do not use it.
-        pairs: List of the pairs (token, expert, weight) of the column.
-        codes: Scratch buffer [rows, N] of the PE. Kernels of the emulator do not use it.
+        factors: Scratch buffer [N] that a real PE needs. The emulator does not use it.
+        pairs: List of the (token, expert, routing weight) triples that are routed to the column's
+            experts.
+        codes: Scratch buffer [rows, N] that a real PE needs. The emulator does not use it.
         out: Products or sums in the accumulator type.
     """
 
@@ -117,10 +123,10 @@ class ExpertShape(NamedTuple):
     """Sizes of a product with the experts that a column of PEs stores.
 
     Attributes:
-        P: Maximum number of pairs (token, expert) of the column.
+        P: Maximum number of (token, expert) pairs that are routed to the column's experts.
         M: Tokens.
-        K, N: Inputs and outputs of an expert.
-        local_experts: Experts of the column.
+        K, N: Input features and output features of an expert on the PE.
+        local_experts: Number of experts that the column stores.
     """
 
     P: int
@@ -131,13 +137,16 @@ class ExpertShape(NamedTuple):
 
 
 class InputProduct(NamedTuple):
-    """Settings of the first product of an expert layer, which has a row of outputs per pair.
+    """Settings of the first matrix product of an expert layer.
+
+    Its result has one row of outputs for each (token, selected expert) pair.
 
     Attributes:
         k_stride: Elements from one row of the weights, or of the scales, to the next.
         out_stride: Elements from one pair to the next in the outputs.
         weighted: 1 to multiply each product by the pair's routing weight, else 0.
-        columns: Columns of the mesh. Lanes beyond the last column have no PE.
+        columns: Number of mesh columns. Lanes (places of PEs in a block) beyond the last column are
+            skipped.
     """
 
     k_stride: int
@@ -147,14 +156,18 @@ class InputProduct(NamedTuple):
 
 
 class BlockScaledInputProduct(NamedTuple):
-    """Settings of `InputProduct` for codes whose rows are not as far apart as those of the scales.
+    """Settings of the first matrix product of an expert layer whose FP8 weights have block scales.
+
+    They differ from `InputProduct` because the rows of weights and of scales have different
+    distances.
 
     Attributes:
-        k_stride: Elements from one row of the codes to the next.
+        k_stride: Elements from one row of the weights to the next.
         scale_stride: Elements from one row of the scales to the next.
-        out_stride: Elements from one pair to the next in the outputs.
+        out_stride: Elements from one (token, expert) pair to the next in the outputs.
         weighted: 1 to multiply each product by the pair's routing weight, else 0.
-        columns: Columns of the mesh. Lanes beyond the last column have no PE.
+        columns: Number of mesh columns. Lanes (places of PEs in a block) beyond the last column are
+            skipped.
     """
 
     k_stride: int
@@ -165,11 +178,15 @@ class BlockScaledInputProduct(NamedTuple):
 
 
 class OutputProduct(NamedTuple):
-    """Settings of the second product of an expert layer, which has a row of outputs per token.
+    """Settings of the second matrix product of an expert layer.
+
+    Its result has one row of outputs for each token.
 
     Attributes:
-        weighted: 1 to multiply the activations of each pair by its routing weight, else 0.
-        columns: Columns of the mesh. Lanes beyond the last column have no PE.
+        weighted: 1 to multiply the activations of each (token, expert) pair by its routing weight,
+            else 0.
+        columns: Number of mesh columns. Lanes (places of PEs in a block) beyond the last column are
+            skipped.
     """
 
     weighted: int
@@ -177,12 +194,12 @@ class OutputProduct(NamedTuple):
 
 
 class QuantisedScales(NamedTuple):
-    """Coding of quantised weights, and the numbers of their scales.
+    """Format of quantised weights and size of their scales.
 
     Attributes:
-        coding: Number of the coding: int8, FP8 or int4.
-        G: Groups of rows that share scales.
-        rows: Rows of the scratch buffer for codes.
+        coding: Number of the weight format: int8, FP8 or int4.
+        G: Number of groups of rows that share scales.
+        rows: Number of rows in the scratch buffer for unpacked weights.
     """
 
     coding: int
@@ -191,12 +208,12 @@ class QuantisedScales(NamedTuple):
 
 
 class BlockScales(NamedTuple):
-    """Numbers of the scales of FP8 codes with block scales.
+    """Sizes of the scales of FP8 weights, where a block of neighbouring weights shares a scale.
 
     Attributes:
-        G: Groups of rows that share scales.
-        B: Blocks of neighbouring outputs of an expert that share scales.
-        rows: Rows of the scratch buffer for codes.
+        G: Number of groups of rows that share scales.
+        B: Number of blocks of neighbouring outputs of an expert that share scales.
+        rows: Number of rows in the scratch buffer for unpacked weights.
     """
 
     G: int
@@ -205,15 +222,15 @@ class BlockScales(NamedTuple):
 
 
 class ColumnGroups(NamedTuple):
-    """Division of the mesh columns among groups of neighbours, which divide the experts.
+    """Division of the mesh columns into groups of neighbours, each of which stores some experts.
 
     The columns form segments of equal width. Each segment has the same number of groups, whose
     sizes differ by at most one, the larger groups first.
 
     Attributes:
-        columns: Columns of the mesh.
-        groups: Groups per segment.
-        segments: Segments of the mesh.
+        columns: Number of mesh columns.
+        groups: Number of groups per segment.
+        segments: Number of segments.
     """
 
     columns: int
@@ -222,12 +239,13 @@ class ColumnGroups(NamedTuple):
 
 
 class ExpertBiasTensors(NamedTuple):
-    """Addresses of the operands of `expert_bias`.
+    """Addresses of the operands of `expert_bias`, which adds the biases of experts to sums.
 
     Attributes:
-        x: Sums in the accumulator type, a row of parts * N per pair or token.
-        bias: Biases [parts, share] of the PE.
-        pairs: List of the pairs (token, expert, weight) of the column.
+        x: Sums in the accumulator type. The row of a pair or token has parts * N elements.
+        bias: Biases [parts, share] that the PE stores. Parts are, for example, gate and up.
+        pairs: List of the (token, expert, routing weight) triples that are routed to the column's
+            experts.
     """
 
     x: int
@@ -236,14 +254,14 @@ class ExpertBiasTensors(NamedTuple):
 
 
 class ExpertBiasShape(NamedTuple):
-    """Sizes of the biases of experts.
+    """Sizes of the sums that `expert_bias` adds the biases of experts to.
 
     Attributes:
-        P: Maximum number of pairs (token, expert) of the column.
+        P: Maximum number of (token, expert) pairs that are routed to the column's experts.
         M: Tokens.
         N: Outputs of an expert in each part.
-        parts: Parts of an expert's outputs, for example gate and up.
-        local_experts: Experts of the column.
+        parts: Number of parts of an expert's outputs, for example 2 for gate and up.
+        local_experts: Number of experts that the column stores.
         stride: Elements from one pair or token to the next in the sums.
     """
 
@@ -256,7 +274,9 @@ class ExpertBiasShape(NamedTuple):
 
 
 class ChoiceTensors(NamedTuple):
-    """Addresses of the operands of `router_choose`, all float32.
+    """Addresses of the operands of `router_choose`, which selects the experts of each token.
+
+    All are float32.
 
     Attributes:
         choice: Values [M, E] by which experts are selected.

@@ -29,16 +29,16 @@ def internal_function(
     no_alias: bool = True,
     inlined: bool = True,
 ) -> Any:
-    """Return an LLVM function of a module by name, and define it if it does not exist yet.
+    """Return the LLVM function with this name, and define it if the module does not contain it yet.
 
     The LLVM function returns no value.
 
     Args:
         module: LLVM module.
         name: Name of the function within the module.
-        pointers: Types of the first parameters, which are pointers.
+        pointers: LLVM types of the first parameters, which are pointers.
         numbers: Number of integer parameters after them.
-        body: Function that generates the instructions, given a builder and the parameters.
+        body: Python function that generates the instructions, given a builder and the parameters.
         no_alias: Whether the pointers point to memory that does not overlap. The compiler cannot
             see this by itself.
         inlined: Whether LLVM may inline the function.
@@ -62,7 +62,7 @@ def internal_function(
 def short_loop(builder: Any, begin: Any, end: Any, step: int = 1) -> Iterator[Any]:
     """Generate a loop over the indices from ``begin`` to below ``end`` that LLVM must not unroll.
 
-    The statements in the ``with`` block generate the loop's body. Use it for loops with few
+    The code generated in the ``with`` block is the loop's body. Use it for loops with few
     iterations: unrolled code that seldom runs would take registers from the code around it.
 
     Yields:
@@ -83,7 +83,10 @@ def short_loop(builder: Any, begin: Any, end: Any, step: int = 1) -> Iterator[An
 
 
 def _loop_metadata(module: Any) -> Any:
-    """Return LLVM metadata that forbids unrolling of a loop. Its first operand must be itself."""
+    """Return LLVM metadata that forbids unrolling of a loop.
+
+    LLVM requires that the first operand of the metadata is the metadata itself.
+    """
     text = ir.MetaDataString(module, "llvm.loop.unroll.disable")
     loop = ir.MDValue(module, [module.add_metadata([text])], name=str(len(module.metadata)))
     loop.operands = (loop, *loop.operands)

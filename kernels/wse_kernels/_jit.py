@@ -50,11 +50,11 @@ _CODE_SETTINGS = (
 
 
 def _versions() -> str:
-    """Return a string of the versions and settings that compiled code depends on.
+    """Return a string of all versions and settings that the code of every kernel depends on.
 
-    Kernel, argument types and processor are added for each cache file. The string consists of a
-    digest of the sources of this package, the versions of Python, numba and llvmlite, and numba's
-    settings.
+    It consists of a digest of the sources of this package, the versions of Python, numba and
+    llvmlite, and numba's settings. The name of a cache file also depends on the kernel, its
+    argument types and the processor.
     """
     sources = sha256(b"".join(path.read_bytes() for path in sorted(_PACKAGE.glob("*.py")))).hexdigest()
     settings = [str(getattr(config, name, None)) for name in _CODE_SETTINGS]
@@ -70,11 +70,11 @@ KERNEL_FILES = KernelFiles(_HOME and _HOME / sha256(_VERSIONS.encode()).hexdiges
 
 
 class KernelCache(_Cache):
-    """Cache of one kernel's compiled code.
+    """Cache of one kernel's compiled code, in place of numba's own cache.
 
-    Numba reads it before it compiles the kernel and fills it afterwards. It replaces numba's own
-    cache. That cache does not notice edits of helpers in another file, and processes that write at
-    the same time corrupt its files.
+    Numba reads the cache before it compiles the kernel and fills it afterwards. Numba's own cache
+    does not notice edits of helpers in another file, and processes that write at the same time
+    corrupt its files.
 
     Attributes:
         name: Name of the kernel.
@@ -93,7 +93,7 @@ class KernelCache(_Cache):
         return str(KERNEL_FILES.folder or "")
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the cached function for the argument types of ``sig``, or None.
+        """Return the cached code for the argument types of ``sig``, or None if there is none.
 
         Args:
             sig: Argument types, or signature, of the function.
@@ -109,9 +109,13 @@ class KernelCache(_Cache):
         return None if content is None else rebuild(target_context, *pickle.loads(content))
 
     def save_overload(self, sig: Any, cres: Any) -> None:
-        """Store the function compiled for the argument types of ``sig``.
+        """Store the code that was compiled for the argument types of ``sig`` in the cache.
 
-        Code that contains addresses of this process is not stored.
+        Code that contains memory addresses of this process is not stored.
+
+        Args:
+            sig: Argument types, or signature, of the function.
+            cres: Numba's compile result.
         """
         dumps: Any = serialize.dumps
         if not cres.library.has_dynamic_globals:
@@ -167,30 +171,37 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def kernel(function: Function, *, allocates: bool = False) -> Function:
-    """Compile a function for one CPU core.
+    """Compile a function with numba for one CPU core.
 
     Args:
-        function: The function.
-        allocates: Whether it allocates arrays.
+        function: Plain Python function.
+        allocates: Whether it allocates arrays, which requires numba's memory manager.
     """
     return _cached_kernel(function, parallel=False, allocates=allocates)
 
 
 def parallel_kernel(function: Function, *, allocates: bool = False) -> Function:
-    """Compile a function so that its ``prange`` loops run on all cores.
+    """Compile a function with numba so that its ``prange`` loops run on all CPU cores.
 
     The iterations of a loop must write disjoint memory.
+
+    Args:
+        function: Plain Python function.
+        allocates: Whether it allocates arrays, which requires numba's memory manager.
     """
     return _cached_kernel(function, parallel=True, prange=True, allocates=allocates)
 
 
 def spread_kernel(function: Function) -> Function:
-    """Compile a kernel that distributes its work over all cores by calling a `part_function`."""
+    """Compile a kernel that distributes its work over all CPU cores by itself.
+
+    It does so by calling a `part_function` on each core.
+    """
     return _cached_kernel(function, parallel=True)
 
 
 def part_function(function: Function) -> Function:
-    """Return a function that kernels call without inlining it.
+    """Compile a function with numba that only kernels call, without inlining it.
 
     Numba compiles it once per combination of argument types.
     """
@@ -198,9 +209,9 @@ def part_function(function: Function) -> Function:
 
 
 def helper_function(function: Function) -> Function:
-    """Return a function that LLVM inlines into the kernels that call it.
+    """Compile a function with numba that LLVM inlines into the kernels that call it.
 
-    Numba infers its types and lowers it once per combination of argument types.
+    Numba infers its types and generates its LLVM code once per combination of argument types.
     """
     return cast(Function, _dispatcher(function, forceinline=True, **_PART))
 
@@ -218,11 +229,14 @@ def _cached_kernel(function: Function, *, parallel: bool, prange: bool = False, 
 
 
 def _dispatcher(function: Callable[..., Any], **options: Any) -> Any:
-    """Return the numba dispatcher of ``function``, with the options that all kernels share.
+    """Return ``function`` compiled by numba, with the options that all kernels share.
 
     Fast-math is off, so every sum keeps its order and products are not contracted into FMAs. There
     is no C wrapper and no reference counting, because kernels are not called from C and most
     allocate nothing. Both would take a sixth of the time to compile a kernel.
+
+    Args:
+        options: Options of ``numba.njit`` that replace or extend the shared ones.
     """
     compile_function: Any = njit
     arithmetic: dict[str, Any] = {"error_model": "numpy", "fastmath": False}
@@ -231,9 +245,10 @@ def _dispatcher(function: Callable[..., Any], **options: Any) -> Any:
 
 
 def populate_array(array: Any, **fields: Any) -> None:
-    """Fill in the struct of a numba array, by numba's own function.
+    """Set the fields of a numba array in generated code.
 
-    The function is imported late, because the import takes 20 ms and cached kernels do not need it.
+    This is numba's function of the same name. It is imported late, because the import takes 20 ms
+    and cached kernels do not need it.
     """
     from numba.np import arrayobj  # the import takes 20 ms
 
@@ -242,12 +257,13 @@ def populate_array(array: Any, **fields: Any) -> None:
 
 
 def _load_words(context: Any, builder: Any, words: Any, value: Any, first: int, count: int) -> list[Any]:
-    """Generate the loads of ``count`` words of a contiguous array, beginning with word ``first``.
+    """Generate loads of ``count`` consecutive elements of a one-dimensional array.
 
     Args:
         context, builder: Numba target context and LLVM builder.
         words, value: Numba type and LLVM value of the array.
-        first, count: First word; number of words.
+        first: Index of the first element.
+        count: Number of elements.
     """
     array, word = context.make_array(words)(context, builder, value), ir.IntType(64)
     if context.enable_boundscheck:
@@ -301,7 +317,7 @@ group_of: Any = _group if config.DISABLE_JIT else _group_compiled
 
 
 def types_of(arguments: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the numba type of each of some arguments of a kernel."""
+    """Return the numba types of the arguments of a kernel call."""
     type_of: Any = typeof
     return tuple(type_of(argument) for argument in arguments)
 
@@ -312,21 +328,26 @@ def is_compiled(function: Any) -> bool:
 
 
 def is_cached(function: Any, types: tuple[Any, ...]) -> bool:
-    """Return whether compiled code for ``types`` exists, in this process or in a cache file."""
+    """Return whether a kernel is compiled for ``types``, in this process or in a cache file.
+
+    Args:
+        function: Kernel.
+        types: Numba types of its arguments.
+    """
     cache = function._cache
     has_file = isinstance(cache, KernelCache) and cache.contains(types, function.targetctx.codegen())
     return has_file or types in function.overloads
 
 
 def compile_for(function: Any, types: tuple[Any, ...]) -> None:
-    """Compile a function for argument types, or load its cached code."""
+    """Compile a kernel for some argument types, or load its code from the cache."""
     function.compile(types)
 
 
 def build_of(function: Any) -> tuple[str, bool]:
-    """Return which kernel a compiled function is, and for how many cores it was built.
+    """Identify a compiled kernel and its build.
 
     Returns:
-        Name of the kernel, and whether it is the build for all cores.
+        Name of the kernel, and whether it is the build for all CPU cores.
     """
     return function._cache.name, function._cache.parallel

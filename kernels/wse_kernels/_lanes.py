@@ -40,7 +40,14 @@ def _lane_choice_compiled(typing_context: Any) -> Any:
 
 
 def _array_on_stack(context: Any, builder: Any, kind: Any, capacity: int, length: Any) -> Any:
-    """Return an array of ``length`` elements on the stack, with room for ``capacity`` elements."""
+    """Generate a numba array of ``length`` elements on the stack.
+
+    Args:
+        context, builder: Numba target context and LLVM builder.
+        kind: Numba type of the array.
+        capacity: Number of elements that memory is reserved for.
+        length: LLVM value of the array's length, at most ``capacity``.
+    """
     array, element = context.make_array(kind)(context, builder), context.get_data_type(kind.dtype)
     data, bytes_each = cgutils.alloca_once(builder, element, size=word(capacity)), word(kind.dtype.bitwidth // 8)
     data.align = CACHE_LINE_BYTES  # so that no vector is in two cache lines
@@ -58,14 +65,14 @@ def _lane_choice() -> Any:
 
 @helper_function
 def choose_lanes(choice: Any, values: Any, lane: int, done_value: Any) -> None:
-    """Choose the lanes that have the same value as a given lane, and mark them as done.
+    """Select the lanes that have the same value as a given lane, and mark them as done.
 
     A lane is the place of one PE in a block of neighbouring PEs. Only the given lane and all later
     ones are considered.
 
     Args:
-        choice: Bits of the chosen lanes, overwritten.
-        values: A value per lane. Those of the chosen lanes are replaced by ``done_value``.
+        choice: Bit mask of the selected lanes, overwritten.
+        values: One value per lane. The values of the selected lanes are replaced by ``done_value``.
         lane: The given lane.
         done_value: Value that marks a lane as done.
     """
@@ -79,7 +86,12 @@ def choose_lanes(choice: Any, values: Any, lane: int, done_value: Any) -> None:
 
 
 def lanes_in(choice: Any, lanes: int) -> list[int]:
-    """Return the indices of the chosen lanes, or of all ``lanes`` lanes if ``choice`` is None."""
+    """Return the indices of the selected lanes (PEs of a block) in a bit mask.
+
+    Args:
+        choice: Bit mask, in words of one vector each. None selects all lanes.
+        lanes: Number of lanes.
+    """
     return [lane for lane in range(lanes) if choice is None or int(choice[lane // WIDTH]) >> lane % WIDTH & 1]
 
 

@@ -14,10 +14,10 @@ class NormTensors(NamedTuple):
     """Addresses of the operands of an RMS norm.
 
     Attributes:
-        x: Activations [M, K].
-        sums: Sums of squares [M].
+        x: Input activations [M, K].
+        sums: Sums of squares [M] over all features of each token.
         gain: Trained gain [K] in the weight type.
-        out: Activations [M, K].
+        out: Normalised activations [M, K].
     """
 
     x: int
@@ -30,10 +30,10 @@ class LayerNormTensors(NamedTuple):
     """Addresses of the operands of a layer norm.
 
     Attributes:
-        x: Activations [M, K].
+        x: Input activations [M, K].
         sums: float32 [M, 2], the sums of the values and of their squares.
         gain, bias: Trained gain and bias [K] in the weight type.
-        out: Activations [M, K].
+        out: Normalised activations [M, K].
     """
 
     x: int
@@ -44,11 +44,14 @@ class LayerNormTensors(NamedTuple):
 
 
 class LayerSumsTensors(NamedTuple):
-    """Addresses of the operands of a layer norm that is applied after a product with weights.
+    """Addresses of the operands of a layer norm that is applied after the next matrix product.
+
+    The product is computed with inputs that are not normalised, and its sums are corrected
+    afterwards.
 
     Attributes:
         x: Sums of the product [M, N] in the accumulator type.
-        sums: [M, 2] in the accumulator type, the sums of the values and of their squares.
+        sums: [M, 2] in the accumulator type, the sums of the inputs and of their squares.
         of_gain, of_bias: float32 [N], products of the norm's gain and bias with the weights.
     """
 
@@ -59,11 +62,13 @@ class LayerSumsTensors(NamedTuple):
 
 
 class RowGroups(NamedTuple):
-    """Groups of the PEs of a column, which divide work that all of them would otherwise repeat.
+    """Division of the PEs of a column into groups that share work.
+
+    Without groups, all PEs of the column would repeat the same work.
 
     Attributes:
-        length: PEs of the column.
-        groups: Groups of neighbours that they form.
+        length: Number of PEs in the column.
+        groups: Number of groups of neighbouring PEs.
     """
 
     length: int
@@ -71,11 +76,11 @@ class RowGroups(NamedTuple):
 
 
 class FeatureGroups(NamedTuple):
-    """Groups of the PEs of a column that divide the features of an activation function.
+    """Division of an activation function's features among groups of PEs of a column.
 
     Attributes:
-        length: PEs of the column.
-        groups: Groups of neighbours that they form.
+        length: Number of PEs in the column.
+        groups: Number of groups of neighbouring PEs.
         shared_tokens: Number of tokens whose features are divided as one vector.
         padding: Number of zeros to write after the results.
     """
@@ -87,7 +92,7 @@ class FeatureGroups(NamedTuple):
 
 
 class ActivationFunction(NamedTuple):
-    """Activation function of a feed-forward layer.
+    """Choice of the activation function of a feed-forward layer.
 
     Attributes:
         function: Index into ``ACTIVATIONS``.

@@ -13,7 +13,10 @@ __all__ = ["add_rows", "copy_rows", "fetch_rows", "larger_of", "sums_of", "take_
 
 
 def sums_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
-    """Generate the sum of two stored vectors, rounded to float32 and then to their type."""
+    """Generate LLVM code that adds two stored vectors.
+
+    The sums are rounded to float32 and then to the stored type.
+    """
     total = builder.fadd(widen_ir(builder, element_type, old), widen_ir(builder, element_type, new))
     return narrow_ir(builder, element_type, total)
 
@@ -24,13 +27,16 @@ def copies_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
 
 
 def larger_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
-    """Generate the elementwise maximum of two vectors of stored elements."""
+    """Generate LLVM code for the elementwise maximum of two vectors of stored elements."""
     larger = builder.fcmp_ordered(">", widen_ir(builder, element_type, new), widen_ir(builder, element_type, old))
     return builder.select(larger, new, old)
 
 
 def _move_intrinsic(combine: Any) -> Any:
-    """Return a numba intrinsic that replaces each element by ``combine(old, new)``."""
+    """Return a numba function that replaces elements of a block of PEs by ``combine(old, new)``.
+
+    ``new`` are the elements of another block.
+    """
 
     @intrinsic
     def move(
@@ -49,7 +55,9 @@ def _move_intrinsic(combine: Any) -> Any:
 
 
 def _move_function(module: Any, pointer: Any, element_type: Any, combine: Any) -> Any:
-    """Return the LLVM function that replaces contiguous elements by a combination with others.
+    """Return an LLVM function that replaces contiguous elements by ``combine(old, new)``.
+
+    The LLVM function's arguments are pointers to the old and to the new elements, and their number.
 
     Args:
         module: LLVM module.
@@ -60,7 +68,10 @@ def _move_function(module: Any, pointer: Any, element_type: Any, combine: Any) -
 
     def body(builder: Any, to: Any, origin: Any, count: Any) -> None:
         def move(first: Any, mask: Any) -> None:
-            """Generate the combination of one vector, whose elements are limited by a mask."""
+            """Generate the combination of the vectors that begin at element ``first``.
+
+            ``mask`` selects the elements that exist, or is None if all do.
+            """
             place = builder.gep(to, [first])
             old, new = load_lanes(builder, place, mask), load_lanes(builder, builder.gep(origin, [first]), mask)
             store_lanes(builder, combine(builder, element_type, old, new), place, mask)
@@ -90,7 +101,10 @@ def _fetch_compiled(typing_context: Any, view: Any, block: Any, e: Any, n: Any) 
 
 
 def _move_loop(combine: Any) -> Any:
-    """Return a plain Python function that replaces each element by ``combine(old, new)``."""
+    """Return a plain Python function that replaces elements of a block by ``combine(old, new)``.
+
+    ``new`` are the elements of another block of PEs.
+    """
 
     def move(view: Any, receiver: int, target: int, sender: int, source: int, n: int) -> None:
         for e in range(n):

@@ -25,16 +25,14 @@ FEATURES: Final = 2
 
 
 class FoldedEntries(NamedTuple):
-    """Addresses and sizes of cache entries that are added to the running softmax of a token.
-
-    The softmax is that of one token and head.
+    """Addresses and sizes of KV-cache entries that are added to the running softmax of one head.
 
     Attributes:
         scores, values: Addresses of the scores [T], and of the values of the first entry.
         maximum, total, out: Addresses of the running maximum, the running sum of weights, and the
             running sums of weighted values [F].
-        T, F: Entries; features.
-        stride: Elements from the values of one entry to those of the next.
+        T, F: Number of entries; features per entry.
+        stride: Elements from the values of one entry to the values of the next.
     """
 
     scores: int
@@ -48,11 +46,11 @@ class FoldedEntries(NamedTuple):
 
 
 class VisibleEntries(NamedTuple):
-    """Range of positions that a token attends to, and where the positions of entries are stored.
+    """Range of positions that a token attends to, and location of the positions of cache entries.
 
     Attributes:
-        row, col: Row of the table of positions, and column of the first entry's position.
-        first, last: First and last visible position.
+        row, col: Row of the table of positions, and column with the position of the first entry.
+        first, last: First and last position that the token attends to.
     """
 
     row: int
@@ -89,10 +87,11 @@ def _fold_compiled(
 
 
 class _CodeGenerator:
-    """Generator of the LLVM code of `fold_entries`, which updates a running softmax.
+    """Generator of LLVM code that updates a running softmax with the scores of cache entries.
 
-    The arguments of the generated function are pointers to rows, positions and scale, then T, F,
-    stride, first, last and the number of lanes.
+    `fold_entries` calls the generated function, whose arguments are pointers to the operands, the
+    positions and the scale, then the numbers T, F, stride, first, last, and the number of lanes
+    (PEs of a block).
     """
 
     def __init__(self, builder: Any, element_types: tuple[Any, Any], arguments: Any) -> None:
@@ -104,7 +103,7 @@ class _CodeGenerator:
         self.lane, self.mask = word(0), None
 
     def fold(self) -> None:
-        """Generate the code for all whole vectors of lanes, and for the remaining lanes."""
+        """Generate the code for all lanes (PEs of a block): whole vectors, then the rest."""
         builder = self.builder
         whole = builder.sub(self.lanes, builder.urem(self.lanes, word(WIDTH)))
         with short_loop(builder, word(0), whole, WIDTH) as self.lane:
@@ -114,11 +113,10 @@ class _CodeGenerator:
             self.fold_vector()
 
     def fold_vector(self) -> None:
-        """Generate the code for one vector of lanes.
+        """Generate the code that updates the running softmax of one vector of PEs.
 
         1. Compute the new maximum.
-        2. Scale the running sum and the outputs by the exponential of the old minus the new
-           maximum.
+        2. Scale the running sum and the outputs by exp(old maximum - new maximum).
         3. Add the weights of the entries to the sum, and their weighted values to the outputs.
         """
         builder, zero = self.builder, word(0)
@@ -151,7 +149,7 @@ class _CodeGenerator:
         self.store(builder.load(total), self.sums, zero, self.f32)
 
     def exponentials(self, vectors: list[Any], maximum: Any) -> list[Any]:
-        """Generate the exponentials of some vectors minus the maximum, with interleaved operations.
+        """Generate exp(vector - maximum) for each vector, with interleaved operations.
 
         An exponential is a long chain of dependent operations, and a processor looks ahead by some
         dozens of instructions only. Computed one after another, they would stall.
@@ -168,20 +166,35 @@ class _CodeGenerator:
         return self.shuffled(first_vector, second_vector, 0, 2 * first_vector.type.count)
 
     def shuffled(self, first_vector: Any, second_vector: Any, first: int, count: int) -> Any:
-        """Return ``count`` elements, from ``first`` on, of two concatenated vectors."""
+        """Generate a vector of ``count`` elements of two concatenated vectors.
+
+        Args:
+            first_vector, second_vector: Vectors to concatenate.
+            first: Index of the first element of the result in the concatenation.
+            count: Number of elements.
+        """
         numbers = ir.Constant(ir.VectorType(LANE, count), list(range(first, first + count)))
         return self.builder.shuffle_vector(first_vector, second_vector, numbers)
 
     def keep_weights(self, weights: list[Any], places: list[Any]) -> None:
-        """Store vectors of weights in scratch memory, at the given places."""
+        """Generate code that stores vectors of softmax weights in scratch memory.
+
+        Args:
+            weights: Vectors of weights.
+            places: Index in scratch memory of each vector.
+        """
         for weight, place in zip(weights, places, strict=True):
             self.builder.store(weight, self.builder.gep(self.weights, [place]))
 
     def weigh(self, begin: Any, end: Any, features: list[Any]) -> None:
-        """Add weighted values of entries ``begin`` to ``end`` - 1 to the outputs of features.
+        """Generate code that adds weighted values of some cache entries to the outputs.
 
         A feature may be listed several times. Its sum is then computed several times from the same
         start.
+
+        Args:
+            begin, end: Index of the first entry; index after the last entry.
+            features: Indices of the features whose outputs are updated.
         """
         builder = self.builder
         totals = [cgutils.alloca_once(builder, SINGLES) for _ in features]
@@ -198,7 +211,7 @@ class _CodeGenerator:
 
     @contextmanager
     def if_visible(self, t: Any) -> Iterator[None]:
-        """Enclose instructions that run only if the token sees entry t."""
+        """Enclose generated code that runs only if the token attends to cache entry ``t``."""
         builder = self.builder
         position = builder.sext(builder.load(builder.gep(self.positions, [t])), self.T.type)
         is_not_before, is_not_after = (
@@ -209,15 +222,20 @@ class _CodeGenerator:
             yield
 
     def score(self, t: Any) -> Any:
-        """Return the scores of the current vector of lanes with cache entry t, times the scale."""
+        """Generate the scaled scores of cache entry ``t``, one per lane of the vector."""
         return self.builder.fmul(self.load(self.scores, t, self.acc), self.scale)
 
     def minimum(self, first: Any, second: Any) -> Any:
-        """Generate the minimum of two signed integers."""
+        """Generate LLVM instructions for the minimum of two signed integers."""
         return self.builder.select(self.builder.icmp_signed("<", first, second), first, second)
 
     def at(self, rows: Any, row: Any) -> Any:
-        """Return a pointer to the current vector's first lane in a row."""
+        """Return a pointer to the first lane of the current vector in a row.
+
+        Args:
+            rows: Pointer to the first row of an array with one element per lane (PE of a block).
+            row: Index of the row.
+        """
         return self.builder.gep(rows, [self.builder.add(self.builder.mul(row, self.lanes), self.lane)])
 
     def load(self, rows: Any, row: Any, element_type: Any) -> Any:
@@ -232,7 +250,10 @@ class _CodeGenerator:
 def _fold(
     views: Any, block: int, entries: FoldedEntries, positions: Any, visible_range: VisibleEntries, scale: Any
 ) -> None:
-    """Fold entries into a running softmax, in plain Python. See `fold_entries`."""
+    """Add cache entries to the running softmax of a token and head, in plain Python.
+
+    See `fold_entries`, which also describes the arguments.
+    """
     acc, act, f32 = views
     scores, values, maximum, total, out, T, F, stride = entries
     row, col, first, last = visible_range

@@ -20,12 +20,12 @@ NOT_OPERANDS = ("block", "place", "act", "wgt", "acc", "f32", "raw", "ctl", "pe"
 
 
 class Place(NamedTuple):
-    """Position of a block of neighbouring PEs in SRAM views and on the mesh.
+    """Position of a block of neighbouring PEs in the arrays of SRAM and on the mesh.
 
     Attributes:
-        block: Index of the block in the views of SRAM.
+        block: Index of the block in the arrays of SRAM.
         row: Mesh row of its PEs.
-        col: Mesh column of the PE in its first lane.
+        col: Mesh column of its first PE.
     """
 
     block: int
@@ -34,11 +34,11 @@ class Place(NamedTuple):
 
 
 class Parameter(NamedTuple):
-    """A parameter of a kernel or an oracle, with the operands that it stands for.
+    """Parameter of a kernel, which stands for one operand or for several.
 
     Attributes:
         name: Name of the parameter.
-        group: Class of its named tuple; None for a single operand.
+        group: Named tuple class whose fields are the operands, or None for a single operand.
         fields: Names of the operands that it stands for.
     """
 
@@ -48,7 +48,10 @@ class Parameter(NamedTuple):
 
 
 def parameters_of(function: Callable[..., None]) -> Iterator[Parameter]:
-    """Yield the parameters of a kernel or an oracle that stand for operands, in their order."""
+    """Yield the parameters of a kernel, or of its reference, that stand for operands, in order.
+
+    Parameters that stand for SRAM views, counters or positions of PEs are left out.
+    """
     classes = get_type_hints(function)
     for name in signature(function).parameters:
         if name not in NOT_OPERANDS:

@@ -32,7 +32,10 @@ ROUNDER_BITS = 0x4B400000
 
 
 class _Number:
-    """Float or condition computed by LLVM instructions, whose operators generate further ones."""
+    """Number or condition whose Python operators generate LLVM instructions.
+
+    A function of numbers can be called with it to translate the function to LLVM.
+    """
 
     __array_ufunc__ = None  # makes numpy numbers defer to the operators of this class
 
@@ -40,7 +43,7 @@ class _Number:
         self.builder, self.value = builder, value
 
     def value_of(self, number: Any) -> Any:
-        """Return the LLVM value of another number, or of a constant in the type of this number."""
+        """Return the LLVM value of a number. A Python number becomes a constant."""
         return number.value if isinstance(number, _Number) else constant(self.value.type, float(number))
 
     def __neg__(self) -> _Number:
@@ -80,10 +83,10 @@ class _Number:
 
 
 def where(condition: Any, value: Any, alternative: Any) -> Any:
-    """Return ``value`` where the condition holds, else ``alternative``.
+    """Return ``value`` where the condition is true, else ``alternative``.
 
-    If the condition is recorded as instructions, at least one of both must be a number rather than
-    a constant.
+    If the condition is recorded as LLVM instructions, at least one of the two numbers must be
+    recorded as well. The result is then a select instruction.
     """
     if not isinstance(condition, _Number):
         return value if condition else alternative
@@ -112,9 +115,13 @@ def to_single(x: Any) -> Any:
 
 
 def scale_by_power(value: Any, times: Any) -> Any:
-    """Return value * 2^n for an integer n from -252 to 254, given ``times`` = ROUNDER + n.
+    """Return value * 2^n for an integer n from -252 to 254.
 
     A subnormal result is rounded only once.
+
+    Args:
+        value: float32 number.
+        times: ROUNDER + n, whose low bits are n.
     """
     if not isinstance(times, _Number):
         exponent = int(times.view(np.int32)) - ROUNDER_BITS
@@ -136,7 +143,7 @@ def scale_by_power(value: Any, times: Any) -> Any:
 
 
 def split_power(x: Any, minimum: float) -> tuple[Any, Any]:
-    """Split x into m 2^n with m in [minimum, 2 minimum), and return m and n.
+    """Split x into m * 2^n with ``minimum`` <= m < 2 * ``minimum``, and return m and n.
 
     Args:
         x: Positive normal float64.
@@ -154,15 +161,17 @@ def split_power(x: Any, minimum: float) -> tuple[Any, Any]:
 
 
 def instructions_of(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return a function that generates the instructions of ``function`` for a float32 or a vector.
+    """Translate a function of one float32 to a generator of LLVM instructions.
 
-    The returned function takes an LLVM builder and an LLVM value.
+    Returns:
+        A function of an LLVM builder and an LLVM value (a float32 or a vector of them), which
+        generates the instructions of ``function`` and returns their result.
     """
     return lambda builder, value: function(_Number(builder, value)).value
 
 
 def plain(function: Callable[[Any], Any], results: int = 1) -> Any:
-    """Return a numba function of one float32 that consists of the operations of ``function``.
+    """Translate a Python function of one float32 to a numba function with exactly its operations.
 
     Args:
         function: Plain Python function of a float32.

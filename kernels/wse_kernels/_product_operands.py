@@ -11,11 +11,11 @@ __all__ = ["BlockScaledTensors", "CodedTensors", "Int4Tensors", "Mxfp4Tensors", 
 
 
 class ProductShape(NamedTuple):
-    """Sizes of a product [M, N] = [M, K] @ [K, N].
+    """Sizes of the matrix product [M, N] = [M, K] @ [K, N] that a PE computes.
 
     Attributes:
         M: Tokens.
-        K, N: Inputs; outputs.
+        K, N: Input features; output features.
     """
 
     M: int
@@ -24,11 +24,12 @@ class ProductShape(NamedTuple):
 
 
 class ProductStrides(NamedTuple):
-    """Strides of a product, in elements.
+    """Distances between the elements of a matrix product's operands, in elements.
 
     Attributes:
-        k_stride, n_stride: Strides of the right operand along inputs and along outputs.
-        out_stride: Stride of the sums along tokens.
+        k_stride: Distance from one input feature to the next in the right operand.
+        n_stride: Distance from one output feature to the next in the right operand.
+        out_stride: Distance from one token to the next in the sums.
     """
 
     k_stride: int
@@ -37,13 +38,13 @@ class ProductStrides(NamedTuple):
 
 
 class CodedTensors(NamedTuple):
-    """Addresses of the operands of a product with int8 or FP8 codes.
+    """Addresses of the operands of a product with int8 or FP8 weights.
 
     Attributes:
         x: Activations [M, K].
-        w: Codes [K, N].
+        w: Quantised weights [K, N].
         scale: Scales [N] in the weight type, one per output.
-        codes: Scratch buffer [rows, N] of the PE. Kernels of the emulator do not use it.
+        codes: Scratch buffer [rows, N] that a real PE needs. The emulator does not use it.
         out: Sums [M, N] in the accumulator type.
     """
 
@@ -55,15 +56,15 @@ class CodedTensors(NamedTuple):
 
 
 class Int4Tensors(NamedTuple):
-    """Addresses of the operands of a product with int4 codes.
+    """Addresses of the operands of a product with int4 weights.
 
     Attributes:
         x: Activations [M, K].
-        w: Codes [K, N]. A byte has the code of an even row in its low half and that of the next row
-            in its high half.
+        w: Quantised weights [K, N]. A byte contains a weight of an even row in its low half, and
+            the weight of the next row in its high half.
         groups: Scale group of each of the K rows, one byte each.
         scale: Scales [G, N] in the weight type.
-        codes: Scratch buffer [rows, N] of the PE. Kernels of the emulator do not use it.
+        codes: Scratch buffer [rows, N] that a real PE needs. The emulator does not use it.
         out: Sums [M, N] in the accumulator type.
     """
 
@@ -76,16 +77,16 @@ class Int4Tensors(NamedTuple):
 
 
 class Mxfp4Tensors(NamedTuple):
-    """Addresses of the operands of a product with MXFP4 codes.
+    """Addresses of the operands of a product with weights in the MXFP4 format.
 
     Attributes:
         x: Activations [M, K].
-        w: e2m1 codes [K, N]. A byte has the code of an even row in its low half and that of the
-            next row in its high half.
+        w: Weights [K, N] as e2m1 codes. A byte contains the code of an even row in its low half,
+            and the code of the next row in its high half.
         groups: Scale group of each of the K rows, one byte each.
         scale: e8m0 scales [G, N], powers of two of one byte each.
-        factors: Scratch buffer [N] of the PE. Kernels of the emulator do not use it.
-        codes: Scratch buffer [rows, N] of the PE. Kernels of the emulator do not use it.
+        factors: Scratch buffer [N] that a real PE needs. The emulator does not use it.
+        codes: Scratch buffer [rows, N] that a real PE needs. The emulator does not use it.
         out: Sums [M, N] in the accumulator type.
     """
 
@@ -99,16 +100,18 @@ class Mxfp4Tensors(NamedTuple):
 
 
 class BlockScaledTensors(NamedTuple):
-    """Addresses of the operands of a product with FP8 codes and block scales.
+    """Addresses of the operands of a product with FP8 weights that have block scales.
+
+    A scale applies to a group of rows and a block of neighbouring outputs.
 
     Attributes:
         x: Activations [M, K].
-        w: e4m3 codes [K, N].
+        w: Weights [K, N] as e4m3 codes.
         groups: Scale group of each of the K rows, one byte each.
         widths: Number of outputs in each of the B blocks, one byte each.
         scale: float32 scales [G, B].
-        factors: Scratch buffer [N] of the PE. Kernels of the emulator do not use it.
-        codes: Scratch buffer [rows, N] of the PE. Kernels of the emulator do not use it.
+        factors: Scratch buffer [N] that a real PE needs. The emulator does not use it.
+        codes: Scratch buffer [rows, N] that a real PE needs. The emulator does not use it.
         out: Sums [M, N] in the accumulator type.
     """
 

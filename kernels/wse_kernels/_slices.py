@@ -7,15 +7,15 @@ from wse_kernels._jit import helper_function
 
 @helper_function
 def slice_of_place(place, length, groups, n):
-    """Return the range of elements that one PE of a line computes for its group.
+    """Return the range of elements that one PE of a row or column computes for its group.
 
-    The ``length`` PEs of the line form ``groups`` groups of neighbours: group i starts at place i *
-    length // groups. The PEs of a group divide the n elements among them: PE s of z starts at
-    element s * n // z.
+    The ``length`` PEs form ``groups`` groups of neighbours: group i starts at PE i * length //
+    groups. The PEs of a group divide the ``n`` elements among them: PE s of z starts at element s *
+    n // z.
 
     Args:
-        place: Index of the PE on the line.
-        length: Number of PEs on the line.
+        place: Index of the PE in the row or column.
+        length: Number of PEs in the row or column.
         groups: Number of groups.
         n: Number of elements to divide within each group.
 

@@ -11,12 +11,13 @@ __all__ = ["CodeTile", "ProductRows", "Tile"]
 
 
 class Tile(NamedTuple):
-    """Tile of elements: the right operand [K, N] of a product.
+    """Location and sizes of a weight tile [K, N], the right operand of a product on one PE.
 
     Attributes:
         w: Address of the first element.
-        K, N: Inputs; outputs.
-        k_stride, n_stride: Strides along inputs and outputs.
+        K, N: Input features; output features.
+        k_stride, n_stride: Distances in elements from one input to the next, and from one output to
+            the next.
     """
 
     w: int
@@ -27,19 +28,20 @@ class Tile(NamedTuple):
 
 
 class CodeTile(NamedTuple):
-    """Tile of quantised codes [K, N] with scales.
+    """Location and sizes of a tile [K, N] of quantised weights and of its scales.
 
     Attributes:
-        w: Address of the first codes.
-        groups: Address of the scale group of each input, one byte each. Read only in codings with
-            groups.
-        widths: Address of the number of outputs of each of the B blocks, one byte each. Read only
-            in the coding FP8_BLOCKS.
+        w: Address of the first weights.
+        groups: Address of the scale group of each input, one byte each. Used only for formats whose
+            inputs form groups.
+        widths: Address of the number of outputs of each of the B blocks, one byte each. Used only
+            for FP8_BLOCKS.
         scale: Address of the first scale.
-        K, N: Inputs; outputs.
-        k_stride, scale_stride: Strides of codes along inputs, and of scales along groups.
-        G: Groups of inputs that share scales.
-        B: Scales of a group: one per block of outputs in the coding FP8_BLOCKS, else one per
+        K, N: Input features; output features.
+        k_stride, scale_stride: Distance from one row of weights to the next, and from the scales of
+            one group to those of the next.
+        G: Number of groups of inputs that share scales.
+        B: Number of scales of a group: one per block of outputs for FP8_BLOCKS, else one per
             output.
     """
 
@@ -59,8 +61,9 @@ class ProductRows(NamedTuple):
     """Addresses of the sums and activations of M tokens, and distances between tokens.
 
     Attributes:
-        M: Tokens.
-        out, out_stride: Address of the sums; distance from one token to the next.
+        M: Number of tokens.
+        out, out_stride: Address of the sums; distance from the sums of one token to those of the
+            next.
         x, x_stride: Address of the activations; distance from one token to the next.
     """
 

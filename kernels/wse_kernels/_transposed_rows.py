@@ -47,9 +47,11 @@ def _transposed_values_compiled(typing_context: Any, view: Any) -> Any:
 
 
 def _transposition(compiled: Any) -> Any:
-    """Return a numba intrinsic that calls ``compiled`` on rows of a view and a transposed place.
+    """Return a numba function that transposes elements between SRAM and a scratch array.
 
-    ``compiled`` generates the LLVM instructions of `transpose_in` or `transpose_back`.
+    Args:
+        compiled: Generates the LLVM instructions: `transpose_in_block` to copy elements of some
+            mesh rows into the scratch array, `transpose_back_block` to copy them back.
     """
 
     @intrinsic
@@ -78,13 +80,17 @@ def _transposition(compiled: Any) -> Any:
 
 
 def transpose_in_block(builder: Any, place: Any, first: Any, step: Any, row_stride: Any, rows: Any, lanes: Any) -> None:
-    """Generate the LLVM instructions of `transpose_in`. Missing rows are replaced by the first row.
+    """Generate code that copies up to 16 rows of 16 elements into columns of a scratch array.
+
+    These are the LLVM instructions of `transpose_in`. Missing rows are replaced by the first row.
 
     Args:
         builder: LLVM builder.
-        place, first: Pointers to the transposed vectors, and to the first row in the view.
+        place: Pointer to the first transposed vector.
+        first: Pointer to the first row in SRAM.
         step, row_stride: Elements between two transposed vectors; elements between two rows.
-        rows, lanes: Number of rows, at most 16; number of lanes left in the block.
+        rows: Number of rows, at most 16.
+        lanes: Number of elements that remain in a row. Only the first 16 are copied.
     """
     mask, vectors = whole_mask(builder, lanes), []
     for row in range(WIDTH):
@@ -98,13 +104,17 @@ def transpose_in_block(builder: Any, place: Any, first: Any, step: Any, row_stri
 def transpose_back_block(
     builder: Any, place: Any, first: Any, step: Any, row_stride: Any, rows: Any, lanes: Any
 ) -> None:
-    """Generate the LLVM instructions of `transpose_back`. Missing rows are not stored.
+    """Generate code that copies columns of a scratch array back to up to 16 rows in SRAM.
+
+    These are the LLVM instructions of `transpose_back`. Missing rows are not stored.
 
     Args:
         builder: LLVM builder.
-        place, first: Pointers to the transposed vectors, and to the first row in the view.
+        place: Pointer to the first transposed vector.
+        first: Pointer to the first row in SRAM.
         step, row_stride: Elements between two transposed vectors; elements between two rows.
-        rows, lanes: Number of rows, at most 16; number of lanes left in the block.
+        rows: Number of rows, at most 16.
+        lanes: Number of elements that remain in a row. Only the first 16 are copied.
     """
     mask = whole_mask(builder, lanes)
     vectors = [load_lanes(builder, builder.gep(place, [builder.mul(step, word(col))]), None) for col in range(WIDTH)]
@@ -114,10 +124,10 @@ def transpose_back_block(
 
 
 def _combination(combine: Any) -> Any:
-    """Return a numba intrinsic that combines two transposed vectors, and stores the result.
+    """Return a numba function that replaces a transposed vector by ``combine(old, new)``.
 
-    The result replaces the first vector. ``combine`` generates the instructions, such as those of
-    an addition.
+    ``new`` is another vector of the same scratch array. ``combine`` generates the LLVM
+    instructions, for example of an addition.
     """
 
     @intrinsic

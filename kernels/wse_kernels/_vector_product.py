@@ -43,7 +43,7 @@ PREFETCH_IN_ROW_BYTES: Final = 1024
 
 
 class SumsAndActivations(NamedTuple):
-    """Arrays that a product reads and writes, while code is generated for it.
+    """Arrays of sums and activations of a product, while LLVM code is generated for it.
 
     Attributes:
         views: Numba types of the array of sums and of the array of activations.
@@ -56,7 +56,15 @@ class SumsAndActivations(NamedTuple):
     block: Any
 
     def pointers(self, context: Any, builder: Any, rows: Sequence[Any]) -> tuple[list[Any], Any]:
-        """Return pointers to a row of sums and a row of activations, and the number of lanes."""
+        """Return LLVM pointers to a row of sums and a row of activations.
+
+        Args:
+            context, builder: Numba target context and LLVM builder.
+            rows: Address of the sums, and address of the activations.
+
+        Returns:
+            The two pointers, and the number of lanes (PEs) in a row.
+        """
         found = [
             row_pointer(context, builder, view, value, self.block, row)
             for view, value, row in zip(self.views, self.values, rows, strict=True)
@@ -99,18 +107,18 @@ def call_vector_function(
     kind: WeightKind,
     weights: Sequence[Any],
 ) -> None:
-    """Generate a call of `vector_function`.
+    """Generate a call of the LLVM function that multiplies one token by a weight tile.
 
     Args:
         context, builder: Numba target context and LLVM builder.
         arrays: Arrays of sums and of activations.
-        choice: Type and value of a choice of lanes. The type is that of None if all lanes take
-            part.
-        rows: First rows of sums and of activations.
-        sizes: K and N: inputs and outputs.
+        choice: Numba type and LLVM value of the selection of lanes (PEs). The type is ``none`` if
+            all lanes take part.
+        rows: Address of the first sum, and address of the first activation.
+        sizes: K and N, the numbers of inputs and of outputs.
         add: 0 to overwrite the sums, any other value to add to them.
-        kind: Kind of the weights, for example elements or int8 codes.
-        weights: Arguments that describe the weights.
+        kind: How the weights are stored, for example as elements or as int8 codes.
+        weights: LLVM values that locate the weights: pointers, then strides.
     """
     sums_and_activations, lanes = arrays.pointers(context, builder, rows)
     choice_pointers = (
@@ -129,7 +137,12 @@ def call_vector_function(
 
 
 def block_bytes_of(context: Any, builder: Any, view: Any, value: Any) -> Any:
-    """Return the number of bytes of a block of an array, given its numba type and LLVM value."""
+    """Generate the number of bytes of a block of PEs in an array ``[block, address, lane]``.
+
+    Args:
+        context, builder: Numba target context and LLVM builder.
+        view, value: Numba type and LLVM value of the array.
+    """
     _, height, lanes = cgutils.unpack_tuple(builder, context.make_array(view)(context, builder, value).shape)
     return builder.mul(builder.mul(height, lanes), word(view.dtype.bitwidth // 8))
 
@@ -137,17 +150,18 @@ def block_bytes_of(context: Any, builder: Any, view: Any, value: Any) -> Any:
 def vector_function(
     module: Any, sums: tuple[Any, Any], kind: WeightKind, pointers: Sequence[Any], *, some_lanes: bool = False
 ) -> Any:
-    """Return the LLVM function that multiplies one token by a tile.
+    """Return the LLVM function that multiplies one token by a weight tile.
 
-    Its arguments are pointers to sums and activations, the choice of lanes if ``some_lanes``, the
-    arguments of the weights, then K, N, add, lanes and bytes of a block.
+    Its arguments are pointers to the sums and the activations, the selection of lanes (PEs) if
+    ``some_lanes``, the values that locate the weights, then K, N, add, the number of lanes, and the
+    bytes of a block.
 
     Args:
         module: LLVM module.
         sums: Numba types of sums and activations.
-        kind: Kind of the weights, for example elements or int8 codes.
+        kind: How the weights are stored, for example as elements or as int8 codes.
         pointers: LLVM types of the pointers, whose memory does not overlap.
-        some_lanes: Whether the function takes a choice of lanes.
+        some_lanes: Whether the function computes selected lanes only.
     """
 
     def body(builder: Any, outs: Any, xs: Any, *arguments: Any) -> None:
@@ -187,9 +201,9 @@ class _CodeGenerator:
             self.ahead = word(PREFETCH_IN_ROW_BYTES)
 
     def multiply(self) -> None:
-        """Generate the loops that add all terms of all sums, a few terms at a time.
+        """Generate the loops that add all products to all sums, a few input features at a time.
 
-        If there are no terms (K is 0), one iteration without terms stores the sums.
+        If there are no inputs (K is 0), one iteration without products stores the sums.
         """
         builder = self.builder
         end = builder.select(builder.icmp_signed(">", self.K, word(0)), self.K, word(1))
@@ -204,9 +218,9 @@ class _CodeGenerator:
                 self._over_vectors(lambda lanes: self._add_terms(k, terms, n.index, lanes, starts))
 
     def _number_vectors(self) -> None:
-        """Generate a list of the indices of those whole vectors that have chosen lanes.
+        """Generate code that lists the vectors with at least one selected lane, and counts them.
 
-        Their number is stored, too.
+        Only whole vectors are listed.
         """
         builder = self.builder
         self.numbers = cgutils.alloca_once(builder, WORD, size=word(MAX_VECTORS))
@@ -218,11 +232,17 @@ class _CodeGenerator:
         self.count, self.has_rest = builder.load(count), self._takes_part(self.whole)
 
     def _takes_part(self, vector: Any) -> Any:
-        """Return whether a vector has a chosen lane."""
+        """Generate the test whether a vector contains a selected lane (PE)."""
         return cgutils.is_not_null(self.builder, self.builder.load(self.builder.gep(self.choice, [vector])))
 
     def _over_vectors(self, body: Any) -> None:
-        """Generate ``body(lanes)`` for all whole vectors, and for the last lanes under a mask."""
+        """Generate the code of ``body`` for all vectors of lanes (PEs of a block).
+
+        Whole vectors are processed in a loop, then the remaining lanes under a mask.
+
+        Args:
+            body: Function that generates the code for one vector, given its `Lanes`.
+        """
         builder = self.builder
         with cgutils.for_range(builder, self.count, intp=WORD) as index:
             vector = index.index
@@ -233,7 +253,7 @@ class _CodeGenerator:
             body(Lanes(self.whole, builder.mul(self.whole, word(WIDTH)), self.mask))
 
     def _widen_term(self, term: Term, lanes: Lanes) -> None:
-        """Generate code that widens the activations of a term and prepares its weights."""
+        """Generate code that widens the activations of one input and prepares its weights."""
         builder = self.builder
         place = builder.gep(self.xs, [builder.add(builder.mul(term.k, self.lanes), lanes.first)])
         fetch(builder, place, self.block_bytes)
@@ -242,20 +262,25 @@ class _CodeGenerator:
         self.weights.prepare(term, lanes)
 
     def _term(self, number: Any, lanes: Lanes) -> Any:
-        """Return a pointer to the widened activations of a term in a vector."""
+        """Return a pointer to widened activations in scratch memory.
+
+        Args:
+            number: Index of the input feature among those that are processed at once.
+            lanes: Vector of lanes (PEs).
+        """
         builder = self.builder
         return builder.gep(self.terms, [builder.add(builder.mul(number, word(MAX_VECTORS)), lanes.vector)])
 
     def _add_terms(self, k: Any, terms: Any, n: Any, lanes: Lanes, starts: Any) -> None:
-        """Generate the addition of several products to the sums of output n.
+        """Generate code that adds several products to the sums of output ``n``.
 
-        A term is the product of an activation with a weight.
+        Each term is the product of an activation with a weight.
 
         Args:
             k, terms: First term, and number of terms.
             n: Index of the output.
-            lanes: Lanes of the vector.
-            starts: Whether the sums start with these terms at 0.
+            lanes: Vector of lanes (PEs) whose sums are updated.
+            starts: Whether the sums start at 0 with these terms.
         """
         builder = self.builder
         place = builder.gep(self.outs, [builder.add(builder.mul(n, self.lanes), lanes.first)])
@@ -281,7 +306,14 @@ class _CodeGenerator:
         store_lanes(builder, new, place, lanes.mask)
 
     def _add_term(self, term: Term, n: Any, lanes: Lanes, total: Any) -> None:
-        """Generate the addition of one term to the sums of output n."""
+        """Generate code that adds one product to the sums of output ``n`` in a vector of lanes.
+
+        Args:
+            term: Input feature whose activation is multiplied by a weight.
+            n: Index of the output.
+            lanes: Vector of lanes (PEs).
+            total: Pointer to the sums.
+        """
         builder = self.builder
         weights = self.weights.load(term, n, lanes, word(0))
         product = builder.fmul(builder.load(self._term(term.number, lanes)), weights)
@@ -290,7 +322,10 @@ class _CodeGenerator:
 
 
 def _multiply_by_lanes(views: Any, choice: Any, block: int, out: int, x: int, tile: Tile, add: int) -> None:
-    """Multiply one token by a tile in the chosen lanes, in plain Python. See `multiply_vector`."""
+    """Multiply one token by a weight tile on the selected PEs, in plain Python.
+
+    See `multiply_vector`, which also describes the arguments.
+    """
     acc, act, wgt = views
     for n, lane in product(range(tile.N), lanes_in(choice, acc.shape[2])):
         total = acc[block, out + n, lane] if add != 0 else narrow(np.float32(0.0), acc[block, out + n, lane])

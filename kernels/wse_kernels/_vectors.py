@@ -41,7 +41,7 @@ SINGLES = ir.VectorType(ir.FloatType(), WIDTH)
 
 
 def splat(builder: Any, value: Any) -> Any:
-    """Return a vector whose elements all equal ``value``."""
+    """Generate an LLVM vector of WIDTH elements that all equal ``value``."""
     single = builder.insert_element(
         ir.Constant(ir.VectorType(value.type, WIDTH), ir.Undefined), value, ir.Constant(LANE, 0)
     )
@@ -49,37 +49,52 @@ def splat(builder: Any, value: Any) -> Any:
 
 
 def whole_mask(builder: Any, count: Any) -> Any:
-    """Return the mask of the first ``count`` elements of a vector, or of all if it has fewer."""
+    """Generate the mask of the first ``count`` elements of a vector.
+
+    The mask selects all elements if ``count`` is at least the length of the vector.
+    """
     numbers = ir.Constant(ir.VectorType(WORD, WIDTH), list(range(WIDTH)))
     return builder.icmp_signed("<", numbers, splat(builder, count))
 
 
 def rest_mask(builder: Any, count: Any) -> Any:
-    """Return the mask of the elements left over when ``count`` elements are cut into vectors."""
+    """Generate the mask of the last vector if ``count`` elements do not fill it.
+
+    It selects the elements that remain after the whole vectors.
+    """
     return whole_mask(builder, builder.urem(count, word(WIDTH)))
 
 
 def min_lane(builder: Any, bytes_: Any) -> Any:
-    """Return the minimum of a vector of unsigned bytes."""
+    """Generate the minimum of the elements of a vector of unsigned bytes."""
     return _reduce_lanes(builder, "umin", bytes_)
 
 
 def max_lane(builder: Any, bytes_: Any) -> Any:
-    """Return the maximum of a vector of unsigned bytes."""
+    """Generate the maximum of the elements of a vector of unsigned bytes."""
     return _reduce_lanes(builder, "umax", bytes_)
 
 
 def _reduce_lanes(builder: Any, by: str, bytes_: Any) -> Any:
-    """Generate a call of LLVM's reduction ``umin`` or ``umax`` over a vector of bytes."""
+    """Generate the reduction of a vector of unsigned bytes to one byte.
+
+    Args:
+        builder: LLVM builder.
+        by: Operation: ``umin`` for the minimum or ``umax`` for the maximum.
+        bytes_: The vector.
+    """
     kind = ir.FunctionType(BYTE, [bytes_.type])
     name = f"llvm.vector.reduce.{by}.{_suffix(bytes_.type)}"
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [bytes_])
 
 
 def load_lanes(builder: Any, pointer: Any, mask: Any) -> Any:
-    """Load the vector of stored elements at a pointer. Elements outside a mask are 0.
+    """Generate a load of WIDTH consecutive elements as a vector.
 
-    ``mask`` is None to load all elements.
+    Args:
+        builder: LLVM builder.
+        pointer: Pointer to the first element.
+        mask: Elements to load; the others are 0. None to load all.
     """
     kind = ir.VectorType(pointer.type.pointee, WIDTH)
     at, align = builder.bitcast(pointer, kind.as_pointer()), _bytes_of(pointer.type.pointee)
@@ -92,9 +107,13 @@ def load_lanes(builder: Any, pointer: Any, mask: Any) -> Any:
 
 
 def store_lanes(builder: Any, value: Any, pointer: Any, mask: Any) -> None:
-    """Store the elements of a vector at a pointer, except for those outside a mask.
+    """Generate a store of the elements of a vector.
 
-    ``mask`` is None to store all elements.
+    Args:
+        builder: LLVM builder.
+        value: The vector.
+        pointer: Pointer to the first element in memory.
+        mask: Elements to store; the others keep their values. None to store all.
     """
     at, align = builder.bitcast(pointer, value.type.as_pointer()), _bytes_of(pointer.type.pointee)
     if mask is None:
@@ -106,7 +125,7 @@ def store_lanes(builder: Any, value: Any, pointer: Any, mask: Any) -> None:
 
 
 def transpose(builder: Any, vectors: list[Any]) -> list[Any]:
-    """Transpose sixteen vectors of sixteen elements.
+    """Generate the transposition of sixteen vectors of sixteen elements.
 
     This takes four rounds, each of which interleaves the vectors of the first half with those of
     the second.
@@ -129,7 +148,7 @@ def transpose(builder: Any, vectors: list[Any]) -> list[Any]:
 
 
 def fetch(builder: Any, pointer: Any, offset: Any) -> None:
-    """Generate a prefetch of the data ``offset`` bytes after a pointer into the L2 cache."""
+    """Generate a prefetch into the L2 cache of the data ``offset`` bytes after a pointer."""
     byte = BYTE.as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [byte, LANE, LANE, LANE])
     prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")

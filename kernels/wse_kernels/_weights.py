@@ -24,12 +24,12 @@ GROUPS = ir.VectorType(BYTE, WIDTH)
 
 
 class Lanes(NamedTuple):
-    """A vector of neighbouring lanes (PEs of a block), for which code is generated.
+    """Vector of neighbouring lanes (PEs of a block) that code is generated for.
 
     Attributes:
         vector: Index of the vector in the block.
         first: First lane.
-        mask: Mask of the lanes if the vector is incomplete.
+        mask: LLVM mask of the lanes that exist if the vector is incomplete, else None.
     """
 
     vector: Any
@@ -38,12 +38,13 @@ class Lanes(NamedTuple):
 
 
 class Term(NamedTuple):
-    """A term of a sum of products: an activation times a weight.
+    """Term of a sum of products, an activation times a weight, that code is generated for.
 
     Attributes:
         number: Index of the term among those that are computed at once.
-        k: Row of weights.
-        half: The row modulo 2 as a constant, if known.
+        k: Input row of the weight.
+        half: The row modulo 2 as a constant, if known. It selects the half of a byte with two
+            weights.
         even: The row minus ``half``, if known.
     """
 
@@ -54,10 +55,10 @@ class Term(NamedTuple):
 
 
 class ElementWeights:
-    """Weights that are stored as elements.
+    """Weights that are stored as floating-point elements, for code generation.
 
-    Arguments of the generated function: a pointer to the weights, and the strides along K and N in
-    rows.
+    Three arguments of the generated function locate them: a pointer to the weights, and the
+    distances from one input to the next and from one output to the next.
     """
 
     def __init__(self, builder: Any, kind: WeightKind, arguments: Sequence[Any], lanes: Any, terms: int) -> None:
@@ -71,32 +72,34 @@ class ElementWeights:
         """Do nothing, because elements are weights without further preparation."""
 
     def place(self, k: Any, n: Any, lanes: Lanes) -> Any:
-        """Return a pointer to the weights of row k and output n."""
+        """Return a pointer to the weights of input ``k`` and output ``n`` in a vector of lanes."""
         builder = self.builder
         row = builder.add(builder.mul(k, self.k_stride), builder.mul(n, self.n_stride))
         return builder.gep(self.pointer, [builder.add(row, lanes.first)])
 
     def load(self, term: Term, n: Any, lanes: Lanes, output: Any) -> Any:
-        """Load the weights of a term and output n, as float32.
+        """Generate code that loads weights as float32.
 
         Args:
-            term, n, lanes: Term of the sums; index of the output; lanes of the vector.
-            output: Unused here; the other kind of weights needs it.
+            term: Term of the sums, which has the input row.
+            n: Index of the output.
+            lanes: Vector of lanes (PEs) whose weights are loaded.
+            output: Not used for this kind of weights.
         """
         elements = load_lanes(self.builder, self.place(term.k, n, lanes), lanes.mask)
         return widen_ir(self.builder, self.element_type, elements)
 
 
 class CodeWeights:
-    """Weights that are stored as codes, optionally multiplied by scales.
+    """Quantised weights, optionally multiplied by scales, for code generation.
 
-    The stored types are that of activations, to which factors and weights are rounded, and that of
-    scales. In codings without groups, all rows belong to the first group. The generated function
-    has these arguments for the weights:
+    Factors and weights are rounded to the type of the activations. In formats without groups, all
+    rows belong to the first group. The generated function has these arguments for the weights:
 
-    1. Pointers to the codes, to the group of each row, to the number of outputs of each block that
-       shares a scale, and to the scales.
-    2. Strides of codes along rows and of scales along groups.
+    1. Pointers to the weights, to the group of each row, to the number of outputs of each block
+       that shares a scale, and to the scales.
+    2. Distance from one row of weights to the next, and from the scales of one group to the scales
+       of the next.
     3. Number of groups, and number of blocks of outputs.
     """
 
@@ -112,11 +115,11 @@ class CodeWeights:
             self.factors = cgutils.alloca_once(builder, SINGLES, size=word(kind.outputs * MAX_VECTORS))
 
     def prepare(self, term: Term, lanes: Lanes) -> None:
-        """Generate code that finds the groups of rows that lanes enter with this term.
+        """Generate code that finds the groups of rows whose scales must be read before this term.
 
-        These are the groups of this row in lanes that were in another group in the row before.
-        Their range is stored. It is never empty at the first term, so that factors are always set:
-        lanes without a PE may contain invalid groups only.
+        These are the groups of this row in lanes (PEs) that were in another group in the row
+        before. Their range is stored. It is never empty at the first term, so that factors are
+        always set: lanes without a PE may contain invalid groups only.
         """
         if not self.scaled:
             return
@@ -140,16 +143,18 @@ class CodeWeights:
             builder.store(builder.select(builder.icmp_signed("<", end, self.group_count), end, self.group_count), high)
 
     def place(self, k: Any, n: Any, lanes: Lanes) -> Any:
-        """Return a pointer to the codes of row k and output n."""
+        """Return a pointer to the quantised weights of input ``k`` and output ``n``."""
         builder = self.builder
         row = builder.mul(builder.udiv(k, word(CODES_A_BYTE[self.coding])), self.row)
         return builder.gep(self.codes, [builder.add(row, self._lane(n, lanes))])
 
     def load(self, term: Term, n: Any, lanes: Lanes, output: Any) -> Any:
-        """Load the weights of a term and output n, as float32.
+        """Generate code that loads weights, multiplied by their scales if any, as float32.
 
         Args:
-            term, n, lanes: Term of the sums; index of the output; lanes of the vector.
+            term: Term of the sums, which has the input row.
+            n: Index of the output.
+            lanes: Vector of lanes (PEs) whose weights are loaded.
             output: Index of the output among those that are computed at once.
         """
         builder = self.builder
@@ -169,14 +174,15 @@ class CodeWeights:
         return rounded_product_ir(builder, self.act, builder.fmul(value, builder.load(factors)))
 
     def _take_scales(self, group: Any, in_group: Any, n: Any, lanes: Lanes, factors: Any) -> None:
-        """Generate code that sets the factors of the lanes whose row is in a given group.
+        """Generate code that reads the scales of a group of rows, for the lanes in that group.
 
-        The factor of a lane is the scale by which its codes are multiplied.
+        The scale becomes the factor by which the weights of the lane (PE) are multiplied.
 
         Args:
             group: Index of the group.
-            in_group: Mask of the lanes in this group.
-            n, lanes: Output, and lanes of the vector.
+            in_group: Mask of the lanes whose row is in this group.
+            n: Index of the output.
+            lanes: Vector of lanes.
             factors: Pointer to the factors of the vector.
         """
         builder, row = self.builder, self.builder.mul(group, self.group_row)
@@ -197,11 +203,12 @@ class CodeWeights:
             self._take(at, builder.and_(in_group, in_run), lanes, factors)
 
     def _take(self, at: Any, mask: Any, lanes: Lanes, factors: Any) -> None:
-        """Generate code that sets the factors of the masked lanes to the scales at index ``at``.
+        """Generate code that loads scales and stores them as the factors of the masked lanes.
 
         Args:
-            at, lanes: Index of the scales; lanes of the vector.
-            mask: Lanes whose factors are set.
+            at: Index of the scales.
+            mask: Lanes (PEs) whose factors are set.
+            lanes: Vector of lanes.
             factors: Pointer to the factors of the vector.
         """
         builder = self.builder
@@ -211,17 +218,20 @@ class CodeWeights:
         builder.store(builder.select(mask, scales, builder.load(factors)), factors)
 
     def _groups(self, k: Any, lanes: Lanes) -> Any:
-        """Return the group of row k in each lane of a vector. It is 0 in codings without groups."""
+        """Generate the scale group of row ``k`` in each lane (PE) of a vector.
+
+        It is 0 in formats without groups.
+        """
         if self.coding not in GROUPED:
             return constant(GROUPS, 0)
         return load_lanes(self.builder, self.builder.gep(self.groups, [self._lane(k, lanes)]), lanes.mask)
 
     def _lane(self, row: Any, lanes: Lanes) -> Any:
-        """Return the index of a vector's first lane in a row."""
+        """Generate the index, in an array, of the first lane of a vector in a given row."""
         return self.builder.add(self.builder.mul(row, self.lanes), lanes.first)
 
     def _range(self, term: Term, lanes: Lanes) -> tuple[Any, Any]:
-        """Return pointers to the range of groups of rows that some lanes enter with a term.
+        """Return pointers to the range of scale groups that must be read before a term.
 
         Returns:
             Pointers to the first of these groups, and to the index after the last one.
@@ -233,13 +243,13 @@ class CodeWeights:
 
 
 class WeightKind(NamedTuple):
-    """Kind of the weights of a product, for which code is generated.
+    """Storage format of a product's weights, which determines the code that is generated.
 
     Attributes:
-        element_types: Numba types of stored elements: that of the weights; for codes, those of
-            activations and scales.
-        coding: Number of the coding, or -1 for elements.
-        scaled: Whether each code is multiplied by its scale.
+        element_types: Numba types of stored elements. For floating-point weights, this is their
+            type; for quantised weights, the types of activations and of scales.
+        coding: Number of the format of quantised weights, or -1 for floating-point weights.
+        scaled: Whether each quantised weight is multiplied by its scale.
         outputs: Number of outputs that are computed at once.
     """
 
@@ -254,29 +264,26 @@ class WeightKind(NamedTuple):
 
     @property
     def terms_a_byte(self) -> int:
-        """Number of terms whose weights share a byte; 1 for elements."""
+        """Number of input rows whose weights share a byte; 1 for floating-point weights."""
         return 1 if self.coding < 0 else CODES_A_BYTE[self.coding]
 
     @property
     def pointers(self) -> int:
-        """Number of pointers that describe the weights to the generated function.
-
-        They are the first of its arguments for the weights.
-        """
+        """Number of pointer arguments that locate the weights, before the integers."""
         return 1 if self.coding < 0 else 4
 
     @property
     def numbers(self) -> int:
-        """Number of integers that describe the weights to the generated function."""
+        """Number of integer arguments that locate the weights."""
         return 2 if self.coding < 0 else 4
 
     def weights(self, builder: Any, arguments: Sequence[Any], lanes: Any, terms: int) -> ElementWeights | CodeWeights:
-        """Return the weights of a function, as an object that generates code to load them.
+        """Return an object that generates code to load the weights.
 
         Args:
             builder: LLVM builder of the function.
-            arguments: Arguments of the function that describe the weights.
-            lanes: Number of lanes of a block.
+            arguments: Arguments of the function that locate the weights.
+            lanes: Number of lanes (PEs) of a block.
             terms: Number of terms that are computed at once.
         """
         weights_class = ElementWeights if self.coding < 0 else CodeWeights

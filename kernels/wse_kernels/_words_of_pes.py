@@ -40,16 +40,28 @@ def _words_of_pes_compiled(typing_context: Any, cols: Any) -> Any:
 
 
 def _place(context: Any, builder: Any, words: Any, value: Any, col: Any) -> Any:
-    """Return a pointer to the vector of words of PE ``col``."""
+    """Return a pointer to the words of PE ``col`` in an array ``[PE, word]``, as a vector.
+
+    Args:
+        context, builder: Numba target context and LLVM builder.
+        words, value: Numba type and LLVM value of the array.
+        col: Column of the PE.
+    """
     array = context.make_array(words)(context, builder, value)
     at = builder.gep(array.data, [builder.mul(col, word(WIDTH))])
     return builder.bitcast(at, SINGLES.as_pointer())
 
 
 def _rows(context: Any, builder: Any, view: Any, args: Any) -> list[Any]:
-    """Return pointers to WIDTH rows of lanes, beginning with row ``args[2]``.
+    """Return LLVM pointers to WIDTH consecutive rows of an array ``[block, address, lane]``.
 
-    Rows past the last one, ``args[3]`` - 1, are replaced by the last one.
+    Rows beyond the end of the range are replaced by the last row of the range.
+
+    Args:
+        context, builder: Numba target context and LLVM builder.
+        view: Numba type of the array.
+        args: LLVM values of the array, the block, the first address, the end of the range of
+            addresses, and the first lane.
     """
     first, lanes = row_pointer(context, builder, view, args[0], args[1], word(0))
     kind = ir.VectorType(first.type.pointee, WIDTH).as_pointer()

@@ -50,16 +50,16 @@ def activate(block, act, acc, x, out, M, n, activation: ActivationFunction):
 def activate_share(place: Place, act, acc, x, out, M, n, activation: ActivationFunction, division: FeatureGroups):
     """Apply `activate` to the features that this PE computes, and set the other features to 0.
 
-    PEs of a column have the same features. Neighbours form groups, and the PEs of a group divide
-    the features among them (`slice_of_place`).
+    All PEs of a column have the same inputs. They form groups of neighbours, and the PEs of a group
+    divide the features among them.
 
     Args:
-        place, act, acc: Place of the block of PEs, and views of their SRAM.
-        x: Address of the inputs in the accumulator type, as in `activate`.
+        place, act, acc: Position of the block of PEs, and views of their SRAM.
+        x: Address of the inputs in the accumulator type: [M, n], or gate and up as [M, 2 n].
         out: Address of the results [M, n], followed by the padding, in the activation type.
         M, n: Tokens, a multiple of ``shared_tokens``; features.
         activation: Activation function.
-        division: Groups of PEs that divide the features, and padding.
+        division: Groups of PEs that divide the features, and number of zeros to append.
     """
     block, (length, groups, shared_tokens, padding) = place.block, division
     slice_begin, slice_end = slice_of_place(place.row, length, groups, shared_tokens * n)

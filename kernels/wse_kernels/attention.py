@@ -52,13 +52,15 @@ BY_COLUMN = -1  # in place of a capacity: columns have the entries of different 
 
 
 class _Slots(NamedTuple):
-    """Position of a row's cache entries among the slots of the cache.
+    """Location of a row's KV-cache entries among the slots of its cache.
 
-    A slot stores the key and value of one token.
+    A slot stores the key and value of one token. Entries are stored from the oldest one on and wrap
+    around the end of the cache.
 
     Attributes:
         oldest: Slot of the oldest entry.
-        capacity: Number of slots, or BY_COLUMN if the columns have the entries of different rows.
+        capacity: Number of slots. BY_COLUMN means that column c has the entries of row c, from slot
+            0 on.
     """
 
     oldest: int
@@ -66,22 +68,22 @@ class _Slots(NamedTuple):
 
 
 class _VisibleRange(NamedTuple):
-    """First and last position that a token attends to."""
+    """First and last position in the sequence that a token attends to."""
 
     first: int
     last: int
 
 
 def kv_append(place: Place, act, ctl, at: CacheAppend, E, Ev, capacity, tokens, stride):
-    """Copy the new keys and values that belong to this row into its cache slots.
+    """Copy the new keys and values that belong to this mesh row into its KV cache.
 
-    The row takes every ``stride``-th of the new tokens, beginning with ``ctl`` word 2. Word 3 is
-    the number of tokens that it takes, word 4 the first slot. Slots wrap around the end of the
-    cache.
+    The counters ``ctl`` of the row say which of the new tokens it appends: the first token (word
+    2), the number of tokens (word 3), and the slot for the first one (word 4). Slots wrap around
+    the end of the cache.
 
     Args:
-        place, act, ctl: Place of the block of PEs, activation view of their SRAM, and counters per
-            row.
+        place, act, ctl: Position of the block of PEs, activation view of their SRAM, and counters
+            per row.
         at: Addresses of new keys and values, and of the caches.
         E, Ev: Elements of a key and of a value on this PE, over all heads.
         capacity: Slots of the cache.
@@ -96,12 +98,14 @@ def kv_append(place: Place, act, ctl, at: CacheAppend, E, Ev, capacity, tokens, 
 
 
 def attention_scores(place: Place, act, acc, ctl, q, k, out, shape: HeadShape, capacity, add):
-    """Compute local attention scores: out[M, H, T] = q[M, H, F] . k[T, Hk, F].
+    """Compute the scores of queries with the cached keys of this PE.
 
-    The dot products are over the F features that this PE stores.
+    out[M, H, T] = q[M, H, F] . k[T, Hk, F], where the dot products are over the F features that
+    this PE stores.
 
     Args:
-        place, act, acc, ctl: Place of the block of PEs, views of their SRAM, and counters per row.
+        place, act, acc, ctl: Position of the block of PEs, views of their SRAM, and counters per
+            row.
         q: Address of the queries [M, H, F].
         k: Address of the key cache [capacity, Hk, F].
         out: Address of the scores [M, H, T] in the accumulator type.
@@ -124,10 +128,10 @@ def attention_scores(place: Place, act, acc, ctl, q, k, out, shape: HeadShape, c
 
 @helper_function
 def _rows_of_product(i, M, Hk, queries_per_kv):
-    """Return the rows of [M, H] that tile product i multiplies by the cache of one KV head.
+    """Return the query rows that matrix product ``i`` multiplies by the cache of one KV head.
 
-    A product has all tokens of one query head, or all query heads of one token and KV head,
-    whichever gives more rows.
+    Queries [M, H] have one row per token and query head. A product contains all tokens of one query
+    head, or all query heads of one token and KV head, whichever gives more rows.
 
     Args:
         i: Index of the product.
@@ -142,17 +146,18 @@ def _rows_of_product(i, M, Hk, queries_per_kv):
 
 
 def attention_max(place: Place, acc, f32, ctl, scores, out, shape: ScoreShape, limits: Window, capacity):
-    """Compute the maximum visible score of each token and head: out[M, H].
+    """Compute the maximum visible score of each token and query head: out[M, H].
 
-    The maximum is over the T entries of this row, times the scale. It is -3e38 if no entry is
-    visible.
+    The scores of the T cache entries of this row are first multiplied by the scale. The result is
+    -3e38 if the token attends to none of these entries.
 
     Args:
-        place, acc, f32, ctl: Place of the block of PEs, views of their SRAM, and counters per row.
+        place, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters per
+            row.
         scores: Address of the scores [M, H, T] in the accumulator type.
         out: Address of the float32 maxima [M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
-        limits: Limits of visible entries.
+        limits: Sliding window and attention chunk, which limit the visible entries.
         capacity: Slots of the cache, in which the T entries wrap around.
     """
     slots = _Slots(ctl[place.row, OLDEST], capacity)
@@ -160,17 +165,17 @@ def attention_max(place: Place, acc, f32, ctl, scores, out, shape: ScoreShape, l
 
 
 def attention_exp(place: Place, act, acc, f32, ctl, at: SoftmaxTensors, shape: ScoreShape, limits: Window, capacity):
-    """Compute unnormalised softmax weights, and their sum for each token and head.
+    """Compute unnormalised softmax weights, and their sum for each token and query head.
 
-    out[M, H, T] = exp(scale * scores[M, H, T] - maxima[M, H]), or 0 where an entry is not visible.
-    sums[M, H] is the float32 sum of the rounded weights.
+    out[M, H, T] = exp(scale * scores[M, H, T] - maxima[M, H]), or 0 for entries that the token does
+    not attend to. sums[M, H] is the float32 sum of the rounded weights.
 
     Args:
-        place, act, acc, f32, ctl: Place of the block of PEs, views of their SRAM, and counters per
-            row.
+        place, act, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters
+            per row.
         at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
-        limits: Limits of visible entries.
+        limits: Sliding window and attention chunk, which limit the visible entries.
         capacity: Slots of the cache, in which the T entries wrap around.
     """
     slots = _Slots(ctl[place.row, OLDEST], capacity)
@@ -189,17 +194,18 @@ def attention_exp_share(
     capacity,
     division: SoftmaxColumns,
 ):
-    """Compute the softmax weights of `attention_exp` that this PE has to compute. Others become 0.
+    """Compute the softmax weights that are assigned to this PE, and set the other weights to 0.
 
-    Neighbouring columns have the same scores, and the columns of a set divide the M * H * T weights
-    evenly. Columns outside the division compute none.
+    `attention_exp` defines the weights. Neighbouring columns have the same scores, so sets of
+    columns divide the M * H * T weights evenly among them. Columns outside the division compute no
+    weights.
 
     Args:
-        place, act, acc, f32, ctl: Place of the block of PEs, views of their SRAM, and counters per
-            row.
+        place, act, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters
+            per row.
         at: Addresses of scores[M, H, T], maxima[M, H], and weights out[M, H, T].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
-        limits: Limits of visible entries.
+        limits: Sliding window and attention chunk, which limit the visible entries.
         capacity: Slots of the cache, in which the T entries wrap around.
         division: Columns that divide the weights.
     """
@@ -222,12 +228,15 @@ def attention_exp_share(
 
 @helper_function
 def _slice_of_column(col, division, count):
-    """Return the range of the ``count`` elements that a column computes, or (0, 0) for none.
+    """Return the range of elements that a column computes, or (0, 0) if it computes none.
 
     Args:
         col: Index of the column, counted from the first column that computes.
-        division: Columns that divide the elements.
+        division: Columns that divide the elements among them.
         count: Number of elements.
+
+    Returns:
+        First element, and the index after the last element.
     """
     if col < 0 or col >= division.columns:
         return 0, 0
@@ -254,42 +263,50 @@ def softmax_sums(block, act, f32, x, sums, M, H, T):
 
 
 def attention_max_by_column(place: Place, acc, f32, ctl, scores, out, shape: ScoreShape, limits: Window):
-    """Compute `attention_max` where each column has the scores with another row's entries.
+    """Compute the maximum visible score of each token and query head, with one cache per column.
 
-    The PEs form a square. Column c has the scores with the entries that row c caches, from slot 0
-    on.
+    This is `attention_max` for a square of PEs in which column c has the scores of the cache
+    entries of row c, from slot 0 on.
 
     Args:
-        place, acc, f32, ctl: Place of the block of PEs, views of their SRAM, and counters per row.
+        place, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters per
+            row.
         scores: Address of the scores [M, H, T] in the accumulator type.
         out: Address of the float32 maxima [M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
-        limits: Limits of visible entries.
+        limits: Sliding window and attention chunk, which limit the visible entries.
     """
     _max(place, acc, f32, ctl, scores, out, shape, limits, _Slots(0, BY_COLUMN))
 
 
 def attention_exp_by_column(place: Place, act, acc, f32, ctl, at: SoftmaxTensors, shape: ScoreShape, limits: Window):
-    """Compute `attention_exp` where each column has the scores with another row's entries.
+    """Compute unnormalised softmax weights and their sums, with one cache per column.
 
-    The PEs form a square. Column c has the scores with the entries that row c caches, from slot 0
-    on.
+    This is `attention_exp` for a square of PEs in which column c has the scores of the cache
+    entries of row c, from slot 0 on.
 
     Args:
-        place, act, acc, f32, ctl: Place of the block of PEs, views of their SRAM, and counters per
-            row.
+        place, act, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters
+            per row.
         at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
-        limits: Limits of visible entries.
+        limits: Sliding window and attention chunk, which limit the visible entries.
     """
     _exp(place, act, acc, f32, ctl, at, shape, limits, _Slots(0, BY_COLUMN))
 
 
 @helper_function
 def _max(place, acc, f32, ctl, scores, out, shape, limits, slots):
-    """Compute the maximum visible score of each token and head, times the scale.
+    """Compute the maximum scaled score of each token and query head over the visible entries.
 
-    ``slots`` are the cache slots of the entries. The other operands are those of `attention_max`.
+    Args:
+        place, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters per
+            row.
+        scores: Address of the scores [M, H, T] in the accumulator type.
+        out: Address of the float32 maxima [M, H].
+        shape: M tokens, H query heads, T entries, and the scale of the scores.
+        limits: Sliding window and attention chunk, which limit the visible entries.
+        slots: Location of the entries in the cache.
     """
     block, (M, H, T, scale_pico) = place.block, shape
     scale, lanes = np.float32(scale_pico * 1e-12), acc.shape[2]
@@ -307,9 +324,17 @@ def _max(place, acc, f32, ctl, scores, out, shape, limits, slots):
 
 @helper_function
 def _exp(place, act, acc, f32, ctl, at, shape, limits, slots):
-    """Compute softmax weights, 0 for entries that are not visible, and their local sums.
+    """Compute unnormalised softmax weights, and their sums over the entries of this PE.
 
-    ``slots`` are the cache slots of the entries. The other operands are those of `attention_exp`.
+    Entries that the token does not attend to have weight 0.
+
+    Args:
+        place, act, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters
+            per row.
+        at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
+        shape: M tokens, H query heads, T entries, and the scale of the scores.
+        limits: Sliding window and attention chunk, which limit the visible entries.
+        slots: Location of the entries in the cache.
     """
     block, (M, H, T, scale_pico) = place.block, shape
     scale, lanes = np.float32(scale_pico * 1e-12), act.shape[2]
@@ -336,18 +361,20 @@ def _exp(place, act, acc, f32, ctl, at, shape, limits, slots):
 
 @helper_function
 def _scale_scores(place, acc, ctl, values, e, t, scale, visible_range, slots):
-    """Set ``values`` to the scaled scores with cache entry t, or to -inf if it is not visible.
+    """Set ``values`` to the scaled scores of cache entry ``t``, or to -inf if it is not visible.
 
     Args:
-        place, acc, ctl: Place of the block of PEs, accumulator view of SRAM, and counters per row.
-        values: float32 array with an element per lane, overwritten.
+        place, acc, ctl: Position of the block of PEs, accumulator view of SRAM, and counters per
+            row.
+        values: float32 array with an element per lane (PE of the block), overwritten.
         e, t: Address of the score; index of the cache entry.
         scale: Factor of the scores.
-        visible_range, slots: Range of visible positions; cache slots of the entries.
+        visible_range: Range of positions that the token attends to.
+        slots: Location of the entries in the cache.
 
     Returns:
         Whether the entry may be visible in any lane. If not, the caller skips the exponential,
-            which is 0.
+        which is 0.
     """
     block, lanes, is_visible = place.block, len(values), True
     first, last = visible_range
@@ -371,7 +398,10 @@ def _scale_scores(place, acc, ctl, values, e, t, scale, visible_range, slots):
 
 @helper_function
 def _visible_range(position, limits):
-    """Return the first and last position that a token at ``position`` attends to."""
+    """Return the first and last position that a token at ``position`` attends to.
+
+    ``limits`` contains the lengths of the sliding window and of attention chunks, 0 for none.
+    """
     window, chunk = limits
     first = max(position - window + 1 if window > 0 else 0, position // chunk * chunk if chunk > 0 else 0)
     return _VisibleRange(first, position)
@@ -383,7 +413,8 @@ def attention_values(place: Place, act, acc, ctl, p, v, out, shape: HeadShape, c
     The sum is over the T entries that this row stores.
 
     Args:
-        place, act, acc, ctl: Place of the block of PEs, views of their SRAM, and counters per row.
+        place, act, acc, ctl: Position of the block of PEs, views of their SRAM, and counters per
+            row.
         p: Address of the softmax weights [M, H, T].
         v: Address of the value cache [capacity, Hk, F].
         out: Address of the sums [M, H, F] in the accumulator type.
@@ -417,24 +448,27 @@ def attention_online(
     limits: Window,
     step: RingStep,
 ):
-    """Fold the scores and values of one cache block into running softmax maxima, sums and outputs.
+    """Update a running softmax with the scores and values of another row's KV cache.
 
-    This is a step of ring attention. The block is the cache of the row ``round`` places before this
-    row on the interleaved ring, and its entries begin at slot 0.
+    This is a step of ring attention, in which caches pass around a ring of PE rows. In step
+    ``round``, this row has the cache of the row ``round`` places before it on the ring. The entries
+    begin at slot 0.
 
     1. Find the row whose cache is processed.
     2. In round 0, reset the running values.
-    3. Find the range of entries that the token sees. A token that sees none keeps its values.
-    4. Fold these entries into the running values (`fold_entries`).
+    3. Find the range of entries that the token attends to. If there are none, the running values do
+       not change.
+    4. Add these entries to the running values (`fold_entries`).
 
     Args:
-        place, act, acc, f32, ctl: Place of the block of PEs, views of their SRAM, and counters per
-            row.
+        place, act, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters
+            per row.
         at: Addresses of scores[M, H, T], values v[T, Hk, F], and the running maxima[M, H],
             sums[M, H] and out[M, H, F].
         shape: M tokens, Hk KV heads, query heads per KV head, F features, T entries.
         scale_pico: Factor of the scores in units of 1e-12.
-        limits, step: Limits of visible entries; step on the ring.
+        limits: Sliding window and attention chunk, which limit the visible entries.
+        step: Index of the step, and number of rows in the ring.
     """
     block, row, _ = place
     M, Hk, queries_per_kv, F, T = shape
@@ -465,7 +499,7 @@ def attention_online(
 
 @helper_function
 def _ring_row(row, step):
-    """Return the row whose cache a row processes in a step of ring attention.
+    """Return the row whose KV cache a given row has in a step of ring attention.
 
     The ring visits rows 0, 2, 4 and so on down to the last row, and returns over the odd rows.
     """
@@ -475,9 +509,10 @@ def _ring_row(row, step):
 
 
 def sink_sums(block, wgt, f32, sums, maxima, sinks, M, H):
-    """Add the heads' attention sinks to softmax sums: sums[M, H] += exp(sinks[H] - maxima[M, H]).
+    """Add the attention sinks of all heads to the softmax sums.
 
-    An attention sink is a trained score that takes part in the softmax but has no value.
+    sums[M, H] += exp(sinks[H] - maxima[M, H]). An attention sink is a trained score that takes part
+    in the softmax but has no value.
 
     Args:
         block, wgt, f32: Index of the block of PEs, and views of their SRAM.
@@ -517,11 +552,11 @@ def sink_weights(block, wgt, f32, maxima, sinks, out, M, H):
 def round_maxima(block, f32, x, n):
     """Round the softmax maxima x[n] to whole multiples of ln 2, but not below -2^22 ln 2.
 
-    Rescaling by the difference of two such maxima is an exact multiplication by a power of two.
-    Scores below -2.9e6 therefore count as none.
+    Rescaling by the difference of two such maxima is then an exact multiplication by a power of
+    two. Maxima below -2.9e6 are raised to this limit.
 
     Args:
-        block, f32: Block of up to 128 PEs, and the float32 view of their SRAM.
+        block, f32: Index of the block of PEs, and the float32 view of their SRAM.
         x: Address of the float32 maxima [n], changed in place.
         n: Number of maxima.
     """
@@ -539,7 +574,8 @@ def softmax_rescale(block, acc, f32, own, maxima, sums, x, M, H, F):
 
     Args:
         block, acc, f32: Index of the block of PEs, and views of their SRAM.
-        own, maxima: Addresses of the float32 maxima [M, H] of this row, and of all rows.
+        own: Address of the float32 maxima [M, H] over the cache entries of this row.
+        maxima: Address of the float32 maxima [M, H] over all rows.
         sums: Address of the float32 sums [M, H], changed in place.
         x: Address of the values [M, H, F] in the accumulator type, changed in place.
         M, H, F: Tokens; query heads; features per head.

@@ -11,15 +11,15 @@ __all__ = ["ACCUMULATE", "KEEP_LARGER", "LOAD", "STORE", "along_columns_in_place
 
 
 def along_columns_in_place(view: Any, program: Any, a: Any) -> None:
-    """Execute messages along columns that send and receive at the same address.
+    """Execute messages along mesh columns that are sent and received at the same address.
 
-    The messages are given as a program for an accumulator, which keeps running sums in registers.
-    All columns execute the same program.
+    The messages are given as a list of steps on running sums, which stay in registers. All columns
+    execute the same steps.
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
-        program: int32 ``[steps, 3]``, the steps of `wse_kernels._accumulator`, with mesh rows as
-            PEs.
+        program: int32 ``[steps, 3]``. Each step is a kind (load, add, maximum, store), the first
+            mesh row and the last mesh row (`wse_kernels._accumulator`).
         a: Operands: 2 blocks per row, 3 address, 5 elements.
     """
     strips = (a[5] * view.shape[2] + STRIP - 1) // STRIP

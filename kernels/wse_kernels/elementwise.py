@@ -9,7 +9,7 @@ from wse_kernels._elements import clear_rows, convert_elements, copy_elements, n
 
 
 def residual_add(block, act, acc, x, addend, n):
-    """Add a vector of sums to the residual stream: x[n] += addend[n].
+    """Add sums to the residual stream of a layer in place: x[n] += addend[n].
 
     The addend is rounded from the accumulator type to the activation type before the addition.
 
@@ -60,7 +60,7 @@ def add_bias(block, wgt, acc, x, bias, M, n):
 
 
 def scale(block, acc, x, n, factor_pico):
-    """Multiply accumulators by a constant in place: x[n] *= factor_pico * 1e-12.
+    """Multiply sums in the accumulator type by a constant in place: x[n] *= factor_pico * 1e-12.
 
     Args:
         block, acc: Index of the block of PEs, and the accumulator view of their SRAM.
@@ -76,7 +76,7 @@ def scale(block, acc, x, n, factor_pico):
 
 
 def store(block, act, acc, out, x, n):
-    """Round a vector of accumulators to activations: out[n] = x[n].
+    """Convert sums from the accumulator type to the activation type: out[n] = x[n].
 
     Args:
         block, act, acc: Index of the block of PEs, and views of their SRAM.
@@ -88,7 +88,7 @@ def store(block, act, acc, out, x, n):
 
 
 def store_part(block, act, acc, out, x, M, n, stride):
-    """Round the first n elements of each row to activations: out[M, n] = x[M, :n].
+    """Convert the first ``n`` sums of each row to the activation type: out[M, n] = x[M, :n].
 
     Args:
         block, act, acc: Index of the block of PEs, and views of their SRAM.
@@ -150,7 +150,7 @@ def add_statistics(block, f32, x, addend, n):
 
 
 def store_statistics(block, act, f32, out, x, n):
-    """Round a float32 vector to activations: out[n] = x[n].
+    """Convert a float32 vector to the activation type: out[n] = x[n].
 
     Args:
         block, act, f32: Index of the block of PEs, and views of their SRAM.
@@ -162,7 +162,7 @@ def store_statistics(block, act, f32, out, x, n):
 
 
 def load_statistics(block, act, f32, out, x, n):
-    """Widen a vector of activations to float32: out[n] = x[n].
+    """Convert a vector of activations to float32: out[n] = x[n].
 
     Args:
         block, act, f32: Index of the block of PEs, and views of their SRAM.
@@ -185,11 +185,11 @@ def copy_weights(block, wgt, out, x, n):
 
 
 def soft_cap(block, acc, x, n, scale_pico, cap_pico):
-    """Limit accumulators smoothly in place: x[n] = cap * tanh(scale * x[n] / cap).
+    """Limit values smoothly to a cap in place: x[n] = cap * tanh(scale * x[n] / cap).
 
     Args:
         block, acc: Index of the block of PEs, and the accumulator view of their SRAM.
-        x: Address of the vector [n], changed in place.
+        x: Address of the vector [n] in the accumulator type, changed in place.
         n: Number of elements.
         scale_pico, cap_pico: Scale and cap in units of 1e-12.
     """

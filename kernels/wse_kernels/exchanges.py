@@ -17,16 +17,17 @@ from wse_kernels._jit import prange
 
 
 def exchange_along_rows(view: Any, runs: Any, first: Any, chosen: Any, variant: Any, a: Any) -> None:
-    """Execute an exchange along each mesh row, as runs of neighbouring columns with the same shift.
+    """Move elements between PEs of each mesh row, where each PE receives from at most one other PE.
 
-    In run i, every column c that ``chosen[i]`` marks receives the elements of column c + shift.
+    An exchange is a list of runs. In run i, every column c that ``chosen[i]`` marks receives the
+    elements of column c + shift. Rows may execute different exchanges.
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
         runs: int32 ``[run, 3]``: (shift, first column, end column).
-        first, variant: Row r executes runs ``first[v]`` to ``first[v + 1]`` - 1, where v =
-            ``variant[r]``.
+        first: Index of the first run of each exchange, and the end of the runs of the last one.
         chosen: uint8 ``[run, column]``, not 0 for columns that receive.
+        variant: Index of the exchange that each mesh row executes.
         a: Operands: 0 first row, 1 rows, 2 blocks per row, 3 source address, 4 target address, 5
             elements.
     """
@@ -44,12 +45,14 @@ def exchange_along_rows(view: Any, runs: Any, first: Any, chosen: Any, variant: 
 
 
 def exchange_along_columns(view: Any, sources: Any, chosen: Any, a: Any) -> None:
-    """Execute an exchange along each mesh column.
+    """Move elements between PEs of each mesh column. A PE receives from at most one other PE.
+
+    Columns may execute different exchanges, which are the first axis of ``sources`` and ``chosen``.
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
-        sources: int32 ``[variant, row]``: the row whose elements a row receives, or -1 for none.
-        chosen: uint8 ``[variant, column]``, not 0 for columns that execute the variant.
+        sources: int32 ``[exchange, row]``: the row whose elements a row receives, or -1 for none.
+        chosen: uint8 ``[exchange, column]``, not 0 for columns that execute the exchange.
         a: Operands: 0 first row, 1 rows, 2 blocks per row, 3 source address, 4 target address, 5
             elements, 7 columns.
     """

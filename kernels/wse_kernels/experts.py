@@ -48,12 +48,13 @@ NO_PAIR = np.float32(-1.0)  # in place of the number of a pair
 
 
 class _Views(NamedTuple):
-    """Views of SRAM that a product with experts uses.
+    """Views of SRAM, in several element types, that a product with expert weights uses.
 
     Attributes:
-        acc, act, f32, raw: Views with the names of the calling convention. ``raw`` may be any view
-            if the weights are elements.
-        scales: View with the scales; with the weights themselves if these are elements.
+        acc, act, f32: Views of accumulators, activations and float32.
+        raw: View of bytes, which contain quantised weights. It may be any view if the weights are
+            not quantised.
+        scales: View of the scales, or of the weights themselves if these are not quantised.
     """
 
     acc: Any
@@ -64,7 +65,9 @@ class _Views(NamedTuple):
 
 
 class _PairRows(NamedTuple):
-    """Addresses of the vectors of a (token, expert) pair, as linear functions of token and pair.
+    """Addresses of the activations and sums of each (token, expert) pair.
+
+    They are linear functions of the indices of token and pair.
 
     Attributes:
         out, x: Addresses of sums and activations for token 0 and pair 0.
@@ -81,17 +84,19 @@ class _PairRows(NamedTuple):
 
 
 def expert_pairs(place: Place, f32, ids, weights, pairs, M, A, P, experts, division: ColumnGroups):
-    """List the pairs (token, selected expert) whose expert is stored in this column of PEs.
+    """List the (token, selected expert) pairs whose expert is stored in this column of PEs.
 
-    Pairs are in the order of tokens, and of the selection within a token. Experts are divided like
-    the columns: first over segments, then over the groups of a segment.
+    Pairs are sorted by token, and for each token in the order in which the experts were selected.
+    The columns form segments of equal width, and each segment is divided into groups. Experts are
+    divided evenly among the segments, and then among the groups of a segment.
 
     Args:
-        place, f32: Place of the block of PEs, and the float32 view of their SRAM.
+        place, f32: Position of the block of PEs, and the float32 view of their SRAM.
         ids, weights: Addresses of the selected expert ids [M, A] and their routing weights [M, A].
-        pairs: Address of the list [1 + 3 P]: the count, then (token, expert, weight) for each pair.
+        pairs: Address of the list [1 + 3 P]: the count, then (token, index of the expert in the
+            column, weight) for each pair.
         M, A, P: Tokens; experts per token; maximum number of pairs in the list.
-        experts: Experts of the layer.
+        experts: Number of experts of the layer.
         division: Groups of columns that store different experts.
     """
     block, columns, groups, segments = place.block, division.columns, division.groups, division.segments
@@ -117,12 +122,12 @@ def expert_pairs(place: Place, f32, ids, weights, pairs, M, A, P, experts, divis
 
 
 def expert_in(place: Place, act, wgt, acc, f32, at: ExpertTensors, shape: ExpertShape, product: InputProduct):
-    """Multiply tokens by the input weights of the experts selected for them.
+    """Multiply activations by the input weights of the selected experts, one product per pair.
 
-    out[pair, N] = x[token, K] @ w[expert][K, N].
+    A pair is a token and one of its selected experts: out[pair, N] = x[token, K] @ w[expert][K, N].
 
     Args:
-        place, act, wgt, acc, f32: Place of the block of PEs, and views of their SRAM.
+        place, act, wgt, acc, f32: Position of the block of PEs, and views of their SRAM.
         at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
         product: Strides, and whether to apply routing weights.
@@ -133,15 +138,15 @@ def expert_in(place: Place, act, wgt, acc, f32, at: ExpertTensors, shape: Expert
 
 
 def expert_out(place: Place, act, wgt, acc, f32, at: ExpertTensors, shape: ExpertShape, product: OutputProduct):
-    """Multiply pairs by the output weights of their experts, and sum the products of each token.
+    """Multiply by the output weights of the selected experts, and sum the products of each token.
 
-    out[token, N] = sum over the token's pairs of x[pair, K] @ w[expert][K, N]. It is 0 for a token
-    without pairs.
+    A pair is a token and one of its selected experts. out[token, N] = sum over the token's pairs of
+    x[pair, K] @ w[expert][K, N]. It is 0 for a token without pairs.
 
     Args:
-        place, act, wgt, acc, f32: Place of the block of PEs, and views of their SRAM.
+        place, act, wgt, acc, f32: Position of the block of PEs, and views of their SRAM.
         at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
-            activations are multiplied in place by routing weights if ``product`` says so.
+            activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
         product: Whether to apply routing weights.
     """
@@ -162,16 +167,17 @@ def expert_in_quantised(
     product: InputProduct,
     scales: QuantisedScales,
 ):
-    """Compute `expert_in` with int8, FP8 or int4 codes, each multiplied by its scale.
+    """Multiply activations by the int8, FP8 or int4 input weights of the selected experts.
 
+    A pair is a token and one of its selected experts. Each weight is multiplied by its scale:
     out[pair, N] = x[token, K] @ (w[expert][K, N] * scale[groups[K], expert, N]).
 
     Args:
-        place, act, wgt, acc, f32, raw: Place of the block of PEs, and views of their SRAM.
+        place, act, wgt, acc, f32, raw: Position of the block of PEs, and views of their SRAM.
         at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
         product: Strides, and whether to apply routing weights.
-        scales: Coding, and groups of rows that share scales.
+        scales: Format of the weights, and groups of rows that share scales.
     """
     K, N, stride = shape.K, shape.N, product.k_stride
     tile = CodeTile(at.w, at.groups, 0, at.scale, K, N, stride, stride, scales.G, N)
@@ -191,17 +197,18 @@ def expert_in_mxfp4(
     G,
     rows,
 ):
-    """Compute `expert_in` with MXFP4 weights: e2m1 codes, each multiplied by its e8m0 scale.
+    """Multiply activations by the MXFP4 input weights of the selected experts.
 
-    out[pair, N] = x[token, K] @ (w[expert][K, N] * scale[groups[K], expert, N]).
+    A pair is a token and one of its selected experts. Each weight is an e2m1 code multiplied by its
+    e8m0 scale: out[pair, N] = x[token, K] @ (w[expert][K, N] * scale[groups[K], expert, N]).
 
     Args:
-        place, act, acc, f32, raw: Place of the block of PEs, and views of their SRAM.
+        place, act, acc, f32, raw: Position of the block of PEs, and views of their SRAM.
         at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
         product: Strides, and whether to apply routing weights.
-        G: Groups of rows that share scales.
-        rows: Unused here. Rows of the PE's scratch buffer.
+        G: Number of groups of rows that share scales.
+        rows: Unused here. Rows of the scratch buffer that a real PE needs.
     """
     K, N, stride = shape.K, shape.N, product.k_stride
     tile = CodeTile(at.w, at.groups, 0, at.scale, K, N, stride, stride, G, N)
@@ -220,12 +227,14 @@ def expert_in_fp8_blocks(
     product: BlockScaledInputProduct,
     scales: BlockScales,
 ):
-    """Compute `expert_in` with FP8 weights and block scales: e4m3 codes and float32 scales.
+    """Multiply activations by the FP8 input weights, with block scales, of the selected experts.
 
-    out[pair, N] = x[token, K] @ (w[expert][K, N] * scale[groups[K], expert, block of N]).
+    A pair is a token and one of its selected experts. Each weight is an e4m3 code multiplied by its
+    float32 scale: out[pair, N] = x[token, K] @ (w[expert][K, N] * scale[groups[K], expert, block of
+    N]).
 
     Args:
-        place, act, acc, f32, raw: Place of the block of PEs, and views of their SRAM.
+        place, act, acc, f32, raw: Position of the block of PEs, and views of their SRAM.
         at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
         product: Strides, and whether to apply routing weights.
@@ -251,18 +260,19 @@ def expert_out_quantised(
     product: OutputProduct,
     scales: QuantisedScales,
 ):
-    """Compute `expert_out` with int8, FP8 or int4 codes, each multiplied by its scale.
+    """Multiply by the int8, FP8 or int4 output weights of the selected experts, and sum per token.
 
-    out[token, N] = sum over the token's pairs of
-    x[pair, K] @ (w[expert][K, N] * scale[groups[K], expert, N]).
+    A pair is a token and one of its selected experts. Each weight is multiplied by its scale:
+    out[token, N] = sum over the token's pairs of x[pair, K] @ (w[expert][K, N] * scale[groups[K],
+    expert, N]).
 
     Args:
-        place, act, wgt, acc, f32, raw: Place of the block of PEs, and views of their SRAM.
+        place, act, wgt, acc, f32, raw: Position of the block of PEs, and views of their SRAM.
         at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
-            activations are multiplied in place by routing weights if ``product`` says so.
+            activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
         product: Whether to apply routing weights.
-        scales: Coding, and groups of rows that share scales.
+        scales: Format of the weights, and groups of rows that share scales.
     """
     K, N, stride = shape.K, shape.N, shape.local_experts * shape.N
     tile = CodeTile(at.w, at.groups, 0, at.scale, K, N, stride, stride, scales.G, N)
@@ -282,19 +292,20 @@ def expert_out_mxfp4(
     G,
     rows,
 ):
-    """Compute `expert_out` with MXFP4 weights: e2m1 codes, each multiplied by its e8m0 scale.
+    """Multiply by the MXFP4 output weights of the selected experts, and sum per token.
 
-    out[token, N] = sum over the token's pairs of
-    x[pair, K] @ (w[expert][K, N] * scale[groups[K], expert, N]).
+    A pair is a token and one of its selected experts. Each weight is an e2m1 code multiplied by its
+    e8m0 scale: out[token, N] = sum over the token's pairs of x[pair, K] @ (w[expert][K, N] *
+    scale[groups[K], expert, N]).
 
     Args:
-        place, act, acc, f32, raw: Place of the block of PEs, and views of their SRAM.
+        place, act, acc, f32, raw: Position of the block of PEs, and views of their SRAM.
         at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
-            activations are multiplied in place by routing weights if ``product`` says so.
+            activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
         product: Whether to apply routing weights.
-        G: Groups of rows that share scales.
-        rows: Unused here. Rows of the PE's scratch buffer.
+        G: Number of groups of rows that share scales.
+        rows: Unused here. Rows of the scratch buffer that a real PE needs.
     """
     K, N, stride = shape.K, shape.N, shape.local_experts * shape.N
     tile = CodeTile(at.w, at.groups, 0, at.scale, K, N, stride, stride, G, N)
@@ -313,15 +324,16 @@ def expert_out_fp8_blocks(
     product: OutputProduct,
     scales: BlockScales,
 ):
-    """Compute `expert_out` with FP8 weights and block scales: e4m3 codes and float32 scales.
+    """Multiply by the block-scaled FP8 output weights of the selected experts, and sum per token.
 
-    out[token, N] = sum over the token's pairs of
-    x[pair, K] @ (w[expert][K, N] * scale[groups[K], expert, block of N]).
+    A pair is a token and one of its selected experts. Each weight is an e4m3 code multiplied by its
+    float32 scale: out[token, N] = sum over the token's pairs of x[pair, K] @ (w[expert][K, N] *
+    scale[groups[K], expert, block of N]).
 
     Args:
-        place, act, acc, f32, raw: Place of the block of PEs, and views of their SRAM.
+        place, act, acc, f32, raw: Position of the block of PEs, and views of their SRAM.
         at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
-            activations are multiplied in place by routing weights if ``product`` says so.
+            activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
         product: Whether to apply routing weights.
         scales: Groups of rows, and blocks of outputs, that share scales.
@@ -336,14 +348,14 @@ def expert_out_fp8_blocks(
 
 @helper_function
 def _products_of_tokens(multiply, place, views, at, shape, product, tile, coding):
-    """Compute the product of each pair's token with its expert, a row of ``out`` for each pair.
+    """Multiply the token of each (token, expert) pair by the expert's weights, a row per pair.
 
     Args:
         multiply: Function that multiplies one vector by the weights of one expert.
-        place, views: Place of the block of PEs, and views of their SRAM.
-        at, shape, product: Operands of the kernel.
+        place, views: Position of the block of PEs, and views of their SRAM.
+        at, shape, product: Operands of the kernel: addresses, sizes and settings.
         tile: Weights of the column's first expert.
-        coding: Number of the coding.
+        coding: Number of the format of quantised weights.
     """
     rows = _PairRows(at.out, 0, product.out_stride, at.x, shape.K, 0)
     lane_count = min(views.acc.shape[2], product.columns - place.col)
@@ -355,9 +367,16 @@ def _products_of_tokens(multiply, place, views, at, shape, product, tile, coding
 
 @helper_function
 def _sums_of_tokens(multiply, place, views, at, shape, product, tile, coding):
-    """Compute for each token the sum of the products of its pairs with their experts.
+    """Sum, for each token, the products of its activations with the weights of its experts.
 
-    The arguments are those of `_products_of_tokens`.
+    Each (token, expert) pair in the list has activations of its own.
+
+    Args:
+        multiply: Function that multiplies one vector by the weights of one expert.
+        place, views: Position of the block of PEs, and views of their SRAM.
+        at, shape, product: Operands of the kernel: addresses, sizes and settings.
+        tile: Weights of the column's first expert.
+        coding: Number of the format of quantised weights.
     """
     lane_count = min(views.acc.shape[2], product.columns - place.col)
     if product.weighted == 1:
@@ -370,18 +389,18 @@ def _sums_of_tokens(multiply, place, views, at, shape, product, tile, coding):
 
 @helper_function
 def _over_pairs(multiply, block, lane_count, views, pairs, shape, rows, tile, coding, add):
-    """Multiply the vector of every (token, expert) pair in the lists by the weights of its expert.
+    """Multiply the activations of every (token, expert) pair by the weights of its expert.
 
-    All PEs of the block that have the same pair are computed together.
+    Each PE of the block has a list of pairs. The PEs that have the same pair are computed together.
 
     Args:
-        multiply: Function that multiplies one vector by the weights of one expert, in the chosen
-            lanes.
-        block, lane_count: Index of the block of PEs; number of its lanes that have a PE.
+        multiply: Function that multiplies one vector by the weights of one expert, on selected PEs.
+        block, lane_count: Index of the block of PEs; number of PEs in it.
         views, pairs: Views of SRAM; address of the list of pairs.
         shape, rows: Sizes; addresses of the vectors of each pair.
-        tile, coding: Weights of the column's first expert, and the number of their coding.
-        add: 1 to add products to the sums, 0 to overwrite these.
+        tile: Weights of the column's first expert.
+        coding: Number of the format of quantised weights.
+        add: 1 to add products to the sums, 0 to overwrite the sums.
     """
     f32, M, local_experts = views.f32, shape.M, shape.local_experts
     numbers, choice = lane_values(lane_count), lane_choice()  # numbers of pairs are exact up to 2 ** 24
@@ -403,7 +422,12 @@ def _over_pairs(multiply, block, lane_count, views, pairs, shape, rows, tile, co
 
 @helper_function
 def _tile_of_expert(tile, expert):
-    """Return the weights of an expert, given those of the column's first expert."""
+    """Return the location of an expert's weights and scales.
+
+    Args:
+        tile: Location of the weights and scales of the column's first expert.
+        expert: Index of the expert in the column.
+    """
     return CodeTile(
         tile.w + expert * tile.N,
         tile.groups,
@@ -420,16 +444,19 @@ def _tile_of_expert(tile, expert):
 
 @helper_function
 def _multiply_elements(views, choice, block, out, x, tile, add, coding):
-    """Multiply one vector by the unquantised weights of an expert, for `_over_pairs`."""
+    """Multiply a vector by the unquantised weights of an expert, on selected PEs.
+
+    The function is passed to `_over_pairs`, and ``coding`` is not used.
+    """
     elements = Tile(tile.w, tile.K, tile.N, tile.k_stride, 1)
     multiply_vector((views.acc, views.act, views.scales), choice, block, out, x, elements, add)
 
 
 def _multiply_by(coding):
-    """Return the product function for codes of one coding, to be called by `_over_pairs`.
+    """Return a function that multiplies a vector by quantised weights of one format.
 
-    The coding is a constant of the returned function, because it is compiled for one coding. The
-    coding that `_over_pairs` passes is ignored.
+    The function is passed to `_over_pairs`. The format is a constant in it, because the code is
+    compiled for one format. The format that `_over_pairs` passes is ignored.
     """
 
     @helper_function
@@ -446,7 +473,10 @@ _multiply_mxfp4, _multiply_fp8_blocks = (_multiply_by(coding) for coding in (MXF
 
 @helper_function
 def _multiply_quantised(views, choice, block, out, x, tile, add, coding):
-    """Multiply one vector by the int8, FP8 or int4 codes of an expert, for `_over_pairs`."""
+    """Multiply a vector by the int8, FP8 or int4 weights of an expert, on selected PEs.
+
+    The function is passed to `_over_pairs`.
+    """
     if coding == INT8:
         _multiply_int8(views, choice, block, out, x, tile, add, coding)
     elif coding == FP8:
@@ -467,22 +497,23 @@ def expert_bias(
     share,
     division: ColumnGroups,
 ):
-    """Add the biases of experts that this PE stores to the sums of their pairs or tokens.
+    """Add the biases of selected experts that this PE stores to the sums of pairs or tokens.
 
-    x[pair, N] += bias[expert, N] for each pair in the list, or x[token, N] += bias[expert, N] if
-    ``by_token``. This is done for each part of the outputs.
+    A pair is a token and one of its selected experts. For each pair in the list, x[pair, N] +=
+    bias[expert, N], or x[token, N] += bias[expert, N] if ``by_token``. This is done for each part
+    of the outputs (gate and up, for example).
 
     A column's biases of a part, [local_experts, N], are divided into blocks of ``share`` elements.
-    The blocks are stored in the rows of the column in their order, or, if ``by_token``, in the
+    The blocks are distributed in order over the rows of the column or, if ``by_token``, over the
     columns of its group.
 
     Args:
-        place, wgt, acc, f32: Place of the block of PEs, and views of their SRAM.
+        place, wgt, acc, f32: Position of the block of PEs, and views of their SRAM.
         at: Addresses of sums, biases and pairs.
         shape: P pairs, M tokens, N outputs in each part, parts, and experts of the column.
-        by_token: 1 to add to the sums of tokens, 0 to add to those of pairs.
+        by_token: 1 to add to the sums of tokens, 0 to add to the sums of pairs.
         weighted: 1 to multiply biases by routing weights, else 0.
-        share: Biases of a part on one PE.
+        share: Number of biases of a part on one PE.
         division: Groups of columns that store different experts.
     """
     block, pairs, N = place.block, at.pairs, shape.N
@@ -511,25 +542,25 @@ def expert_bias(
 
 @helper_function
 def _index(f32, block, at, lane, count):
-    """Read an index from a list of pairs, limited to the range from 0 to ``count`` - 1.
+    """Read a token or expert index from a list of pairs, and limit it to the valid range.
 
     Args:
         f32, block, at, lane: float32 view of SRAM, and block, address and lane of the index.
-        count: Number of valid indices.
+        count: Number of valid indices. The result is at most ``count`` - 1.
     """
     return min(max(np.int64(f32[block, at, lane]), 0), count - 1)
 
 
 @helper_function
 def _weigh(view, f32, block, vectors, pairs, P, lane_count):
-    """Multiply the vector of each pair by the pair's routing weight, in place.
+    """Multiply the vector of each (token, expert) pair by its routing weight, in place.
 
     Args:
-        view, f32, block: View with the vectors, float32 view with the list of pairs, and block of
-            PEs.
+        view, f32, block: View with the vectors, float32 view with the list of pairs, and index of
+            the block of PEs.
         vectors: Address of the first vector, distance between vectors, and elements of a vector.
-        pairs, P: Address of the list; maximum pairs.
-        lane_count: Lanes that have a PE.
+        pairs, P: Address of the list; maximum number of pairs in it.
+        lane_count: Number of PEs in the block.
     """
     first, stride, n = vectors
     for i in range(P):

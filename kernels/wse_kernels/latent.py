@@ -19,7 +19,9 @@ from wse_kernels._operands import Place
 
 
 def place_heads(block, acc, f32, x, heads, out, M, H, Hl, n):
-    """Copy the heads of this row to their positions among all heads. Other heads become zero.
+    """Copy the heads that this mesh row stores to their positions among all heads.
+
+    The other heads become zero, so that a sum over the rows yields all heads.
 
     Args:
         block, acc, f32: Index of the block of PEs, and views of their SRAM.
@@ -42,7 +44,7 @@ def place_heads(block, acc, f32, x, heads, out, M, H, Hl, n):
 
 
 def place_rotated(block, acc, f32, at: RotatedTensors, M, H, Hl, K, n, stride):
-    """Copy the rotated features that this row has and this column needs to their positions.
+    """Copy rotated features of this mesh row to their positions among the features of this column.
 
     out[M, h, j] = x[M, i, k] for each head i of the row, where h is its index among all heads, and
     for each feature j of the column that is feature k of the row. All other elements of ``out``
@@ -50,8 +52,8 @@ def place_rotated(block, acc, f32, at: RotatedTensors, M, H, Hl, K, n, stride):
 
     Args:
         block, acc, f32: Index of the block of PEs, and views of their SRAM.
-        at: Addresses of the row's features x[M, Hl, K], of tables of ordinals, and of the column's
-            features out[M, H, n].
+        at: Addresses of the row's features x[M, Hl, K], of the tables of ordinals, and of the
+            column's features out[M, H, n].
         M, H, Hl: Tokens; all heads; heads of the row.
         K, n: Features of the row; features of the column.
         stride: Elements from one token to the next in ``x``.
@@ -74,9 +76,10 @@ def place_rotated(block, acc, f32, at: RotatedTensors, M, H, Hl, K, n, stride):
 
 
 def pick_rotated(block, acc, f32, x, first, feature_ordinals, out, Hl, K, n):
-    """Copy the rotated features that this row has and this column needs: x[Hl, K] to out[Hl, n].
+    """Copy the rotated features that this mesh row has and this column needs.
 
-    Features that other rows have become zero. Ordinals count from 1, and 0 means padding.
+    The features x[Hl, K] of the row are copied to out[Hl, n]. Features that the row does not have
+    become zero. Ordinals count from 1, and 0 means padding.
 
     Args:
         block, acc, f32: Index of the block of PEs, and views of their SRAM.
@@ -98,7 +101,10 @@ def pick_rotated(block, acc, f32, x, first, feature_ordinals, out, Hl, K, n):
 
 
 def set_heads(block, act, acc, f32, x, heads, out, H, Hl, n):
-    """Overwrite this row's heads in out[H, n] by x[Hl, n]. Other heads stay as they are.
+    """Overwrite the heads that this mesh row computes in the tensor of all heads.
+
+    out[h, n] = x[i, n], where h is the index of the row's head i among all heads. The other heads
+    in ``out`` keep their values.
 
     Args:
         block, act, acc, f32: Index of the block of PEs, and views of their SRAM.
@@ -119,7 +125,9 @@ def set_heads(block, act, acc, f32, x, heads, out, H, Hl, n):
 
 
 def pick_heads(block, act, f32, x, heads, out, M, H, Hl, n):
-    """Copy this row's heads from x[M, H, n] to out[Hl, M, n], head by head. Padding becomes zero.
+    """Copy the heads of this mesh row from x[M, H, n] to out[Hl, M, n], one after another.
+
+    Heads that are padding become zero.
 
     Args:
         block, act, f32: Index of the block of PEs, and views of their SRAM.
@@ -141,10 +149,10 @@ def pick_heads(block, act, f32, x, heads, out, M, H, Hl, n):
 
 
 def finish_heads(block, act, acc, f32, x, sums, heads, out, shape: LatentShape):
-    """Divide attention outputs by the softmax sums, for the heads of this row, head by head.
+    """Divide the attention outputs of this mesh row's heads by their softmax sums.
 
-    out[Hl, M, n] = the row's heads of x[M, H, n] / sums[M, H]. Elements become zero for padding and
-    wherever the sum is not positive.
+    out[i, M, n] = x[M, h, n] / sums[M, h], where h is the index of the row's head i among all
+    heads. Results are zero for padding and wherever the sum is not positive.
 
     Args:
         block, act, acc, f32: Index of the block of PEs, and views of their SRAM.
@@ -171,17 +179,18 @@ def finish_heads(block, act, acc, f32, x, sums, heads, out, shape: LatentShape):
 def turn_block(place: Place, act, acc, x, out, M, K, N, first_col, to_rows):
     """Keep the elements of a vector that belong both to this PE's row and to its column.
 
-    One axis of the mesh stores the vector in blocks of K elements, the other in blocks of N.
-    Elements of the result that the PE does not have become zero, so a sum along the old axis
-    completes the vector.
+    The vector is divided into blocks of K elements along one axis of the mesh, and is to be divided
+    into blocks of N along the other. Elements of the result that the PE does not have become zero,
+    so a sum along the old axis completes the vector.
 
     Args:
-        place, act, acc: Place of the block of PEs, and views of their SRAM.
-        x: Address of the PE's block of the vector [M, K] in the activation type.
-        out: Address of the result [M, N] in the accumulator type.
-        M, K, N: Tokens; elements of the PE's block before; elements of its block after.
+        place, act, acc: Position of the block of PEs, and views of their SRAM.
+        x: Address of the PE's old block of the vector [M, K] in the activation type.
+        out: Address of its new block [M, N] in the accumulator type.
+        M, K, N: Tokens; elements of the old block; elements of the new block.
         first_col: First mesh column that has a block.
-        to_rows: 1 if the vector moves from blocks per column to blocks per row, 0 for the opposite.
+        to_rows: 1 if the vector changes from blocks per column to blocks per row, 0 for the
+            opposite.
     """
     block, row, first_lane_col = place
     lanes = act.shape[2]

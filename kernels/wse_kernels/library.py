@@ -54,10 +54,7 @@ __all__ = [
 
 
 def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:
-    """Return the public functions of some kernel files, with their names as keys.
-
-    Each of them is a kernel.
-    """
+    """Return the public functions of some modules, which are kernels, by name."""
     return {
         name: function
         for module in modules
@@ -91,20 +88,20 @@ TRIALS = 40
 def thread_count() -> int:
     """Return the number of threads that kernels currently use, at most THREADS.
 
-    The caller sets the number with numba's ``set_num_threads``. It is 1 if kernels are interpreted.
+    It is the number that was set with numba's ``set_num_threads``, or 1 if numba is disabled.
     """
     return 1 if config.DISABLE_JIT else int(get_threads())
 
 
 @cache
 def parallel_core_s() -> float:
-    """Return the duration on one core above which a step is distributed over all cores, in seconds.
+    """Return the duration above which a kernel call runs on all CPU cores, in seconds on one core.
 
     The value is measured once per process, as WAKES times the median time to wake the other cores.
-    This takes 2 to 5 microseconds with OpenMP and 80 with numba's own threads. It takes
-    milliseconds now and then if other programs use the cores, which is why the median is used.
-    `wse_kernels.shared_cores` handles programs that keep using the cores. With a single thread the
-    value is infinite.
+    Waking takes 2 to 5 microseconds with OpenMP and 80 with numba's own threads. It sometimes takes
+    milliseconds if other programs use the cores, which is why the median is used.
+    `wse_kernels.shared_cores` handles programs that use the cores all the time. With a single
+    thread the value is infinite.
     """
     if THREADS == 1:
         return inf
@@ -120,15 +117,15 @@ def parallel_core_s() -> float:
 
 
 class CompiledKernel(NamedTuple):
-    """Both builds of a kernel: for one core and for all cores.
+    """The two builds of a kernel: for one CPU core and for all cores.
 
     Numba compiles a build at the first call for each combination of element types.
 
     Attributes:
         serial: Build for one core.
         parallel: Build for all cores. It is the serial build for kernels that store weights.
-        takes: Views and counters that a compute kernel takes before its operands, as indices into
-            `wse_kernels._blocks.VIEWS`.
+        takes: SRAM views and counters that a compute kernel needs before its operands, as indices
+            into `wse_kernels._blocks.VIEWS`.
     """
 
     serial: Callable[..., None]
@@ -136,13 +133,15 @@ class CompiledKernel(NamedTuple):
     takes: tuple[int, ...] = ()
 
     def for_time(self, core_s: float) -> Callable[..., None]:
-        """Return the build to use for a call that needs about ``core_s`` seconds on one core."""
+        """Return the faster build for a call that needs ``core_s`` seconds on one core."""
         return self.parallel if core_s > LEAST_CORE_S and core_s > parallel_core_s() else self.serial
 
 
 @cache
 def compiled_kernel(name: str) -> CompiledKernel:
-    """Return the kernel with a given name from COMPUTE, TRANSFER, TIMING or STORING.
+    """Return the kernel with a given name, which numba compiles when it is first called.
+
+    The kernel is one of COMPUTE, TRANSFER, TIMING or STORING.
 
     Raises:
         KeyError: There is no kernel with this name.

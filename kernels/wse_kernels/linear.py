@@ -84,32 +84,32 @@ def gemv(block, act, wgt, acc, x, w, out, shape: ProductShape, strides: ProductS
 
 
 def matmul_int8(block, act, wgt, acc, raw, at: CodedTensors, shape: ProductShape, rows):
-    """Multiply activations by int8 codes: out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
+    """Multiply activations by int8 weights: out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
 
     Args:
         block, act, wgt, acc, raw: Index of the block of PEs, and views of their SRAM.
-        at: Addresses of activations x[M, K], codes w[K, N], scale[N] and sums out[M, N].
+        at: Addresses of activations x[M, K], weights w[K, N], scale[N] and sums out[M, N].
         shape: M tokens, K inputs, N outputs.
-        rows: Unused here. Rows of the PE's scratch buffer.
+        rows: Unused here. Rows of the scratch buffer that a real PE needs.
     """
     _multiply_scaled((acc, act, wgt, raw), block, at, shape, INT8)
 
 
 def matmul_fp8(block, act, wgt, acc, raw, at: CodedTensors, shape: ProductShape, rows):
-    """Multiply activations by FP8 (e4m3) codes: out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
+    """Multiply activations by FP8 (e4m3) weights: out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
 
     Args:
         block, act, wgt, acc, raw: Index of the block of PEs, and views of their SRAM.
-        at: Addresses of activations x[M, K], codes w[K, N], scale[N] and sums out[M, N].
+        at: Addresses of activations x[M, K], weights w[K, N], scale[N] and sums out[M, N].
         shape: M tokens, K inputs, N outputs.
-        rows: Unused here. Rows of the PE's scratch buffer.
+        rows: Unused here. Rows of the scratch buffer that a real PE needs.
     """
     _multiply_scaled((acc, act, wgt, raw), block, at, shape, FP8)
 
 
 @helper_function
 def _multiply_scaled(views, block, at, shape, coding):
-    """Multiply activations by codes that have one scale per output, and scale the sums.
+    """Multiply activations by quantised weights with one scale per output.
 
     out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
 
@@ -118,7 +118,7 @@ def _multiply_scaled(views, block, at, shape, coding):
         block: Index of the block of PEs in the views.
         at: Addresses of the operands, a `CodedTensors`.
         shape: M tokens, K inputs, N outputs.
-        coding: Number of the coding.
+        coding: Number of the format of the weights: INT8 or FP8.
     """
     M, K, N = shape
     acc, _, wgt, _ = views
@@ -129,15 +129,17 @@ def _multiply_scaled(views, block, at, shape, coding):
 
 
 def matmul_int4(block, act, wgt, acc, raw, at: Int4Tensors, shape: ProductShape, G, rows):
-    """Multiply activations by int4 codes: out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]).
+    """Multiply activations by int4 weights with one scale per group of inputs.
+
+    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]).
 
     Args:
         block, act, wgt, acc, raw: Index of the block of PEs, and views of their SRAM.
-        at: Addresses of activations x[M, K], codes w[K, N], groups[K], scale[G, N] and sums
+        at: Addresses of activations x[M, K], weights w[K, N], groups[K], scale[G, N] and sums
             out[M, N].
         shape: M tokens, K inputs, N outputs.
-        G: Groups of rows that share scales.
-        rows: Unused here. Rows of the PE's scratch buffer.
+        G: Number of groups of rows that share scales.
+        rows: Unused here. Rows of the scratch buffer that a real PE needs.
     """
     M, K, N = shape
     tile = CodeTile(at.w, at.groups, 0, at.scale, K, N, N, N, G, N)
@@ -145,15 +147,17 @@ def matmul_int4(block, act, wgt, acc, raw, at: Int4Tensors, shape: ProductShape,
 
 
 def matmul_mxfp4(block, act, acc, raw, at: Mxfp4Tensors, shape: ProductShape, G, rows):
-    """Multiply activations by MXFP4 codes: out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]).
+    """Multiply activations by MXFP4 weights: e2m1 codes with one e8m0 scale per group of inputs.
+
+    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]).
 
     Args:
         block, act, acc, raw: Index of the block of PEs, and views of their SRAM.
-        at: Addresses of activations x[M, K], codes w[K, N], groups[K], scale[G, N] and sums
+        at: Addresses of activations x[M, K], weights w[K, N], groups[K], scale[G, N] and sums
             out[M, N].
         shape: M tokens, K inputs, N outputs.
-        G: Groups of rows that share scales.
-        rows: Unused here. Rows of the PE's scratch buffer.
+        G: Number of groups of rows that share scales.
+        rows: Unused here. Rows of the scratch buffer that a real PE needs.
     """
     M, K, N = shape
     tile = CodeTile(at.w, at.groups, 0, at.scale, K, N, N, N, G, N)
@@ -161,18 +165,18 @@ def matmul_mxfp4(block, act, acc, raw, at: Mxfp4Tensors, shape: ProductShape, G,
 
 
 def matmul_fp8_blocks(block, act, acc, f32, raw, at: BlockScaledTensors, shape: ProductShape, G, B, rows):
-    """Multiply activations by FP8 codes with block scales.
+    """Multiply activations by FP8 (e4m3) weights with block scales.
 
     out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], block of N]). The outputs are divided into B
     blocks of neighbours that share a scale.
 
     Args:
         block, act, acc, f32, raw: Index of the block of PEs, and views of their SRAM.
-        at: Addresses of activations x[M, K], codes w[K, N], groups[K], widths[B], scale[G, B] and
+        at: Addresses of activations x[M, K], weights w[K, N], groups[K], widths[B], scale[G, B] and
             sums out[M, N].
         shape: M tokens, K inputs, N outputs.
         G, B: Groups of rows, and blocks of outputs, that share scales.
-        rows: Unused here. Rows of the PE's scratch buffer.
+        rows: Unused here. Rows of the scratch buffer that a real PE needs.
     """
     M, K, N = shape
     tile = CodeTile(at.w, at.groups, at.widths, at.scale, K, N, N, B, G, B)

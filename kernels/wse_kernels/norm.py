@@ -19,10 +19,10 @@ ONE, ZERO = np.float32(1.0), np.float32(0.0)
 
 
 def sum_squares(block, act, f32, x, sums, M, K):
-    """Sum the squares of each token's local features: sums[M] = sum over K of x[M, K] ** 2.
+    """Sum the squares of the features that a PE stores: sums[M] = sum over K of x[M, K] ** 2.
 
     Args:
-        block, act, f32: Index of the block of PEs, and views of their SRAM by element type.
+        block, act, f32: Index of the block of PEs, and views of their SRAM.
         x: Address of the activations [M, K].
         sums: Address of the float32 sums [M].
         M, K: Tokens; features per PE.
@@ -38,7 +38,7 @@ def sum_squares(block, act, f32, x, sums, M, K):
 
 
 def rms_scale(block, act, wgt, f32, at: NormTensors, M, K, size, eps_atto, offset):
-    """Apply RMS normalisation with a gain, once the sums of squares over all PEs are known.
+    """Apply RMS normalisation with a gain, given the sums of squares over all PEs.
 
     out[M, K] = (gain[K] + offset) * (x[M, K] / sqrt(sums[M] / size + eps)). Without an offset, the
     normalised value is rounded to the activation type before the gain is applied, as in Hugging
@@ -68,7 +68,7 @@ def rms_scale(block, act, wgt, f32, at: NormTensors, M, K, size, eps_atto, offse
 
 
 def gain_sum_squares(block, act, acc, wgt, at: NormTensors, M, K, offset):
-    """Sum the squares of the local features, and multiply the features by the gain, in one pass.
+    """Sum the squares of a PE's features, and multiply the features by the gain, in one pass.
 
     sums[M] = sum over K of x[M, K] ** 2, and out[M, K] = (gain[K] + offset) * x[M, K].
 
@@ -99,7 +99,7 @@ def rms_factors(block, f32, sums, M, size, eps_atto):
     Args:
         block, f32: Index of the block of PEs, and the float32 view of their SRAM.
         sums: Address of the sums [M], overwritten.
-        M, size: Sums; features that each sum is over.
+        M, size: Number of sums; number of features that each sum is over.
         eps_atto: Epsilon in units of 1e-18.
     """
     _invert_roots(block, f32, sums, M, size, eps_atto)
@@ -107,7 +107,7 @@ def rms_factors(block, f32, sums, M, size, eps_atto):
 
 @helper_function
 def _invert_roots(block, f32, sums, M, size, eps_atto):
-    """Replace sums[M] by 1 / sqrt(sums[M] / size + eps). The operands are those of `rms_factors`."""
+    """Replace sums[M] by 1 / sqrt(sums[M] / size + eps). See `rms_factors` for the operands."""
     size, eps = np.float32(size), np.float32(eps_atto * 1e-18)
     for m in range(M):
         for lane in range(f32.shape[2]):
@@ -151,12 +151,11 @@ def rms_scale_sums(block, acc, x, sums, M, N, size, eps_atto):
 def rms_scale_share(place: Place, acc, x, sums, M, n, parts, size, eps_atto, division: RowGroups):
     """Apply `rms_scale_sums` to the slice of features that this PE computes for its group.
 
-    PEs of a column have the same features. Neighbours form groups, and the PEs of a group divide
-    the scaling among them (`slice_of_place`). The other features of x[M, parts, n] stay as they
-    are.
+    All PEs of a column have the same features. They form groups of neighbours, and the PEs of a
+    group divide the scaling among them. The other features of x[M, parts, n] keep their values.
 
     Args:
-        place, acc: Place of the block of PEs, and the accumulator view of their SRAM.
+        place, acc: Position of the block of PEs, and the accumulator view of their SRAM.
         x: Address of the values [M, parts, n], scaled in place.
         sums: Address of the sums of squares [M] over all PEs, in the accumulator type.
         M, n, parts: Tokens; features per part; parts, each of which is divided in the same way.
@@ -173,7 +172,14 @@ def rms_scale_share(place: Place, acc, x, sums, M, n, parts, size, eps_atto, div
 
 @helper_function
 def _set_scales(block, acc, scales, total, size, eps_atto):
-    """Set the scale of every lane to 1 / sqrt(total / size + eps), from the sum at ``total``."""
+    """Compute the factor of an RMS norm for each PE of a block: 1 / sqrt(total / size + eps).
+
+    Args:
+        block, acc: Index of the block of PEs, and the accumulator view of their SRAM.
+        scales: float32 factors, one per PE, overwritten.
+        total: Address of the sum of squares.
+        size, eps_atto: Features that the sum is over; epsilon in units of 1e-18.
+    """
     size, eps = np.float32(size), np.float32(eps_atto * 1e-18)
     for lane in range(len(scales)):
         scales[lane] = ONE / np.sqrt(widen(acc[block, total, lane]) / size + eps)
@@ -181,7 +187,14 @@ def _set_scales(block, acc, scales, total, size, eps_atto):
 
 @helper_function
 def _scale_features(block, acc, scales, x, n):
-    """Multiply n accumulators from address x on by the scale of their lane, in place."""
+    """Multiply ``n`` consecutive sums of each PE by a factor of the PE, in place.
+
+    Args:
+        block, acc: Index of the block of PEs, and the accumulator view of their SRAM.
+        scales: float32 factors, one per PE.
+        x: Address of the first sum.
+        n: Number of sums.
+    """
     for e in range(x, x + n):
         for lane in range(len(scales)):
             acc[block, e, lane] = narrow(widen(acc[block, e, lane]) * scales[lane], acc[block, e, lane])
@@ -208,7 +221,7 @@ def l2_scale(block, act, f32, x, sums, M, K, size, eps_atto):
 
 
 def moments(block, act, f32, x, sums, M, K):
-    """Sum each token's local features and their squares in float32, for layer normalisation.
+    """Sum the features of a PE, and their squares, in float32 for layer normalisation.
 
     sums[M, 0] = sum over K of x[M, K], and sums[M, 1] = sum over K of x[M, K] ** 2.
 
@@ -231,7 +244,7 @@ def moments(block, act, f32, x, sums, M, K):
 
 
 def gain_moments(block, act, acc, wgt, x, sums, gain, out, M, K):
-    """Sum the local features and their squares, and multiply the features by the gain, in one pass.
+    """Sum a PE's features and their squares, and multiply the features by the gain, in one pass.
 
     sums[M, 0] = sum over K of x[M, K], sums[M, 1] = sum over K of x[M, K] ** 2, and out[M, K] =
     gain[K] * x[M, K].
@@ -259,7 +272,7 @@ def gain_moments(block, act, acc, wgt, x, sums, gain, out, M, K):
 
 
 def layer_scale_sums(block, acc, f32, at: LayerSumsTensors, M, N, size, eps_atto):
-    """Complete a layer norm after a product with weights: subtract the mean and scale the sums.
+    """Complete a layer norm whose mean and scale are applied after the product with weights.
 
     x[M, N] = (x[M, N] - mean[M] * of_gain[N]) / sqrt(variance[M] + eps) + of_bias[N].
 
@@ -286,7 +299,7 @@ def layer_scale_sums(block, acc, f32, at: LayerSumsTensors, M, N, size, eps_atto
 
 
 def layer_scale(block, act, wgt, f32, at: LayerNormTensors, M, K, size, eps_atto, offset):
-    """Apply layer normalisation with gain and bias, once the moments over all PEs are known.
+    """Apply layer normalisation with gain and bias, given the moments over all PEs.
 
     out[M, K] = (gain[K] + offset) * (x[M, K] - mean[M]) / sqrt(variance[M] + eps) + bias[K].
 

@@ -43,8 +43,9 @@ def precompile(calls: Sequence[Call], report: Callable[[int, int, str], None]) -
 
     Args:
         calls: Kernels with their arguments.
-        report: Called with (number finished, number to compile, name) before each kernel that this
-            process compiles, and once at the end. Cached kernels do not count.
+        report: Function to call with (number finished, number to compile, name of the kernel)
+            before each kernel that this process compiles, and once at the end. Cached kernels do
+            not count.
     """
     typed = [(function, types_of(arguments)) for function, arguments in calls if is_compiled(function)]
     waiting_kernels = deque((function, types) for function, types in typed if not is_cached(function, types))
@@ -73,8 +74,8 @@ def precompile(calls: Sequence[Call], report: Callable[[int, int, str], None]) -
 def _helpers(waiting_kernels: deque[tuple[Any, Any]]) -> Iterator[None]:
     """Run helper processes that compile waiting kernels during the ``with`` block.
 
-    They take kernels from the end of the list, and the caller takes kernels from its start. At the
-    end, wait until all helpers are done.
+    Helpers take kernels from the end of the list, while the caller takes kernels from its start. At
+    the end of the block, wait until all helpers are done.
     """
     process_count = (
         0 if KERNEL_FILES.trouble else min(_cores() - 1, len(waiting_kernels) // KERNELS_A_PROCESS, MAX_PROCESSES)
@@ -107,7 +108,7 @@ def _start_process() -> subprocess.Popen[bytes] | None:
 
 
 def _feed(process: subprocess.Popen[bytes], waiting_kernels: deque[tuple[Any, Any]]) -> None:
-    """Send waiting kernels to a process, from the end of the list, one at a time."""
+    """Send waiting kernels to a helper process, one at a time, from the end of the list."""
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -120,22 +121,17 @@ def _feed(process: subprocess.Popen[bytes], waiting_kernels: deque[tuple[Any, An
 
 
 def _send(pipe: BinaryIO | Any, content: object) -> None:
-    """Write an object in pickle format to a helper process.
-
-    Args:
-        pipe: Standard input of the process.
-        content: The object.
-    """
+    """Write an object in pickle format to the standard input of a helper process."""
     pipe.write(pickle.dumps(content))
     pipe.flush()
 
 
 def serve(orders: BinaryIO, answers: BinaryIO) -> None:
-    """Compile kernels on request, as the main loop of a helper process.
+    """Compile kernels on request. This is the main loop of a helper process.
 
     Args:
-        orders: Pickled builds to compile, until the end of the stream.
-        answers: Receives a newline whenever this process is ready for the next order.
+        orders: Stream of pickled (name, whether for all cores, argument types) tuples.
+        answers: Stream that receives a newline whenever this process is ready for the next kernel.
     """
     while True:
         answers.write(b"\n")

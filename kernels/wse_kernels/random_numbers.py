@@ -20,14 +20,14 @@ MIDDLE = np.int32(2 * 0xFFFF)
 
 
 def normal_numbers(values: Any, key: Any, first: Any, mean: Any, factor: Any) -> None:
-    """Fill an array with approximately normal random numbers from a stream.
+    """Fill an array with pseudo-random numbers that are approximately normally distributed.
 
-    values[i] = mean + factor * s, where s is the integer sum at position ``first`` + i of the
-    stream, minus its mean.
+    values[i] = mean + factor * s, where s is the centred sum of the four 16-bit parts of the random
+    word at position ``first`` + i of the stream.
 
     Args:
         values: float32 ``[n]``, overwritten.
-        key: uint64 that selects the stream.
+        key: uint64 that selects the stream of random words.
         first: uint64 position of the first number in the stream.
         mean, factor: float32 mean of the numbers, and scale of their deviation.
     """

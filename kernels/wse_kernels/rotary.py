@@ -17,19 +17,20 @@ from wse_kernels._operands import Place
 
 
 def rope(place: Place, act, acc, f32, ctl, x, frequency, at: QueryKeyValue, shape: RopeShape, turns: RotaryTurns):
-    """Apply rotary embeddings to queries and keys, and round all results to the activation type.
+    """Apply rotary embeddings to queries and keys, and round queries, keys and values.
 
-    The last F - R features of a head, and all values, are only rounded.
+    The pair of features (p, p + R / 2) of a head is rotated by position * frequency[p]. The last F
+    - R features of a head, and all values, are only rounded to the activation type.
 
     Args:
-        place, act, acc, f32, ctl: Place of the block of PEs, views of their SRAM, and counters per
-            row.
+        place, act, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters
+            per row.
         x: Address of the projection's sums [M, (Hq + 2 Hk) F]: queries, keys, values.
-        frequency: Address of the float32 frequencies [R / 2]; of cos and sin [M, R / 2, 2] if these
-            were computed before.
+        frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
+            [M, R / 2, 2] if they are already computed.
         at: Addresses of the results q[M, Hq, F], k[M, Hk, F] and v[M, Hk, F].
         shape: M tokens, Hq query heads, Hk key heads, F features, R rotated features.
-        turns: Whether cos and sin were computed before, and their factor.
+        turns: Whether the cosines and sines are already computed, and their factor.
     """
     M, Hq, Hk, F, R = shape
     block, width, lanes = place.block, (Hq + 2 * Hk) * F, act.shape[2]
@@ -49,13 +50,16 @@ def rope(place: Place, act, acc, f32, ctl, x, frequency, at: QueryKeyValue, shap
 def rotate(place: Place, act, f32, ctl, x, frequency, shape: RotatedShape, turns: RotaryTurns):
     """Apply rotary embeddings in place to every head of x[M, H, F].
 
+    The pair of features (p, p + R / 2) of a head is rotated by position * frequency[p].
+
     Args:
-        place, act, f32, ctl: Place of the block of PEs, views of their SRAM, and counters per row.
+        place, act, f32, ctl: Position of the block of PEs, views of their SRAM, and counters per
+            row.
         x: Address of the activations [M, H, F].
-        frequency: Address of the float32 frequencies [R / 2]; of cos and sin [M, R / 2, 2] if these
-            were computed before.
+        frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
+            [M, R / 2, 2] if they are already computed.
         shape: M tokens, H heads, F features, R rotated features.
-        turns: Whether cos and sin were computed before, and their factor.
+        turns: Whether the cosines and sines are already computed, and their factor.
     """
     M, H, F, R = shape
     lanes = act.shape[2]
@@ -69,16 +73,17 @@ def rotate(place: Place, act, f32, ctl, x, frequency, shape: RotatedShape, turns
 
 
 def rotary_turns(place: Place, f32, ctl, frequency, out, M, R, multiplier_pico):
-    """Compute cos and sin of all rotary angles once, so that `rope` and `rotate` can reuse them.
+    """Compute the cosines and sines of all rotary angles, so that several kernels can reuse them.
 
-    out[M, R / 2, 2] = cos and sin of (position of m) * frequency[p], each times the multiplier.
+    out[M, R / 2, 2] = cos and sin of (position of token m) * frequency[p], each times the
+    multiplier.
 
     Args:
-        place, f32, ctl: Place of the block of PEs, float32 view of their SRAM, and counters per
+        place, f32, ctl: Position of the block of PEs, float32 view of their SRAM, and counters per
             row.
         frequency, out: Addresses of the float32 frequencies [R / 2], and of the results.
         M, R: Tokens; rotated features per head.
-        multiplier_pico: Factor of cos and sin in units of 1e-12.
+        multiplier_pico: Factor of the cosines and sines in units of 1e-12.
     """
     block, lanes, half = place.block, f32.shape[2], R // 2
     cosines, sines = lane_values(lanes), lane_values(lanes)
@@ -92,15 +97,16 @@ def rotary_turns(place: Place, f32, ctl, frequency, out, M, R, multiplier_pico):
 
 @helper_function
 def _set_turns(place, f32, ctl, frequency, pair, turns, cosines, sines):
-    """Set ``cosines`` and ``sines`` to cos and sin of a pair's angle in every lane.
+    """Compute or load the cosine and sine of one rotary angle, for every PE of a block.
 
     Args:
-        place, f32, ctl: Place of the block of PEs, float32 view of their SRAM, and counters per
+        place, f32, ctl: Position of the block of PEs, float32 view of their SRAM, and counters per
             row.
-        frequency: Address of the frequencies, or of cos and sin.
-        pair: Token, pair, and number of pairs.
-        turns: Origin of cos and sin.
-        cosines, sines: Arrays with an element per lane, overwritten.
+        frequency: Address of the frequencies, or of the cosines and sines if they are already
+            computed.
+        pair: Index of the token, index of the feature pair, and number of pairs.
+        turns: Whether the cosines and sines are already computed, and their factor.
+        cosines, sines: Arrays with an element per PE, overwritten.
     """
     block, (m, p, pairs) = place.block, pair
     if turns.turned == 1:
@@ -116,13 +122,13 @@ def _set_turns(place, f32, ctl, frequency, pair, turns, cosines, sines):
 
 @helper_function
 def _rotate_pair(act, view, block, out, x, half, cosines, sines):
-    """Rotate a pair of features, and round them to activations.
+    """Rotate a pair of features by an angle, and round the results to activations.
 
     Args:
-        act, view, block: Views of the results and of the features; index of the block of PEs.
-        out, x: Addresses of the first of both results, and of the first of both features.
+        act, view, block: View of the results, view of the features, and index of the block of PEs.
+        out, x: Addresses of the first result and of the first feature.
         half: Distance from the first feature of a pair to the second.
-        cosines, sines: cos and sin of the angle in every lane.
+        cosines, sines: Cosine and sine of the angle for every PE of the block.
     """
     for lane in range(len(cosines)):
         element = act[block, out, lane]
@@ -132,7 +138,7 @@ def _rotate_pair(act, view, block, out, x, half, cosines, sines):
 
 
 def split_heads(block, act, acc, x, at: QueryKeyValue, M, Hq, Hk, F):
-    """Round queries, keys and values from accumulators to activations, without rotary embeddings.
+    """Convert queries, keys and values to the activation type, without rotary embeddings.
 
     Args:
         block, act, acc: Index of the block of PEs, and views of their SRAM.
@@ -154,8 +160,8 @@ def scale_queries(place: Place, act, ctl, x, M, n, coefficient_pico, tokens):
     x[M, n] *= 1 + coefficient * ln(1 + floor((position of m + 1) / tokens)).
 
     Args:
-        place, act, ctl: Place of the block of PEs, activation view of their SRAM, and counters per
-            row.
+        place, act, ctl: Position of the block of PEs, activation view of their SRAM, and counters
+            per row.
         x: Address of the queries [M, n], scaled in place.
         M, n: Tokens; features of all query heads on the PE.
         coefficient_pico: Coefficient in units of 1e-12.

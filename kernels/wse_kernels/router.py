@@ -23,19 +23,19 @@ LEAST_SUM = np.float32(1e-20)  # as in DeepSeek-V3's released inference code; av
 
 
 def router_place(place: Place, acc, x, out, M, n, E, first, columns, zeros):
-    """Copy this column's n router outputs to their positions among those of all E experts.
+    """Copy the router outputs of this column to their positions among the outputs of all experts.
 
     Column ``first`` + c of each segment of ``columns`` columns has outputs c n to c n + n - 1. A
     sum over the columns then gives every PE all outputs.
 
     Args:
-        place, acc: Place of the block of PEs, and the accumulator view of their SRAM.
+        place, acc: Position of the block of PEs, and the accumulator view of their SRAM.
         x: Address of this column's outputs [M, n].
         out: Address of all outputs [M, E].
         M, n, E: Tokens; outputs per column; experts.
         first: Index of the first column with outputs, within each segment.
         columns: Mesh columns per segment.
-        zeros: 1 to set the outputs of other columns to 0, 0 to leave them as they are.
+        zeros: 1 to set the outputs of other columns to 0, 0 to keep their values.
     """
     block, lanes = place.block, acc.shape[2]
     for m in range(M):
@@ -50,7 +50,7 @@ def router_place(place: Place, acc, x, out, M, n, E, first, columns, zeros):
 
 
 def router_scores(block, acc, f32, x, out, M, E, sigmoid):
-    """Compute scores of experts from router outputs: the softmax over E, or a sigmoid.
+    """Compute the scores of all experts from router outputs: softmax over the experts, or sigmoid.
 
     Args:
         block, acc, f32: Index of the block of PEs, and views of their SRAM.
@@ -99,16 +99,16 @@ def router_correct(block, f32, x, correction, out, M, E):
 def router_limit(block, f32, x, out, M, E, groups, chosen_groups, group_scores):
     """Restrict the selection of experts to the best groups of each token.
 
-    The E experts form ``groups`` equal groups of neighbours. A group's score is the sum of its two
-    best values, or its only value. The groups with the highest scores are selected, the earlier one
-    on a tie. In the other groups all values become -3e38.
+    The E experts form ``groups`` equal groups of neighbours. The score of a group is the sum of its
+    two best values, or its only value. The groups with the highest scores are kept (on a tie, the
+    earlier group). In the other groups all values become -3e38.
 
     Args:
         block, f32: Index of the block of PEs, and the float32 view of their SRAM.
         x: Address of the scores [M, E].
         out: Address of the restricted scores [M, E].
         M, E: Tokens; experts.
-        groups, chosen_groups: Groups of experts; number of groups to select.
+        groups, chosen_groups: Number of groups; number of groups to keep.
         group_scores: Address of a scratch vector [groups], which receives the groups' scores.
     """
     size = E // groups
@@ -139,14 +139,14 @@ def router_limit(block, f32, x, out, M, E, groups, chosen_groups, group_scores):
 def router_choose(block, f32, at: ChoiceTensors, M, E, A, normalised, scale_pico):
     """Select the A best experts of each token, and compute their routing weights.
 
-    ids[M, A] are the positions of the largest values of choice[M, E], largest first. weights[M, A]
-    are the values of scores[M, E] at these positions, normalised if requested and times the scale.
-    If fewer than A values are numbers, the remaining ids are -1 with weight 0.
+    ids[M, A] are the indices of the largest values of choice[M, E], largest first. weights[M, A]
+    are the values of scores[M, E] at these indices, normalised if requested and times the scale. If
+    fewer than A values are numbers, the remaining ids are -1 with weight 0.
 
-    1. Divide the E values into about sqrt(E) blocks, and store in ``maxima`` the position of the
+    1. Divide the E values into about sqrt(E) blocks, and store in ``maxima`` the index of the
        largest value of each block, or -1 if the block has none.
-    2. Select the best of these A times. Each time, the next best value of its block takes its
-       place.
+    2. Select the largest of these values A times. Each time, the next largest value of its block
+       replaces it.
 
     Args:
         block, f32: Index of the block of PEs, and the float32 view of their SRAM.
@@ -195,16 +195,16 @@ def router_choose(block, f32, at: ChoiceTensors, M, E, A, normalised, scale_pico
 
 @helper_function
 def _best(f32, block, first, begin, end, lane, last, last_id):
-    """Return the position of the largest value in [begin, end) after the last selected one.
+    """Return the index of the largest value that follows the last selected value, or -1.
 
-    A value comes after the last one if it is smaller, or equal at a higher position. Return -1 if
-    there is none.
+    A value follows the last one if it is smaller, or equal with a higher index. Only indices from
+    ``begin`` to ``end`` - 1 are searched.
 
     Args:
-        f32, block, lane: float32 view of SRAM, block of PEs, and lane in the block.
+        f32, block, lane: float32 view of SRAM, block of PEs, and lane (PE) in the block.
         first: Address of the values.
-        begin, end: Range of positions.
-        last, last_id: Last selected value, and its position.
+        begin, end: Range of indices.
+        last, last_id: Last selected value, and its index.
     """
     best, best_id = np.float32(-np.inf), -1
     for e in range(begin, end):
@@ -216,15 +216,15 @@ def _best(f32, block, first, begin, end, lane, last, last_id):
 
 
 def chosen_softmax(block, f32, ids, weights, M, A, scale_pico):
-    """Replace the weights of the selected experts by their softmax, times a scale.
+    """Replace the scores of the selected experts by their softmax, times a scale.
 
-    weights[M, A] = scale * softmax over A of weights[M, A]. The first weight must be the largest.
-    Weights of missing experts, whose ids are -1, become 0.
+    weights[M, A] = scale * softmax over A of weights[M, A]. The first score of a token must be the
+    largest. Missing experts, whose ids are -1, get weight 0.
 
     Args:
         block, f32: Index of the block of PEs, and the float32 view of their SRAM.
         ids: Address of the float32 ids [M, A].
-        weights: Address of the float32 weights [M, A], changed in place.
+        weights: Address of the float32 scores [M, A], which are replaced by the routing weights.
         M, A: Tokens; selected experts per token.
         scale_pico: Scale in units of 1e-12.
     """

@@ -18,15 +18,16 @@ NEAR_PES = 384
 
 
 def along_rows_in_place(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
-    """Execute messages along rows that send and receive at the same address, on transposed words.
+    """Execute messages along mesh rows that are sent and received at the same address.
 
-    Messages are sums, copies, and multicasts of all elements. A block has at least WIDTH lanes.
+    Messages are sums, copies and multicasts of all elements. They are executed on transposed words,
+    so that the words of a PE are contiguous. A block has at least WIDTH PEs.
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
-        messages: int32 ``[m, 3]``: (source, target, arrival).
-        first, variant: Row r executes messages ``first[v]`` to ``first[v + 1]`` - 1 in order, where
-            v = ``variant[r]``.
+        messages: int32 ``[m, 3]``: source PE, target PE, arrival code.
+        first: Index of the first message of each list of messages, and the end of the last list.
+        variant: Index of the list that each row executes.
         a: Operands: 0 first row, 1 rows, 2 blocks per row, 3 address, 5 elements.
     """
     for row in prange(a[0], a[0] + a[1]):
@@ -44,12 +45,15 @@ def along_rows_in_place(view: Any, messages: Any, first: Any, variant: Any, a: A
 
 @helper_function
 def _exchange_words(view: Any, base: int, blocks: int, e: int, end: int, words: Any, place: int, read: int) -> None:
-    """Read WIDTH elements of all PEs of a mesh row into ``words``, or write them back.
+    """Copy WIDTH elements of all PEs of a mesh row from SRAM into ``words``, or back.
+
+    In ``words`` the elements of a PE are contiguous.
 
     Args:
         view, base, blocks: SRAM; first block of the row; blocks per row.
-        e, end: First element, and the end of the elements that are valid.
-        words, place: Transposed words, and the index of the first PE's vector among them.
+        e, end: Address of the first element, and end of the valid elements.
+        words: Transposed elements.
+        place: Index in ``words`` of the vector of the first PE.
         read: 1 to read from SRAM, 0 to write to SRAM.
     """
     lanes = view.shape[2]

@@ -36,11 +36,11 @@ TASKS: Final = Path("/proc/self/task")
 
 
 class SharedCores:
-    """Number of threads for kernels: all, or one while other programs use the cores.
+    """Control of the number of kernel threads: all, or one while other programs use the CPU cores.
 
     Args:
         clock: Function that returns a time in seconds.
-        waited_s: Function that returns the seconds that threads of this process have been waiting for
+        waited_s: Function that returns how many seconds the threads of this process have waited for
             a core so far.
         get_threads: Function that returns the number of threads that kernels use.
         set_threads: Function that sets the number of threads for kernels called later.
@@ -62,7 +62,10 @@ class SharedCores:
 
     @contextmanager
     def steps(self) -> Iterator[None]:
-        """Enclose the steps between which `adapt` is called, and restore the threads at the end."""
+        """Use the adapted number of threads in the ``with`` block, and restore it at the end.
+
+        Call `adapt` between the steps that are executed in the block.
+        """
         if self._is_resting:
             self._threads = self._get_threads()
             self._set_threads(1)
@@ -73,7 +76,7 @@ class SharedCores:
                 self._set_threads(self._threads)
 
     def adapt(self) -> None:
-        """Check whether threads had to wait for cores, and change the number of threads if so.
+        """Change the number of threads if threads had to wait for CPU cores.
 
         Call this between steps, as often as you like. It returns at once until the next check is
         due.
@@ -97,13 +100,13 @@ class SharedCores:
             self._watch(now_s)
 
     def _watch(self, now_s: float) -> None:
-        """Begin a new window in which the waiting time of threads is measured."""
+        """Begin an interval in which the time that threads wait for CPU cores is measured."""
         self._began_s, self._next_s = now_s, now_s + WINDOW_S
         self._waited_before_s = self._waited()
 
 
 def _waited_s() -> float:
-    """Return the seconds that threads of this process have been waiting for CPU cores so far.
+    """Return the total time that threads of this process have waited for CPU cores, in seconds.
 
     The value is read from /proc, and is 0 on systems other than Linux.
     """

@@ -24,12 +24,12 @@ GROUP = 8
 
 
 def store_numbers(view: Any, values: Any, rows: Any, columns: Any, row_places: Any, column_places: Any, a: Any) -> None:
-    """Store numbers in the PEs of a patch, rounded to the element type of the view.
+    """Store weights in the SRAM of a rectangle of PEs, rounded to the element type of the view.
 
     Args:
         view: SRAM, ``[block, address, lane]``.
-        values: Rows of the tensor, ``[r, c]``.
-        rows, columns: Indices of the elements of each PE, int32
+        values: Rows of the weight tensor, ``[r, c]``.
+        rows, columns: Indices into ``values`` of the elements of each PE, int32
             ``[mesh rows or 1, n, mesh columns or 1]``. Negative indices are padding, which is
             stored as 0.
         row_places, column_places: Offsets in SRAM, by row and by column of the PE's elements.
@@ -65,17 +65,20 @@ def store_codes(
     column_shifts: Any,
     a: Any,
 ) -> None:
-    """Store codes of quantised weights in the PEs of a patch, several per byte if needed.
+    """Store quantised weights in the SRAM of a rectangle of PEs, several per byte if needed.
 
-    Each code is shifted left by ``row_shifts[r]`` + ``column_shifts[c]`` bits and combined with the
-    stored byte by a bitwise OR. Padding is not stored.
+    Each weight is shifted left by ``row_shifts[r]`` + ``column_shifts[c]`` bits and combined with
+    the stored byte by a bitwise OR. Padding is not stored.
 
     Args:
         view: SRAM as bytes, ``[block, address, lane]``.
-        values: Rows of codes, ``[r, c]``.
-        rows, columns, row_places, column_places: Indices and offsets, as in `store_numbers`.
+        values: Rows of quantised weights, ``[r, c]``.
+        rows, columns: Indices into ``values`` of the elements of each PE, int32
+            ``[mesh rows or 1, n, mesh columns or 1]``. Negative indices are padding.
+        row_places, column_places: Offsets in SRAM, by row and by column of the PE's elements.
         row_shifts, column_shifts: Bits to shift by, by row and by column of the PE's elements.
-        a: Operands, as in `store_numbers`.
+        a: Operands: 0 address, 1 first mesh row, 2 mesh rows, 3 first mesh column, 4 mesh columns,
+            5 blocks per mesh row.
     """
     lanes, first, last, flat = view.shape[2], a[3], a[3] + a[4], values.reshape(-1)
     row_steps, column_steps, row_of, column_of = _steps(rows), _steps(columns), rows.reshape(-1), columns.reshape(-1)
@@ -99,7 +102,7 @@ def store_codes(
 def _steps(index: Any) -> Any:
     """Return the strides of an index array along mesh rows, elements and mesh columns.
 
-    The stride is 0 along an axis of the mesh on which the indices do not depend.
+    The stride is 0 along a mesh axis of length 1, whose only index is used for all PEs.
     """
     height, element_count, length = index.shape
     return element_count * length if height > 1 else 0, length, 1 if length > 1 else 0
@@ -107,5 +110,8 @@ def _steps(index: Any) -> Any:
 
 @helper_function
 def _index_of_pe(index: Any, steps: Any, i: Any, n: Any, j: Any) -> Any:
-    """Return index n of PE (i, j) from a flattened index array with the given strides."""
+    """Return element ``n`` of the PE in row ``i`` and column ``j`` from a flattened index array.
+
+    ``steps`` are the strides of the array along mesh rows, elements and mesh columns.
+    """
     return np.int64(index[np.uint64(i * steps[0] + n * steps[1] + j * steps[2])])

@@ -63,7 +63,10 @@ MAX_PIECES = 8
 def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
     """Execute messages between the PEs of each mesh row.
 
-    1. Group consecutive rows that execute the same messages, at most sixteen.
+    A message sends elements from one PE to another. Its arrival code says what happens there: for
+    example, they replace the stored elements or are added to them.
+
+    1. Group up to sixteen consecutive rows that execute the same messages.
     2. Divide the messages into runs of sums, including the multicasts that follow them, and other
        messages.
     3. If a run of sums is long enough, execute it on transposed rows, for all rows of the group at
@@ -72,12 +75,13 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
-        messages: int32 ``[m, 5]``: (source, target, arrival, first element, elements).
-        first, variant: Row r executes messages ``first[v]`` to ``first[v + 1]`` - 1, where v =
-            ``variant[r]``.
+        messages: int32 ``[m, 5]``: source PE, target PE, arrival code, first element, number of
+            elements.
+        first: Index of the first message of each list of messages, and the end of the last list.
+        variant: Index of the list that each row executes.
         a: Operands: 0 first row, 1 rows, 2 blocks per row, 3 source address, 4 target address, 5
-            elements of all parts. 8 is 1 if every row ends with multicasts that overwrite all PEs
-            with sums, else 0.
+            elements per PE. 8 is 1 if every row ends with multicasts that overwrite all PEs with
+            sums, else 0.
     """
     per_row, lanes, last = a[2], view.shape[2], a[0] + a[1]
     rows_at_once = min(max(MIN_ROWS, NEAR_ELEMENTS // max(1, a[5])), MAX_ROWS)
@@ -118,10 +122,10 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
 
 
 class _Run(NamedTuple):
-    """A run of consecutive messages that form sums, with the multicasts that follow them.
+    """Consecutive messages that compute sums along a mesh row, with the multicasts after them.
 
     Attributes:
-        begin, end: First message, and index after the last one.
+        begin, end: First message, and index after the last message.
         west, columns: First column that takes part, and number of columns.
     """
 
@@ -132,10 +136,10 @@ class _Run(NamedTuple):
 
 
 class _MeshRows(NamedTuple):
-    """Mesh rows that execute the same messages.
+    """Consecutive mesh rows that execute the same messages.
 
     Attributes:
-        base: First block of the first row.
+        base: First block (group of neighbouring PEs) of the first row.
         per_row: Blocks per row.
         rows: Number of rows.
     """
@@ -147,7 +151,10 @@ class _MeshRows(NamedTuple):
 
 @helper_function
 def _run_of_sums(messages: Any, begin: Any, end: Any) -> Any:
-    """Return the run of sums that begins with message ``begin``. It may be empty."""
+    """Return the longest run of sums (with multicasts after them) that starts at message ``begin``.
+
+    The run ends before message ``end`` and may be empty.
+    """
     west, east, i = np.int64(messages[begin, 0]), np.int64(messages[begin, 0]), begin
     while i < end:
         start, stop, arrival = np.int64(messages[i, 0]), np.int64(messages[i, 1]), messages[i, 2]
@@ -171,10 +178,10 @@ def _sums_on_transposed_rows(
     Args:
         transposed: Scratch array from `transposed_values`.
         view, mesh_rows: SRAM; rows that execute the messages.
-        messages, run: Messages; run of sums.
+        messages, run: All messages; range of the messages to execute.
         address, n: Address of the elements, and their number.
-        fills: 1 if multicasts will overwrite all PEs of the run. Their sources alone are then
-            written back.
+        fills: 1 if multicasts will overwrite all PEs of the run. Then only the sums that are
+            multicast are written back.
     """
     base, per_row, rows = mesh_rows
     i, end_message, west, columns = run
@@ -217,12 +224,12 @@ def _sums_on_transposed_rows(
 def _carry_along_rows(
     view: Any, base: int, per_row: int, rows: int, messages: Any, i: int, source: int, target: int
 ) -> None:
-    """Execute message i in ``rows`` mesh rows.
+    """Execute message ``i`` in ``rows`` mesh rows.
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
         base, per_row, rows: First block of the first row; blocks per row; number of rows.
-        messages, i: Messages as in `along_rows`, and the index of one of them.
+        messages, i: Table of messages, as in `along_rows`; index of the message.
         source, target: Addresses of the first element at the sender and at the receiver.
     """
     start, end, arrival, lanes = messages[i, 0], messages[i, 1], messages[i, 2], view.shape[2]
@@ -240,18 +247,21 @@ def _carry_along_rows(
 def along_columns(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
     """Execute messages between the PEs of each mesh column.
 
-    The work is divided over cores in one of two ways. If the messages send and receive at different
-    addresses, each core has the rows whose blocks it also works on in other kernels; otherwise
-    these would have to come from the caches of other cores. Every core then goes through all
-    messages, so few elements are divided into few pieces. If sending and receiving addresses
-    overlap, each core has elements of its own.
+    The work is divided over CPU cores in one of two ways:
+
+    - If the messages are sent from and received at addresses that do not overlap, each core has
+      some mesh rows: the same rows as in other kernels, so that their data are in its caches. Every
+      core then goes through all messages.
+    - Otherwise, each core has some of the elements.
 
     Args:
-        view, messages: As in `along_rows`, with PEs of a column as sources and targets, counted
-            from row 0.
-        first, variant: Column c executes messages ``first[v]`` to ``first[v + 1]`` - 1.
-        a: Operands 0 to 5 as in `along_rows`. 6 is 1 if v = ``variant[c]``, or 0 if v =
-            ``variant[0]`` for all columns. 7 is the number of columns.
+        view: SRAM of the region, ``[block, address, lane]``.
+        messages: int32 ``[m, 5]``: source row, target row, arrival code, first element, number of
+            elements.
+        first: Index of the first message of each list of messages, and the end of the last list.
+        variant: Index of the list that each column executes.
+        a: Operands 0 to 5 of `along_rows`. 6 is 1 if columns execute different lists, or 0 if all
+            of them execute list ``variant[0]``. 7 is the number of columns.
     """
     per_row, n, by_column, rows = a[2], a[5], a[6], view.shape[0] // a[2]
     are_apart = by_column == 0 and (a[3] + n <= a[4] or a[4] + n <= a[3])
@@ -284,13 +294,13 @@ def _carry_in_block(
     low: int,
     high: int,
 ) -> None:
-    """Execute all messages in the columns of one block, for arrivals in rows [north, south) only.
+    """Execute all messages in the columns of one block, as far as they arrive in certain rows.
 
     Args:
-        view, messages, first, variant, a: As in `along_columns`.
-        column_block: Index of the block within a row.
-        north, south: First row, and row after the last one.
-        low, high: First element to transfer, and index after the last one.
+        view, messages, first, variant, a: Arguments of `along_columns`.
+        column_block: Index of the block of neighbouring PEs within a row.
+        north, south: First row whose PEs receive, and the row after the last one.
+        low, high: First element to transfer, and the index after the last one.
     """
     per_row, source, target, last = a[2], a[3], a[4], first[variant[0] + 1]
     for i in range(first[variant[0]], last):
@@ -314,9 +324,11 @@ def _carry_in_block(
 
 @helper_function
 def _carry_in_column(view: Any, messages: Any, first: Any, variant: Any, a: Any, col: int) -> None:
-    """Execute the messages of one column, whose variant may differ from that of its neighbours.
+    """Execute the messages of one mesh column, which may differ from those of neighbouring columns.
 
-    ``col`` is the index of the column. The other operands are those of `along_columns`.
+    Args:
+        view, messages, first, variant, a: Arguments of `along_columns`.
+        col: Index of the column.
     """
     per_row, lanes, source, target = a[2], view.shape[2], a[3], a[4]
     column_block, lane = col // lanes, col % lanes
@@ -337,17 +349,19 @@ def along_columns_counted(
 ) -> None:
     """Execute messages between the PEs of each mesh column whose length depends on a stored count.
 
-    All columns execute variant ``variant[0]``. Arrivals replace, add or multicast. A message has
-    a[11] + count * a[5] elements, where count is read from the SRAM of its sender and limited to
-    a[10].
+    A message sends a[11] + count * a[5] elements, where count is read from the SRAM of its sender
+    and limited to a[10]. They replace the elements of the receiver, are added to them, or replace
+    the elements of all PEs on the way (multicast).
 
     Args:
         view, count_view: SRAM with the elements, and its float32 view with the counts.
-        links: Words per link, which are added to.
-        messages: int32 ``[m, 3]``: (source, target, arrival).
-        first, variant: As in `along_columns`.
-        a: Operands 0 to 5 and 7 as in `along_columns`, and 8 bytes per element, 9 address of the
-            count, 10 maximum count, 11 elements of a message with count 0.
+        links: Number of words on each link, ``[direction, row, col]``, which is added to.
+        messages: int32 ``[m, 3]``: source row, target row, arrival code.
+        first: Index of the first message of each list of messages, and the end of the last list.
+        variant: Index of the list that all columns execute, as its first element.
+        a: Operands 0 to 4 and 7 of `along_columns`; 5 elements per unit of the count, 8 bytes per
+            element, 9 address of the count, 10 maximum count, 11 elements of a message with count
+            0.
     """
     per_row, lanes, source, target, unit, columns = a[2], view.shape[2], a[3], a[4], a[5], a[7]
     element_bytes, count, max_count, without_pairs = a[8], a[9], a[10], a[11]
@@ -368,10 +382,12 @@ def along_columns_counted(
 
 @helper_function
 def _count_column_words(links: Any, start: int, end: int, west: int, east: int, words: int) -> None:
-    """Count the words of a message from row ``start`` to ``end`` in columns [west, east).
+    """Count the words of a message on all links from row ``start`` to row ``end``.
+
+    The message is sent in each of the columns ``west`` to ``east`` - 1.
 
     Args:
-        links: Words per link, ``[direction, row, col]``, which are added to.
+        links: Number of words on each link, ``[direction, row, col]``, which is added to.
         start, end: Rows of the sender and of the receiver.
         west, east: First column, and column after the last one.
         words: Number of words of the message.
@@ -392,7 +408,9 @@ def cache_shift(view: Any, links: Any, ctl: Any, a: Any) -> None:
     overwritten.
 
     Args:
-        view, links, ctl: SRAM; words per link, which are added to; counters per row.
+        view: SRAM of the region, ``[block, address, lane]``.
+        links: Number of words on each link, ``[direction, row, col]``, which is added to.
+        ctl: Counters of each row, ``[row, word]``.
         a: Operands: 0 rows, 1 blocks per row, 2 cache address, 3 elements per entry, 4 words per
             entry, 5 columns.
     """
@@ -414,13 +432,13 @@ def cache_shift(view: Any, links: Any, ctl: Any, a: Any) -> None:
 
 
 def hand_over(source_view: Any, target_view: Any, links: Any, pieces: Any, words: Any, a: Any) -> None:
-    """Copy parts of tiles from the PEs of one region to those of another region.
+    """Copy parts of weight tiles from the PEs of one region to the PEs of another region.
 
     The words travel along the row first, then along the column.
 
     Args:
         source_view, target_view: SRAM of both regions.
-        links: Words per link of the whole mesh, which are added to.
+        links: Number of words on each link of the whole mesh, which is added to.
         pieces: int64 ``[n, 5]``: source row, target row, first element in the source tile, first
             element in the target tile, number of elements.
         words: int64 ``[n]``: words of each piece on the links; 0 if it does not travel over the
@@ -428,8 +446,9 @@ def hand_over(source_view: Any, target_view: Any, links: Any, pieces: Any, words
         a: Operands: 0 vectors per tile, 1 source blocks per row, 2 target blocks per row, 3 source
             address, 4 target address, 5 elements of a vector in a source tile, 6 first source
             column, 7 first target column, 8 columns, 9 elements of a vector in a target tile, 10
-            and 11 row and column of the source region, 12 and 13 those of the target region, 14
-            stride. Target row j takes part in columns j % stride, j % stride + stride and so on.
+            and 11 row and column of the source region, 12 and 13 row and column of the target
+            region, 14 stride. Target row j takes part in columns j % stride, j % stride + stride
+            and so on.
     """
     lanes_from, lanes_to = source_view.shape[2], target_view.shape[2]
     for piece in prange(len(pieces)):

@@ -13,13 +13,13 @@ from wse_kernels._operands import Place
 
 
 def embedding_lookup(place: Place, wgt, acc, f32, ids, table, out, M, K, V):
-    """Look up the embeddings of tokens in the part of the table that this column of PEs stores.
+    """Look up the embeddings of tokens in the rows of the table that this column of PEs stores.
 
-    out[M, K] = table[ids[M] - column * V, K] if the column stores that id, else 0. Column c stores
-    ids c * V to (c + 1) * V - 1, so a sum over the columns gives every embedding.
+    out[M, K] = table[ids[M] - column * V, K] if the column stores the embedding of that id, else 0.
+    Column c stores ids c * V to (c + 1) * V - 1, so a sum over the columns gives every embedding.
 
     Args:
-        place, wgt, acc, f32: Place of the block of PEs, and views of their SRAM.
+        place, wgt, acc, f32: Position of the block of PEs, and views of their SRAM.
         ids: Address of the float32 token ids [M].
         table: Address of the embeddings [V, K].
         out: Address of the results [M, K] in the accumulator type.
@@ -40,13 +40,14 @@ def embedding_lookup(place: Place, wgt, acc, f32, ids, table, out, M, K, V):
 
 
 def add_positions(place: Place, wgt, acc, ctl, x, table, M, K, V, row):
-    """Add learned position embeddings, from the part of the table that this column of PEs stores.
+    """Add learned position embeddings from the rows of the table that this column of PEs stores.
 
     x[M, K] += table[position - column * V, K] if the column stores the position. Column c stores
     positions c * V to (c + 1) * V - 1.
 
     Args:
-        place, wgt, acc, ctl: Place of the block of PEs, views of their SRAM, and counters per row.
+        place, wgt, acc, ctl: Position of the block of PEs, views of their SRAM, and counters per
+            row.
         x: Address of the values [M, K] in the accumulator type, changed in place.
         table: Address of the position embeddings [V, K].
         M, K, V: Tokens; features per PE; positions per column.
@@ -70,7 +71,7 @@ def argmax_fold(place: Place, acc, f32, logits, pair, n, V, first, vocabulary, f
     The lower index wins a tie. Indices at or beyond ``vocabulary`` are padding and never win.
 
     Args:
-        place, acc, f32: Place of the block of PEs, and views of their SRAM.
+        place, acc, f32: Position of the block of PEs, and views of their SRAM.
         logits: Address of the logits [n] in the accumulator type.
         pair: Address of the float32 pair [2].
         n, V: Logits; vocabulary ids per column.

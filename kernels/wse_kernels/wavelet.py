@@ -41,13 +41,14 @@ NEVER = 2**30
 
 
 class _Tables(NamedTuple):
-    """Tables of the machine as the phases use them. Those with constant columns are flattened.
+    """Tables of the simulated machine. Those with a constant number of columns are flattened.
 
     Attributes:
-        queues: Queues, flat.
-        payloads: The same memory as float32.
-        routes, members: As in `WaveletTables`.
-        links, routers, threads, ops, times: Tables of `WaveletTables`, flat.
+        queues: Queues of wavelets (32-bit words on their way), flattened.
+        payloads: The memory of ``queues`` as float32.
+        routes, members: Switch positions, and queues that compete for a link, as in
+            `WaveletTables`.
+        links, routers, threads, ops, times: Tables of `WaveletTables`, flattened.
         memory: Words of all PEs.
     """
 
@@ -64,13 +65,13 @@ class _Tables(NamedTuple):
 
 
 class _Word(NamedTuple):
-    """The next word of an operation that a thread of a PE processes.
+    """Next word of a vector operation that a thread of a simulated PE processes.
 
     Attributes:
-        h: Offset of the thread in the flat table.
-        op, o: Index of the thread's operation, and its offset in the flat table.
-        done_words: Words of the operation that were processed before.
-        source, target: Queues of the input and of the output, or -1.
+        h: Offset of the thread in the flat table of threads.
+        op, o: Index of the thread's operation, and its offset in the flat table of operations.
+        done_words: Number of words of the operation that were processed before.
+        source, target: Index of the input queue and of the output queue, or -1 if there is none.
     """
 
     h: int
@@ -84,25 +85,26 @@ class _Word(NamedTuple):
 def run_wavelets(tables: WaveletTables, spans: Any, events: Any, counts: Any, burst: int, limit: int) -> None:
     """Simulate wavelets (32-bit words in the fabric) until nothing can move any more.
 
-    Connected components of the machine are simulated one after another. A cycle has three phases:
+    Parts of the machine that are not connected are simulated one after another. A cycle has three
+    phases:
 
-    1. Select the queues that send their first wavelet: those alone on their links, and those that
-       win an arbitration.
+    1. Select the queues that send their first wavelet: queues that are alone on their links, and
+       queues that win an arbitration.
     2. Process one word of every vector operation whose input is ready and whose output has room.
-    3. Move the wavelets of phase 1. A wavelet with a control bit may end the switch position that
-       it passes.
+    3. Move the wavelets of phase 1. A wavelet whose control bit is set may end the switch position
+       that it passes.
 
     If nothing happened, time advances to the next cycle in which something can happen.
 
     Args:
         tables: Tables of the machine, changed in place.
-        spans: int32 ``[component, 8]``: first and end of the queues, routers and threads of a
-            connected component, and the cycle after its last event, which is set.
+        spans: int32 ``[part, 8]``: first and end of the queues, of the routers and of the threads
+            of a connected part, and the cycle after its last event, which is set.
         events: int32 ``[n, 3]``: receives (cycle, queue entered, queue left) for each move, as far
             as there is room.
         counts: int64 ``[3]``: moves, events written, visits of a queue or thread; added to.
         burst: A vector operation pauses for a cycle after this number of words; 0 for never.
-        limit: Cycle at which a component is stopped at the latest.
+        limit: Cycle at which the simulation of a part stops at the latest.
     """
     queues = tables.queues.reshape(-1)
     flat = _Tables(
@@ -149,37 +151,56 @@ def run_wavelets(tables: WaveletTables, spans: Any, events: Any, counts: Any, bu
 
 @helper_function
 def _offset(number: Any, words: Any) -> Any:
-    """Return the offset of a row in a flat table. Masking shows that the number is not negative."""
+    """Return the offset of a row in a flat table.
+
+    ``number`` is masked, which tells the compiler that it is not negative.
+
+    Args:
+        number: Index of the row.
+        words: Words of a row.
+    """
     return (number & INDEX) * words
 
 
 @helper_function
 def _is_waiting(queues: Any, q: Any) -> Any:
-    """Return whether the queue at offset q has a wavelet and a switch position with outputs."""
+    """Return whether a queue has a wavelet and a switch position with outputs.
+
+    ``q`` is the offset of the queue in the flat table of queues.
+    """
     return queues[q + TAIL] != queues[q + HEAD] and queues[q + OUTPUTS] > 0
 
 
 @helper_function
 def _front(queues: Any, q: Any) -> Any:
-    """Return the offset of the first wavelet in the queue at offset q."""
+    """Return the offset of the first wavelet in a queue.
+
+    ``q`` is the offset of the queue in the flat table of queues.
+    """
     return q + SLOTS + 2 * (queues[q + HEAD] & LAST_SLOT)
 
 
 @helper_function
 def _ready_cycle(queues: Any, q: Any) -> Any:
-    """Return the cycle from which the first wavelet in the queue at offset q may move."""
+    """Return the cycle from which the first wavelet in a queue may move.
+
+    ``q`` is the offset of the queue in the flat table of queues.
+    """
     return queues[_front(queues, q)] >> 1
 
 
 @helper_function
 def _has_room(queues: Any, q: Any) -> Any:
-    """Return whether the queue at offset q has room for another wavelet."""
+    """Return whether a queue has room for another wavelet.
+
+    ``q`` is the offset of the queue in the flat table of queues.
+    """
     return queues[q + TAIL] - queues[q + HEAD] < queues[q + CAPACITY]
 
 
 @helper_function
 def _outputs(queues: Any, q: Any) -> Any:
-    """Return the columns of a queue's row that list the queues to which it sends its wavelets.
+    """Return the columns of a queue's row that contain the queues to which it sends wavelets.
 
     ``q`` is the offset of the row in the flat table of queues.
     """
@@ -188,11 +209,11 @@ def _outputs(queues: Any, q: Any) -> Any:
 
 @helper_function
 def _append(queues: Any, payloads: Any, q: Any, t: Any, control: Any, value: Any) -> Any:
-    """Append a wavelet that enters the queue at offset q in cycle t.
+    """Append a wavelet that enters a queue in cycle ``t``.
 
     Args:
         queues, payloads: Flat table of queues, and the same memory in the type of ``value``.
-        q, t: Offset of the queue; cycle.
+        q, t: Offset of the queue in the table; cycle.
         control, value: Control bit and payload. They are stored one right after the other, because
             they are loaded together.
     """
@@ -209,7 +230,7 @@ def _select_unshared(tables: Any, selected_queues: Any, first_queue: Any, end_qu
     Args:
         tables: Tables of the machine.
         selected_queues: Offsets of the selected queues, written from index 0 on.
-        first_queue, end_queue: Queues of the component that share no link.
+        first_queue, end_queue: Range of queues that share no link.
         t: Cycle.
 
     Returns:
@@ -236,12 +257,14 @@ def _select_unshared(tables: Any, selected_queues: Any, first_queue: Any, end_qu
 
 @helper_function
 def _arbitrate(tables: Any, selected_queues: Any, count: Any, routers: Any, t: Any, wake: Any) -> Any:
-    """Select a queue for every free link that several queues share, beginning with port t mod 5.
+    """Select a queue for every free link that several queues compete for.
+
+    The links of a router are served beginning with port t mod 5.
 
     Args:
         tables: Tables of the machine.
-        selected_queues, count: Offsets of the selected queues; number of those selected so far.
-        routers: First router of the component, and the end of its routers.
+        selected_queues, count: Offsets of the selected queues; number of queues selected so far.
+        routers: First router, and the end of the range of routers.
         t, wake: Cycle; next cycle in which another wavelet may move, as far as known.
 
     Returns:
@@ -260,9 +283,12 @@ def _arbitrate(tables: Any, selected_queues: Any, count: Any, routers: Any, t: A
 
 @helper_function
 def _winner(tables: Any, link: Any, t: Any, wake: Any) -> Any:
-    """Let a member of a link send over it: the first that can, from the one whose turn it is on.
+    """Select the queue that sends its first wavelet over a link in cycle ``t``, round-robin.
 
-    ``link`` is the offset of the link. The other arguments are those of `_arbitrate`.
+    Args:
+        tables: Tables of the machine.
+        link: Offset of the link in the flat table of links.
+        t, wake: Cycle; next cycle in which another wavelet may move, as far as known.
 
     Returns:
         Offset of the queue, or -1 if none can send; next cycle in which another wavelet may move.
@@ -289,9 +315,14 @@ def _winner(tables: Any, link: Any, t: Any, wake: Any) -> Any:
 
 @helper_function
 def _can_send_over(queues: Any, links: Any, q: Any, link: Any, t: Any) -> Any:
-    """Return whether a queue can send its first wavelet over a link now.
+    """Return whether a queue can send its first wavelet over a link in cycle ``t``.
 
-    ``q`` and ``link`` are the offsets of both in their flat tables.
+    All of the wavelet's outputs must have room, and all of their links must be free.
+
+    Args:
+        queues, links: Flat tables of queues and of links.
+        q, link: Offsets of the queue and of the link in these tables.
+        t: Cycle.
     """
     wants_link = False
     for k in _outputs(queues, q):
@@ -305,11 +336,11 @@ def _can_send_over(queues: Any, links: Any, q: Any, link: Any, t: Any) -> Any:
 
 @helper_function
 def _work(tables: Any, first_thread: Any, end_thread: Any, t: Any, wake: Any, burst: Any) -> Any:
-    """Process one word of every vector operation that can go on in cycle t.
+    """Process one word of every vector operation that can proceed in cycle ``t``.
 
     Args:
         tables: Tables of the machine.
-        first_thread, end_thread: Threads of the component.
+        first_thread, end_thread: Range of threads of PEs.
         t, wake: Cycle; next cycle in which another wavelet may move.
         burst: Words after which an operation pauses for a cycle; 0 for never.
 
@@ -336,10 +367,11 @@ def _work(tables: Any, first_thread: Any, end_thread: Any, t: Any, wake: Any, bu
 
 @helper_function
 def _can_process(tables: Any, word: Any, t: Any, wake: Any) -> Any:
-    """Check whether a thread can process its next word in cycle t, and then take the ramp for it.
+    """Check whether a thread can process its next word in cycle ``t``.
 
-    The operation before must have ended, a wavelet must be ready, and the output must have room.
-    The delay before the first word of a message begins when its wavelet is ready.
+    The operation before must have ended, a wavelet must be ready, and the output must have room. If
+    so, the link from the PE to its router is marked as used in this cycle. The delay before the
+    first word of a message begins when its wavelet is ready.
 
     Args:
         tables, word: Tables of the machine; next word of a thread.
@@ -418,15 +450,17 @@ def _process_word(tables: Any, word: Any, t: Any, burst: Any) -> Any:
 
 @helper_function
 def _combine(threads: Any, h: Any, arrival: Any, done_words: Any, old: Any, new: Any) -> Any:
-    """Return the combination of a stored word with the word that arrived.
+    """Return the combination of a stored word with a received word.
 
-    In (value, index) pairs, the choice that is made for the value is stored for the index: 2 for
-    the new pair, 1 for a tie, in which the lower index wins, and 0 for the old pair.
+    A (value, index) pair arrives as two words. The decision that is made for the value is stored in
+    the thread and applied to the index: 2 keeps the received pair, 0 keeps the stored pair, and 1
+    means equal values, of which the lower index wins.
 
     Args:
         threads, h: Flat table of threads, and offset of the thread.
-        arrival, done_words: Arrival code; number of words processed before.
-        old, new: Stored word; word that arrived.
+        arrival, done_words: Arrival code; number of words of the operation that were processed
+            before.
+        old, new: Stored word; received word.
     """
     value = new
     if arrival == ADD:
@@ -448,8 +482,9 @@ def _move(tables: Any, selected_queues: Any, count: Any, events: Any, event_coun
 
     Args:
         tables: Tables of the machine.
-        selected_queues, count: Offsets of the queues; their number.
-        events, event_count: Moves, as far as there is room; number of moves recorded so far.
+        selected_queues, count: Offsets of the queues; number of queues.
+        events, event_count: Array that moves are recorded in, as far as there is room; number of
+            moves recorded so far.
         t: Cycle.
 
     Returns:
@@ -477,7 +512,13 @@ def _move(tables: Any, selected_queues: Any, count: Any, events: Any, event_coun
 
 @helper_function
 def _end_position(queues: Any, routes: Any, q: Any) -> Any:
-    """End the switch position of the queue at offset q, and begin the positions that follow it."""
+    """End the switch position of a queue, and begin the positions that follow it.
+
+    Args:
+        queues: Flat table of queues.
+        routes: Table of switch positions.
+        q: Offset of the queue in the flat table.
+    """
     queues[q + OUTPUTS] = 0
     ended = queues[q + POSITION]
     for column in (ROUTE_NEXT, ROUTE_RELEASED):

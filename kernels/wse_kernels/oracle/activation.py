@@ -15,8 +15,9 @@ GELU_TANH, GELU, CLAMPED_SILU = 1, 2, 3
 def activate(pe, x, out, M, n, activation: ActivationFunction):
     """Apply an activation function, and multiply by the up projection if the layer is gated.
 
-    out[M, n] = f(gate[M, n]), times up[M, n] if ``gated``. Both are first rounded to activations.
-    Reference for the kernel of the same name, on a single PE.
+    out[M, n] = f(x[M, n]), or f(gate[M, n]) * up[M, n] if gated. Inputs are first rounded to the
+    activation type. This NumPy reference for one PE serves to test the compiled kernel of the same
+    name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -37,15 +38,17 @@ def activate(pe, x, out, M, n, activation: ActivationFunction):
 def activate_share(pe, x, out, M, n, activation: ActivationFunction, division: FeatureGroups):
     """Apply `activate` to the features that this PE computes, and set all other features to 0.
 
-    Reference for the kernel of the same name, on a single PE.
+    All PEs of a column have the same inputs. They form groups of neighbours, and the PEs of a group
+    divide the features among them. This NumPy reference for one PE serves to test the compiled
+    kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        x: Address of the inputs in the accumulator type, as in `activate`.
+        x: Address of the inputs in the accumulator type: [M, n], or gate and up as [M, 2 n].
         out: Address of the results [M, n], followed by the padding, in the activation type.
         M, n: Tokens, a multiple of ``shared_tokens``; features.
         activation: Activation function.
-        division: Groups of PEs that divide the features, and padding.
+        division: Groups of PEs that divide the features, and number of zeros to append.
     """
     length, groups, shared_tokens, padding = division
     activate(pe, x, out, M, n, activation)
@@ -59,7 +62,7 @@ def _activation(x: F32, function: int, limit: np.float32) -> F32:
     """Apply an activation function to float32 values.
 
     Args:
-        x: Values, rounded to activations.
+        x: Values, rounded to the activation type.
         function: Index in `wse_kernels.activation.ACTIVATIONS`.
         limit: Limit of clamped_silu.
     """

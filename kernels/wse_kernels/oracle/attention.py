@@ -23,10 +23,10 @@ Bools = npt.NDArray[np.bool_]
 
 
 def kv_append(pe, ctl, at: CacheAppend, E, Ev, capacity, tokens, stride):
-    """Copy the new keys and values that belong to this row into its cache slots.
+    """Copy the new keys and values that belong to this mesh row into its KV cache.
 
-    Every ``stride``-th new token belongs to the row. Slots wrap around the end of the cache.
-    Reference for the kernel of the same name, on a single PE.
+    Every ``stride``-th new token belongs to the row. Slots wrap around the end of the cache. This
+    NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -43,9 +43,11 @@ def kv_append(pe, ctl, at: CacheAppend, E, Ev, capacity, tokens, stride):
 
 
 def attention_scores(pe, ctl, q, k, out, shape: HeadShape, capacity, add):
-    """Compute local attention scores: out[M, H, T] = q[M, H, F] . k[T, Hk, F].
+    """Compute the scores of queries with the cached keys of this PE.
 
-    Reference for the kernel of the same name, on a single PE.
+    out[M, H, T] = q[M, H, F] . k[T, Hk, F], where the dot products are over the F features that
+    this PE stores. This NumPy reference for one PE serves to test the compiled kernel of the same
+    name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -68,7 +70,7 @@ def attention_scores(pe, ctl, q, k, out, shape: HeadShape, capacity, add):
 def attention_values(pe, ctl, p, v, out, shape: HeadShape, capacity):
     """Compute the weighted sum of cached values: out[M, H, F] = p[M, H, T] @ v[T, Hk, F].
 
-    Reference for the kernel of the same name, on a single PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -90,14 +92,14 @@ def attention_values(pe, ctl, p, v, out, shape: HeadShape, capacity):
 def attention_max(pe, ctl, scores, out, shape: ScoreShape, limits: Window, capacity):
     """Compute the maximum visible score of each token and head, times the scale: out[M, H].
 
-    Reference for the kernel of the same name, on a single PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
         scores: Address of the scores [M, H, T] in the accumulator type.
         out: Address of the float32 maxima [M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
-        limits: Limits of visible entries.
+        limits: Sliding window and attention chunk, which limit the visible entries.
         capacity: Slots of the cache, in which the T entries wrap around.
     """
     positions = ctl[pe.row, 8 + _slots(ctl, pe.row, shape.T, capacity)]
@@ -105,16 +107,16 @@ def attention_max(pe, ctl, scores, out, shape: ScoreShape, limits: Window, capac
 
 
 def attention_exp(pe, ctl, at: SoftmaxTensors, shape: ScoreShape, limits: Window, capacity):
-    """Compute unnormalised softmax weights out[M, H, T] and their local sums [M, H].
+    """Compute unnormalised softmax weights out[M, H, T] and their sums [M, H] over T.
 
-    out = exp(scale * scores - maxima), or 0 where an entry is not visible. Reference for the kernel
-    of the same name, on a single PE.
+    out = exp(scale * scores - maxima), or 0 for entries that the token does not attend to. This
+    NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
         at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
-        limits: Limits of visible entries.
+        limits: Sliding window and attention chunk, which limit the visible entries.
         capacity: Slots of the cache, in which the T entries wrap around.
     """
     positions = ctl[pe.row, 8 + _slots(ctl, pe.row, shape.T, capacity)]
@@ -124,16 +126,17 @@ def attention_exp(pe, ctl, at: SoftmaxTensors, shape: ScoreShape, limits: Window
 def attention_exp_share(
     pe, ctl, at: SharedSoftmaxTensors, shape: ScoreShape, limits: Window, capacity, division: SoftmaxColumns
 ):
-    """Compute the softmax weights of `attention_exp` that this PE has to compute. Others become 0.
+    """Compute the softmax weights that are assigned to this PE, and set the other weights to 0.
 
-    Neighbouring columns have the same scores and divide the weights among them. Reference for the
-    kernel of the same name, on a single PE.
+    `attention_exp` defines the weights. Neighbouring columns have the same scores and divide the
+    computation of the weights among them. This NumPy reference for one PE serves to test the
+    compiled kernel of the same name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
         at: Addresses of scores[M, H, T], maxima[M, H], and weights out[M, H, T].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
-        limits: Limits of visible entries.
+        limits: Sliding window and attention chunk, which limit the visible entries.
         capacity: Slots of the cache, in which the T entries wrap around.
         division: Columns that divide the weights.
     """
@@ -155,7 +158,12 @@ def attention_exp_share(
 
 
 def _part(place, starts):
-    """Return start and end of the part that contains a place, given the starts of all parts."""
+    """Return the start and end of the range that contains an index.
+
+    Args:
+        place: The index.
+        starts: Start of each range in ascending order, and the end of the last range.
+    """
     part = int(np.searchsorted(starts, place, side="right")) - 1
     return starts[part], starts[part + 1]
 
@@ -163,7 +171,7 @@ def _part(place, starts):
 def softmax_sums(pe, x, sums, M, H, T):
     """Sum the softmax weights of each token and head: sums[M, H] = sum over T of x[M, H, T].
 
-    Reference for the kernel of the same name, on a single PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -178,26 +186,34 @@ def softmax_sums(pe, x, sums, M, H, T):
 
 
 def attention_max_by_column(pe, ctl, scores, out, shape: ScoreShape, limits: Window):
-    """Compute `attention_max` where each column has the scores with another row's cache entries.
+    """Compute the maximum visible score of each token and query head, with one cache per column.
 
-    Column c has those of row c. Reference for the kernel of the same name, on a single PE.
+    This is `attention_max` for a square of PEs in which column c has the scores of the cache
+    entries of row c. This NumPy reference for one PE serves to test the compiled kernel of the same
+    name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
         scores: Address of the scores [M, H, T] in the accumulator type.
         out: Address of the float32 maxima [M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
-        limits: Limits of visible entries.
+        limits: Sliding window and attention chunk, which limit the visible entries.
     """
     positions = ctl[pe.col, 8 : 8 + shape.T]
     _max(pe, scores, out, shape, _entry_visibility(ctl, pe.row, shape.M, positions, limits))
 
 
 def _max(pe, scores, out, shape, is_visible):
-    """Store the maximum visible score of each token and head, times the scale, or -3e38 for none.
+    """Store the maximum scaled score of each token and query head over the visible entries.
 
-    ``is_visible`` [M, T] says which entries each token sees. The other operands are those of
-    `attention_max`.
+    The maximum is -3e38 if no entry is visible.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        scores: Address of the scores [M, H, T] in the accumulator type.
+        out: Address of the float32 maxima [M, H].
+        shape: M tokens, H query heads, T entries, and the scale of the scores.
+        is_visible: Whether each token attends to each entry, [M, T].
     """
     M, H, T, scale_pico = shape
     scaled = pe.read("acc", scores, M, H, T) * np.float32(scale_pico * PICO)
@@ -209,24 +225,29 @@ def _max(pe, scores, out, shape, is_visible):
 
 
 def attention_exp_by_column(pe, ctl, at: SoftmaxTensors, shape: ScoreShape, limits: Window):
-    """Compute `attention_exp` where each column has the scores with another row's cache entries.
+    """Compute unnormalised softmax weights and their sums, with one cache per column.
 
-    Column c has those of row c. Reference for the kernel of the same name, on a single PE.
+    This is `attention_exp` for a square of PEs in which column c has the scores of the cache
+    entries of row c. This NumPy reference for one PE serves to test the compiled kernel of the same
+    name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
         at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
-        limits: Limits of visible entries.
+        limits: Sliding window and attention chunk, which limit the visible entries.
     """
     _exp(pe, at, shape, _entry_visibility(ctl, pe.row, shape.M, ctl[pe.col, 8 : 8 + shape.T], limits))
 
 
 def _exp(pe, at, shape, is_visible):
-    """Store softmax weights, and their float32 sums over the entries.
+    """Store unnormalised softmax weights, and their float32 sums over the cache entries.
 
-    ``is_visible`` [M, T] says which entries each token sees. The other operands are those of
-    `attention_exp`.
+    Args:
+        pe: PE whose SRAM is read and written.
+        at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
+        shape: M tokens, H query heads, T entries, and the scale of the scores.
+        is_visible: Whether each token attends to each entry, [M, T].
     """
     weights = _weights(pe, at.scores, at.maxima, shape, is_visible)
     total = np.zeros((shape.M, shape.H), np.float32)
@@ -237,12 +258,13 @@ def _exp(pe, at, shape, is_visible):
 
 
 def _weights(pe, scores, maxima, shape, is_visible):
-    """Return softmax weights [M, H, T], rounded to activations; 0 for invisible entries.
+    """Return unnormalised softmax weights [M, H, T], rounded to the activation type.
 
     Args:
         pe: PE whose SRAM is read.
-        scores, maxima, shape: Addresses of scores and maxima; sizes and scale.
-        is_visible: Whether each token sees each entry, [M, T].
+        scores, maxima: Addresses of the scores [M, H, T] and of the maxima [M, H].
+        shape: M, H, T and the scale of the scores.
+        is_visible: Whether each token attends to each entry, [M, T]. Other weights are 0.
     """
     M, H, T, scale_pico = shape
     scaled = pe.read("acc", scores, M, H, T) * np.float32(scale_pico * PICO)
@@ -252,9 +274,11 @@ def _weights(pe, scores, maxima, shape, is_visible):
 
 
 def attention_online(pe, ctl, at: RunningSoftmax, shape: HeadShape, scale_pico, limits: Window, step: RingStep):
-    """Fold the scores and values of one row's cache into running softmax maxima, sums and outputs.
+    """Update a running softmax with the scores and values of another row's KV cache.
 
-    Round 0 resets the running values. Reference for the kernel of the same name, on a single PE.
+    This is a step of ring attention, in which caches pass around a ring of PE rows. Step 0 resets
+    the running values. This NumPy reference for one PE serves to test the compiled kernel of the
+    same name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -262,7 +286,8 @@ def attention_online(pe, ctl, at: RunningSoftmax, shape: HeadShape, scale_pico, 
             sums[M, H] and out[M, H, F].
         shape: M tokens, Hk KV heads, query heads per KV head, F features, T entries.
         scale_pico: Factor of the scores in units of 1e-12.
-        limits, step: Limits of visible entries; step on the ring.
+        limits: Sliding window and attention chunk, which limit the visible entries.
+        step: Index of the step, and number of rows in the ring.
     """
     scores, v, maxima, sums, out = at
     M, Hk, queries_per_kv, F, T = shape
@@ -297,8 +322,8 @@ def attention_online(pe, ctl, at: RunningSoftmax, shape: HeadShape, scale_pico, 
 def sink_sums(pe, sums, maxima, sinks, M, H):
     """Add the attention sinks to softmax sums: sums[M, H] += exp(sinks[H] - maxima[M, H]).
 
-    An attention sink is a trained score without a value. Reference for the kernel of the same name,
-    on a single PE.
+    An attention sink is a trained score without a value. This NumPy reference for one PE serves to
+    test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -314,8 +339,8 @@ def sink_sums(pe, sums, maxima, sinks, M, H):
 def sink_weights(pe, maxima, sinks, out, M, H):
     """Compute the softmax weights of attention sinks: out[M, H] = exp(sinks[H] - maxima[M, H]).
 
-    An attention sink is a trained score without a value. Reference for the kernel of the same name,
-    on a single PE.
+    An attention sink is a trained score without a value. This NumPy reference for one PE serves to
+    test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -330,7 +355,12 @@ def sink_weights(pe, maxima, sinks, out, M, H):
 def round_maxima(pe, x, n):
     """Round the softmax maxima x[n] to whole multiples of ln 2, but not below -2^22 ln 2.
 
-    Reference for the kernel of the same name, on a single PE. ``x`` is an address.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x: Address of the float32 maxima [n], changed in place.
+        n: Number of maxima.
     """
     doublings = np.rint(pe.read("f32", x, n) * np.float32(np.log2(np.e)))
     pe.write("f32", x, np.maximum(doublings, np.float32(-(2**22))) * np.float32(np.log(2)))
@@ -339,12 +369,14 @@ def round_maxima(pe, x, n):
 def softmax_rescale(pe, own, maxima, sums, x, M, H, F):
     """Rescale softmax sums and values from a row's own maxima to the common maxima of all rows.
 
-    Both are multiplied by exp(own[M, H] - maxima[M, H]), which is a power of two. Factors below
-    2^-126 become 0. Reference for the kernel of the same name, on a single PE.
+    sums[M, H] and x[M, H, F] are multiplied by exp(own[M, H] - maxima[M, H]), which is a power of
+    two. Factors below 2^-126 become 0. This NumPy reference for one PE serves to test the compiled
+    kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        own, maxima: Addresses of the float32 maxima [M, H] of this row, and of all rows.
+        own: Address of the float32 maxima [M, H] over the cache entries of this row.
+        maxima: Address of the float32 maxima [M, H] over all rows.
         sums: Address of the float32 sums [M, H], changed in place.
         x: Address of the values [M, H, F] in the accumulator type, changed in place.
         M, H, F: Tokens; query heads; features per head.
@@ -358,8 +390,8 @@ def softmax_rescale(pe, own, maxima, sums, x, M, H, F):
 def attention_finish(pe, x, sums, out, M, H, F):
     """Divide attention outputs by the softmax sums: out[M, H, F] = x[M, H, F] / sums[M, H].
 
-    The result is 0 where the sum is not positive. Reference for the kernel of the same name, on a
-    single PE.
+    The result is 0 where the sum is not positive. This NumPy reference for one PE serves to test
+    the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -374,20 +406,24 @@ def attention_finish(pe, x, sums, out, M, H, F):
 
 
 def _slots(ctl: I32, row: int, T: int, capacity: int) -> I64:
-    """Return the cache slots of the T oldest entries of a row.
+    """Return the cache slots of the ``T`` oldest KV-cache entries of a mesh row.
 
-    ``ctl`` has the counters of each row, and ``capacity`` is the number of slots of the cache.
+    Args:
+        ctl: Counters of each row. Word 7 is the slot of the oldest entry.
+        row: Index of the row.
+        T: Number of entries.
+        capacity: Number of slots, after which entries wrap around.
     """
     slots: I64 = (ctl[row, 7] + np.arange(T)) % capacity
     return slots
 
 
 def _entry_visibility(ctl: I32, row: int, M: int, positions: I32, limits: Window) -> Bools:
-    """Return whether token m of a row sees the entry at position ``positions[t]``, as [M, T].
+    """Return whether each token of a mesh row attends to each cache entry, as [M, T].
 
     Args:
         ctl, row, M: Counters of each row; index of the row; number of tokens.
-        positions: Position of each entry, or -1 for an empty slot.
+        positions: Position of each of the T entries, or -1 for an empty slot.
         limits: Sliding window and attention chunk.
     """
     token = ctl[row, 0] + np.arange(M)[:, None]

@@ -8,10 +8,10 @@ from wse_kernels.oracle.memory import PICO
 
 
 def residual_add(pe, x, addend, n):
-    """Add a vector of sums to the residual stream: x[n] += addend[n].
+    """Add sums to the residual stream of a layer in place: x[n] += addend[n].
 
-    The addend is first rounded from the accumulator type to activations. Reference for the kernel
-    of the same name.
+    The addend is first rounded from the accumulator type to the activation type. This NumPy
+    reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -25,7 +25,13 @@ def residual_add(pe, x, addend, n):
 def add(pe, x, addend, n):
     """Add one vector of activations to another in place: x[n] += addend[n].
 
-    Reference for the kernel of the same name, on a single PE. ``x`` and ``addend`` are addresses.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x: Address of the vector [n], changed in place.
+        addend: Address of the vector [n] that is added.
+        n: Number of elements.
     """
     pe.write("act", x, pe.read("act", x, n) + pe.read("act", addend, n))
 
@@ -33,7 +39,7 @@ def add(pe, x, addend, n):
 def add_bias(pe, x, bias, M, n):
     """Add a bias to each token's sums in place: x[M, n] += bias[n].
 
-    Reference for the kernel of the same name, on a single PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -45,25 +51,37 @@ def add_bias(pe, x, bias, M, n):
 
 
 def scale(pe, x, n, factor_pico):
-    """Multiply accumulators by a constant in place: x[n] *= factor_pico * 1e-12.
+    """Multiply sums in the accumulator type by a constant in place: x[n] *= factor_pico * 1e-12.
 
-    Reference for the kernel of the same name, on a single PE. ``x`` is an address.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x: Address of the vector [n], changed in place.
+        n: Number of elements.
+        factor_pico: Factor in units of 1e-12.
     """
     pe.write("acc", x, pe.read("acc", x, n) * np.float32(factor_pico * PICO))
 
 
 def store(pe, out, x, n):
-    """Round a vector of accumulators to activations: out[n] = x[n].
+    """Convert sums from the accumulator type to the activation type: out[n] = x[n].
 
-    Reference for the kernel of the same name, on a single PE. ``out`` and ``x`` are addresses.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        out: Address of the results [n] in the activation type.
+        x: Address of the vector [n] in the accumulator type.
+        n: Number of elements.
     """
     pe.write("act", out, pe.read("acc", x, n))
 
 
 def store_part(pe, out, x, M, n, stride):
-    """Round the first n elements of each of M rows from accumulators to activations.
+    """Convert the first ``n`` sums of each row to the activation type: out[M, n] = x[M, :n].
 
-    Reference for the kernel of the same name, on a single PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -79,7 +97,12 @@ def store_part(pe, out, x, M, n, stride):
 def clear(pe, out, n):
     """Set a vector of activations to zero: out[n] = 0.
 
-    Reference for the kernel of the same name, on a single PE. ``out`` is an address.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        out: Address of the vector [n].
+        n: Number of elements.
     """
     pe.write("act", out, np.zeros(n, np.float32))
 
@@ -87,7 +110,12 @@ def clear(pe, out, n):
 def copy(pe, out, x, n):
     """Copy a vector of activations: out[n] = x[n].
 
-    Reference for the kernel of the same name, on a single PE. ``out`` and ``x`` are addresses.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        out, x: Addresses of the copy [n] and of the vector [n].
+        n: Number of elements.
     """
     pe.move("act", x, out, n)
 
@@ -95,7 +123,12 @@ def copy(pe, out, x, n):
 def copy_statistics(pe, out, x, n):
     """Copy a float32 vector: out[n] = x[n].
 
-    Reference for the kernel of the same name, on a single PE. ``out`` and ``x`` are addresses.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        out, x: Addresses of the copy [n] and of the vector [n].
+        n: Number of elements.
     """
     pe.move("f32", x, out, n)
 
@@ -103,23 +136,41 @@ def copy_statistics(pe, out, x, n):
 def add_statistics(pe, x, addend, n):
     """Add one float32 vector to another in place: x[n] += addend[n].
 
-    Reference for the kernel of the same name, on a single PE. ``x`` and ``addend`` are addresses.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x: Address of the vector [n], changed in place.
+        addend: Address of the vector [n] that is added.
+        n: Number of elements.
     """
     pe.write("f32", x, pe.read("f32", x, n) + pe.read("f32", addend, n))
 
 
 def store_statistics(pe, out, x, n):
-    """Round a float32 vector to activations: out[n] = x[n].
+    """Convert a float32 vector to the activation type: out[n] = x[n].
 
-    Reference for the kernel of the same name, on a single PE. ``out`` and ``x`` are addresses.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        out: Address of the results [n] in the activation type.
+        x: Address of the float32 vector [n].
+        n: Number of elements.
     """
     pe.write("act", out, pe.read("f32", x, n))
 
 
 def load_statistics(pe, out, x, n):
-    """Widen a vector of activations to float32: out[n] = x[n].
+    """Convert a vector of activations to float32: out[n] = x[n].
 
-    Reference for the kernel of the same name, on a single PE. ``out`` and ``x`` are addresses.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        out: Address of the float32 results [n].
+        x: Address of the vector [n] in the activation type.
+        n: Number of elements.
     """
     pe.write("f32", out, pe.read("act", x, n))
 
@@ -127,19 +178,24 @@ def load_statistics(pe, out, x, n):
 def copy_weights(pe, out, x, n):
     """Copy a vector of weights: out[n] = x[n].
 
-    Reference for the kernel of the same name, on a single PE. ``out`` and ``x`` are addresses.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        out, x: Addresses of the copy [n] and of the vector [n].
+        n: Number of elements.
     """
     pe.move("wgt", x, out, n)
 
 
 def soft_cap(pe, x, n, scale_pico, cap_pico):
-    """Limit accumulators smoothly in place: x[n] = cap * tanh(scale * x[n] / cap).
+    """Limit values smoothly to a cap in place: x[n] = cap * tanh(scale * x[n] / cap).
 
-    Reference for the kernel of the same name, on a single PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        x: Address of the vector [n], changed in place.
+        x: Address of the vector [n] in the accumulator type, changed in place.
         n: Number of elements.
         scale_pico, cap_pico: Scale and cap in units of 1e-12.
     """

@@ -34,16 +34,16 @@ from wse_kernels.oracle.memory import (
 
 
 def expert_pairs(pe, ids, weights, pairs, M, A, P, experts, division: ColumnGroups):
-    """Write the list of the pairs (token, expert) whose expert is stored in this PE's column.
+    """List the (token, selected expert) pairs whose expert is stored in this column of PEs.
 
-    Reference for the kernel of the same name, on a single PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         ids, weights: Addresses of the selected expert ids [M, A] and their routing weights [M, A].
         pairs: Address of the list [1 + 3 P]: the count, then (token, expert, weight) for each pair.
         M, A, P: Tokens; experts per token; maximum number of pairs in the list.
-        experts: Experts of the layer.
+        experts: Number of experts of the layer.
         division: Groups of columns that store different experts.
     """
     columns, groups, segments = division
@@ -59,20 +59,20 @@ def expert_pairs(pe, ids, weights, pairs, M, A, P, experts, division: ColumnGrou
 
 
 def _starts(total: int, parts: int) -> I64:
-    """Divide ``total`` items into parts whose sizes differ by at most one, the larger parts first.
+    """Divide ``total`` items into parts whose sizes differ by at most one, and return their starts.
 
-    Returns:
-        Start of each part, and the end of the last part.
+    The larger parts come first. The end of the last part follows the starts.
     """
     sizes = [total // parts + (part < total % parts) for part in range(parts)]
     return np.concatenate([[0], np.cumsum(sizes)])
 
 
 def expert_in(pe, at: ExpertTensors, shape: ExpertShape, product: InputProduct):
-    """Multiply tokens by the input weights of the experts selected for them.
+    """Multiply activations by the input weights of the selected experts, one product per pair.
 
-    out[pair, N] = x[token, K] @ w[expert][K, N], times the pair's routing weight if ``product``
-    says so. Reference for the kernel of the same name, on a single PE.
+    A pair is a token and one of its selected experts. out[pair, N] = x[token, K] @ w[expert][K, N],
+    times the pair's routing weight if ``product.weighted`` is 1. This NumPy reference for one PE
+    serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -85,16 +85,16 @@ def expert_in(pe, at: ExpertTensors, shape: ExpertShape, product: InputProduct):
 
 
 def expert_out(pe, at: ExpertTensors, shape: ExpertShape, product: OutputProduct):
-    """Multiply pairs by the output weights of their experts, and sum the products of each token.
+    """Multiply by the output weights of the selected experts, and sum the products of each token.
 
-    out[token, N] = sum over its pairs of x[pair, K] @ w[expert][K, N]. If ``product`` says so, each
-    row of x is first multiplied in place by its routing weight. Reference for the kernel of the
-    same name, on a single PE.
+    A pair is a token and one of its selected experts. out[token, N] = sum over the token's pairs of
+    x[pair, K] @ w[expert][K, N]. This NumPy reference for one PE serves to test the compiled kernel
+    of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
-            activations are multiplied in place by routing weights if ``product`` says so.
+            activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
         product: Whether to apply routing weights.
     """
@@ -105,32 +105,34 @@ def expert_out(pe, at: ExpertTensors, shape: ExpertShape, product: OutputProduct
 def expert_in_quantised(
     pe, at: QuantisedExpertTensors, shape: ExpertShape, product: InputProduct, scales: QuantisedScales
 ):
-    """Compute `expert_in` with int8, FP8 or int4 codes, each multiplied by its scale.
+    """Multiply activations by the int8, FP8 or int4 input weights of the selected experts.
 
-    Reference for the kernel of the same name, on a single PE.
+    There is one product per (token, selected expert) pair, and each weight is multiplied by its
+    scale. This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
         product: Strides, and whether to apply routing weights.
-        scales: Coding, and groups of rows that share scales.
+        scales: Format of the weights, and groups of rows that share scales.
     """
     _products(pe, at, shape, product, _quantised(pe, at, shape, product.k_stride, scales))
 
 
 def expert_in_mxfp4(pe, at: Mxfp4ExpertTensors, shape: ExpertShape, product: InputProduct, G, rows):
-    """Compute `expert_in` with MXFP4 weights: e2m1 codes times e8m0 scales.
+    """Multiply activations by the MXFP4 input weights of the selected experts.
 
-    Reference for the kernel of the same name, on a single PE.
+    There is one product per (token, selected expert) pair. Weights are e2m1 codes times e8m0
+    scales. This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
         product: Strides, and whether to apply routing weights.
-        G: Groups of rows that share scales.
-        rows: Unused here. Rows of the PE's scratch buffer.
+        G: Number of groups of rows that share scales.
+        rows: Unused here. Rows of the scratch buffer that a real PE needs.
     """
     _products(pe, at, shape, product, _mxfp4(pe, at, shape, product.k_stride, G))
 
@@ -138,9 +140,10 @@ def expert_in_mxfp4(pe, at: Mxfp4ExpertTensors, shape: ExpertShape, product: Inp
 def expert_in_fp8_blocks(
     pe, at: BlockScaledExpertTensors, shape: ExpertShape, product: BlockScaledInputProduct, scales: BlockScales
 ):
-    """Compute `expert_in` with FP8 weights: e4m3 codes times float32 block scales.
+    """Multiply activations by the block-scaled FP8 input weights of the selected experts.
 
-    Reference for the kernel of the same name, on a single PE.
+    There is one product per (token, selected expert) pair. Weights are e4m3 codes times float32
+    scales. This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -156,34 +159,36 @@ def expert_in_fp8_blocks(
 def expert_out_quantised(
     pe, at: QuantisedExpertTensors, shape: ExpertShape, product: OutputProduct, scales: QuantisedScales
 ):
-    """Compute `expert_out` with int8, FP8 or int4 codes, each multiplied by its scale.
+    """Multiply by the int8, FP8 or int4 output weights of the selected experts, and sum per token.
 
-    Reference for the kernel of the same name, on a single PE.
+    Each weight is multiplied by its scale. This NumPy reference for one PE serves to test the
+    compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
-            activations are multiplied in place by routing weights if ``product`` says so.
-        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+            activations are multiplied in place by routing weights if ``product.weighted`` is 1.
+        shape: P pairs (token, expert), M tokens, K inputs, N outputs, and experts of the column.
         product: Whether to apply routing weights.
-        scales: Coding, and groups of rows that share scales.
+        scales: Format of the weights, and groups of rows that share scales.
     """
     _sums_of_tokens(pe, at, shape, product, _quantised(pe, at, shape, shape.local_experts * shape.N, scales))
 
 
 def expert_out_mxfp4(pe, at: Mxfp4ExpertTensors, shape: ExpertShape, product: OutputProduct, G, rows):
-    """Compute `expert_out` with MXFP4 weights: e2m1 codes times e8m0 scales.
+    """Multiply by the MXFP4 output weights of the selected experts, and sum per token.
 
-    Reference for the kernel of the same name, on a single PE.
+    Weights are e2m1 codes times e8m0 scales. This NumPy reference for one PE serves to test the
+    compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
-            activations are multiplied in place by routing weights if ``product`` says so.
-        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+            activations are multiplied in place by routing weights if ``product.weighted`` is 1.
+        shape: P pairs (token, expert), M tokens, K inputs, N outputs, and experts of the column.
         product: Whether to apply routing weights.
-        G: Groups of rows that share scales.
-        rows: Unused here. Rows of the PE's scratch buffer.
+        G: Number of groups of rows that share scales.
+        rows: Unused here. Rows of the scratch buffer that a real PE needs.
     """
     _sums_of_tokens(pe, at, shape, product, _mxfp4(pe, at, shape, shape.local_experts * shape.N, G))
 
@@ -191,15 +196,16 @@ def expert_out_mxfp4(pe, at: Mxfp4ExpertTensors, shape: ExpertShape, product: Ou
 def expert_out_fp8_blocks(
     pe, at: BlockScaledExpertTensors, shape: ExpertShape, product: OutputProduct, scales: BlockScales
 ):
-    """Compute `expert_out` with FP8 weights: e4m3 codes times float32 block scales.
+    """Multiply by the block-scaled FP8 output weights of the selected experts, and sum per token.
 
-    Reference for the kernel of the same name, on a single PE.
+    Weights are e4m3 codes times float32 scales. This NumPy reference for one PE serves to test the
+    compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
-            activations are multiplied in place by routing weights if ``product`` says so.
-        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+            activations are multiplied in place by routing weights if ``product.weighted`` is 1.
+        shape: P pairs (token, expert), M tokens, K inputs, N outputs, and experts of the column.
         product: Whether to apply routing weights.
         scales: Groups of rows, and blocks of outputs, that share scales.
     """
@@ -208,19 +214,20 @@ def expert_out_fp8_blocks(
 
 
 def expert_bias(pe, at: ExpertBiasTensors, shape: ExpertBiasShape, by_token, weighted, share, division: ColumnGroups):
-    """Add the biases of experts that this PE stores to the sums of their pairs or tokens.
+    """Add the biases of selected experts that this PE stores to the sums of pairs or tokens.
 
-    Biases are added to x[pair, N], or to x[token, N] if ``by_token``, in each of ``parts`` parts.
-    If ``weighted``, they are multiplied by the pair's routing weight. Reference for the kernel of
-    the same name, on a single PE.
+    A pair is a token and one of its selected experts. Biases are added to x[pair, N], or to
+    x[token, N] if ``by_token``, in each part of the outputs (gate and up, for example). If
+    ``weighted``, they are multiplied by the pair's routing weight. This NumPy reference for one PE
+    serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         at: Addresses of sums, biases and pairs.
         shape: P pairs, M tokens, N outputs in each part, parts, and experts of the column.
-        by_token: 1 to add to the sums of tokens, 0 to add to those of pairs.
+        by_token: 1 to add to the sums of tokens, 0 to add to the sums of pairs.
         weighted: 1 to multiply biases by routing weights, else 0.
-        share: Biases of a part on one PE.
+        share: Number of biases of a part on one PE.
         division: Groups of columns that store different experts.
     """
     x, bias, pairs = at
@@ -241,11 +248,13 @@ def expert_bias(pe, at: ExpertBiasTensors, shape: ExpertBiasShape, by_token, wei
 
 
 def _products(pe, at, shape, product, weights_of):
-    """Compute the product of each pair's token with its expert, a row of ``out`` for each pair.
+    """Multiply the token of each (token, expert) pair by the expert's weights, a row per pair.
 
     Args:
-        pe, at, shape, product: Operands of the kernels.
-        weights_of: Function that returns the weights [K, N] of an expert.
+        pe: PE whose SRAM is read and written.
+        at, shape, product: Operands of the calling kernel: addresses, sizes and settings.
+        weights_of: Function that returns the weights [K, N] of an expert, given its index in the
+            column.
     """
     for i, (token, expert, weight) in enumerate(_pair_list(pe, at.pairs, shape)):
         total = sums_of_products(pe, at.x + token * shape.K, weights_of(expert), np.zeros(shape.N, np.float32))
@@ -255,9 +264,15 @@ def _products(pe, at, shape, product, weights_of):
 
 
 def _sums_of_tokens(pe, at, shape, product, weights_of):
-    """Compute for each token the sum of the products of its pairs with their experts.
+    """Sum, for each token, the products of its activations with the weights of its experts.
 
-    The arguments are those of `_products`.
+    Each (token, expert) pair in the list has activations of its own.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        at, shape, product: Operands of the calling kernel: addresses, sizes and settings.
+        weights_of: Function that returns the weights [K, N] of an expert, given its index in the
+            column.
     """
     K, N = shape.K, shape.N
     pe.write("acc", at.out, np.zeros(shape.M * N, np.float32))
@@ -269,14 +284,18 @@ def _sums_of_tokens(pe, at, shape, product, weights_of):
 
 
 def _quantised(pe, at, shape, stride, scales):
-    """Return a function that decodes the int8, FP8 or int4 weights [K, N] of an expert.
+    """Return a function that returns the dequantised int8, FP8 or int4 weights of an expert.
 
-    ``stride`` is the distance between two rows, of codes or scales.
+    Args:
+        pe: PE whose SRAM is read.
+        at, shape: Addresses and sizes of the calling kernel's operands.
+        stride: Distance between two rows of quantised weights, and between two rows of scales.
+        scales: Weight format, and number of groups of rows that share scales.
     """
     K, N, (coding, G, _) = shape.K, shape.N, scales
 
     def weights_of(expert: int) -> F32:
-        """Return the weights [K, N] of an expert."""
+        """Return the dequantised weights [K, N] of an expert."""
         return scaled_codes(
             pe, coding, (at.w + expert * N, stride), (at.scale + expert * N, stride), at.groups, (K, N, G)
         )
@@ -285,14 +304,18 @@ def _quantised(pe, at, shape, stride, scales):
 
 
 def _mxfp4(pe, at, shape, stride, G):
-    """Return a function that decodes the MXFP4 weights [K, N] of an expert.
+    """Return a function that returns the dequantised MXFP4 weights of an expert.
 
-    ``stride`` is the distance between two rows, of codes or scales.
+    Args:
+        pe: PE whose SRAM is read.
+        at, shape: Addresses and sizes of the calling kernel's operands.
+        stride: Distance between two rows of quantised weights, and between two rows of scales.
+        G: Number of groups of rows that share scales.
     """
     K, N = shape.K, shape.N
 
     def weights_of(expert: int) -> F32:
-        """Return the weights [K, N] of an expert."""
+        """Return the dequantised weights [K, N] of an expert."""
         factors = powers_of_two(pe, at.scale + expert * N, stride, N, G)
         return times_factors(pe, MXFP4, factors, at.w + expert * N, at.groups, K, stride)
 
@@ -300,14 +323,18 @@ def _mxfp4(pe, at, shape, stride, G):
 
 
 def _fp8_blocks(pe, at, shape, strides, scales):
-    """Return a function that decodes the FP8 weights [K, N] of an expert with block scales.
+    """Return a function that returns the dequantised, block-scaled FP8 weights of an expert.
 
-    ``strides`` are the distances between two rows of codes, and between two rows of scales.
+    Args:
+        pe: PE whose SRAM is read.
+        at, shape: Addresses and sizes of the calling kernel's operands.
+        strides: Distance between two rows of quantised weights, and between two rows of scales.
+        scales: Number of groups of rows, and of blocks of outputs, that share a scale.
     """
     K, N, (G, B, _), (k_stride, scale_stride) = shape.K, shape.N, scales, strides
 
     def weights_of(expert: int) -> F32:
-        """Return the weights [K, N] of an expert."""
+        """Return the dequantised weights [K, N] of an expert."""
         factors = block_factors(pe, at.scale + expert * B, scale_stride, at.widths, N, G, B)
         return times_factors(pe, FP8_BLOCKS, factors, at.w + expert * N, at.groups, K, k_stride)
 
@@ -315,7 +342,9 @@ def _fp8_blocks(pe, at, shape, strides, scales):
 
 
 def _pair_list(pe, pairs, shape):
-    """Return (token, expert, weight) for each pair in a list, with indices kept in range.
+    """Return the (token, expert, routing weight) triples in a PE's list of pairs.
+
+    Token and expert indices are limited to the valid range.
 
     Args:
         pe, pairs: PE whose SRAM is read; address of the list.

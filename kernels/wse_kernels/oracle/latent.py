@@ -8,9 +8,10 @@ from wse_kernels._attention_operands import LatentShape, RotatedTensors
 
 
 def place_heads(pe, x, heads, out, M, H, Hl, n):
-    """Copy the heads of this row to their positions among all heads. Other heads become zero.
+    """Copy the heads that this mesh row stores to their positions among all heads.
 
-    Reference for the kernel of the same name, on a single PE.
+    The other heads become zero, so that a sum over the rows yields all heads. This NumPy reference
+    for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -26,14 +27,15 @@ def place_heads(pe, x, heads, out, M, H, Hl, n):
 
 
 def place_rotated(pe, at: RotatedTensors, M, H, Hl, K, n, stride):
-    """Copy the rotated features that this row has and this column needs to their positions.
+    """Copy rotated features of this mesh row to their positions among the features of this column.
 
-    All other elements become zero. Reference for the kernel of the same name, on a single PE.
+    All other elements of ``out`` become zero. Ordinals count from 1, and 0 means padding. This
+    NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of the row's features x[M, Hl, K], of tables of ordinals, and of the column's
-            features out[M, H, n].
+        at: Addresses of the row's features x[M, Hl, K], of the tables of ordinals, and of the
+            column's features out[M, H, n].
         M, H, Hl: Tokens; all heads; heads of the row.
         K, n: Features of the row; features of the column.
         stride: Elements from one token to the next in ``x``.
@@ -49,9 +51,11 @@ def place_rotated(pe, at: RotatedTensors, M, H, Hl, K, n, stride):
 
 
 def pick_rotated(pe, x, first, feature_ordinals, out, Hl, K, n):
-    """Copy the rotated features that this row has and this column needs: x[Hl, K] to out[Hl, n].
+    """Copy the rotated features that this mesh row has and this column needs.
 
-    Features of other rows become zero. Reference for the kernel of the same name, on a single PE.
+    The features x[Hl, K] of the row are copied to out[Hl, n]. Features that the row does not have
+    become zero. This NumPy reference for one PE serves to test the compiled kernel of the same
+    name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -69,9 +73,11 @@ def pick_rotated(pe, x, first, feature_ordinals, out, Hl, K, n):
 
 
 def set_heads(pe, x, heads, out, H, Hl, n):
-    """Overwrite this row's heads in out[H, n] by x[Hl, n]. Other heads stay as they are.
+    """Overwrite the heads that this mesh row computes in the tensor of all heads.
 
-    Reference for the kernel of the same name, on a single PE.
+    out[h, n] = x[i, n], where h is the index of the row's head i among all heads. The other heads
+    keep their values. This NumPy reference for one PE serves to test the compiled kernel of the
+    same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -87,9 +93,10 @@ def set_heads(pe, x, heads, out, H, Hl, n):
 
 
 def pick_heads(pe, x, heads, out, M, H, Hl, n):
-    """Copy this row's heads from x[M, H, n] to out[Hl, M, n], head by head. Padding becomes zero.
+    """Copy the heads of this mesh row from x[M, H, n] to out[Hl, M, n], one after another.
 
-    Reference for the kernel of the same name, on a single PE.
+    Heads that are padding become zero. This NumPy reference for one PE serves to test the compiled
+    kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -104,10 +111,11 @@ def pick_heads(pe, x, heads, out, M, H, Hl, n):
 
 
 def finish_heads(pe, x, sums, heads, out, shape: LatentShape):
-    """Divide attention outputs by softmax sums, for the heads of this row, head by head.
+    """Divide the attention outputs of this mesh row's heads by their softmax sums.
 
-    out[Hl, M, n] = the row's heads of x[M, H, n] / sums[M, H]. Elements become zero for padding and
-    where the sum is not positive. Reference for the kernel of the same name, on a single PE.
+    out[i, M, n] = x[M, h, n] / sums[M, h], where h is the index of the row's head i among all
+    heads. Results are zero for padding and where the sum is not positive. This NumPy reference for
+    one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -128,16 +136,18 @@ def finish_heads(pe, x, sums, heads, out, shape: LatentShape):
 def turn_block(pe, x, out, M, K, N, first_col, to_rows):
     """Keep the elements of a vector that belong both to this PE's row and to its column.
 
-    One axis of the mesh stores the vector in blocks of K elements, the other in blocks of N. Other
-    elements of the result become zero. Reference for the kernel of the same name, on a single PE.
+    The vector is divided into blocks of K elements along one axis of the mesh, and is to be divided
+    into blocks of N along the other. Other elements of the result become zero. This NumPy reference
+    for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        x: Address of the PE's block of the vector [M, K] in the activation type.
-        out: Address of the result [M, N] in the accumulator type.
-        M, K, N: Tokens; elements of the PE's block before; elements of its block after.
+        x: Address of the PE's old block of the vector [M, K] in the activation type.
+        out: Address of its new block [M, N] in the accumulator type.
+        M, K, N: Tokens; elements of the old block; elements of the new block.
         first_col: First mesh column that has a block.
-        to_rows: 1 if the vector moves from blocks per column to blocks per row, 0 for the opposite.
+        to_rows: 1 if the vector changes from blocks per column to blocks per row, 0 for the
+            opposite.
     """
     col = pe.col - first_col
     if col < 0:

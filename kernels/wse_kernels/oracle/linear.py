@@ -28,7 +28,7 @@ from wse_kernels.oracle.memory import (
 def matmul(pe, x, w, out, shape: ProductShape, strides: ProductStrides, add):
     """Multiply tokens by a weight tile: out[M, N] = x[M, K] @ w[K, N].
 
-    Reference for the kernel of the same name, on a single PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -45,7 +45,7 @@ def matmul(pe, x, w, out, shape: ProductShape, strides: ProductStrides, add):
 def matmul_act(pe, x, w, out, shape: ProductShape, strides: ProductStrides, add):
     """Multiply activations by activations: out[M, N] = x[M, K] @ w[K, N].
 
-    Reference for the kernel of the same name, on a single PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -61,8 +61,9 @@ def matmul_act(pe, x, w, out, shape: ProductShape, strides: ProductStrides, add)
 def gemv(pe, x, w, out, shape: ProductShape, strides: ProductStrides):
     """Multiply tokens by a weight tile: out[M, N] = x[M, K] @ w[K, N], overwriting ``out``.
 
-    Reference for the kernel of the same name, on a single PE. It equals `matmul`, because the order
-    of the sums does not depend on how many tokens are computed together.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name. It equals
+    `matmul`, because the order of the sums does not depend on how many tokens are computed
+    together.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -76,7 +77,17 @@ def gemv(pe, x, w, out, shape: ProductShape, strides: ProductStrides):
 
 
 def _product(pe, right, x, w, out, shape, strides, add):
-    """Multiply activations by elements of the view ``right``, with the operands of `matmul`."""
+    """Multiply activations by a right operand from SRAM: out[M, N] = x[M, K] @ w[K, N].
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        right: View that contains the right operand: "wgt" for weights, "act" for activations.
+        x, w: Addresses of the activations [M, K] and of the right operand [K, N].
+        out: Address of the sums [M, N] in the accumulator type.
+        shape: M tokens, K inputs, N outputs.
+        strides: Strides of ``w`` along K and N, and of ``out`` along M.
+        add: 0 to overwrite the sums; any other value to add the product to them.
+    """
     M, K, N = shape
     X = pe.read("act", x, M, K)
     rows = [out + m * strides.out_stride for m in range(M)]
@@ -90,36 +101,43 @@ def _product(pe, right, x, w, out, shape, strides, add):
 
 
 def matmul_int8(pe, at: CodedTensors, shape: ProductShape, rows):
-    """Multiply activations by int8 codes: out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
+    """Multiply activations by int8 weights: out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
 
-    Reference for the kernel of the same name, on a single PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], codes w[K, N], scale[N] and sums out[M, N].
+        at: Addresses of activations x[M, K], weights w[K, N], scale[N] and sums out[M, N].
         shape: M tokens, K inputs, N outputs.
-        rows: Unused here. Rows of the PE's scratch buffer.
+        rows: Unused here. Rows of the scratch buffer that a real PE needs.
     """
     codes = pe.bytes(at.w, shape.K * shape.N)
     _one_scale(pe, codes.view(np.int8).astype(np.float32), at, shape)
 
 
 def matmul_fp8(pe, at: CodedTensors, shape: ProductShape, rows):
-    """Multiply activations by FP8 codes: out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
+    """Multiply activations by FP8 (e4m3) weights: out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
 
-    Reference for the kernel of the same name, on a single PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], codes w[K, N], scale[N] and sums out[M, N].
+        at: Addresses of activations x[M, K], weights w[K, N], scale[N] and sums out[M, N].
         shape: M tokens, K inputs, N outputs.
-        rows: Unused here. Rows of the PE's scratch buffer.
+        rows: Unused here. Rows of the scratch buffer that a real PE needs.
     """
     _one_scale(pe, e4m3(pe.bytes(at.w, shape.K * shape.N)), at, shape)
 
 
 def _one_scale(pe, values, at, shape):
-    """Multiply activations by decoded codes [K, N], and the sums by one scale per output."""
+    """Multiply activations by dequantised weights, and the sums by one scale per output.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        values: Weights before scaling, in the order [K, N].
+        at: Addresses of activations x[M, K], scale[N] and sums out[M, N].
+        shape: M tokens, K inputs, N outputs.
+    """
     M, K, N = shape
     for m in range(M):
         sums = sums_of_products(pe, at.x + m * K, values.reshape(K, N), np.zeros(N, np.float32))
@@ -127,34 +145,36 @@ def _one_scale(pe, values, at, shape):
 
 
 def matmul_int4(pe, at: Int4Tensors, shape: ProductShape, G, rows):
-    """Multiply activations by int4 codes: out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]).
+    """Multiply activations by int4 weights with one scale per group of inputs.
 
-    Reference for the kernel of the same name, on a single PE.
+    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]). This NumPy reference for one PE serves to
+    test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], codes w[K, N], groups[K], scale[G, N] and sums
+        at: Addresses of activations x[M, K], weights w[K, N], groups[K], scale[G, N] and sums
             out[M, N].
         shape: M tokens, K inputs, N outputs.
-        G: Groups of rows that share scales.
-        rows: Unused here. Rows of the PE's scratch buffer.
+        G: Number of groups of rows that share scales.
+        rows: Unused here. Rows of the scratch buffer that a real PE needs.
     """
     _, K, N = shape
     _multiply(pe, scaled_codes(pe, INT4, (at.w, N), (at.scale, N), at.groups, (K, N, G)), at, shape)
 
 
 def matmul_mxfp4(pe, at: Mxfp4Tensors, shape: ProductShape, G, rows):
-    """Multiply activations by MXFP4 codes: out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]).
+    """Multiply activations by MXFP4 weights: e2m1 codes with one e8m0 scale per group of inputs.
 
-    Reference for the kernel of the same name, on a single PE.
+    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]). This NumPy reference for one PE serves to
+    test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], codes w[K, N], groups[K], scale[G, N] and sums
+        at: Addresses of activations x[M, K], weights w[K, N], groups[K], scale[G, N] and sums
             out[M, N].
         shape: M tokens, K inputs, N outputs.
-        G: Groups of rows that share scales.
-        rows: Unused here. Rows of the PE's scratch buffer.
+        G: Number of groups of rows that share scales.
+        rows: Unused here. Rows of the scratch buffer that a real PE needs.
     """
     _, K, N = shape
     factors = powers_of_two(pe, at.scale, N, N, G)
@@ -162,18 +182,19 @@ def matmul_mxfp4(pe, at: Mxfp4Tensors, shape: ProductShape, G, rows):
 
 
 def matmul_fp8_blocks(pe, at: BlockScaledTensors, shape: ProductShape, G, B, rows):
-    """Multiply activations by FP8 codes with block scales, rounded to the activation type.
+    """Multiply activations by FP8 (e4m3) weights with block scales.
 
-    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], block of N]). Reference for the kernel of the
-    same name, on a single PE.
+    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], block of N]), where the scaled weights are
+    rounded to the activation type. This NumPy reference for one PE serves to test the compiled
+    kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], codes w[K, N], groups[K], widths[B], scale[G, B] and
+        at: Addresses of activations x[M, K], weights w[K, N], groups[K], widths[B], scale[G, B] and
             sums out[M, N].
         shape: M tokens, K inputs, N outputs.
         G, B: Groups of rows, and blocks of outputs, that share scales.
-        rows: Unused here. Rows of the PE's scratch buffer.
+        rows: Unused here. Rows of the scratch buffer that a real PE needs.
     """
     _, K, N = shape
     factors = block_factors(pe, at.scale, B, at.widths, N, G, B)
@@ -181,7 +202,7 @@ def matmul_fp8_blocks(pe, at: BlockScaledTensors, shape: ProductShape, G, B, row
 
 
 def _multiply(pe, weights, at, shape):
-    """Multiply activations by decoded weights [K, N]."""
+    """Multiply activations by dequantised weights [K, N], and store the sums."""
     M, K, N = shape
     for m in range(M):
         sums = sums_of_products(pe, at.x + m * K, weights, np.zeros(N, np.float32))

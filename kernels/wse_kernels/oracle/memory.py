@@ -19,7 +19,7 @@ FIRST_OPERAND = 3
 """Number of words before a kernel's first named operand: first row, rows, blocks per row."""
 
 INT8, FP8, INT4, MXFP4, FP8_BLOCKS = range(5)
-"""Codings by number."""
+"""Numbers of the formats of quantised weights."""
 
 PICO, ATTO = 1e-12, 1e-18
 """Units of fixed-point operands."""
@@ -31,14 +31,24 @@ ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 
 def widen(stored_bytes: Bytes, element: str) -> F32:
-    """Return the float32 values of stored elements, which are given as bytes."""
+    """Convert stored elements to float32.
+
+    Args:
+        stored_bytes: Bytes of the elements.
+        element: Element type: "float32", "float16" or "bfloat16".
+    """
     if element == "bfloat16":
         return (stored_bytes.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
     return stored_bytes.view(element).astype(np.float32)
 
 
 def narrow(values: F32, element: str) -> Bytes:
-    """Round float32 values to an element type, to nearest even, and return their bytes."""
+    """Round float32 values to an element type, to nearest even, and return their bytes.
+
+    Args:
+        values: float32 values.
+        element: Element type: "float32", "float16" or "bfloat16".
+    """
     flat = np.ascontiguousarray(values, np.float32).reshape(-1)
     if element == "bfloat16":
         bits = flat.view(np.uint32)
@@ -82,12 +92,12 @@ def e8m0(exponents: Bytes) -> F32:
 
 
 def take(memory: Bytes, element: str, address: int, count: int) -> Bytes:
-    """Return the bytes of ``count`` elements in the SRAM of one PE, as a copy.
+    """Copy the bytes of ``count`` elements from the SRAM of one PE.
 
     Args:
-        memory: Bytes of the PE.
-        element: Element type.
-        address: Index of the first element.
+        memory: Bytes of the PE's SRAM.
+        element: Element type, such as "float16".
+        address: Index of the first element, counted in elements.
         count: Number of elements.
     """
     size = ELEMENT_BYTES[element]
@@ -95,14 +105,27 @@ def take(memory: Bytes, element: str, address: int, count: int) -> Bytes:
 
 
 def put(memory: Bytes, element: str, address: int, stored_bytes: Bytes) -> None:
-    """Store the bytes of elements in the SRAM of one PE, from element ``address`` on."""
+    """Store the bytes of some elements in the SRAM of one PE.
+
+    Args:
+        memory: Bytes of the PE's SRAM.
+        element: Element type, such as "float16".
+        address: Index of the first element, counted in elements.
+        stored_bytes: Bytes of the elements.
+    """
     start = address * ELEMENT_BYTES[element]
     memory[start : start + len(stored_bytes)] = stored_bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pe:
-    """PE on which an oracle runs: its bytes, row, column, and the element type of each view."""
+    """Access to the SRAM of one PE for a reference function, with conversion of elements.
+
+    Attributes:
+        memory: Bytes of the PE's SRAM.
+        row, col: Position of the PE on the mesh.
+        types: Element type of each view ("act", "wgt", "acc", "f32"), such as "bfloat16".
+    """
 
     memory: Bytes
     row: int
@@ -110,7 +133,13 @@ class Pe:
     types: dict[str, str]
 
     def read(self, view: str, address: int, *shape: int) -> F32:
-        """Return the elements of a view from ``address`` on, as a float32 array of ``shape``."""
+        """Return consecutive elements of a view as a float32 array.
+
+        Args:
+            view: Name of the view: "act", "wgt", "acc" or "f32". It determines the element type.
+            address: Index of the first element, counted in elements.
+            shape: Shape of the array.
+        """
         size = ELEMENT_BYTES[self.types[view]]
         count = int(np.prod(shape))
         return widen(self.memory[address * size : (address + count) * size], self.types[view]).reshape(shape)
@@ -120,23 +149,40 @@ class Pe:
         return self.memory[address : address + count].copy()
 
     def write(self, view: str, address: int, values: F32) -> None:
-        """Round values to the element type of a view, and store them from ``address`` on."""
+        """Round values to the element type of a view, and store them.
+
+        Args:
+            view: Name of the view: "act", "wgt", "acc" or "f32".
+            address: Index of the first element, counted in elements.
+            values: float32 values of any shape.
+        """
         stored_bytes = narrow(values, self.types[view])
         start = address * ELEMENT_BYTES[self.types[view]]
         self.memory[start : start + len(stored_bytes)] = stored_bytes
 
     def round_to(self, view: str, values: F32) -> F32:
-        """Return values as they would be read after being stored in a view."""
+        """Round float32 values to the element type of a view, and return them as float32."""
         return widen(narrow(values, self.types[view]), self.types[view]).reshape(values.shape)
 
     def move(self, view: str, source: int, target: int, count: int) -> None:
-        """Copy ``count`` elements of a view to another address, without changing their bits."""
+        """Copy ``count`` elements to another address without changing their bits.
+
+        Args:
+            view: Name of the view, which determines the element type.
+            source, target: Index of the first element to read; index of the first element to write.
+            count: Number of elements.
+        """
         put(self.memory, self.types[view], target, take(self.memory, self.types[view], source, count))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sram:
-    """SRAM of a region, ``uint8[rows, cols, bytes]``, and the element types of its views."""
+    """SRAM of all PEs of a region, for reference functions.
+
+    Attributes:
+        memory: uint8 ``[rows, cols, bytes]``.
+        activation, weight, accumulator: Element types, such as "bfloat16".
+    """
 
     memory: Bytes
     activation: str
@@ -144,10 +190,10 @@ class Sram:
     accumulator: str
 
     def run(self, oracle: Callable[..., None], ctl: npt.NDArray[np.int32], a: I64) -> None:
-        """Call the oracle of a compute kernel for all PEs of some rows.
+        """Call the reference function of a compute kernel for all PEs of some rows.
 
         Args:
-            oracle: Function of one PE.
+            oracle: Reference function of one PE.
             ctl: Counters of each row, int32 ``[row, word]``.
             a: Operands of the kernel, beginning with first row, rows and blocks per row.
         """
@@ -164,12 +210,15 @@ class Sram:
 
 
 def owners(row: int, n: int, length: int, groups: int) -> I64:
-    """Return the row that computes each of n features, within the group of neighbours of a row.
+    """Return the row of the PE that computes each of ``n`` features.
+
+    The PEs of a column form groups of neighbours, and each group divides the features among its
+    PEs.
 
     Args:
-        row: Row of the PE.
+        row: Row of a PE. The result is for its group.
         n: Number of features.
-        length, groups: Rows of the column; groups that they form.
+        length, groups: Number of PEs in the column; number of groups.
     """
     starts = np.arange(groups + 1) * length // groups
     group = int(np.searchsorted(starts, row, side="right")) - 1
@@ -180,8 +229,13 @@ def owners(row: int, n: int, length: int, groups: int) -> I64:
 def sums_of_products(pe: Pe, x: int, weights: F32, total: F32) -> F32:
     """Return total[N] + x[K] @ weights[K, N], added in ascending order of K with rounding.
 
-    ``x`` is the address of the activations. Sums are rounded to the accumulator type after each
-    term.
+    Sums are rounded to the accumulator type after each term.
+
+    Args:
+        pe: PE whose SRAM is read.
+        x: Address of the activations [K].
+        weights: Weights [K, N].
+        total: Initial sums [N].
     """
     for value, row in zip(pe.read("act", x, len(weights)), weights, strict=True):
         total = pe.round_to("acc", total + value * row)
@@ -191,14 +245,14 @@ def sums_of_products(pe: Pe, x: int, weights: F32, total: F32) -> F32:
 def scaled_codes(
     pe: Pe, coding: int, codes: tuple[int, int], scales: tuple[int, int], groups: int, sizes: tuple[int, int, int]
 ) -> F32:
-    """Return weights [K, N], decoded from codes, times their scales and rounded to activations.
+    """Return int8, FP8 or int4 weights [K, N] times their scales, in the activation type.
 
     Args:
         pe: PE whose SRAM is read.
-        coding: INT8, FP8 or INT4.
-        codes: Address of the codes, and distance between two rows of them.
-        scales: Address of the scales, and distance between two rows of them.
-        groups: Address of the scale group of each row. Read for INT4 only.
+        coding: Number of the weight format: INT8, FP8 or INT4.
+        codes: Address of the quantised weights, and distance between two rows.
+        scales: Address of the scales, and distance between two rows.
+        groups: Address of the scale group of each row. Used for INT4 only.
         sizes: K, N and G: rows; outputs; groups of rows.
     """
     K, N, G = sizes
@@ -217,14 +271,14 @@ def scaled_codes(
 
 
 def times_factors(pe: Pe, coding: int, factors: F32, w: int, groups: int, K: int, k_stride: int) -> F32:
-    """Return weights [K, N], decoded from codes, times rounded factors, and rounded to activations.
+    """Return MXFP4 or FP8 weights [K, N] times rounded scales, in the activation type.
 
     Args:
         pe: PE whose SRAM is read.
-        coding: MXFP4 or FP8_BLOCKS.
-        factors: Factors [G, N] of the groups of rows.
-        w, groups: Addresses of the codes, and of the group of each row.
-        K, k_stride: Rows; distance between two rows of codes.
+        coding: Number of the weight format: MXFP4 or FP8_BLOCKS.
+        factors: Scales [G, N] of the groups of rows.
+        w, groups: Addresses of the quantised weights, and of the group of each row.
+        K, k_stride: Number of rows; distance between two rows of quantised weights.
     """
     code_bytes = rows_of_codes(pe, (w, k_stride), K, factors.shape[1], 2 if coding == MXFP4 else 1)
     values = e2m1(nibbles_of(code_bytes)) if coding == MXFP4 else e4m3(code_bytes)
@@ -233,28 +287,35 @@ def times_factors(pe: Pe, coding: int, factors: F32, w: int, groups: int, K: int
 
 
 def rows_of_codes(pe: Pe, codes: tuple[int, int], K: int, N: int, codes_a_byte: int) -> Bytes:
-    """Return the bytes [K, N] that contain the codes of K rows.
+    """Return the bytes [K, N] that contain the quantised weights of ``K`` rows.
 
     Args:
         pe: PE whose SRAM is read.
-        codes: Address of the codes, and distance between two rows of bytes.
-        K, N, codes_a_byte: Rows; outputs; consecutive rows whose codes share a byte.
+        codes: Address of the weights, and distance between two rows of bytes.
+        K, N: Number of rows; number of outputs.
+        codes_a_byte: Number of consecutive rows whose weights share a byte, 1 or 2.
     """
     return np.stack([pe.bytes(codes[0] + k // codes_a_byte * codes[1], N) for k in range(K)])
 
 
 def nibbles_of(code_bytes: Bytes) -> Bytes:
-    """Return the codes of rows of bytes: the lower half for even rows, the upper for odd rows."""
+    """Return 4-bit weights: the lower half of a byte in even rows, the upper half in odd rows."""
     return np.where(np.arange(len(code_bytes))[:, None] % 2, code_bytes >> 4, code_bytes & 0xF)
 
 
 def powers_of_two(pe: Pe, scale: int, stride: int, N: int, G: int) -> F32:
-    """Return the e8m0 scales [G, N] at address ``scale``, whose rows are ``stride`` bytes apart."""
+    """Return the e8m0 scales [G, N], which are powers of two, as float32.
+
+    Args:
+        pe: PE whose SRAM is read.
+        scale, stride: Address of the scales; distance between two rows in bytes.
+        N, G: Outputs; groups of rows.
+    """
     return np.stack([e8m0(pe.bytes(scale + g * stride, N)) for g in range(G)])
 
 
 def block_factors(pe: Pe, scale: int, stride: int, widths: int, N: int, G: int, B: int) -> F32:
-    """Return float32 scales [G, N], in which each of B scales is repeated for its block.
+    """Return the float32 scale of each output, [G, N], given one scale per block of outputs.
 
     Args:
         pe: PE whose SRAM is read.

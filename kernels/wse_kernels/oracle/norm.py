@@ -9,9 +9,9 @@ from wse_kernels.oracle.memory import ATTO, F32, owners
 
 
 def sum_squares(pe, x, sums, M, K):
-    """Sum the squares of each token's features: sums[M] = sum over K of x[M, K] ** 2.
+    """Sum the squares of the features that a PE stores: sums[M] = sum over K of x[M, K] ** 2.
 
-    Reference for the kernel of the same name, on a single PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -29,8 +29,8 @@ def sum_squares(pe, x, sums, M, K):
 def rms_scale(pe, at: NormTensors, M, K, size, eps_atto, offset):
     """Apply RMS normalisation with a gain, given the sums of squares over all PEs.
 
-    out[M, K] = (gain[K] + offset) * (x[M, K] / sqrt(sums[M] / size + eps)). The factors replace the
-    sums. Reference for the kernel of the same name, on a single PE.
+    out[M, K] = (gain[K] + offset) * (x[M, K] / sqrt(sums[M] / size + eps)). This NumPy reference
+    for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -50,10 +50,10 @@ def rms_scale(pe, at: NormTensors, M, K, size, eps_atto, offset):
 
 
 def gain_sum_squares(pe, at: NormTensors, M, K, offset):
-    """Sum the squares of the features, and multiply the features by the gain.
+    """Sum the squares of a PE's features, and multiply the features by the gain.
 
-    sums[M] = sum over K of x[M, K] ** 2, and out[M, K] = (gain[K] + offset) * x[M, K]. Reference
-    for the kernel of the same name, on a single PE.
+    sums[M] = sum over K of x[M, K] ** 2, and out[M, K] = (gain[K] + offset) * x[M, K]. This NumPy
+    reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -74,12 +74,12 @@ def gain_sum_squares(pe, at: NormTensors, M, K, offset):
 def rms_factors(pe, sums, M, size, eps_atto):
     """Replace sums of squares by RMS factors: sums[M] = 1 / sqrt(sums[M] / size + eps).
 
-    Reference for the kernel of the same name, on a single PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         sums: Address of the sums [M], overwritten.
-        M, size: Sums; features that each sum is over.
+        M, size: Number of sums; number of features that each sum is over.
         eps_atto: Epsilon in units of 1e-18.
     """
     pe.write("f32", sums, _rms_factor(pe.read("f32", sums, M), size, eps_atto))
@@ -88,7 +88,7 @@ def rms_factors(pe, sums, M, size, eps_atto):
 def scale_heads(pe, x, factors, M, N):
     """Multiply each row of accumulators by its factor in place: x[M, N] *= factors[M].
 
-    Reference for the kernel of the same name, on a single PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -102,7 +102,7 @@ def scale_heads(pe, x, factors, M, N):
 def rms_scale_sums(pe, x, sums, M, N, size, eps_atto):
     """Apply RMS normalisation without a gain: x[M, N] /= sqrt(sums[M] / size + eps).
 
-    Reference for the kernel of the same name, on a single PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -117,9 +117,11 @@ def rms_scale_sums(pe, x, sums, M, N, size, eps_atto):
 
 
 def rms_scale_share(pe, x, sums, M, n, parts, size, eps_atto, division: RowGroups):
-    """Apply `rms_scale_sums` to the features that this PE computes for its group.
+    """Apply `rms_scale_sums` to the slice of features that this PE computes for its group.
 
-    Reference for the kernel of the same name, on a single PE.
+    PEs of a column form groups of neighbours, which divide the features among them. The other
+    features keep their values. This NumPy reference for one PE serves to test the compiled kernel
+    of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -142,9 +144,9 @@ def _rms_factor(squares: F32, size: np.int64, eps_atto: np.int64) -> F32:
 
 
 def l2_scale(pe, x, sums, M, K, size, eps_atto):
-    """Normalise activations in place: x[M, K] /= sqrt(sums[M] / size + eps).
+    """Apply L2 or RMS normalisation without a gain in place: x[M, K] /= sqrt(sums[M] / size + eps).
 
-    The factors replace the sums. Reference for the kernel of the same name, on a single PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -163,8 +165,8 @@ def l2_scale(pe, x, sums, M, K, size, eps_atto):
 def moments(pe, x, sums, M, K):
     """Sum each token's features and their squares in float32.
 
-    sums[M, 0] = sum over K of x[M, K], and sums[M, 1] = sum over K of x[M, K] ** 2. Reference for
-    the kernel of the same name, on a single PE.
+    sums[M, 0] = sum over K of x[M, K], and sums[M, 1] = sum over K of x[M, K] ** 2. This NumPy
+    reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -180,10 +182,11 @@ def moments(pe, x, sums, M, K):
 
 
 def gain_moments(pe, x, sums, gain, out, M, K):
-    """Sum the features and their squares, and multiply the features by the gain.
+    """Sum a PE's features and their squares, and multiply the features by the gain.
 
-    sums[M, 2] are sum and sum of squares, and out[M, K] = gain[K] * x[M, K]. Reference for the
-    kernel of the same name, on a single PE.
+    sums[M, 0] = sum over K of x[M, K], sums[M, 1] = sum over K of x[M, K] ** 2, and out[M, K] =
+    gain[K] * x[M, K]. This NumPy reference for one PE serves to test the compiled kernel of the
+    same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -201,10 +204,10 @@ def gain_moments(pe, x, sums, gain, out, M, K):
 
 
 def layer_scale_sums(pe, at: LayerSumsTensors, M, N, size, eps_atto):
-    """Complete a layer norm after a product with weights: subtract the mean and scale the sums.
+    """Complete a layer norm whose mean and scale are applied after the product with weights.
 
-    x[M, N] = (x[M, N] - mean[M] * of_gain[N]) / sqrt(variance[M] + eps) + of_bias[N]. Reference for
-    the kernel of the same name, on a single PE.
+    x[M, N] = (x[M, N] - mean[M] * of_gain[N]) / sqrt(variance[M] + eps) + of_bias[N]. This NumPy
+    reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -224,8 +227,8 @@ def layer_scale_sums(pe, at: LayerSumsTensors, M, N, size, eps_atto):
 def layer_scale(pe, at: LayerNormTensors, M, K, size, eps_atto, offset):
     """Apply layer normalisation with gain and bias, given the moments over all PEs.
 
-    out[M, K] = (gain[K] + offset) * (x[M, K] - mean[M]) / sqrt(variance[M] + eps) + bias[K].
-    Reference for the kernel of the same name, on a single PE.
+    out[M, K] = (gain[K] + offset) * (x[M, K] - mean[M]) / sqrt(variance[M] + eps) + bias[K]. This
+    NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.

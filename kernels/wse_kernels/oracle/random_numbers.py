@@ -9,14 +9,15 @@ WORD = 1 << 64
 
 
 def normal_numbers(values: npt.NDArray[np.float32], key: int, first: int, mean: float, factor: float) -> None:
-    """Fill an array with numbers of the stream ``key``, from position ``first`` on.
+    """Fill an array with pseudo-random numbers that are approximately normally distributed.
 
-    A number is ``mean`` plus ``factor`` times the centred sum of the four 16-bit parts of a word.
-    Reference for the kernel of the same name.
+    A number is ``mean`` plus ``factor`` times the centred sum of the four 16-bit parts of a random
+    64-bit word. This reference serves to test the compiled kernel of the same name.
 
     Args:
         values: float32 ``[n]``, overwritten.
-        key, first: 64-bit number that selects the stream; position of the first number.
+        key: 64-bit number that selects the stream of random words.
+        first: Position in the stream of the first number.
         mean, factor: Mean of the numbers, and scale of their deviation.
     """
     for i in range(len(values)):
@@ -26,7 +27,7 @@ def normal_numbers(values: npt.NDArray[np.float32], key: int, first: int, mean: 
 
 
 def _word(key: int, place: int) -> int:
-    """Return the 64-bit word at a position of a stream, by SplitMix64.
+    """Return the random 64-bit word at a position of a stream, by SplitMix64.
 
     The source is Steele, Lea and Flood, figure 16, for the state key + (place + 1) * step.
     """

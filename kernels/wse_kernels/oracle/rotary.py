@@ -12,19 +12,20 @@ I32 = npt.NDArray[np.int32]
 
 
 def rope(pe, ctl, x, frequency, at: QueryKeyValue, shape: RopeShape, turns: RotaryTurns):
-    """Apply rotary embeddings to q and k, and round q, k and v to the activation type.
+    """Apply rotary embeddings to queries and keys, and round queries, keys and values.
 
-    Pair (p, p + R / 2) of a head is rotated by position * frequency[p]. Reference for the kernel of
-    the same name, on a single PE.
+    The pair of features (p, p + R / 2) of a head is rotated by position * frequency[p]. Results are
+    rounded to the activation type. This NumPy reference for one PE serves to test the compiled
+    kernel of the same name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
         x: Address of the projection's sums [M, (Hq + 2 Hk) F]: queries, keys, values.
-        frequency: Address of the float32 frequencies [R / 2]; of cos and sin [M, R / 2, 2] if these
-            were computed before.
+        frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
+            [M, R / 2, 2] if they are already computed.
         at: Addresses of the results q[M, Hq, F], k[M, Hk, F] and v[M, Hk, F].
         shape: M tokens, Hq query heads, Hk key heads, F features, R rotated features.
-        turns: Whether cos and sin were computed before, and their factor.
+        turns: Whether the cosines and sines are already computed, and their factor.
     """
     M, Hq, Hk, F, R = shape
     heads = pe.read("acc", x, M, Hq + 2 * Hk, F)
@@ -37,46 +38,60 @@ def rope(pe, ctl, x, frequency, at: QueryKeyValue, shape: RopeShape, turns: Rota
 def rotate(pe, ctl, x, frequency, shape: RotatedShape, turns: RotaryTurns):
     """Apply rotary embeddings in place to every head of x[M, H, F].
 
-    Pair (p, p + R / 2) of a head is rotated by position * frequency[p]. Reference for the kernel of
-    the same name, on a single PE.
+    The pair of features (p, p + R / 2) of a head is rotated by position * frequency[p]. This NumPy
+    reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
         x: Address of the activations [M, H, F].
-        frequency: Address of the float32 frequencies [R / 2]; of cos and sin [M, R / 2, 2] if these
-            were computed before.
+        frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
+            [M, R / 2, 2] if they are already computed.
         shape: M tokens, H heads, F features, R rotated features.
-        turns: Whether cos and sin were computed before, and their factor.
+        turns: Whether the cosines and sines are already computed, and their factor.
     """
     M, H, F, R = shape
     pe.write("act", x, _rotate_pairs(pe, ctl, pe.read("act", x, M, H, F), frequency, R, turns))
 
 
 def rotary_turns(pe, ctl, frequency, out, M, R, multiplier_pico):
-    """Compute cos and sin of position * frequency[p], times the multiplier, as out[M, R / 2, 2].
+    """Compute the scaled cosines and sines of the rotary angles position * frequency[p].
 
-    Reference for the kernel of the same name, on a single PE.
+    The results are out[M, R / 2, 2]. This NumPy reference for one PE serves to test the compiled
+    kernel of the same name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
         frequency, out: Addresses of the float32 frequencies [R / 2], and of the results.
         M, R: Tokens; rotated features per head.
-        multiplier_pico: Factor of cos and sin in units of 1e-12.
+        multiplier_pico: Factor of the cosines and sines in units of 1e-12.
     """
     pe.write("f32", out, _turns(pe, ctl, frequency, M, R, multiplier_pico))
 
 
 def _turns(pe: Pe, ctl: I32, frequency: int, M: int, R: int, multiplier_pico: int) -> F32:
-    """Return cos and sin of all rotary angles, times the multiplier, as [M, R / 2, 2]."""
+    """Return the scaled cosines and sines of all rotary angles, as [M, R / 2, 2].
+
+    Args:
+        pe, ctl: PE whose SRAM is read; counters of each row, which start with its first position.
+        frequency: Address of the float32 frequencies [R / 2].
+        M, R: Tokens; rotated features per head.
+        multiplier_pico: Factor of the cosines and sines in units of 1e-12.
+    """
     position = (ctl[pe.row, 0] + np.arange(M)).astype(np.float32)
     angle = position[:, None] * pe.read("f32", frequency, R // 2)
     return np.stack([np.cos(angle), np.sin(angle)], axis=-1) * np.float32(multiplier_pico * PICO)
 
 
 def _rotate_pairs(pe: Pe, ctl: I32, heads: F32, frequency: int, R: int, turns: RotaryTurns) -> F32:
-    """Return heads [M, H, F] in which the pairs (p, p + R / 2) of every head are rotated.
+    """Return heads [M, H, F] in which the feature pairs (p, p + R / 2) of each head are rotated.
 
-    The operands are those of `rope`.
+    Args:
+        pe, ctl: PE whose SRAM is read; counters of each row.
+        heads: Heads before the rotation, [M, H, F].
+        frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
+            [M, R / 2, 2] if they are already computed.
+        R: Features of a head that are rotated.
+        turns: Whether the cosines and sines are already computed, and their factor.
     """
     half, M = R // 2, len(heads)
     angles = (
@@ -91,9 +106,9 @@ def _rotate_pairs(pe: Pe, ctl: I32, heads: F32, frequency: int, R: int, turns: R
 
 
 def split_heads(pe, x, at: QueryKeyValue, M, Hq, Hk, F):
-    """Round queries, keys and values from accumulators to activations, without rotary embeddings.
+    """Convert queries, keys and values to the activation type, without rotary embeddings.
 
-    Reference for the kernel of the same name, on a single PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -109,8 +124,8 @@ def split_heads(pe, x, at: QueryKeyValue, M, Hq, Hk, F):
 def scale_queries(pe, ctl, x, M, n, coefficient_pico, tokens):
     """Scale queries by a factor that grows with the token's position, as Llama 4 does.
 
-    x[M, n] *= 1 + coefficient * ln(1 + floor((position + 1) / tokens)). Reference for the kernel of
-    the same name, on a single PE.
+    x[M, n] *= 1 + coefficient * ln(1 + floor((position + 1) / tokens)). This NumPy reference for
+    one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.

@@ -13,19 +13,18 @@ LEAST_SUM = np.float32(1e-20)
 
 
 def router_place(pe, x, out, M, n, E, first, columns, zeros):
-    """Copy this column's n router outputs to their positions among those of all E experts.
+    """Copy the router outputs of this column to their positions among the outputs of all experts.
 
-    Other outputs become 0 if ``zeros`` is set, else they stay as they are. Reference for the kernel
-    of the same name, on a single PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        x: Address of this column's outputs [M, n].
-        out: Address of all outputs [M, E].
+        x: Address of this column's outputs [M, n] in the accumulator type.
+        out: Address of all outputs [M, E] in the accumulator type.
         M, n, E: Tokens; outputs per column; experts.
-        first: Index of the first column with outputs, within each segment.
+        first: Index of the first column with outputs, within each segment of the mesh.
         columns: Mesh columns per segment.
-        zeros: 1 to set the outputs of other columns to 0, 0 to leave them as they are.
+        zeros: 1 to set the outputs of other columns to 0, 0 to keep their values.
     """
     outputs_of_all = np.zeros((M, E), np.float32) if zeros else pe.read("acc", out, M, E).copy()
     own_outputs, positions = pe.read("acc", x, M, n), (pe.col % columns - first) * n + np.arange(n)
@@ -35,9 +34,9 @@ def router_place(pe, x, out, M, n, E, first, columns, zeros):
 
 
 def router_scores(pe, x, out, M, E, sigmoid):
-    """Compute scores of experts from router outputs [M, E]: softmax over E, or sigmoid.
+    """Compute the scores of all experts from router outputs: softmax over the experts, or sigmoid.
 
-    Reference for the kernel of the same name, on a single PE.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -58,23 +57,31 @@ def router_scores(pe, x, out, M, E, sigmoid):
 def router_correct(pe, x, correction, out, M, E):
     """Add the correction bias of each expert to its score: out[M, E] = x[M, E] + correction[E].
 
-    Reference for the kernel of the same name, on a single PE. All values are float32.
+    All values are float32. This NumPy reference for one PE serves to test the compiled kernel of
+    the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x: Address of the scores [M, E].
+        correction: Address of the biases [E].
+        out: Address of the results [M, E].
+        M, E: Tokens; experts.
     """
     pe.write("f32", out, pe.read("f32", x, M, E) + pe.read("f32", correction, E))
 
 
 def router_limit(pe, x, out, M, E, groups, chosen_groups, group_scores):
-    """Keep the scores of the experts in the best groups, and set all others to -3e38.
+    """Keep the scores of the experts in the best groups, and set all other scores to -3e38.
 
-    A group's score is the sum of its two best values. Reference for the kernel of the same name, on
-    a single PE.
+    The experts are divided into groups. The score of a group is the sum of its two best values.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the scores [M, E].
         out: Address of the restricted scores [M, E].
         M, E: Tokens; experts.
-        groups, chosen_groups: Groups of experts; number of groups to select.
+        groups, chosen_groups: Number of groups; number of groups to keep.
         group_scores: Address of a scratch vector [groups], which receives the groups' scores.
     """
     for m in range(M):
@@ -90,9 +97,9 @@ def router_limit(pe, x, out, M, E, groups, chosen_groups, group_scores):
 def router_choose(pe, at: ChoiceTensors, M, E, A, normalised, scale_pico):
     """Select the A experts with the largest values, and compute their routing weights.
 
-    Of equal values, the lowest id comes first. ``maxima`` is left with the best expert of each
-    block that was not selected for the last token. Reference for the kernel of the same name, on a
-    single PE.
+    Of equal values, the lowest id comes first. Afterwards, ``maxima`` contains, for each block of
+    experts, the best expert that was not selected for the last token. This NumPy reference for one
+    PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -124,15 +131,15 @@ def router_choose(pe, at: ChoiceTensors, M, E, A, normalised, scale_pico):
 
 
 def chosen_softmax(pe, ids, weights, M, A, scale_pico):
-    """Replace the weights [M, A] of selected experts by their softmax over A, times a scale.
+    """Replace the scores of selected experts by their softmax, times a scale.
 
-    The first weight of a token must be the largest. Missing experts, whose ids are -1, get weight
-    0. Reference for the kernel of the same name, on a single PE.
+    The first score of a token must be the largest. Missing experts, whose ids are -1, get weight 0.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         ids: Address of the float32 ids [M, A].
-        weights: Address of the float32 weights [M, A], changed in place.
+        weights: Address of the float32 scores [M, A], which are replaced by the routing weights.
         M, A: Tokens; selected experts per token.
         scale_pico: Scale in units of 1e-12.
     """

@@ -17,15 +17,17 @@ ELEMENT = {"uint16": "float16", "int16": "bfloat16", "float32": "float32"}
 
 
 def store_numbers(view: Any, values: Any, rows: I32, columns: I32, row_places: I32, column_places: I32, a: I64) -> None:
-    """Store numbers in every PE of a patch, rounded to the view's element type. Padding becomes 0.
+    """Store weights in the SRAM of a rectangle of PEs, rounded to the view's element type.
 
-    Reference for the kernel of the same name.
+    Padding is stored as 0. This reference serves to test the compiled kernel of the same name.
 
     Args:
-        view, values: SRAM ``[block, address, lane]``; rows of the tensor.
+        view: SRAM ``[block, address, lane]``.
+        values: Rows of the weight tensor.
         rows, columns: Indices into ``values`` of the elements of each PE; negative for padding.
         row_places, column_places: Offsets in SRAM, by row and by column of the PE's elements.
-        a: Operands of the kernel: address, and rows, columns and blocks of the patch.
+        a: Operands of the kernel: address, first mesh row, mesh rows, first mesh column, mesh
+            columns, blocks per mesh row.
     """
     for place, row, column, _, _ in _elements_of_patch(view, rows, columns, row_places, column_places, a):
         number = np.zeros(1, np.float32)
@@ -45,14 +47,20 @@ def store_codes(
     column_shifts: I32,
     a: I64,
 ) -> None:
-    """Store codes in every PE of a patch, combining those with the same byte by a bitwise OR.
+    """Store quantised weights in the SRAM of a rectangle of PEs.
 
-    Reference for the kernel of the same name.
+    Weights that share a byte are combined by a bitwise OR. Padding is not stored. This reference
+    serves to test the compiled kernel of the same name.
 
     Args:
-        view, values, rows, columns, row_places, column_places, a: As in `store_numbers`.
-        row_shifts, column_shifts: Bits to shift codes by, by row and by column of the PE's
+        view: SRAM as bytes, ``[block, address, lane]``.
+        values: Rows of quantised weights.
+        rows, columns: Indices into ``values`` of the elements of each PE; negative for padding.
+        row_places, column_places: Offsets in SRAM, by row and by column of the PE's elements.
+        row_shifts, column_shifts: Bits to shift weights by, by row and by column of the PE's
             elements.
+        a: Operands of the kernel: address, first mesh row, mesh rows, first mesh column, mesh
+            columns, blocks per mesh row.
     """
     for place, row, column, r, c in _elements_of_patch(view, rows, columns, row_places, column_places, a):
         if row >= 0 and column >= 0:
@@ -62,11 +70,11 @@ def store_codes(
 def _elements_of_patch(
     view: Any, rows: I32, columns: I32, row_places: I32, column_places: I32, a: I64
 ) -> Iterator[tuple[tuple[int, int, int], int, int, int, int]]:
-    """Yield every element that the PEs of a patch store.
+    """Yield every weight that the PEs of a rectangle store, with its position.
 
     Yields:
-        Position in the view, row and column in the tensor (negative for padding), and the indices
-            of row and column among those of the PE.
+        Position in the view, row and column in the weight tensor (negative for padding), and row
+        and column among the elements of the PE.
     """
     address, first_row, height, first_col, width, per_row = (int(word) for word in a)
     row_indices = np.broadcast_to(rows, (height, rows.shape[1], width))

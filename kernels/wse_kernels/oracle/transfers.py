@@ -17,15 +17,21 @@ WORD_BYTES = 4
 def along_rows(memory: Bytes, element: str, messages: I32, first: I32, variant: I32, a: I64) -> I64:
     """Execute messages between the PEs of each mesh row, one after another.
 
+    A message sends elements from one PE to another. This reference serves to test the compiled
+    kernel of the same name.
+
     Args:
         memory, element: SRAM ``uint8[rows, cols, bytes]``, changed in place, and the element type.
-        messages: int32 ``[m, 5]``: (source, target, arrival, first element, elements).
-        first, variant: Row r executes messages ``first[v]`` to ``first[v + 1]`` - 1, where v =
-            ``variant[r]``.
+        messages: int32 ``[m, 5]``: source PE, target PE, arrival code, first element, number of
+            elements. The arrival code says what happens at the target, for example that elements
+            are added.
+        first: Index of the first message of each list of messages, and the end of the last list.
+        variant: Index of the list that each row executes.
         a: Operands of the kernel `wse_kernels.transfers.along_rows`.
 
     Returns:
-        int64 ``[4, rows, cols]``: words that left each PE, by direction.
+        int64 ``[4, rows, cols]``: number of words that left each PE to the north, east, south and
+        west.
     """
     links = np.zeros((4, *memory.shape[:2]), np.int64)
     for row in range(a[0], a[0] + a[1]):
@@ -37,14 +43,21 @@ def along_rows(memory: Bytes, element: str, messages: I32, first: I32, variant: 
 def along_columns(memory: Bytes, element: str, messages: I32, first: I32, variant: I32, a: I64) -> I64:
     """Execute messages between the PEs of each mesh column, one after another.
 
+    A message sends elements from one PE to another. This reference serves to test the compiled
+    kernel of the same name.
+
     Args:
         memory, element: SRAM ``uint8[rows, cols, bytes]``, changed in place, and the element type.
-        messages, first, variant: As in `along_rows`, with the PEs of a column as sources and
-            targets.
+        messages: int32 ``[m, 5]``: source row, target row, arrival code, first element, number of
+            elements. The arrival code says what happens at the target, for example that elements
+            are added.
+        first: Index of the first message of each list of messages, and the end of the last list.
+        variant: Index of the list that each column executes.
         a: Operands of the kernel `wse_kernels.transfers.along_columns`.
 
     Returns:
-        int64 ``[4, rows, cols]``: words that left each PE, by direction.
+        int64 ``[4, rows, cols]``: number of words that left each PE to the north, east, south and
+        west.
     """
     links = np.zeros((4, *memory.shape[:2]), np.int64)
     for col in range(a[7]):
@@ -66,12 +79,16 @@ def along_columns_counted(
 ) -> None:
     """Execute messages between the PEs of each mesh column whose length depends on a stored count.
 
+    This reference serves to test the compiled kernel of the same name.
+
     Args:
-        memory, count_memory: SRAM with the elements, changed in place, and with the float32 counts.
+        memory, count_memory: SRAM with the elements, changed in place, and SRAM with the float32
+            counts.
         element: Element type.
-        links: Words that left each PE, by direction, which are added to.
-        messages, first, variant: Messages (source, target, arrival), and the range of those to
-            execute.
+        links: Number of words that left each PE, ``[direction, row, col]``, which is added to.
+        messages: int32 ``[m, 3]``: source row, target row, arrival code.
+        first: Index of the first message of each list of messages, and the end of the last list.
+        variant: Index of the list that all columns execute, as its first element.
         a: Operands of the kernel `wse_kernels.transfers.along_columns_counted`.
     """
     for col in range(a[7]):
@@ -85,13 +102,14 @@ def along_columns_counted(
 def cache_shift(memory: Bytes, element: str, links: I64, ctl: I32, a: I64) -> None:
     """Move the oldest KV-cache entry of a row one row up, wherever ``ctl`` says so.
 
-    All rows do so at once, so each passes the entry that it had before. Reference for the kernel of
-    the same name.
+    All rows do so at once, so each passes the entry that it had before. This reference serves to
+    test the compiled kernel of the same name.
 
     Args:
         memory, element: SRAM ``uint8[rows, cols, bytes]``, changed in place, and the element type.
-        links: Words that left each PE, by direction, which are added to.
-        ctl: Counters of each row.
+        links: Number of words that left each PE, ``[direction, row, col]``, which is added to.
+        ctl: Counters of each row. Word 5 is the slot that the row passes up, or -1. Word 6 is the
+            slot that receives the entry of the row below.
         a: Operands: 0 rows, 2 cache address, 3 elements per entry, 4 words per entry, 5 columns.
     """
     rows, cache, n, words, columns = a[0], a[2], a[3], a[4], a[5]
@@ -106,15 +124,18 @@ def cache_shift(memory: Bytes, element: str, links: I64, ctl: I32, a: I64) -> No
 def hand_over(
     source_memory: Bytes, target_memory: Bytes, element: str, links: I64, pieces: I64, words: I64, a: I64
 ) -> None:
-    """Copy parts of tiles from the PEs of one region to those of another, along rows, then columns.
+    """Copy parts of weight tiles from the PEs of one region to the PEs of another.
 
-    Reference for the kernel of the same name.
+    The words travel along rows first, then along columns. This reference serves to test the
+    compiled kernel of the same name.
 
     Args:
-        source_memory, target_memory: SRAM of both regions, of which the second is changed.
+        source_memory, target_memory: SRAM of both regions. Only the second is changed.
         element: Element type.
-        links: Words that left each PE of the mesh, by direction, which are added to.
-        pieces: int64 ``[n, 5]``: sending and receiving row, first element in either tile, elements.
+        links: Number of words that left each PE of the mesh, ``[direction, row, col]``, which is
+            added to.
+        pieces: int64 ``[n, 5]``: sending row, receiving row, first element in the source tile,
+            first element in the target tile, number of elements.
         words: int64 ``[n]``: words of each piece on the links.
         a: Operands of the kernel `wse_kernels.transfers.hand_over`.
     """
@@ -135,15 +156,16 @@ def hand_over(
 
 
 def _carry(line: Bytes, element: str, messages: I32, a: I64, onward: I64, backward: I64) -> None:
-    """Execute messages on one line of PEs, and count the words that each PE sends.
+    """Execute messages between the PEs of one row or column, and count the words that they send.
 
     Args:
-        line: Bytes ``[PE, bytes]``, changed in place.
+        line: SRAM of the PEs, ``[PE, bytes]``, changed in place.
         element: Element type.
-        messages: int32 ``[m, 5]``: (source, target, arrival, first element, elements).
-        a: Operands of the kernel, of which 3 and 4 are the source and target addresses.
-        onward, backward: Words that leave each PE towards higher and lower indices, which are added
-            to.
+        messages: int32 ``[m, 5]``: source PE, target PE, arrival code, first element, number of
+            elements.
+        a: Operands of the calling kernel, of which 3 and 4 are the source and target addresses.
+        onward, backward: Number of words that leave each PE towards higher indices, and towards
+            lower indices. Both are added to.
     """
     for start, end, arrival, place, n in messages.tolist():
         source, target = a[3] + place, a[4] + place
@@ -159,7 +181,14 @@ def _carry(line: Bytes, element: str, messages: I32, a: I64, onward: I64, backwa
 
 
 def _combine(stored_bytes: Bytes, sent_bytes: Bytes, element: str, arrival: int) -> Bytes:
-    """Return the bytes that are stored after ``sent_bytes`` have arrived at ``stored_bytes``."""
+    """Return the bytes that a PE stores after a message has arrived.
+
+    Args:
+        stored_bytes, sent_bytes: Bytes that the PE has stored so far; bytes of the message.
+        element: Element type.
+        arrival: Arrival code: 1 adds, 2 keeps the maximum, 3 keeps the better (value, index) pair,
+            and any other code replaces.
+    """
     old, new = widen(stored_bytes, element), widen(sent_bytes, element)
     if arrival == 1:
         return narrow(old + new, element)

@@ -8,10 +8,10 @@ from wse_kernels.oracle.memory import LOWEST
 
 
 def embedding_lookup(pe, ids, table, out, M, K, V):
-    """Look up the embeddings of tokens in the part of the table that this column of PEs stores.
+    """Look up the embeddings of tokens in the rows of the table that this column of PEs stores.
 
-    out[M, K] = table[ids[M] - column * V, K] if the column stores that id, else 0. Reference for
-    the kernel of the same name, on a single PE.
+    out[M, K] = table[ids[M] - column * V, K] if the column stores the embedding of that id, else 0.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -28,10 +28,10 @@ def embedding_lookup(pe, ids, table, out, M, K, V):
 
 
 def add_positions(pe, ctl, x, table, M, K, V, row):
-    """Add learned position embeddings, from the part of the table that this column of PEs stores.
+    """Add learned position embeddings from the rows of the table that this column of PEs stores.
 
-    x[M, K] += table[position - column * V, K] if the column stores the position. Reference for the
-    kernel of the same name, on a single PE.
+    x[M, K] += table[position - column * V, K] if the column stores the position. This NumPy
+    reference for one PE serves to test the compiled kernel of the same name.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -51,7 +51,8 @@ def add_positions(pe, ctl, x, table, M, K, V, row):
 def argmax_fold(pe, logits, pair, n, V, first, vocabulary, fold):
     """Find the largest logit and its vocabulary index: pair[2] = (logit, index).
 
-    The lower index wins a tie. Reference for the kernel of the same name, on a single PE.
+    The lower index wins a tie. This NumPy reference for one PE serves to test the compiled kernel
+    of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -73,6 +74,12 @@ def argmax_fold(pe, logits, pair, n, V, first, vocabulary, fold):
 def pair_indices(pe, pairs, out, n):
     """Extract the indices from float32 (value, index) pairs: out[n] = pairs[n, 1].
 
-    Reference for the kernel of the same name, on a single PE. ``pairs`` and ``out`` are addresses.
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        pairs: Address of the float32 pairs [n, 2].
+        out: Address of the float32 indices [n].
+        n: Number of pairs.
     """
     pe.write("f32", out, pe.read("f32", pairs, n, 2)[:, 1])

@@ -19,14 +19,16 @@ HEAD, OUTPUTS, LINK, CONTROLS, POSITION, CAPACITY, LATENCY, TAIL = 0, 2, 8, 9, 1
 
 @dataclass
 class Queue:
-    """A queue of wavelets: those waiting, and the switch position that it serves.
+    """Queue of wavelets (32-bit words on their way) in a router.
 
     Attributes:
         link: Physical link before the queue.
-        capacity, latency: Maximum number of waiting wavelets; cycles from entry to the earliest
-            exit.
-        position: Index of the switch position, or None if another colour holds the router.
-        controls: Control wavelets that are left until the position ends.
+        capacity: Maximum number of waiting wavelets.
+        latency: Cycles from entering the queue to the earliest exit.
+        position: Index of the switch position that routes the queue's wavelets, or None if another
+            colour uses the router.
+        controls: Number of control wavelets that must still pass until the position ends; 0 if it
+            never ends.
         waiting_wavelets: (first cycle in which it may move, control bit, payload) for each wavelet.
         entry_count: Number of wavelets that have entered the queue so far.
     """
@@ -40,7 +42,7 @@ class Queue:
     entry_count: int = 0
 
     def ready(self, t: int) -> bool:
-        """Return whether the first wavelet may move in cycle t."""
+        """Return whether the first waiting wavelet may move in cycle ``t``."""
         return bool(self.waiting_wavelets) and self.waiting_wavelets[0][0] <= t
 
     def take(self) -> tuple[int, np.float32]:
@@ -49,21 +51,29 @@ class Queue:
         return control, value
 
     def put(self, t: int, control: int, value: np.float32) -> None:
-        """Add a wavelet that enters the queue in cycle t."""
+        """Add a wavelet that enters the queue in cycle ``t``.
+
+        Args:
+            t: The cycle.
+            control: Control bit, 1 if the wavelet may end a switch position.
+            value: Payload.
+        """
         self.waiting_wavelets.append((t + self.latency, control, value))
         self.entry_count += 1
 
 
 def run_wavelets(tables: WaveletTables, spans: I32, events: I32, counts: I64, burst: int, limit: int) -> None:
-    """Simulate each component of ``spans``, and change what the kernel changes.
+    """Simulate independent parts of a machine wavelet by wavelet.
 
-    Of the queues only the counters of entered and left wavelets are changed, and ``events`` are not
-    recorded. Reference for the kernel of the same name.
+    This reference serves to test the compiled kernel of the same name and changes the tables in the
+    same way, with two exceptions: in the table of queues, only the counters of entered and left
+    wavelets are updated, and ``events`` are not recorded.
 
     Args:
         tables, spans, events, counts: Arrays of the kernel, described in `wse_kernels.wavelet`.
+            Each row of ``spans`` is one part.
         burst: A vector operation pauses for a cycle after this number of words; 0 for never.
-        limit: Cycle at which a component is stopped at the latest.
+        limit: Cycle at which the simulation of a part stops at the latest.
     """
     machine = _Machine(*tables, burst)
     for span in spans:
@@ -83,13 +93,13 @@ def run_wavelets(tables: WaveletTables, spans: I32, events: I32, counts: I64, bu
 
 
 def _queue(row: list[int]) -> Queue:
-    """Return a queue, given a row of the kernel's array of queues."""
+    """Create a queue from a row of the kernel's table of queues."""
     position = row[POSITION] if row[OUTPUTS] else None
     return Queue(row[LINK], row[CAPACITY], row[LATENCY], position, row[CONTROLS])
 
 
 class _Machine:
-    """State of the wavelet machine: queues, switch positions, links, threads and memory."""
+    """State of a simulated machine: queues, switch positions, links, threads and memory."""
 
     def __init__(self, queues: Any, *tables: Any) -> None:
         self.routes, self.links, self.members, self.routers = tables[:4]
@@ -98,22 +108,26 @@ class _Machine:
         self.moves = 0
 
     def state(self) -> tuple[int, int]:
-        """Return two counters that stay equal as long as nothing happens in the machine."""
+        """Return two counters that change whenever something happens in the machine."""
         return self.moves, int(self.threads[:, [0]].sum()) * 2**32 + int(self.threads[:, 3].sum())
 
     def has_event_after(self, t: int, span: I32) -> bool:
-        """Return whether something can happen after cycle ``t`` merely because time passes."""
+        """Return whether something may happen after cycle ``t`` because a waiting time ends."""
         del span
         wavelet_times = [queue.waiting_wavelets[0][0] for queue in self.queues if queue.waiting_wavelets]
         starts = [int(h[2]) for h in self.threads if h[0] != h[1]]
         return any(time > t for time in [*wavelet_times, *starts, *self.times[:, 1].tolist()])
 
     def cycle(self, t: int, span: I32) -> None:
-        """Execute one cycle, based on the state at its start.
+        """Simulate cycle ``t``. All decisions are based on the state at its start.
 
         1. Decide which queues move a wavelet, including arbitration by the routers.
         2. Process one word of each vector operation that can proceed.
         3. Move the wavelets.
+
+        Args:
+            t: The cycle.
+            span: Ranges of the queues, routers and threads to simulate.
         """
         selected_queues = [q for q in range(span[0], span[1]) if self.can_move(q, t)]
         for router in range(span[2], span[3]):
@@ -126,19 +140,23 @@ class _Machine:
             self.move(q, t)
 
     def targets(self, q: int) -> list[int]:
-        """Return the indices of the queues that the first wavelet of queue q moves to."""
+        """Return the indices of the queues that the first wavelet of queue ``q`` moves to."""
         position = self.queues[q].position
         return [] if position is None else self.routes[position, 1 : 1 + self.routes[position, 0]].tolist()
 
     def can_move(self, q: int, t: int) -> bool:
-        """Return whether the first wavelet of queue q is ready and all of its targets have room."""
+        """Return whether the first wavelet of queue ``q`` can move in cycle ``t``.
+
+        It must be ready, and all queues that it moves to must have room.
+        """
         targets = [self.queues[s] for s in self.targets(q)]
         return bool(targets) and self.queues[q].ready(t) and all(len(s.waiting_wavelets) < s.capacity for s in targets)
 
     def arbitrate(self, link: int, t: int) -> list[int]:
-        """Return the queue that wins a link in cycle t, as a list of at most one index.
+        """Return the index of the queue that may use a link in cycle ``t``, as a list.
 
-        The search is round-robin from the member after the last winner.
+        The list is empty if no queue can use the link. Queues that compete for it take turns
+        (round-robin), beginning after the last one that used it.
         """
         if link < 0 or self.links[link, 0] == t:
             return []
@@ -154,10 +172,10 @@ class _Machine:
         return []
 
     def work(self, thread: int, t: int) -> None:
-        """Process the next word of a thread's operation, if that is possible in cycle t.
+        """Process the next word of a thread's vector operation, if that is possible in cycle ``t``.
 
-        1. Return if the operation has to wait for time, a predecessor, an input word or room at its
-           output.
+        1. Return if the operation must wait: for a certain cycle, for a preceding operation, for an
+           input word, or for room at its output.
         2. Receive a word and combine it with the stored word.
         3. Send the stored word.
         4. Record the time, and advance to the next word or operation.
@@ -197,14 +215,15 @@ class _Machine:
             thread_row[2] = t + 1 + (self.ops[op + 1, 7] if op + 1 < thread_row[1] else 0)
 
     def combine(self, thread_row: I32, arrival: int, at: int, new: np.float32, done_words: int) -> None:
-        """Combine a received word with the stored word at address ``at``, by the arrival code.
+        """Combine a received word with the stored word at address ``at``.
 
         Args:
             thread_row: Row of the thread, which stores whether the last value of a pair has won.
-            arrival: Arrival code: 0 replace, 1 add, 2 maximum, 3 pair with the larger value.
+            arrival: Arrival code: 0 replaces, 1 adds, 2 keeps the maximum, 3 keeps the (value,
+                index) pair with the larger value.
             at, new: Address of the stored word; received word.
-            done_words: Number of words of the operation that are done, whose parity separates
-                values from indices.
+            done_words: Number of words of the operation that are done. Its parity distinguishes the
+                values of pairs from the indices.
         """
         old = self.memory[at]
         if arrival == 1:
@@ -219,9 +238,10 @@ class _Machine:
             self.memory[at] = new
 
     def move(self, q: int, t: int) -> None:
-        """Move the first wavelet of queue q to all of its targets.
+        """Move the first wavelet of queue ``q`` to all of its targets, in cycle ``t``.
 
-        A wavelet with a control bit may end the switch position that it passes.
+        A wavelet whose control bit is set may end the switch position that it passes. The router
+        then changes to the next position.
         """
         queue, targets = self.queues[q], self.targets(q)
         control, value = queue.take()

@@ -19,7 +19,7 @@ LATEST_CYCLE: Final = 1 << 53  # integers up to this one are exact in JSON
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PassSelection:
-    """Passes and tokens that a timeline shows.
+    """Passes (runs of a prefill, decode or verify phase) and tokens that a timeline shows.
 
     Attributes:
         passes: int64 ``[pass]``: indices of the passes, in order of their start.
@@ -36,7 +36,7 @@ class PassSelection:
 
 
 def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection:
-    """Choose the passes that a timeline shows: those of a range of tokens, or all passes.
+    """Choose the passes that a timeline shows: the passes of a range of tokens, or all passes.
 
     A timeline has at most ``MAX_SLICES`` steps. If all passes together have more, prefill passes
     are left out, unless there are only prefill passes. Of the rest, the first ones that fit are
@@ -92,7 +92,7 @@ def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection
 
 
 def check_range(trace: Trace, path: str, values: Array, end: int, *, start: int = 0) -> None:
-    """Raise BadTrace if a value of a column is below ``start``, or ``end`` or above.
+    """Raise BadTrace if a value of a column is below ``start``, or is ``end`` or above.
 
     Callers check columns before they add values that could overflow or that JSON could not
     represent.
@@ -112,7 +112,13 @@ def check_range(trace: Trace, path: str, values: Array, end: int, *, start: int 
 
 
 def _check_tokens(trace: Trace, tokens: tuple[int, int], count: int) -> None:
-    """Raise BadInput if the first token of the range is not in the trace, which has ``count``."""
+    """Raise BadInput if a range of tokens begins after the last token of the trace.
+
+    Args:
+        trace: Trace, for the error message.
+        tokens: Indices of the first and last token of the range.
+        count: Number of tokens in the trace.
+    """
     if tokens[0] >= count:
         available_tokens = f"{trace.path} has the tokens 0 to {count - 1}" if count else f"{trace.path} has none"
         message = f"--tokens {tokens[0]}-{tokens[1]}: {available_tokens}; give some of those"

@@ -17,7 +17,7 @@ Processes are numbered: a wafer has its index, and the host has ``HOST``, as in 
 
 
 def process_name(process: int) -> str:
-    """Return the displayed name of a process: a wafer, the host, or the run as a whole.
+    """Return the displayed name of a process of the timeline: a wafer, the host, or the whole run.
 
     >>> process_name(0), process_name(HOST), process_name(RUN)
     ('wafer 0', 'host', 'run')
@@ -27,12 +27,13 @@ def process_name(process: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """Horizontal line of a timeline, on which slices are drawn.
+    """Horizontal row of a timeline, on which slices (events with a duration) are drawn.
 
     Attributes:
         process: Process that the track belongs to: a wafer index, ``HOST`` or ``RUN``.
         name: Displayed name.
-        order: Sort key of the track among those of its process; the lowest is drawn at the top.
+        order: Sort key of the track among the tracks of its process; the lowest is drawn at the
+            top.
     """
 
     process: int
@@ -84,7 +85,7 @@ Event = Slice | Count
 
 
 class Lanes:
-    """Assignment of overlapping slices of a track to lanes, which are drawn below each other.
+    """Assignment of overlapping slices (events with a duration) to lanes, which are drawn as rows.
 
     Slices in the same lane do not overlap. They must be placed in order of their start. Each slice
     gets the lowest lane that is free at its start.
@@ -100,7 +101,7 @@ class Lanes:
         self._count = 0
 
     def place(self, start: int, end: int) -> int:
-        """Return the lane for a slice from cycle ``start`` up to, but excluding, cycle ``end``."""
+        """Return the lane for an event from cycle ``start`` up to, but excluding, cycle ``end``."""
         while self._busy and self._busy[0][0] <= start:
             heapq.heappush(self._free, heapq.heappop(self._busy)[1])
         if self._free:

@@ -30,10 +30,10 @@ from wse_traces.read import Trace
 
 @dataclass(frozen=True, kw_only=True)
 class ExportResult(Result):
-    """Record of an export: the files that it wrote, and their contents.
+    """Report of an export: the files that it wrote, and what they contain.
 
-    The fields ``trace``, ``to`` and ``out`` are always set. The others depend on the format, such
-    as ``rows`` for tables and ``slices`` for timelines.
+    The fields ``trace``, ``to`` and ``out`` are always set. The other fields depend on the format:
+    ``rows`` is set for tables and ``slices`` for timelines, for example.
     """
 
     trace: Annotated[str, Doc("The trace")]
@@ -78,7 +78,7 @@ def write_export(request: ExportRequest, on_progress: OnProgress) -> ExportResul
 def _check_place(request: ExportRequest) -> None:
     """Raise BadInput if the output path is unsuitable for the format of the export.
 
-    Formats that consist of several files need a folder that is new, empty, or holds an earlier
+    Formats that consist of several files need a folder that is new, empty, or contains an earlier
     export.
     """
     out = request.out
@@ -125,7 +125,7 @@ def _file(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Repo
     """Write an export that is a single file: a timeline or a log of wavelets.
 
     Returns:
-        Counts of the contents. Keys of a timeline are ``slices`` and ``passes``, for example.
+        Counts of the contents by name, such as ``slices`` and ``passes`` of a timeline.
     """
     if request.to == "simulator-log":
         events = router_events(trace, request.wafer_index, request.cycles)
@@ -163,21 +163,24 @@ def _open_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _tokens(selection: PassSelection) -> Report:
-    """Return the first and last exported token as ``tokens``; empty if there is none."""
+    """Return the first and last token of a selection with the key ``tokens``, or an empty dict.
+
+    The dict is empty if the selection contains no token.
+    """
     return {"tokens": (int(selection.tokens[0]), int(selection.tokens[-1]))} if len(selection.tokens) else {}
 
 
 def _title(trace: Trace) -> str:
-    """Return the title of heat maps: model, wafer, mapping, and if the run is incomplete."""
+    """Return the title of heat maps: model, wafer, mapping, and whether the run is incomplete."""
     header = trace.header
     state = "" if trace.complete else " (not completed)"
     return f"{header.model} on {header.wafer}, mapping {header.mapping}{state}"
 
 
 def _timeline_attributes(trace: Trace) -> dict[str, Any]:
-    """Return facts about the run, and the meaning of times, for the head of a timeline file.
+    """Return facts about the run, such as ``clock_hz`` and ``model``, for the head of a timeline.
 
-    The keys are those of the file, such as ``clock_hz`` and ``model``.
+    They include a note that a microsecond in the file stands for a cycle.
     """
     header = trace.header
     return {

@@ -35,15 +35,15 @@ class WaferMap:
     """Heat map of one wafer: a value for each PE.
 
     Attributes:
-        kind: One of ``KINDS``: SRAM, busy cycles, or words on links.
+        kind: What the map shows, one of ``KINDS``: SRAM, busy cycles, or words on links.
         wafer: Index of the wafer.
         title: Description of the values.
         unit: Unit of the values.
         values: int64 ``[row, col]``.
         max_value: Largest possible value, or 0 if there is no limit.
-        outlines: Stages on the wafer; the key is the index. Maps of links have no outlines if the wafer has
-            dead PEs: links are then in rows and columns of the physical wafer, but stages are in
-            those of the logical mesh that programs see.
+        outlines: Stages on the wafer by index; their rectangles are drawn. Maps of links have no
+            outlines if the wafer has dead PEs: links are then in rows and columns of the physical
+            wafer, but stages are in rows and columns of the mesh that programs see.
     """
 
     kind: str
@@ -63,7 +63,7 @@ def check_maps(kinds: tuple[str, ...]) -> None:
 
 
 def map_kinds(trace: Trace, kinds: tuple[str, ...]) -> list[str]:
-    """Return the kinds of maps to draw: the given kinds, or all that the trace has data for.
+    """Return the kinds of maps to draw: the requested kinds, or all that the trace has data for.
 
     Args:
         trace: Trace to draw maps of.
@@ -134,9 +134,12 @@ def _plane_of(kind: str) -> str:
 
 
 def _values(trace: Trace, kind: str, wafer: int) -> tuple[str, str, Array, int]:
-    """Return title, unit, values ``[row, col]`` and largest possible value of a map.
+    """Return the values of a map, with their description.
 
     The trace must have data for this kind of map.
+
+    Returns:
+        Title, unit, values ``[row, col]``, and the largest possible value (0 if there is no limit).
     """
     if kind == "sram":
         uses = np.stack(list(sram_bytes(trace, wafer).values())).astype(np.int64)

@@ -47,7 +47,7 @@ def write_perfetto(
 
 
 class _EventFile:
-    """Writer of a JSON file with an array of events.
+    """Writer of a JSON file with the events of a timeline.
 
     Each process and each track gets a number and a name in the file when its first event is
     written.
@@ -71,7 +71,7 @@ class _EventFile:
         self._file.write(b"\n]}\n")
 
     def place(self, track: Track) -> dict[str, int]:
-        """Return the numbers of a track, with the keys ``pid`` (process) and ``tid`` (thread).
+        """Return the numbers of a track in the file: ``pid`` (process) and ``tid`` (thread).
 
         A new track gets a new number, and its name and sort key are written to the file.
         """
@@ -83,9 +83,9 @@ class _EventFile:
         return {"pid": process, "tid": self._threads[track]}
 
     def process(self, process: int) -> int:
-        """Return the number of a process in the file. Name the process if it is new.
+        """Return the number of a process in the file, and write its name if it is new.
 
-        The run comes first, then the host, then the wafers.
+        The numbers order the processes: first the run, then the host, then the wafers.
         """
         number = process - RUN + 1
         if process not in self._processes:
@@ -107,7 +107,10 @@ class _EventFile:
 
 
 def _json(value: dict[str, Any]) -> bytes:
-    """Return strict ASCII JSON. Numbers that are not finite are written as texts such as "nan"."""
+    """Return a value as strict ASCII JSON.
+
+    Numbers that are not finite are written as strings such as "nan".
+    """
     try:
         return _ENCODER.encode(value).encode()
     except ValueError:
@@ -115,7 +118,7 @@ def _json(value: dict[str, Any]) -> bytes:
 
 
 def _finite(value: Any) -> Any:
-    """Return a copy of a JSON value with each infinite or NaN number replaced by its name."""
+    """Return a copy of a JSON value in which infinite and NaN numbers are replaced by strings."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -117,7 +117,7 @@ def export_request(
 
 
 def _out(text: str, to: str) -> Path:
-    """Return the output path. Raise BadInput if it is empty."""
+    """Return the output path. Raise BadInput if ``text`` is empty."""
     if text == "":
         message = f"-o '': the path is empty; give the name of a {'folder' if to in FOLDERS else 'file'}"
         raise BadInput(message)

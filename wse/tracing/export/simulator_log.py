@@ -47,16 +47,17 @@ _AT_ONCE: Final = 65_536
 class RouterEvents:
     """Events in the routers of one wafer during a pass, in order of their cycle.
 
-    A wavelet that leaves a router in the cycle in which it arrives makes one event. A wavelet that
-    waits in the router makes two: arrival and departure. All arrays are int64 ``[event]``.
+    A wavelet (32-bit word) that leaves a router in the cycle in which it arrives makes one event. A
+    wavelet that waits in the router makes two: arrival and departure. All arrays are int64
+    ``[event]``.
 
     Attributes:
         cycle: Cycle of the event, counted from the start of the pass. A wavelet arrives one cycle
             after it left the previous router.
-        row: Row of the PE whose router it is.
-        col: Column of the PE whose router it is.
-        colour: Colour of the wavelet, counted from the first colour of the step.
-        step: Step that the wavelet belongs to, counted from the first of the schedule of the pass.
+        row: Row of the router's PE.
+        col: Column of the router's PE.
+        colour: Colour (route) of the wavelet, counted from the first colour of the step.
+        step: Step that the wavelet belongs to, counted from the first step of the pass.
         landing: Side on which the wavelet arrives, a code of ``MOVES``, or ``WAITED`` if it arrived
             in an earlier cycle.
         leaves: Bit mask of the directions in which the wavelet leaves, one bit for each of
@@ -75,11 +76,11 @@ class RouterEvents:
 
 
 def router_events(trace: Trace, wafer: int, cycles: tuple[int, int] | None) -> RouterEvents:
-    """Reconstruct the router events of the last logged pass on one wafer.
+    """Reconstruct all router events on one wafer during the last pass whose wavelets were logged.
 
     The function works in five phases:
 
-    1. Group the moves by which one wavelet leaves a router in several directions into one
+    1. Combine the moves by which one wavelet leaves a router in several directions into one
        departure.
     2. List the arrivals: each move over a link arrives at the neighbouring router.
     3. Match each departure with the arrival of the same wavelet, and number the wavelets.
@@ -135,11 +136,11 @@ def _departures(moves: Columns) -> tuple[Columns, Array]:
     """Combine the moves by which one wavelet leaves a router in several directions.
 
     Args:
-        moves: Moves in logged order, in which such moves are next to each other.
+        moves: Moves in logged order. The moves of one departure are next to each other.
 
     Returns:
         The columns of the departures, with the bit mask ``leaves`` of their directions; and int64
-        ``[move]``: the departure that each move belongs to.
+        ``[move]``: the index of the departure that each move belongs to.
     """
     names = ("cycle", "source", *_PLACE)
     is_first = np.ones(len(moves["cycle"]), bool)
@@ -152,9 +153,12 @@ def _departures(moves: Columns) -> tuple[Columns, Array]:
 
 
 def _arrivals(moves: Columns) -> tuple[Array, Columns]:
-    """Return the indices of the moves over links, and their arrivals at the neighbouring routers.
+    """Return the moves over links as arrivals at the neighbouring routers.
 
-    The place of an arrival may be outside of the wafer. ``cycle`` is that of the move itself.
+    An arrival may be outside of the wafer. Its ``cycle`` is the cycle in which the wavelet left.
+
+    Returns:
+        Indices of the moves over links, and the columns of their arrivals.
     """
     link_moves = np.flatnonzero(moves["direction"] != RAMP)
     side = moves["direction"][link_moves]
@@ -167,7 +171,7 @@ def _arrivals(moves: Columns) -> tuple[Array, Columns]:
 def write_simulator_log(
     events: RouterEvents, rows: int, cols: int, file: IO[bytes], on_progress: Callable[[int, int, str], None]
 ) -> None:
-    """Write the log: a line with the size of the mesh, then one line for each event.
+    """Write router events as a log: a line with the size of the mesh, then one line for each event.
 
     Args:
         events: Events of one wafer, in order of their cycle; at least one.
@@ -188,7 +192,12 @@ def write_simulator_log(
 
 
 def _moves_of(trace: Trace, wafer: int) -> Columns:
-    """Return and check the moves of the last logged pass on a wafer, in logged order."""
+    """Return the wavelet moves of the last logged pass on a wafer, in logged order.
+
+    Raises:
+        BadTrace: The trace has no complete wavelet log, or a value in it is out of range.
+        BadInput: The wafer does not exist.
+    """
     passes, rows = wavelet_passes(trace), trace.rows("wavelet")
     if not passes:
         message = f"{trace.path}: has no log of wavelets; make one: wse run --wavelets --trace FILE"
@@ -219,12 +228,12 @@ def _moves_of(trace: Trace, wafer: int) -> Columns:
 def _match_arrivals(arriving: Columns, departing: Columns) -> Array:
     """Match each departure from a router queue with the arrival of the same wavelet in the queue.
 
-    A queue is identified by PE, side, colour and step. The n-th departure belongs to the n-th
-    arrival.
+    A queue is identified by PE, side, colour and step. Queues are first in, first out, so the n-th
+    departure belongs to the n-th arrival.
 
     Args:
-        arriving: Arrivals: columns ``cycle``, ``source`` and those of ``_PLACE``.
-        departing: Departures, with the same columns.
+        arriving: Columns of the arrivals: ``cycle``, ``source`` and the columns in ``_PLACE``.
+        departing: The same columns of the departures.
 
     Returns:
         int64 ``[departing]``: index of the arrival, or ``WAITED`` if none came before the
@@ -267,11 +276,14 @@ def _queue_numbers(queue: Array) -> Array:
 
 
 def _search(pairs: Array, searched_pairs: Array) -> Array:
-    """Return the index at which each pair is, or would be inserted, in a sorted list of pairs.
+    """Return the index at which each searched pair is, or would be inserted, in a sorted list.
 
     Args:
         pairs: int64 ``[n, 2]``, sorted; values of at least 0.
         searched_pairs: int64 ``[m, 2]``.
+
+    Returns:
+        int64 ``[m]``.
     """
     width = int(max(pairs[:, 1].max(initial=0), searched_pairs[:, 1].max(initial=0))) + 1
     at: Array = np.searchsorted(pairs @ np.array([width, 1]), searched_pairs @ np.array([width, 1]))
@@ -281,10 +293,13 @@ def _search(pairs: Array, searched_pairs: Array) -> Array:
 def _roots(parent: Array) -> Array:
     """Return a number for each item that is the same for all items with the same root ancestor.
 
-    The items form trees. The roots are numbered from 1.
+    The items form trees, whose roots are numbered from 1.
 
     Args:
         parent: int64 ``[n]``: index of the parent of each item, negative for roots.
+
+    Returns:
+        int64 ``[n]``.
     """
     root = np.where(parent >= 0, parent, np.arange(len(parent)))
     # Each iteration doubles the number of generations that `root` skips.
@@ -294,7 +309,7 @@ def _roots(parent: Array) -> Array:
 
 
 def _check_count(trace: Trace, wafer: int, cycles: tuple[int, int] | None, times: Array, event_count: int) -> None:
-    """Raise BadInput if no event, or more than ``MAX_MOVES``, would be written.
+    """Raise BadInput if the log would contain no event, or more than ``MAX_MOVES``.
 
     Args:
         trace: Trace with the log.

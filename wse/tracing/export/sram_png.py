@@ -24,10 +24,13 @@ GROUND: Final = "#f4f6f8"
 
 
 def sram_png_of(request: InspectRequest) -> bytes:
-    """Return a PNG image of the SRAM of the PE that a request names.
+    """Draw how the SRAM of one PE is used during a pass, and return the picture as PNG.
+
+    Args:
+        request: Request that names the trace and the PE.
 
     Raises:
-        BadTrace: The trace does not record what the image shows.
+        BadTrace: The trace does not record what the picture shows.
     """
     from wse.reports.figure import png_of
 
@@ -39,7 +42,7 @@ def sram_png_of(request: InspectRequest) -> bytes:
 
 
 def _figure(lives: SramLives, title: str) -> Any:
-    """Return a figure of the whole SRAM, and of the reused addresses over time.
+    """Return a figure with the whole SRAM of a PE, and with its reused addresses over time.
 
     The reused addresses are plotted over one token and over its second layer. The plot of the layer
     is left out if the trace has fewer than two layers.
@@ -68,7 +71,7 @@ def _figure(lives: SramLives, title: str) -> Any:
 
 
 def _one_layer(lives: SramLives) -> tuple[int, int] | None:
-    """Return the first and last cycle of the second layer, or None if there is none."""
+    """Return the first and last cycle of the model's second layer, or None if there is none."""
     starts: dict[int, int] = {}
     for name, start in lives.ops:
         parts = name.split(".", 2)
@@ -79,7 +82,7 @@ def _one_layer(lives: SramLives) -> tuple[int, int] | None:
 
 
 def _draw_whole(axes: Any, lives: SramLives, enlarged: tuple[int, int]) -> None:
-    """Draw the whole SRAM, with the names of the buffers that are always in use.
+    """Draw all addresses of the SRAM, with the names of the buffers that are always in use.
 
     Args:
         axes: Axes to draw on.
@@ -171,9 +174,14 @@ def _rectangle(axes: Any, band: Band, span: tuple[int, int]) -> None:
 
 
 def _name(axes: Any, band: Band, span: tuple[int, int]) -> None:
-    """Write the name of a buffer into its rectangle, vertically if only the height suffices.
+    """Write the name of a buffer into its rectangle: horizontally or, if it is narrow, vertically.
 
     The name is left out if it does not fit either way.
+
+    Args:
+        axes: Axes with cycles on the x axis and addresses on the y axis.
+        band: The buffer.
+        span: First and last cycle of the rectangle.
     """
     name = printable(tile_name(band.name))
     box = axes.get_window_extent()

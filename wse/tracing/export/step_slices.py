@@ -25,7 +25,7 @@ _LANES_A_STAGE = 1000  # sort keys reserved for the lanes of a stage
 
 
 def ordered_steps(trace: Trace, passes: Array) -> Columns:
-    """Return the steps of some passes, sorted by their start.
+    """Return the executed steps of some passes, sorted by their start.
 
     Args:
         trace: Trace that contains the passes.
@@ -47,10 +47,11 @@ def ordered_steps(trace: Trace, passes: Array) -> Columns:
 
 
 def step_slices(trace: Trace, steps: Columns) -> Iterator[Slice]:
-    """Yield a slice of the timeline for each step, with its cycles by cause and its traffic.
+    """Yield a slice (event with a duration) of the timeline for each step.
 
-    Steps of a region that overlap are put on different lanes. If the host takes part in a step of a
-    wafer, the step is yielded twice: on the wafer and on the host.
+    A slice shows the step's cycles by cause and its traffic. Overlapping steps of a region are put
+    on different lanes. If the host takes part in a step of a wafer, the step is yielded twice: on
+    the wafer and on the host.
 
     Args:
         trace: Trace that contains the steps.
@@ -89,9 +90,10 @@ def _rows(columns: Columns) -> Iterator[Report]:
 
 
 def _facts(step: Report) -> Report:
-    """Return the attributes of a step that the timeline shows: place, cycles and traffic.
+    """Return the attributes of a step that viewers show when it is selected.
 
-    Causes without cycles, and traffic without words, are left out.
+    These are its place, cycles and traffic. Causes without cycles, and traffic without words, are
+    left out.
     """
     by = {f"{cause}_cycles": cycles for cause, cycles in zip(CAUSES, step["cycles_by"], strict=True) if cycles}
     traffic = {"words": step["words"], "bytes": BYTES_PER_WORD * step["words"], "wavelet_hops": step["hops"]}
@@ -109,7 +111,7 @@ def _facts(step: Report) -> Report:
 
 
 def _stage_names(trace: Trace) -> list[str]:
-    """Return the displayed name of each stage, with its layers and its rectangle of PEs."""
+    """Return the displayed name of each stage: its index, its layers and its rectangle of PEs."""
     names = []
     for index, stage in enumerate(read_stages(trace)):
         place = f"{stage.rows}x{stage.cols} PEs at row {stage.row}, col {stage.col}"

@@ -22,9 +22,9 @@ RUN_FILE: Final = "run.json"
 def write_csv(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path) -> list[str]:
     """Write each table to a CSV file, plus ``columns.csv`` and ``run.json``; return all file names.
 
-    ``columns.csv`` describes each column of each table. A text that a spreadsheet would take for a
-    formula is written after an apostrophe, which makes spreadsheets read the cell as text. Control
-    characters, including line ends, are written as escape sequences.
+    ``columns.csv`` describes each column of each table. A text that a spreadsheet would interpret
+    as a formula is written after an apostrophe, so that it is read as text. Control characters,
+    including line ends, are written as escape sequences.
 
     Args:
         tables: Tables to write.
@@ -52,7 +52,7 @@ def check_parquet() -> None:
 def write_parquet(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path) -> list[str]:
     """Write each table to a Parquet file, and return the file names.
 
-    Codes become dictionary-encoded texts. The metadata of a field contains its unit and
+    Columns of codes become dictionary-encoded names. The metadata of a field contains its unit and
     description; the metadata of the schema contains the facts of the run.
 
     Args:
@@ -93,7 +93,10 @@ def _columns_csv(tables: Sequence[FlatTable]) -> str:
 
 
 def _is_text(field: Field) -> bool:
-    """Return whether values are exported as texts: if they are texts, or codes that have names."""
+    """Return whether the values of a field are exported as texts.
+
+    That is the case for texts, and for codes that have names.
+    """
     return field.dtype == TEXT or bool(field.labels)
 
 

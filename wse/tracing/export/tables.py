@@ -33,12 +33,12 @@ _PLACE: Final = {"row": "row of the PE", "col": "column of the PE"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlatTable:
-    """A table to export as a file.
+    """Table to export as a file, with one value per cell.
 
     Attributes:
         name: Name of the table.
-        columns: Fields of the schema from which the values of the columns are taken. The key is the
-            name of the column.
+        columns: Fields of the trace schema from which the values of the columns are taken, by
+            column name.
         rows: Number of rows.
         batches: Function that yields the values in order, as lists with one item per column. Each
             batch has at most ``ROWS_AT_ONCE`` rows.
@@ -51,7 +51,7 @@ class FlatTable:
 
 
 def check_tables(names: tuple[str, ...]) -> None:
-    """Raise UnknownName if one of the names is not that of an exported table."""
+    """Raise UnknownName if there is no exported table with one of the names."""
     table_names = (*_plain_tables(), *PLANES.values())
     for name in names:
         if name not in table_names:
@@ -59,12 +59,12 @@ def check_tables(names: tuple[str, ...]) -> None:
 
 
 def chosen_tables(trace: Trace, names: tuple[str, ...], *, planes: bool) -> list[FlatTable]:
-    """Return the named tables, or all tables that have rows.
+    """Return the tables to export: the named tables, or all tables that have rows.
 
     Args:
         trace: Trace to export.
         names: Names of the tables; empty for all.
-        planes: Whether to include the tables of planes if no names are given.
+        planes: Whether to include tables with a row for each PE if no names are given.
 
     Raises:
         BadInput: A named table has no rows.
@@ -107,7 +107,7 @@ def with_progress(tables: Sequence[FlatTable], on_progress: Callable[[int, int, 
 
 
 def run_attributes(trace: Trace) -> Report:
-    """Return the facts of a run: the attributes of its trace, and its report."""
+    """Return the facts of a run: the attributes of its trace, and the report of the run."""
     header = trace.header
     return {
         **{name: getattr(header, name) for name in header.__dataclass_fields__},
@@ -120,24 +120,25 @@ def run_attributes(trace: Trace) -> Report:
 
 
 def _plain_tables() -> list[str]:
-    """Return the names of the tables that are neither bytes nor planes."""
+    """Return the names of the tables that contain neither bytes nor a value for each PE."""
     return [name for name in TABLES if name not in _BYTES and not _is_plane(TABLES[name][0])]
 
 
 def _labels(values: Array, labels: tuple[str, ...]) -> list[str]:
-    """Return the name of each code. A code that has no name becomes its number as text."""
+    """Convert codes to their names. A code without a name becomes its number as text."""
     return [labels[code] if code < len(labels) else str(code) for code in values.tolist()]
 
 
 def _is_plane(field: Field) -> bool:
-    """Return whether a field has a value for each PE."""
+    """Return whether a field has a value for each PE of a wafer."""
     return "row" in field.axes
 
 
 def _flat(trace: Trace, name: str) -> FlatTable:
-    """Return a table of the trace in flat form.
+    """Return a table of the trace for export, with one value per cell.
 
-    Row numbers of ops and of names get a second column with the name itself.
+    If a column refers to ops or names by their row numbers, a second column contains the names
+    themselves.
     """
     fields = [field for field in TABLES[name] if not _is_plane(field)]
     columns: dict[str, Field] = {}
@@ -169,7 +170,10 @@ def _flat(trace: Trace, name: str) -> FlatTable:
 
 
 def _column_names(field: Field) -> list[str]:
-    """Return the names of a field's exported columns: one per position on its second axis, if any."""
+    """Return the names of the columns that a field is exported to.
+
+    There is one column, or one for each position on the field's second axis.
+    """
     if len(field.axes) == 1:
         return [field.name]
     axis = field.axes[1]
@@ -178,7 +182,7 @@ def _column_names(field: Field) -> list[str]:
 
 
 def _values_of(field: Field, values: Array) -> list[Array | list[str]]:
-    """Return the values of a field, as one list or array for each column that it is exported to."""
+    """Return the values of a field, as one array or list for each column that it is exported to."""
     if field.dtype.startswith("S"):
         return [[bytes(text).decode(errors="replace") for text in values]]
     if field.labels:
@@ -187,7 +191,10 @@ def _values_of(field: Field, values: Array) -> list[Array | list[str]]:
 
 
 def _plane(trace: Trace, field: Field) -> FlatTable:
-    """Return a plane as a table that has a row for each PE of each wafer or link pattern."""
+    """Return a field that has a value for each PE as a table with a row for each PE.
+
+    The table has these rows for each wafer or, for words on links, for each recorded pattern.
+    """
     first, *middle_axes, _row, _col = field.axes
     labels = AXIS_LABELS[middle_axes[0]] if middle_axes else ()
     docs = {first: f"{first} that the PE is in, counted from 0", **_PLACE}

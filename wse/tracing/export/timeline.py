@@ -20,7 +20,7 @@ _DECIMALS: Final = 6  # smaller rates are rounding errors of sums
 
 
 def timeline(trace: Trace, selection: PassSelection) -> Iterator[Event]:
-    """Yield the events of the chosen passes and tokens.
+    """Yield the events of a timeline of some passes and tokens.
 
     The events come in groups: passes, tokens, steps, words on links, and bytes between wafers.
 
@@ -41,7 +41,7 @@ def timeline(trace: Trace, selection: PassSelection) -> Iterator[Event]:
 
 
 def _pass_slices(trace: Trace, selection: PassSelection) -> Iterator[Slice]:
-    """Yield a timeline slice for each chosen pass, on lanes of the track "passes"."""
+    """Yield a timeline slice for each selected pass. Overlapping passes are on different lanes."""
     passes, schedules, lanes = trace.table("pass"), trace.table("schedule"), Lanes()
     for index in selection.passes.tolist():
         schedule, start = int(passes["schedule"][index]), int(passes["start_cycle"][index])
@@ -55,10 +55,10 @@ def _pass_slices(trace: Trace, selection: PassSelection) -> Iterator[Slice]:
 
 
 def _token_slices(trace: Trace, selection: PassSelection) -> Iterator[Slice]:
-    """Yield the timeline slices of each user: reading the prompt, and generating each token.
+    """Yield the timeline slices of each user: for reading the prompt, and for each generated token.
 
-    A slice never begins before the first chosen pass. Otherwise the timeline of a few tokens would
-    start with the long wait for the first of them.
+    No slice begins before the first selected pass. Otherwise the timeline of a few tokens would
+    start with the long wait for the first of these tokens.
     """
     tokens, texts = trace.table("token"), trace.token_bytes()
     check_range(trace, "tokens/cycles", tokens["cycles"], LATEST_CYCLE)
@@ -102,7 +102,7 @@ def _token_slices(trace: Trace, selection: PassSelection) -> Iterator[Slice]:
 
 
 def _link_counts(steps: Columns) -> Iterator[Count]:
-    """Yield a counter for each wafer: words that enter its links per cycle, over all links.
+    """Yield the values of a counter for each wafer: words on all of its links per cycle.
 
     The hops of a step are assumed to be spread evenly over its cycles.
 
@@ -120,7 +120,11 @@ def _link_counts(steps: Columns) -> Iterator[Count]:
 
 
 def _crossing_counts(trace: Trace, passes: Array) -> Iterator[Count]:
-    """Yield the bytes that each pass sends between two wafers, or a wafer and the host."""
+    """Yield the values of counters of the bytes that passes send between wafers.
+
+    There is a counter for each pair of wafers, or of a wafer and the host, between which bytes are
+    sent. Its value is the number of bytes of the passes that are running.
+    """
     table, pass_table = trace.table("crossing"), trace.table("pass")
     length = trace.column("schedules/cycles")
     for name in ("src_wafer", "dst_wafer"):
@@ -139,11 +143,14 @@ def _crossing_counts(trace: Trace, passes: Array) -> Iterator[Count]:
 
 
 def _levels(times: Array, changes: Array) -> tuple[list[int], list[float]]:
-    """Return the times at which a running sum changes, ascending, and its value from each time on.
+    """Return the times at which a running sum changes, and the value from each time on.
 
     Args:
         times: int64 ``[n]``: when each change happens, in any order.
         changes: ``[n]``: amount added at each time.
+
+    Returns:
+        The times in ascending order, and the values.
     """
     at, place = np.unique(times, return_inverse=True)
     change = np.zeros(len(at))

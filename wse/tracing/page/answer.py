@@ -37,18 +37,19 @@ LONGEST_TEXT: Final = 200
 
 
 def answer_data(trace: Trace) -> Report:
-    """Return the main results of a trace for the page.
+    """Return the main results of a trace, which the page shows first.
 
-    Numbers that the report of the trace lacks are left out. The report of a run has no dollars, for
-    example. The report is text from a file, so every value in it is checked before use.
+    Numbers that the report of the trace lacks are left out. The report of a run contains no
+    dollars, for example. The report is text from a file, so every value in it is checked before
+    use.
 
     Args:
         trace: Trace of a run or an estimate.
 
     Returns:
-        ``answer`` with four entries: ``numbers`` by name; their ``grades``; ``bound``, the resource
-        that limits a token; and ``gap``, the ``cycles`` beyond the bound and the ``reason`` for
-        each cause.
+        A dict with the key ``answer``. Its entries are ``numbers`` by name; their evidence
+        ``grades``; ``bound``, the resource that limits the speed of a token; and ``gap``, a list
+        with the ``cycles`` above the lower bound, and the ``reason``, for each cause.
     """
     report = trace.report()
     numbers = {name: _number(_at(report, path)) for name, path in FIGURES.items()}
@@ -68,9 +69,9 @@ def answer_data(trace: Trace) -> Report:
 
 
 def _gap(rows: object) -> list[Report]:
-    """Return the cycles beyond the bound for each cause, as dicts in the order of the report.
+    """Return the cycles above the lower bound for each cause, in the order of the report.
 
-    The keys are ``cause``, ``cycles`` and ``reason``. Rows that are malformed are skipped.
+    Each item has the keys ``cause``, ``cycles`` and ``reason``. Malformed rows are skipped.
     """
     found = []
     for row in rows if isinstance(rows, list) else ():
@@ -91,12 +92,12 @@ def _at(report: object, path: str) -> object:
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
-    """Return a value if it is a dictionary, else an empty dictionary."""
+    """Return ``value`` if it is a dictionary, else an empty dictionary."""
     return value if isinstance(value, dict) else {}
 
 
 def _number(value: object) -> float | None:
-    """Return a value as a float if it is a finite number of at least 0, else None."""
+    """Return ``value`` as a float if it is a finite number of at least 0, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -107,14 +108,14 @@ def _number(value: object) -> float | None:
 
 
 def _text(value: object) -> str | None:
-    """Return a value cut to ``LONGEST_TEXT`` characters if it is a text, else None."""
+    """Return ``value`` cut to ``LONGEST_TEXT`` characters if it is a string, else None."""
     return value[:LONGEST_TEXT] if isinstance(value, str) else None
 
 
 def _grade(value: object) -> Report | None:
-    """Return an evidence grade for the page, or None if the report has none.
+    """Return an evidence grade (a letter) for the page, or None if ``value`` contains none.
 
-    The grade is a letter. If known, its source and the weakest constant behind it are included.
+    The source of the number and the weakest constant behind it are included if they are known.
     """
     letter = _mapping(value).get("grade")
     if not isinstance(letter, str) or len(letter) != 1:

@@ -42,7 +42,7 @@ def check_names(names: list[str]) -> list[Path]:
 
 
 def view_trace(path: Path, pack: Pack) -> Report:
-    """Return the data of a trace that the page shows.
+    """Return all data of a trace that the page shows.
 
     Args:
         path: File written by ``wse run`` or ``wse estimate``, complete or not.
@@ -72,9 +72,9 @@ def view_trace(path: Path, pack: Pack) -> Report:
 
 
 def _header(trace: Trace) -> dict[str, Any]:
-    """Return the names and sizes of a run.
+    """Return the facts about a run that the page shows: names, sizes and options.
 
-    If PEs are dead, ``mesh`` is the size of the logical mesh that programs see.
+    If there are dead PEs, ``mesh`` is the size of the mesh of live PEs that programs see.
     """
     header = trace.header
     mesh = mesh_of(trace)
@@ -90,7 +90,9 @@ def _header(trace: Trace) -> dict[str, Any]:
 
 
 def _experts(trace: Trace) -> list[Report]:
-    """Return the ``tokens`` routed to each expert for each ``layer``, in ascending order of layers.
+    """Return the number of tokens that were routed to each expert, for each layer.
+
+    Each item has the index of the ``layer`` and the list ``tokens``. Layers are in ascending order.
 
     Raises:
         BadTrace: A layer index, an expert index or a count is out of range.

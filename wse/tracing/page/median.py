@@ -16,14 +16,14 @@ DECODE: Final = PHASES.index("decode")
 
 
 def median_data(phase: Array, cycles: Array, schedule: Array, by_kind: Array, kv_slots: Array) -> Report | None:
-    """Return the decoded token whose pass has the median number of cycles.
+    """Return the decoded token whose pass takes the median number of cycles.
 
     If the number of decoded tokens is even, the lower of the two middle ones is used.
 
     Args:
         phase: int ``[token]``: phase of the pass that read or generated each token, or -1.
         cycles: int ``[token]``: cycles of that pass.
-        schedule: int ``[token]``: schedule of that pass.
+        schedule: int ``[token]``: schedule (sequence of steps) of that pass.
         by_kind: int ``[schedule, kind]``: cycles of each kind of op, from ``kind_cycles``.
         kv_slots: int ``[schedule]``: slots of the KV cache in use.
 
@@ -50,11 +50,11 @@ def kind_cycles(trace: Trace, begins: Array, counts: Array, kind_of: Array) -> A
     Args:
         trace: An open trace.
         begins: int ``[schedule]``: first row of each schedule in the table of steps.
-        counts: int ``[schedule]``: number of its rows.
+        counts: int ``[schedule]``: number of rows of each schedule.
         kind_of: int ``[op + 1]``: kind of each op, then -1 for steps without an op.
 
     Returns:
-        int64 ``[schedule, kind]``. The last kind is that of steps without an op.
+        int64 ``[schedule, kind]``. The last kind stands for steps without an op.
     """
     kinds = int(kind_of.max(initial=-1)) + 2
     owner = np.full(trace.rows("step"), -1, np.int64)

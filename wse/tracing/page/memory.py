@@ -19,12 +19,15 @@ MAX_ROWS: Final = 20_000
 
 
 def memory_data(trace: Trace, notes: list[str]) -> Report:
-    """Return ``stages``, ``buffers`` and ``routes`` for the page, each a list of small objects.
+    """Return the data of the page about the memory of each stage.
 
     Args:
         trace: An open trace.
-        notes: Receives a note for the reader if there are more than ``MAX_ROWS`` buffers or
-            routes.
+        notes: Receives a note for the reader if there are more than ``MAX_ROWS`` buffers or routes.
+
+    Returns:
+        The lists ``stages`` (rectangles of PEs with some layers), ``buffers`` (the SRAM map of
+        their PEs) and ``routes`` (the colours that are configured on their PEs).
 
     Raises:
         BadTrace: An index refers to no stage, op or name, or a stage extends beyond the mesh.
@@ -55,15 +58,16 @@ def _check_inside(trace: Trace, stages: Columns) -> None:
 
 
 def _stage(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the record of a stage for the page, with ``used_fraction`` of its fullest PE added."""
+    """Return the data of a stage for the page, with ``used_fraction``: how full its PEs are."""
     uses = dict(zip(USES, record["stage_bytes"], strict=True))
     return {**record, "used_fraction": used_fraction(uses)}
 
 
 def _buffer(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the record of a buffer for the page.
+    """Return the data of a buffer for the page.
 
-    ``live`` has the first and the last op that need the buffer; it is empty if it is always needed.
+    ``live`` contains the first and the last op that need the buffer. It is empty if the buffer is
+    always needed.
     """
     live = [op for op in (record["live_from"], record["live_to"]) if op]
     place = {name: record[name] for name in ("address", "bytes", "dtype")}

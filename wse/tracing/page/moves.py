@@ -20,7 +20,9 @@ SHOWN: Final = ("cycle", "step", "wafer", "row", "col", "direction")
 
 
 def move_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
-    """Return the logged moves of wavelets in the first cycles of a pass, for the page.
+    """Return the logged moves of wavelets in the first cycles of a pass, which the page replays.
+
+    A wavelet is a 32-bit word on its way over the links.
 
     Args:
         trace: An open trace.
@@ -65,9 +67,9 @@ def move_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 
 def _steps(trace: Trace, index: int) -> dict[str, Array]:
-    """Return the op and the kernel or pattern of each step of a pass, as row numbers.
+    """Return the op and the kernel or pattern of each step of a pass.
 
-    The columns are empty if the pass does not exist.
+    Both are row numbers in tables of the trace. The columns are empty if the pass does not exist.
     """
     first, counts = schedule_rows(trace)
     schedule = trace.column("passes/schedule", index, index + 1).tolist()

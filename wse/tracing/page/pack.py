@@ -37,11 +37,13 @@ FEW: Final = 2
 
 
 class Packer:
-    """Packer of arrays for one page, with a limit on their total size.
+    """Packer of arrays for one HTML page, with a limit on their total size.
+
+    Equal arrays are packed only once.
 
     Attributes:
         blobs: Packed arrays, in base64.
-        room_bytes: Characters that are left for further arrays.
+        room_bytes: Number of characters that are left for further arrays.
     """
 
     def __init__(self, room_bytes: int = ROOM_BYTES) -> None:
@@ -56,8 +58,8 @@ class Packer:
             values: Integer array.
 
         Returns:
-            Index of its blob, element type, shape, minimum and maximum; None if there is no room
-            for it.
+            Index of the packed array in ``blobs``, its element type, shape, minimum and maximum;
+            None if there is no room for it.
         """
         minimum, maximum = int(values.min(initial=0)), int(values.max(initial=0))
         dtype = _narrowest(minimum, maximum)
@@ -80,9 +82,9 @@ class Packer:
 
 
 def _starts_of_runs(values: Array) -> npt.NDArray[np.int64] | None:
-    """Return the indices of the rows that differ from the row before.
+    """Return the indices of the rows that differ from the row before, or None.
 
-    None is returned if there are so many of them that storing only these rows would save little.
+    None means that so many rows differ that storing only these rows would save little.
     """
     if values.ndim != 2 or len(values) < FEW:
         return None
@@ -91,7 +93,7 @@ def _starts_of_runs(values: Array) -> npt.NDArray[np.int64] | None:
 
 
 def _narrowest(minimum: int, maximum: int) -> str:
-    """Return the narrowest type for whole numbers from ``minimum`` to ``maximum``.
+    """Return the narrowest array type for whole numbers from ``minimum`` to ``maximum``.
 
     The widest type is float64, which rounds numbers above 2**53.
     """
@@ -119,7 +121,7 @@ def check_index(path: Path, column_name: str, index: Array, rows: int) -> None:
 
 
 def checked_table(trace: Trace, table: str, most_rows: int | None = None) -> Columns:
-    """Return the columns of a table after a check of their indices and codes.
+    """Read a table of the trace, and check that its indices and codes are valid.
 
     Args:
         trace: An open trace.
@@ -140,9 +142,9 @@ def checked_table(trace: Trace, table: str, most_rows: int | None = None) -> Col
 
 
 def packed_columns(columns: dict[str, Array], pack: Pack) -> dict[str, object] | None:
-    """Return columns packed for the page, or None if there is no room for one of them.
+    """Pack the columns of a table for the page, or return None if there is no room for one of them.
 
-    The keys are the names of the columns.
+    The keys of the result are the names of the columns.
     """
     packed_by_name = {name: pack(np.asarray(column)) for name, column in columns.items()}
     return None if any(column is None for column in packed_by_name.values()) else packed_by_name

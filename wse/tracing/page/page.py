@@ -87,7 +87,7 @@ def view_page(paths: list[Path]) -> bytes:
 
 
 def _colours() -> str:
-    """Return a colour scale of 256 colours as hexadecimal digits.
+    """Return a colour scale of 256 colours as one string of hexadecimal digits, six per colour.
 
     The scale is perceptually uniform and suitable for colour-blind readers.
     """

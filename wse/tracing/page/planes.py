@@ -17,15 +17,16 @@ MAX_WAFERS: Final = 256
 
 
 def plane_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
-    """Return ``planes`` for the page: for each wafer, the packed maps ``[row, col]`` by quantity.
-
-    The quantities are ``sram.USE`` (bytes), ``busy`` (cycles) and ``links.DIRECTION`` (words that
-    leave the PE).
+    """Return the heat maps of each wafer for the page: a value for each PE.
 
     Args:
         trace: An open trace.
         pack: Packs an array for the page.
         notes: Receives notes for the reader about maps that are left out.
+
+    Returns:
+        ``planes``: for each wafer, the packed maps ``[row, col]`` by quantity. The quantities are
+        ``sram.USE`` (bytes), ``busy`` (cycles) and ``links.DIRECTION`` (words that leave the PE).
     """
     planes: list[dict[str, object]] = []
     left_out = 0
@@ -41,15 +42,18 @@ def plane_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 
 def layer_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
-    """Return ``layer_links``: for each layer and wafer, the words that the layer sends over links.
+    """Return the words that each layer sends over links, for the page.
 
-    Each item has the rectangle of PEs that the layer uses and the packed words
-    ``[direction * rows, col]`` in it. Layers without room on the page are left out.
+    Layers for which there is no room are left out.
 
     Args:
         trace: An open trace.
         pack: Packs an array for the page.
         notes: Receives a note for the reader if layers are left out.
+
+    Returns:
+        ``layer_links``: for each layer and wafer, the rectangle of PEs that the layer uses and the
+        packed words ``[direction * rows, col]`` in it.
 
     Raises:
         BadTrace: A layer refers to no pattern, or a pattern is empty or larger than the mesh.
@@ -81,9 +85,9 @@ def layer_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 
 def _planes(trace: Trace, wafer: int) -> Iterator[tuple[str, Array]]:
-    """Yield (name, values ``[row, col]``) for each quantity that was recorded for a wafer's PEs.
+    """Yield the name and values ``[row, col]`` of each quantity recorded for the PEs of a wafer.
 
-    Names are such as ``sram.weights``, ``busy`` and ``links.north``.
+    Examples of names are ``sram.weights``, ``busy`` and ``links.north``.
     """
     for use, values in sram_bytes(trace, wafer).items():
         if use != "free":

@@ -25,7 +25,7 @@ AREA: Final = ("row", "col", "rows", "cols")
 
 
 def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
-    """Return the tokens, and the steps of the passes that read or generated them.
+    """Return the tokens of a trace, and the steps of the passes that read or generated them.
 
     A schedule is a sequence of steps that the passes of many tokens share.
 
@@ -36,14 +36,14 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
     Returns:
         - ``tokens``: For each token, its text and times. ``schedule`` is an index in ``schedules``,
-          or -1 if its steps are not on the page. ``phase`` and ``pass_cycles`` are those of its
-          pass; -1 and 0 if it has none. ``shifts`` is its range of rows in ``shifts``.
+          or -1 if its steps are not on the page. ``phase`` and ``pass_cycles`` describe its pass;
+          they are -1 and 0 if it has none. ``shifts`` is its range of rows in ``shifts``.
         - ``schedules``: The schedules on the page, with ``by_kind``, the cycles of all their steps
           by kind of op.
         - ``median``: The median decoded token, with its ``by_kind``.
         - ``steps``: Columns of the steps of all schedules on the page.
         - ``shifts``: Columns of the cache shifts: words and hops that a step sends in a single
-          pass, in addition to those that it sends in every pass.
+          pass, in addition to the words and hops of every pass.
 
     Raises:
         BadTrace: A token or pass refers to a row that does not exist.
@@ -100,7 +100,7 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 
 def _records(columns: Mapping[str, Array | list[str]], rows: int) -> list[Report]:
-    """Return the first rows of a table as dicts of plain values, with the column names as keys."""
+    """Convert the first rows of a table to dicts of plain values, with the column names as keys."""
     lists = [column if isinstance(column, list) else column.tolist() for column in columns.values()]
     return [
         dict(zip(columns, values, strict=True)) for values in zip(*(values[:rows] for values in lists), strict=True)
@@ -112,11 +112,13 @@ def _shown_schedules(
 ) -> list[Report]:
     """Return a record for each schedule on the page, including the cycles of each kind of op.
 
+    A schedule is a sequence of steps that several passes share.
+
     Args:
         schedules: Columns of all schedules of the trace.
         schedule_indices: Indices of the schedules on the page.
-        first: For each of them, the index of its first step among the steps on the page.
-        rows: For each of them, the number of its steps on the page.
+        first: For each schedule on the page, the index of its first step there.
+        rows: For each schedule on the page, the number of its steps there.
         by_kind: int ``[schedule, kind]``: cycles of each kind of op, for all schedules.
     """
     shown_columns = {name: schedules[name][schedule_indices] for name in ("phase", "kv_slots", "cycles")}
@@ -134,8 +136,8 @@ def _chosen_sequences(
 ) -> tuple[list[int], list[int]]:
     """Choose the schedules (sequences of steps) that fit on the page.
 
-    The schedule of the slowest decoded token comes first and is cut if it is too long. The others
-    follow in the order of the tokens, if they fit whole.
+    The schedule of the slowest decoded token comes first and is cut if it is too long. Other
+    schedules follow in the order of the tokens, if they fit whole.
 
     Args:
         token_schedules: int ``[token]``: schedule of the pass of each token, or -1.
@@ -170,11 +172,11 @@ def _chosen_sequences(
 
 
 def _steps(trace: Trace, begins: Array, rows: list[int]) -> Columns:
-    """Return the columns of the steps on the page, which are the first steps of some schedules.
+    """Return the columns of the steps on the page: the first steps of each selected schedule.
 
     Args:
         trace: An open trace.
-        begins: int ``[schedule]``: first row of each schedule in the table of steps.
+        begins: int ``[schedule]``: first row of each selected schedule in the table of steps.
         rows: Number of steps of each schedule on the page.
     """
     spans = list(zip(begins.tolist(), rows, strict=True))
@@ -187,7 +189,9 @@ def _steps(trace: Trace, begins: Array, rows: list[int]) -> Columns:
 
 
 def _shifts(trace: Trace, schedule_of: Array, shown_ranges: dict[int, tuple[int, int]]) -> tuple[Columns, Array]:
-    """Return the cache shifts whose steps are on the page, and which of them each pass has.
+    """Return the cache shifts whose steps are on the page, and which of them belong to each pass.
+
+    A cache shift moves KV-cache entries between rows of PEs and happens in a single pass.
 
     Args:
         trace: An open trace.
@@ -196,8 +200,8 @@ def _shifts(trace: Trace, schedule_of: Array, shown_ranges: dict[int, tuple[int,
             number of steps.
 
     Returns:
-        The columns ``step``, ``words`` and ``hops``; and int ``[pass + 1]``: pass i has the rows
-        from item i up to, but excluding, item i + 1.
+        The columns ``step``, ``words`` and ``hops``, with a row for each shift; and int
+        ``[pass + 1]``, the first row of each pass, followed by the number of rows.
     """
     shifts = cache_shifts(trace)
     first, rows = np.zeros((2, trace.rows("schedule")), np.int64)

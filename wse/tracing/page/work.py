@@ -31,8 +31,8 @@ def work_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
         - ``places``: the rows of ``Trace.top_steps``, summed over the run
         - ``work``: ops with equal cycles (``EqualOps``) of each phase and kind of op, with
           ``cycles`` by cause, ranges of ``layers``, and ``steps`` by kernel or pattern
-        - ``stage_work``: for each stage and kind of op, the cycles in which its PEs compute and the
-          hops of its words
+        - ``stage_work``: for each stage and kind of op, the compute cycles of its PEs and the hops
+          of its words
 
     Raises:
         BadTrace: An index refers to no op, name or stage.
@@ -58,10 +58,10 @@ def work_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 
 def op_kinds(trace: Trace) -> tuple[list[str], Array]:
-    """Return the names of the kinds of op, and for each op the index of its kind.
+    """Return the names of the kinds of ops, and for each op the index of its kind.
 
-    Kinds are in the order of their first op. The index array has a final -1, for steps without an
-    op.
+    Kinds are in the order of their first op. The index array has an additional -1 at its end, for
+    steps without an op.
     """
     numbers: dict[str, int] = {}
     kind_of = [numbers.setdefault(kind, len(numbers)) for kind in trace.texts("graph/ops/kind")]
@@ -85,10 +85,10 @@ def _phases(sums: StepSums) -> Report:
 
 
 def _work(sums: StepSums, kinds: list[str]) -> list[Report]:
-    """Return a record for each set of ops with equal cycles, for each phase and kind of op.
+    """Return a record for each set of ops that need the same number of cycles.
 
-    Keys of a record include ``cycles`` (by cause), ``layers`` and ``steps``. ``kind`` is -1 for
-    steps without an op.
+    There are separate records for each phase and kind of op. Keys of a record include ``cycles``
+    (by cause), ``layers`` and ``steps``. ``kind`` is -1 for steps without an op.
     """
     return [
         {
@@ -112,7 +112,7 @@ def _work(sums: StepSums, kinds: list[str]) -> list[Report]:
 
 
 def _stage_work(sums: StepSums, op_kind: Array) -> list[Report]:
-    """Return the compute cycles, and the hops of words, for each stage and kind of op."""
+    """Return compute cycles of PEs and hops of words for each stage and kind of op."""
     keys, group = distinct_rows([sums.steps["stage"], op_kind])
     totals = sums.by_group(group, len(keys))
     compute = totals.cycles_by[:, :, CAUSES.index("compute")].sum(axis=0).tolist()

@@ -19,7 +19,7 @@ EXACT_BELOW: Final = 100_000_000
 
 
 class _Line(NamedTuple):
-    """Row of the table: a change, or the heading of a kind of changes."""
+    """Row of a table of differences between two runs: a change, or the heading of a group."""
 
     name: str
     change: Change | None = None
@@ -37,7 +37,7 @@ def changes_table(
 
     Args:
         changes: Changes of all kinds, the largest of each kind first.
-        kinds: Headings of the kinds to show; the key is the kind. An empty heading is not printed.
+        kinds: Kinds to show, with their headings. An empty heading is not printed.
         max_changes: Maximum number of changes of each kind.
         title: Title of the table.
         note: Remark after the title.
@@ -69,7 +69,10 @@ def _lines(changes: Sequence[Change], kinds: Mapping[str, str], max_changes: int
 
 
 def _name(change: Change) -> str:
-    """Return the name of what changed: an item, equal layers, or equal ops with their layers."""
+    """Return the displayed name of what changed: an item, some layers, or an op of some layers.
+
+    Layers that changed in the same way are combined.
+    """
     if change.layers is None:
         return printable(change.name)
     if change.kind == LAYER:
@@ -78,22 +81,28 @@ def _name(change: Change) -> str:
 
 
 def _cell(text: Callable[[Change], str]) -> Callable[[_Line], str]:
-    """Return a function from a row to the text of its change; "" for a heading."""
+    """Turn a function of a change into a function of a table row.
+
+    It returns "" for the heading of a group of changes.
+    """
     return lambda line: "" if line.change is None else text(line.change)
 
 
 def _difference(change: Change) -> str:
-    """Return the difference with its sign."""
+    """Return the difference between both runs as text, with its sign."""
     return f"{'-' if change.change < 0 else '+'}{_amount(abs(change.change))}"
 
 
 def _amount(number: float) -> str:
-    """Return a number in full, or shortened if it is too long for a line."""
+    """Return a number as text, in full or, if it is very large, shortened."""
     return count(number) if number < EXACT_BELOW else short_number(number)
 
 
 def _relative(change: Change) -> str:
-    """Return the unit, and the relative change or the only run in which the item exists."""
+    """Return the unit and the relative change as text, such as "words, +3.1 %".
+
+    If only one of the runs has the item, the text names that run instead of a change.
+    """
     texts = [UNITS.get(change.unit, change.unit)]
     if change.only_in is not None:
         texts.append(f"only in the {change.only_in}")

@@ -21,7 +21,7 @@ BYTE_WIDTH: Final = 4
 
 
 def print_dump(console: Console, view: DumpView, top: int | None, *, as_hex: bool) -> None:
-    """Print a description of a buffer and its first elements.
+    """Print a description of an SRAM buffer and its first elements.
 
     Args:
         console: Console to print on.
@@ -55,7 +55,10 @@ def print_dump(console: Console, view: DumpView, top: int | None, *, as_hex: boo
 
 
 def _range(content: Content) -> list[tuple[str, str]]:
-    """Return a row with minimum, maximum and mean of the finite elements, if there are any."""
+    """Return a (label, text) row with minimum, maximum and mean of the finite elements.
+
+    The list is empty if there are no finite elements.
+    """
     numbers = content.numbers().astype(np.float64)
     finite = numbers[np.isfinite(numbers)]
     if not len(finite):
@@ -66,9 +69,10 @@ def _range(content: Content) -> list[tuple[str, str]]:
 
 
 def _number_lines(content: Content, element_count: int, width: int) -> Iterator[str]:
-    """Yield lines of numbers. Each line begins with the index of its first number.
+    """Yield the elements of a buffer as lines of numbers.
 
-    The number of elements per line is the largest power of two that fits in ``width`` characters.
+    Each line begins with the index of its first number. The number of elements per line is the
+    largest power of two that fits in ``width`` characters.
     """
     texts = [f"{value:.6g}" for value in content.numbers()[:element_count].tolist()]
     cell_width = max(map(len, texts), default=1)
@@ -80,7 +84,7 @@ def _number_lines(content: Content, element_count: int, width: int) -> Iterator[
 
 
 def _hex_lines(content: Content, element_count: int, width: int) -> Iterator[str]:
-    """Yield lines of bytes: the address of the first byte, the bytes, and their characters.
+    """Yield the bytes of a buffer as lines: an address, bytes in hexadecimal, and their characters.
 
     Args:
         content: Contents of a buffer.

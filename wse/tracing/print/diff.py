@@ -58,10 +58,10 @@ def print_diff(console: Console, view: DiffView) -> None:
 
 
 def _settings_table(settings: Sequence[Setting]) -> Table:
-    """Return a table of the settings that differ, with their values in both traces."""
+    """Return a table of the settings that differ between two traces, with both values."""
 
     def side(name: str) -> Callable[[Setting], str]:
-        """Return a function that returns the value of a setting in one of the traces as text."""
+        """Return a function that formats the value of a setting in one of the traces."""
 
         def cell(setting: Setting) -> str:
             """Return the value of the setting as text, cut to ``MAX_VALUE`` characters."""
@@ -75,12 +75,12 @@ def _settings_table(settings: Sequence[Setting]) -> Table:
 
 
 def _print_changes(console: Console, changes: Sequence[Change], kinds: Mapping[str, str]) -> None:
-    """Print the largest changes of each kind, and how many more there are.
+    """Print the largest changes between two traces, and the number of further changes.
 
     Args:
         console: Console to print on.
         changes: Changes of all kinds, the largest of each kind first.
-        kinds: Headings of the kinds to show; the key is the kind.
+        kinds: Kinds to print, with their headings. At most ``MAX_CHANGES`` of each are printed.
     """
     print_table(console, changes_table(changes, kinds, MAX_CHANGES))
     further_count = sum(max(0, sum(change.kind == kind for change in changes) - MAX_CHANGES) for kind in kinds)
@@ -89,6 +89,6 @@ def _print_changes(console: Console, changes: Sequence[Change], kinds: Mapping[s
 
 
 def _names(names: Sequence[str]) -> str:
-    """Return the first ``MAX_NAMES`` names as text, with the number of further names."""
+    """Return the first ``MAX_NAMES`` names as text, followed by the number of further names."""
     first = ", ".join(printable(name) for name in names[:MAX_NAMES])
     return f"{first} and {count(len(names) - MAX_NAMES)} more" if len(names) > MAX_NAMES else first

@@ -14,7 +14,7 @@ _OPEN: Final = {
 
 
 def print_export(report: ExportResult, stream: TextIO) -> None:
-    """Print the report of an export to a stream."""
+    """Print what an export wrote: the files, their contents, and the program that opens them."""
     console = console_on(stream)
     heading(console, f"Export to {report.to}", "of a run that was not completed" if report.incomplete else "")
     rows = [("trace", printable(report.trace)), ("written", printable(report.out))]

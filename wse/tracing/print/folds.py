@@ -12,7 +12,7 @@ MAX_STRETCHES: Final = 6
 
 
 def op_text(op: str, layers: Ranges, ops: int) -> str:
-    """Return the name of an op, how many equal ops it stands for, and their layers.
+    """Return a text with the name of an op, the number of equal ops, and their layers.
 
     Args:
         op: Name of the op within its layer. Empty means no op.
@@ -36,7 +36,7 @@ def equal_layers_text(layers: Ranges, number: int) -> str:
 
 
 def layers_text(layers: Ranges) -> str:
-    """Return ranges of layers, each given by its first and last layer, as text.
+    """Return ranges of layers as text. Each range is given by its first and last layer.
 
     >>> layers_text(((3, 3),)), layers_text(((0, 8), (71, 79))), layers_text(((1, 1), (4, 5)))
     ('layer 3', 'layers 0–8, 71–79', 'layers 1, 4–5')

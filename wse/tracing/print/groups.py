@@ -21,8 +21,8 @@ MAX_GROUPS: Final = 20
 def print_groups(console: Console, view: GroupsView, top: int | None) -> None:
     """Print a table for each phase of a run, with the cycles of each group of steps.
 
-    Cycles of the prompt are totals over all its chunks. Cycles of generation are means per token,
-    except if the groups are tokens.
+    Cycles of the prefill phase are totals over all chunks of the prompt. Cycles of other phases are
+    means per pass, except if the groups are tokens.
 
     Args:
         console: Console to print on.
@@ -46,16 +46,16 @@ def print_groups(console: Console, view: GroupsView, top: int | None) -> None:
 
 
 def _columns(by: str, passes: int, width: int) -> tuple[Column, ...]:
-    """Return the columns of a table of groups.
+    """Return the columns of a table that has a row for each group of steps.
 
     Args:
-        by: Key by which the steps are grouped.
+        by: What the steps are grouped by, such as "op" or "cause".
         passes: Number of passes that the amounts are divided by.
         width: Width of the bars in characters.
     """
 
     def mean(text: Callable[[float], str], name: str) -> Callable[[Group], str]:
-        """Return a function that formats an amount of a group per pass."""
+        """Return a function that formats a group's amount ``name`` as a mean per pass."""
         return lambda group: text(getattr(group, name) / passes)
 
     columns = (
@@ -77,15 +77,18 @@ def _columns(by: str, passes: int, width: int) -> tuple[Column, ...]:
 
 
 def _most_in(group: Group) -> str:
-    """Return where most of a group's cycles are spent, with the percentage; empty if unknown."""
+    """Return the op in which most of a group's cycles are spent, with the percentage.
+
+    The text is empty if the op is unknown.
+    """
     return "" if group.most_fraction is None else f"{printable(group.most_in)} {percent(group.most_fraction)}"
 
 
 def _name(by: str, group: Group) -> str:
-    """Return the name of a group of steps, such as an op, a layer, a wafer or a token.
+    """Return the displayed name of a group of steps, such as an op, a layer or a token.
 
     Args:
-        by: Key by which the steps are grouped.
+        by: What the steps are grouped by.
         group: The group.
     """
     if by == "token":
@@ -100,7 +103,7 @@ def _name(by: str, group: Group) -> str:
 
 
 def _folded_name(by: str, group: Group) -> str:
-    """Return the name of a group that combines equal ops, equal layers, or all ops of a kind."""
+    """Return the name of a group that combines equal ops, equal layers, or a kind of op."""
     layers, number = group.layers or (), group.count or 1
     if by == "layer":
         return equal_layers_text(layers, number) if layers else OUTSIDE
@@ -110,7 +113,7 @@ def _folded_name(by: str, group: Group) -> str:
 
 
 def _token_name(group: Group) -> str:
-    """Return the label of a group that is a pass: the range of its tokens, or its only token.
+    """Return the displayed name of a group that is a pass: its tokens as a range such as "3-5".
 
     A single token is shown with its index and text.
     """

@@ -17,12 +17,12 @@ MAX_LAYERS: Final = 3
 
 
 class _Layers(NamedTuple):
-    """Consecutive layers that each send the same number of words over a link.
+    """Consecutive layers that each send the same number of words over a link between PEs.
 
     Attributes:
         first: First layer.
         last: Last layer.
-        words: Words of each of these layers on the link.
+        words: Words that each of these layers sends over the link.
     """
 
     first: int
@@ -45,7 +45,7 @@ def print_links(console: Console, view: LinksView) -> None:
 
 
 def _table(links: Sequence[Link], width: int) -> Table:
-    """Return a table with a row for each link, or group of equal links.
+    """Return a table with a row for each link between PEs, or for each group of equal links.
 
     Args:
         links: Links, the busiest first.
@@ -71,7 +71,7 @@ def _table(links: Sequence[Link], width: int) -> Table:
 
 
 def link_line(link: Link) -> str:
-    """Return a description of a link: place, words, layers, and number of equal links."""
+    """Return a description of a link: its place, words, layers, and the number of equal links."""
     place = f"wafer {link.wafer}, row {link.row}, col {link.col}, {link.direction}"
     layers, other_links = _layers(link), link.count - 1
     equal_text = f", as on {count(other_links)} more" if other_links else ""
@@ -79,9 +79,9 @@ def link_line(link: Link) -> str:
 
 
 def _layers(link: Link) -> str:
-    """Return the layers that send the most words over a link, each with its percentage.
+    """Return a text with the layers that send the most words over a link, and their percentages.
 
-    Consecutive layers with equal words are combined.
+    Consecutive layers that send the same number of words are combined.
     """
     layer_runs: list[_Layers] = []
     for layer in link.layers:
@@ -95,7 +95,12 @@ def _layers(link: Link) -> str:
 
 
 def _layers_text(layers: _Layers, words: int) -> str:
-    """Return layers with their percentage of the words of a link as text."""
+    """Return some layers as text, with the percentage of a link's words that each of them sends.
+
+    Args:
+        layers: Layers that send the same number of words over the link.
+        words: Words of all layers on the link.
+    """
     percentage = percent(layers.words / words)
     if layers.first < 0:
         return f"no layer {percentage}"
@@ -105,7 +110,7 @@ def _layers_text(layers: _Layers, words: int) -> str:
 
 
 def _busiest_layers(links: Sequence[LayerLinks]) -> str:
-    """Return the words of the layer that loads a single link most, and the number of equal layers.
+    """Return a text with the highest load of a layer on a single link, and the layers with it.
 
     Args:
         links: Load of each layer, the highest first; at least one layer.

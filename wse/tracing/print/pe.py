@@ -23,12 +23,13 @@ LEAST_GAP: Final = 16
 
 
 class _Colours(NamedTuple):
-    """Consecutive colours of a router with the same patterns, lines of PEs and stages.
+    """Consecutive colours (routes) of a PE's router that are used in the same way.
 
     Attributes:
         first: First colour.
         last: Last colour.
-        along: Lines of PEs that the patterns run along.
+        along: Whether the communication patterns run along the row or the column of the PE, or
+            both.
         patterns: Names of the patterns.
         stages: Stages that use the colours.
     """
@@ -58,7 +59,7 @@ def print_pe(console: Console, view: PeView) -> None:
 
 
 def _stage(pe: Pe) -> str:
-    """Return a text on the stage that a PE belongs to: index, layers, and rectangle of PEs."""
+    """Return a text about the stage that a PE belongs to: index, layers, and rectangle of PEs."""
     if pe.stage is None:
         return "none: no region contains it"
     stage = pe.stage
@@ -68,7 +69,7 @@ def _stage(pe: Pe) -> str:
 
 
 def _busy(pe: Pe) -> str:
-    """Return the number of cycles in which a PE computes, or why it is unknown."""
+    """Return a text with the number of cycles in which a PE computes, or why it is unknown."""
     if pe.busy_cycles is None or pe.run_cycles is None:
         return "unknown: busy cycles are counted at the end of a run"
     percentage = "" if pe.busy_fraction is None else f", {percent(pe.busy_fraction)} of the run"
@@ -76,9 +77,10 @@ def _busy(pe: Pe) -> str:
 
 
 def _missing_links(pe: Pe) -> list[tuple[str, str]]:
-    """Return a row that says why links are unknown on a wafer with dead PEs; else nothing.
+    """Return a (label, text) row that says that words on links are unknown because PEs are dead.
 
-    Links and busy cycles are recorded together, so only dead PEs are a reason to lack links alone.
+    The list is empty if this is not the case. Words on links and busy cycles are recorded together,
+    so dead PEs are the only reason why words on links alone can be missing.
     """
     if pe.links is not None or pe.busy_cycles is None:
         return []
@@ -86,7 +88,7 @@ def _missing_links(pe: Pe) -> list[tuple[str, str]]:
 
 
 def _link_table(links: Mapping[str, LinkWords]) -> Table:
-    """Return a table with a row for each link of a PE: the words sent and received over it."""
+    """Return a table with the words that a PE sends and receives on each of its links."""
     columns = (
         Column(key="direction", cell=lambda side: side[0]),
         Column(key="out", title="out", cell=lambda side: count(side[1].out_words), numeric=True),
@@ -121,7 +123,12 @@ def _colour(buffer: Buffer) -> str:
 
 
 def _with_gaps(buffers: Sequence[Buffer], size: int) -> Iterator[Buffer]:
-    """Yield the buffers, and the free ranges between and after them."""
+    """Yield the buffers of an SRAM map, and the free ranges between and after them.
+
+    Args:
+        buffers: Buffers sorted by address.
+        size: Bytes of SRAM of the PE.
+    """
     end = 0
     for buffer in buffers:
         if buffer.address - end >= LEAST_GAP:
@@ -140,7 +147,7 @@ def _free(start: int, end: int) -> Buffer:
 def _needed_while(buffer: Buffer) -> str:
     """Return the first and last op that need a buffer, as text.
 
-    If both ops belong to layers, the layers are listed separately: "qkv of layers 0 to 3".
+    If both ops belong to layers, the layers follow the op: "qkv of layers 0 to 3".
     """
     first, last = printable(buffer.live_from), printable(buffer.live_to)
     if not first and not last:
@@ -155,16 +162,16 @@ def _needed_while(buffer: Buffer) -> str:
 
 
 def _parts(name: str) -> tuple[str, str, str]:
-    """Split the name of an op in a layer, such as ``layers.3.qkv``, into its three parts.
+    """Split the name of an op in a layer, such as ``layers.3.qkv``, at its dots into three parts.
 
-    Other names result in three empty texts.
+    For other names, the three parts are empty.
     """
     parts = name.split(".", 2)
     return (parts[0], parts[1], parts[2]) if len(parts) == 3 and parts[1].isdigit() else ("", "", "")
 
 
 def _route_table(routes: Sequence[PeRoute]) -> Table:
-    """Return a table of the colours that are configured on the router of a PE."""
+    """Return a table of the colours (routes) that are configured on the router of a PE."""
     columns = (
         Column(key="colours", title="colours", cell=_colours_text, numeric=True),
         Column(key="along", title="along"),
@@ -181,9 +188,10 @@ def _colours_text(colours: _Colours) -> str:
 
 
 def _colour_runs(routes: Sequence[PeRoute]) -> list[_Colours]:
-    """Return a row for each run of consecutive colours with equal patterns, lines and stages.
+    """Return a table row for each run of consecutive colours that are used in the same way.
 
-    Patterns that share a colour are listed in one row.
+    Such colours are used by the same patterns and stages. Patterns that share a colour are listed
+    in one row.
     """
     runs: list[_Colours] = []
     for colour, group in groupby(routes, key=lambda route: route.colour):

@@ -25,7 +25,7 @@ ORDER_TEXTS: Final = {
 
 
 def print_steps(console: Console, view: StepsView) -> None:
-    """Print a table of steps in the requested order."""
+    """Print a table of the executed steps, in the order that the user requested."""
     order = ORDER_TEXTS.get(view.sort, f"those with the most cycles of {view.sort} first")
     print_table(console, step_table(view.steps, view.sort, title="Steps", note=f"summed over the run, {order}"))
     if not view.steps:
@@ -59,12 +59,15 @@ def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note
 
 
 def _op(step: Step) -> str:
-    """Return the op of a step without its layer, and the layers of all steps equal to it."""
+    """Return the op of a step as text, with the layers of all steps that are equal to it."""
     return op_text(op_in_layer(step.op, step.layer), step.layers, step.count)
 
 
 def _order_columns(order: str) -> list[Column]:
-    """Return a column for the sort key, unless the table always has this column."""
+    """Return a column with the number that steps are sorted by.
+
+    The list is empty if the table always has this column.
+    """
     if order in ("cycles", "words", "hops"):
         return []
     if order == "start":

@@ -27,10 +27,7 @@ MAX_STEPS: Final = 3
 
 
 class _PhaseSpeed(NamedTuple):
-    """Row of the table of speeds: a phase with its cycles, its time and its token rate.
-
-    All fields are formatted texts.
-    """
+    """Row of the table of speeds: cycles, time and token rate of a phase, as formatted texts."""
 
     name: str
     cycles: str
@@ -73,16 +70,16 @@ def print_summary(console: Console, view: SummaryView) -> None:
 
 
 def _attention(stages: Sequence[Stage]) -> list[tuple[str, str]]:
-    """Return how many columns attention uses in each region.
+    """Return a (label, text) row that says on how many columns attention runs in each region.
 
-    The result is empty if attention uses all columns, or if the trace does not record it.
+    The list is empty if attention uses all columns, or if the trace does not record it.
     """
     columns = " or ".join(map(str, narrow_attention(stages)))
     return [("attention", f"on {columns} columns in the middle of each region that has more")] if columns else []
 
 
 def _texts(users: Sequence[TracedUser]) -> list[tuple[str, str]]:
-    """Return (label, start of the text) for the first users of a run."""
+    """Return a (label, start of the text) row for each of the first users of a run."""
     rows = []
     for number, user in enumerate(users[:MAX_USERS], start=1):
         text = printable(user.text[:MAX_TEXT]).replace("\\n", " ⏎ ")
@@ -112,7 +109,7 @@ def _speeds(view: SummaryView) -> list[_PhaseSpeed]:
 
 
 def _print_traffic(console: Console, view: SummaryView) -> None:
-    """Print the busiest link, and the bytes that crossed between wafers or to the host."""
+    """Print the busiest link, and the bytes sent between wafers or to and from the host."""
     traffic = [("busiest link", link_line(view.links[0]))] if view.links else []
     if view.crossing.bytes:
         traffic.append(("between wafers and with the host", in_bytes(view.crossing.bytes)))
@@ -121,7 +118,7 @@ def _print_traffic(console: Console, view: SummaryView) -> None:
 
 
 def _print_kinds(console: Console, view: SummaryView) -> None:
-    """Print the most expensive kinds of op, summed over all layers."""
+    """Print the kinds of op that need the most cycles, summed over all layers."""
     phase = "prefill" if view.decode is None else "decode"
     kinds = kind_totals(view.tree, phase)
     total = view.phases[phase].cycles_per_pass if phase in view.phases else 0.0

@@ -45,7 +45,7 @@ def print_tokens(console: Console, view: TokensView, top: int | None) -> None:
 
 
 def print_tensors(console: Console, view: TensorsView) -> None:
-    """Print a row for each recorded tensor: its op, pass, shape, type, size and range of values."""
+    """Print a row for each recorded tensor: op, pass, shape, type, size and range of values."""
     columns = (
         _number("tensor", "tensor"),
         Column(key="op", title="op", wraps=True),

@@ -17,7 +17,7 @@ from wse.tracing.query.costs.tree import LayerOps, TreeView
 
 
 class _Line(NamedTuple):
-    """Row of the printed tree: an op, a layer, or several layers with equal cycles.
+    """Row of the printed tree of ops: an op, a layer, or several layers with equal cycles.
 
     Attributes:
         name: Displayed name.
@@ -31,7 +31,7 @@ class _Line(NamedTuple):
 
 
 def print_tree(console: Console, view: TreeView, *, each_layer: bool = False) -> None:
-    """Print the ops under their layers.
+    """Print a tree of the ops of a model under their layers, with their cycles.
 
     Args:
         console: Console to print on.
@@ -81,7 +81,7 @@ def _lines(tree: Sequence[LayerOps], phase: str, *, each_layer: bool) -> Iterato
 
 
 def _fold_layers(tree: Sequence[LayerOps]) -> list[list[LayerOps]]:
-    """Group the layers that have the same ops with the same cycles.
+    """Group the layers that have the same ops with the same cycles, to print them only once.
 
     Groups are in the order of their first layer.
     """

@@ -18,7 +18,7 @@ from wse_traces.validate import problems
 
 @dataclass(frozen=True, kw_only=True)
 class CheckView(View):
-    """Result of a check of a trace: its problems or, if there are none, the size of its contents.
+    """Result of checking a trace file: its problems, or else the size of its contents.
 
     ``version``, ``datasets`` and ``rows`` are set only if the trace has no problems.
     """

@@ -14,7 +14,7 @@ I64 = npt.NDArray[np.int64]
 
 
 def load_in(trace: Trace) -> ExpertLoad:
-    """Return the number of tokens routed to each expert, as recorded in a trace.
+    """Read how many tokens were routed to each expert from a trace.
 
     The result is empty if the model has no experts.
     """
@@ -30,12 +30,15 @@ def load_in(trace: Trace) -> ExpertLoad:
 
 
 def tokens_by_layer(rows: Columns, experts: int) -> dict[int, I64]:
-    """Return the number of tokens of each expert, int64 ``[experts]``, for each layer.
+    """Return the number of tokens that were routed to each expert, for each layer.
 
     Args:
         rows: Columns ``layer``, ``expert`` and ``tokens``. Several rows of the same expert are
             summed.
         experts: Number of experts in each layer.
+
+    Returns:
+        int64 ``[experts]`` for each layer index.
     """
     layers, group = np.unique(rows["layer"], return_inverse=True)
     sums = group_sums(rows["tokens"], group * experts + rows["expert"], len(layers) * experts)

@@ -11,12 +11,20 @@ _RANGE: Final = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 
 
 def cycle_range(text: str) -> tuple[int, int]:
-    """Return the first and last cycle of ``--cycles FROM-TO``. Raise BadInput if it is invalid."""
+    """Return the first and last cycle of the option ``--cycles FROM-TO``.
+
+    Raises:
+        BadInput: The range is invalid.
+    """
     return number_range("--cycles", text, noun="cycle", example="100-120")
 
 
 def token_range(text: str) -> tuple[int, int]:
-    """Return the first and last token of ``--tokens FROM-TO``. Raise BadInput if it is invalid."""
+    """Return the first and last token of the option ``--tokens FROM-TO``.
+
+    Raises:
+        BadInput: The range is invalid.
+    """
     return number_range("--tokens", text, noun="token", example="0-15")
 
 

@@ -50,7 +50,7 @@ def inspect_trace(request: InspectRequest) -> View:
 
 
 def check_csv(view: str) -> None:
-    """Raise BadInput if a view cannot be written as CSV, because it is not a table."""
+    """Raise BadInput if a view is not a table and therefore cannot be written as CSV."""
     if view not in VIEWS:
         views = ", ".join(f"--{name}" for name in VIEWS)
         message = f"--csv: the summary is not a table; add one of {views}, or use --json"
@@ -58,7 +58,11 @@ def check_csv(view: str) -> None:
 
 
 def _check(request: InspectRequest, view: str) -> None:
-    """Raise BadInput for invalid options and combinations, before the trace is opened."""
+    """Check the options of a request and their combinations, before the trace is opened.
+
+    Raises:
+        BadInput: An option is invalid, or does not apply to the view.
+    """
     top = request.top
     if top is not None and top < 0:
         message = f"--top {top}: give a number of at least 0"
@@ -94,7 +98,12 @@ def _check(request: InspectRequest, view: str) -> None:
 
 
 def _check_dump(request: InspectRequest) -> None:
-    """Raise BadInput for options that need ``--dump`` without it, and for negative passes."""
+    """Check the options about the contents of a buffer.
+
+    Raises:
+        BadInput: An option needs ``--dump`` but is given without it, excludes it but is given with
+            it, or names a negative pass.
+    """
     options = {
         "pass": request.pass_index is not None,
         "hex": request.as_hex,
@@ -145,7 +154,7 @@ def pe_of(trace: Trace, request: InspectRequest) -> tuple[int, int, int]:
 
 
 def _pe(trace: Trace, request: InspectRequest) -> View:
-    """Return the view of a PE or, if a buffer is requested, of the contents of this buffer."""
+    """Return the view of a PE or, if a buffer is requested, of the contents of the buffer."""
     place = pe_of(trace, request)
     if request.dump is not None:
         content = read_content(trace, place, request.dump, request.pass_index)
@@ -154,14 +163,14 @@ def _pe(trace: Trace, request: InspectRequest) -> View:
 
 
 def _steps(trace: Trace, request: InspectRequest) -> View:
-    """Return the view of steps in the requested order."""
+    """Return the view of the executed steps, in the requested order."""
     order = request.sort or "cycles"
     steps = read_steps(StepSums(trace), order, request.rows, each_layer=request.each_layer)
     return StepsView(**source_of(trace, "steps"), sort=order, steps=tuple(steps))
 
 
 def _group_view(trace: Trace, request: InspectRequest) -> View:
-    """Return the view of cycles by the requested group, such as op or layer."""
+    """Return the view of cycles grouped as requested, such as by op or by layer."""
     assert request.by is not None
     sums = StepSums(trace)
     groups = read_groups(sums, request.by, request.rows, each_layer=request.each_layer)
@@ -169,13 +178,13 @@ def _group_view(trace: Trace, request: InspectRequest) -> View:
 
 
 def _links(trace: Trace, request: InspectRequest) -> View:
-    """Return the view of the busiest links, with the words of each layer on links."""
+    """Return the view of the busiest links, and of the words that each layer sends over links."""
     links = tuple(busiest_links(trace, request.rows or 0, each_link=request.each_layer))
     return LinksView(**source_of(trace, "links"), links=links, layer_links=tuple(layer_links(trace)))
 
 
 def _tree(trace: Trace, _: InspectRequest) -> View:
-    """Return the view of the ops of each layer."""
+    """Return the view of the ops of each layer with their cycles."""
     sums = StepSums(trace)
     return TreeView(**source_of(trace, "tree"), phases=sums.phases(), tree=tuple(read_tree(sums)))
 

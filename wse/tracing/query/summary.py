@@ -21,7 +21,7 @@ from wse_traces.read import Trace
 
 @dataclass(frozen=True, kw_only=True)
 class CrossingBytes(Result):
-    """Bytes that crossed between wafers, or between wafers and the host, over the run."""
+    """Bytes that were sent between wafers, or between wafers and the host, over the run."""
 
     bytes: Annotated[int, Doc("bytes over the run", "B")]
 

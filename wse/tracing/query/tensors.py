@@ -17,7 +17,7 @@ from wse_traces.read import Array, Trace
 class TensorValues(Result):
     """Description of a recorded tensor.
 
-    Minimum, maximum and mean are those of its finite elements.
+    Minimum, maximum and mean are taken over its finite elements.
     """
 
     tensor: Annotated[int, Doc("index of the tensor in the trace")]
@@ -57,7 +57,7 @@ def read_tensors(trace: Trace) -> list[TensorValues]:
 
 
 def _values(row: int, record: dict[str, Any], tensor: Array, size: int) -> TensorValues:
-    """Return the description of a tensor.
+    """Return the description of a tensor, with statistics of its values.
 
     Args:
         row: Index of the tensor.

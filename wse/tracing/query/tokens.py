@@ -14,9 +14,9 @@ from wse_traces.read import Trace
 
 @dataclass(frozen=True, kw_only=True)
 class TokenTime(Result):
-    """Token of a run with its times.
+    """Token of a run, with its text and the cycles and time since the previous token.
 
-    Prompt tokens have no cycles of their own. Tokens of an estimate have neither ids nor texts.
+    Prompt tokens have no cycles. Tokens of an estimate have neither ids nor texts.
     """
 
     token: Annotated[int, Doc("index of the token in the trace")]
@@ -41,7 +41,10 @@ class TokensView(View):
 
 
 def read_tokens(trace: Trace, top: int | None) -> list[TokenTime]:
-    """Return all tokens in order, or the ``top`` tokens with the most cycles."""
+    """Return the tokens of all users: all tokens in order, or the ``top`` slowest tokens.
+
+    Slowest means most cycles since the previous token.
+    """
     texts, cycles = trace.token_texts(), trace.column("tokens/cycles")
     rows = np.arange(len(texts)) if top is None else np.argsort(-cycles, kind="stable")[:top]
     return [

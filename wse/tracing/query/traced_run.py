@@ -49,7 +49,7 @@ class TracedSystem(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedUser(Result):
-    """Prompt and generated tokens of one user, which is one sequence of the batch."""
+    """Number of tokens, and text, of one user (one sequence of the batch)."""
 
     prompt_tokens: Annotated[int, Doc("tokens of the prompt that were read")]
     generated_tokens: Annotated[int, Doc("tokens that were generated")]
@@ -58,20 +58,20 @@ class TracedUser(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedEmulation(Result):
-    """Cost of the emulation itself: the time that the emulator needed on this computer."""
+    """Cost of the emulation itself: the time that the emulator needed on the computer it ran on."""
 
     wall_s: Annotated[float, Doc("time that the emulator needed for all passes", "s")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TracedSram(Result):
-    """SRAM in use on the fullest PE of each stage, in bytes for each use such as "weights"."""
+    """SRAM in use on the fullest PE of each stage, in bytes for each use, such as "weights"."""
 
     stages: Annotated[tuple[Mapping[str, int], ...], Doc("for each stage, bytes of each use on its fullest PE", "B")]
 
     @property
     def fullest_pe_bytes(self) -> Mapping[str, int]:
-        """Bytes of each use on the fullest PE of all stages; empty if they were not recorded.
+        """Bytes of each use on the fullest PE of all stages. Empty if they were not recorded.
 
         The key is the name of the use, including ``free``.
         """
@@ -116,7 +116,7 @@ def read_run(trace: Trace, phases: Mapping[str, PassTotals]) -> TracedRun:
 
     Args:
         trace: Trace of a run or an estimate.
-        phases: Totals of each phase that ran. The token rate is added to those of "decode".
+        phases: Totals of each phase that ran. The totals of "decode" get the token rate, too.
     """
     header, users, decode = trace.header, _users(trace), phases.get("decode")
     if decode is not None:

@@ -33,7 +33,7 @@ class View(Result):
     ending: Annotated[str | None, Doc("error that an incomplete run ended with, or `interrupted`")] = None
 
     def table_rows(self) -> list[dict[str, Any]]:
-        """Return the rows of the view's table as plain values, for CSV.
+        """Return the rows of the view's table as plain values, for output as CSV.
 
         The result is empty if the view has no table.
         """
@@ -41,15 +41,16 @@ class View(Result):
 
 
 def source_of(trace: Trace, view: str) -> dict[str, Any]:
-    """Return the fields that all views have: name of the view, path and completeness of the trace.
+    """Return the fields that all views have in common.
 
-    The keys are ``view``, ``trace``, ``complete`` and ``ending``.
+    The keys are ``view`` (the name of the view) and, about the trace, ``trace`` (its path),
+    ``complete`` and ``ending``.
     """
     return {"view": view, "trace": str(trace.path), "complete": trace.complete, "ending": trace.ending or None}
 
 
 def outcome_of(ending: str | None) -> str:
-    """Return the state of an incomplete run as text: running or killed, interrupted, or failed.
+    """Return a text that says how an incomplete run ended, or that it may still be in progress.
 
     Args:
         ending: Error that the run ended with, or None or "" if none was recorded.
@@ -61,7 +62,7 @@ def outcome_of(ending: str | None) -> str:
 
 @contextmanager
 def trace_at(path: Path) -> Iterator[Trace]:
-    """Open the trace at a path until the context ends.
+    """Open a trace for the duration of a ``with`` block.
 
     Raises:
         BadTrace: The file does not exist, is not a trace, or proves damaged while it is read.

@@ -37,7 +37,7 @@ NO_TOKEN = -1
 def write_estimate(
     path: Path, placeable: Placeable, program: Program, timed_run: TimedRun, report: dict[str, Any]
 ) -> None:
-    """Write the trace of an estimate.
+    """Write a trace of an estimate: its prompts and tokens, as if they had run.
 
     Args:
         path: File to write.
@@ -64,7 +64,7 @@ def write_estimate(
 
 
 class _Passes:
-    """Writer that adds the passes of an estimate to a trace, with the tokens of each pass.
+    """Writer that adds the passes of an estimate, and their tokens, to a trace.
 
     Attributes:
         load: Tokens routed to each expert in the passes written so far.
@@ -98,7 +98,7 @@ class _Passes:
             self._tokens(passes[-1:], user, len(passes), int(self._ended[user]), is_prompt=False)
 
     def write_tokens(self, token_classes: Sequence[TokenClass]) -> None:
-        """Write the decoded tokens, one of each user per pass.
+        """Write the decoded tokens: a pass generates one token of each user.
 
         Args:
             token_classes: Groups of tokens with the same number of cache slots in use, in order.
@@ -127,9 +127,12 @@ class _Passes:
                 wait_cycles[:] = 0
 
     def write_verification(self, length: int) -> None:
-        """Write a verification pass of the first user, whose KV cache contains ``length`` tokens.
+        """Write a pass that verifies draft tokens of the first user.
 
         No token belongs to this pass.
+
+        Args:
+            length: Tokens in the user's KV cache before the pass.
         """
         phase, use = self._program.phases.index(self._program.verify[0]), self._fabric.verify_use(length)
         self._clock.lengths[0] = length
@@ -137,9 +140,9 @@ class _Passes:
         self._passes(phase, self._recorder.sequence(phase, cost, use[0], ()), cost, [use])
 
     def _use(self) -> CacheUse:
-        """Return the KV-cache usage of the next decoded token of each user.
+        """Return the state of the KV caches before the next decoded token of each user.
 
-        The number of cached tokens is then increased by one.
+        Afterwards, the number of cached tokens of each user is increased by one.
         """
         use = self._fabric.cache_use(self._lengths.tolist())
         self._lengths += 1
@@ -147,6 +150,8 @@ class _Passes:
 
     def _passes(self, phase_index: int, sequence: int, cost: PhaseCost, uses: Sequence[CacheUse]) -> range:
         """Append passes that execute the same schedule one after another, and return their indices.
+
+        A schedule is a sequence of steps with their cycles and traffic.
 
         Args:
             phase_index: Phase that the passes execute.
@@ -179,7 +184,7 @@ class _Passes:
 
 
 def even_routing(program: Program, phase: Phase) -> Pairs:
-    """Return how many tokens each expert of each layer gets if tokens are routed evenly.
+    """Return how many tokens each expert of each layer processes if tokens are routed evenly.
 
     Args:
         program: The compiled Program.
@@ -194,10 +199,12 @@ def even_routing(program: Program, phase: Phase) -> Pairs:
 
 
 def _with_shifts(cost: PhaseCost, shift_traffic: I64) -> PhaseCost:
-    """Return a cost with the traffic of cache shifts added.
+    """Return the cost of a pass with the traffic of cache shifts added.
+
+    A cache shift moves KV-cache entries between rows of PEs.
 
     Args:
-        cost: Cost of a pass without the traffic of cache shifts.
+        cost: Cost without the traffic of cache shifts.
         shift_traffic: int64 ``[step, 2]``: words and hops of the cache shift in each step.
     """
     traffic = replace(

@@ -14,7 +14,7 @@ from wse_traces.write import TraceWriter
 
 
 class ExpertRecord:
-    """Writer of the routing of tokens to experts, with totals over passes.
+    """Writer that records which experts tokens are routed to, with totals over passes.
 
     Attributes:
         chosen: For each phase index and layer, int64 ``[experts]``: tokens routed to each expert.
@@ -43,7 +43,12 @@ class ExpertRecord:
             self._reach(phase_index, layer, tokens, times)
 
     def write(self, pass_index: int, pairs: Pairs) -> None:
-        """Write the routing of one pass: a row for each layer and expert that got any tokens."""
+        """Write the routing of one pass: a row for each layer and expert with at least one token.
+
+        Args:
+            pass_index: Index of the pass.
+            pairs: For each layer, int64 ``[experts]``: tokens routed to each expert.
+        """
         for layer, tokens in pairs.items():
             experts = np.flatnonzero(tokens)
             row = {"pass": np.full(len(experts), pass_index), "layer": np.full(len(experts), layer)}
@@ -65,7 +70,7 @@ class ExpertRecord:
         counts[layer][list(self._program.chosen_wafers(stage, mixture.pairs_by_column(tokens)))] += times
 
     def finish(self, load: ExpertLoad) -> None:
-        """Write the totals over the run, including experts that got no token."""
+        """Write the number of tokens routed to each expert over the run, including zeros."""
         for layer, tokens in load.over_run.items():
             row = {"layer": np.full(len(tokens), layer), "expert": np.arange(len(tokens)), "tokens": tokens}
             self._writer.append("expert_load", row)

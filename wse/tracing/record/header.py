@@ -40,7 +40,7 @@ def trace_header(placeable: Placeable, program: Program, digest: str, seed: int,
 
 
 def encode_names(value: Any) -> Any:
-    """Escape the characters in all texts of a value that cannot be encoded as UTF-8.
+    """Replace characters that cannot be encoded as UTF-8 by escape sequences.
 
     Such characters can occur in file names.
 
@@ -53,7 +53,7 @@ def encode_names(value: Any) -> Any:
 
 
 def _options(placeable: Placeable) -> dict[str, Any]:
-    """Return the options that the header records, with their names in the trace as keys."""
+    """Return the options of a request that the header of a trace records, by name."""
     o = placeable.options
     return {
         "dtype": o.dtype,
@@ -69,7 +69,10 @@ def _options(placeable: Placeable) -> dict[str, Any]:
 
 
 def _defects(placeable: Placeable, program: Program) -> dict[str, Any]:
-    """Return the header entries about dead PEs and the remaining mesh; empty for a whole mesh."""
+    """Return the header entries about dead PEs and the mesh of live PEs.
+
+    The result is empty if the wafer has no defects.
+    """
     if placeable.defects is None or not placeable.meshes:
         return {}
     mesh = [program.wafer_rows, program.wafer_cols]

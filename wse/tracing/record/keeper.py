@@ -21,13 +21,15 @@ T = TypeVar("T")
 
 
 def check_policy(policy: str) -> None:
-    """Raise UnknownName if a policy does not exist."""
+    """Raise UnknownName if a value of ``--trace-policy`` is not one of ``POLICIES``."""
     if policy not in POLICIES:
         raise UnknownName("trace policy", policy, POLICIES, place="--trace-policy")
 
 
 class TraceKeeper:
-    """Context manager around the recorder of a run that applies the policy for write errors.
+    """Context manager for the recorder of a run that handles write errors of the trace.
+
+    Depending on the policy, a write error stops the run, or the run continues without a trace.
 
     Attributes:
         recorder: The recorder, or None without a trace or after a write error.
@@ -42,7 +44,7 @@ class TraceKeeper:
 
         Args:
             open_recorder: Function that opens the recorder, or None to run without a trace.
-            policy: One of ``POLICIES``.
+            policy: What to do if the trace cannot be written, one of ``POLICIES``.
             on_warning: Called with the reason when the run continues without a trace.
 
         Raises:
@@ -74,7 +76,7 @@ class TraceKeeper:
             return None
 
     def _go_on_without(self, error: TraceError) -> None:
-        """Apply the policy to a write error: raise it, or close the trace and warn."""
+        """Handle a write error according to the policy: raise it, or close the trace and warn."""
         if self._policy == STOP:
             raise error
         recorder, self.recorder = self.recorder, None

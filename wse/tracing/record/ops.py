@@ -67,5 +67,8 @@ def _matching_ops(pattern: str, readable: list[str], kinds: dict[str, str]) -> l
 
 
 def _text_of(names: list[str]) -> str:
-    """Return the names as text, with ``*`` in place of the layer and each name once."""
+    """Return op names as text for an error message.
+
+    ``*`` replaces the number of the layer, and each resulting name is listed once.
+    """
     return ", ".join(dict.fromkeys(re.sub(r"^layers\.\d+\.", "layers.*.", name) for name in names))

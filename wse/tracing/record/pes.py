@@ -42,7 +42,7 @@ def recorded_pes(text: str, program: Program, *, passes: int, traced: bool) -> t
 
 
 def _place(text: str, program: Program) -> PePlace:
-    """Return the PE that one part of the option selects.
+    """Parse the position of one PE in the option ``--record-pe``.
 
     Raises:
         BadInput: The PE does not exist, belongs to no region, or its wafer is not stated.

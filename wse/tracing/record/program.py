@@ -65,7 +65,7 @@ def _attention_columns(stages: Sequence[Stage]) -> dict[str, list[int]]:
 
 
 def _write_buffers(writer: TraceWriter, p: Program) -> None:
-    """Write the SRAM buffers of all stages, with the first and last op that need each."""
+    """Write the SRAM buffers of all stages, with the first and last op that need each buffer."""
     live = [_live_ops(p, b.live) for b in p.buffers]
     writer.append(
         "buffer",
@@ -83,9 +83,9 @@ def _write_buffers(writer: TraceWriter, p: Program) -> None:
 
 
 def _write_lives(writer: TraceWriter, p: Program) -> None:
-    """Write the steps during which each buffer is needed.
+    """Write the intervals of steps during which each SRAM buffer is needed.
 
-    Of several phases with the same name, such as prompt chunks, only the first is recorded.
+    If several phases have the same name, as prompt chunks do, only the first is recorded.
     """
     first = {p.phases[index].name: index for index in reversed(range(len(p.phases)))}
     codes = {first[name]: PHASES.index(name) for name in first}
@@ -101,7 +101,7 @@ def _write_lives(writer: TraceWriter, p: Program) -> None:
 
 
 def _live_ops(p: Program, live: tuple[tuple[int, int, int], ...]) -> tuple[int, int]:
-    """Return the first and last op that need a buffer; -1 and -1 if it is always needed.
+    """Return the first and last op that need a buffer, or (-1, -1) if it is always needed.
 
     Args:
         p: The Program.
@@ -114,7 +114,7 @@ def _live_ops(p: Program, live: tuple[tuple[int, int, int], ...]) -> tuple[int, 
 
 
 def _write_routes(writer: TraceWriter, p: Program) -> None:
-    """Write the colours that each stage configures in its routers, on each of its wafers."""
+    """Write the colours (routes) that each stage configures in the routers of its PEs."""
     rows = [
         (use, use.first + i, w) for use in p.colour_uses for i in range(use.colours) for w in p.stages[use.stage].wafers
     ]

@@ -35,7 +35,7 @@ NO_STEPS = np.zeros(0, np.int64)
 
 
 class Recorder:
-    """Writer of the trace of one run or estimate. Use it as a context manager.
+    """Writer of the trace of one run or estimate. It is a context manager.
 
     Attributes:
         writer: Writer of the file.
@@ -82,7 +82,7 @@ class Recorder:
     def sequence(
         self, phase_index: int, cost: PhaseCost, slots: Slots, key: Hashable, varying_steps: I64 = NO_STEPS
     ) -> int:
-        """Return the index of a schedule, and write the schedule if it is new.
+        """Return the index of a schedule, and write the schedule to the trace if it is new.
 
         A schedule is a sequence of steps, with their cycles and traffic, that several passes
         execute.
@@ -90,10 +90,10 @@ class Recorder:
         Args:
             phase_index: Phase whose steps are executed, an index into ``Program.phases``.
             cost: Cost of one pass.
-            slots: KV cache slots in use in each stage.
-            key: Whatever else distinguishes schedules of this phase.
-            varying_steps: Indices of the steps whose traffic differs from pass to pass. It is left
-                out here and written by `write_shifts`.
+            slots: KV-cache slots in use in each stage.
+            key: Anything else that distinguishes schedules of this phase.
+            varying_steps: Indices of the steps whose traffic differs from pass to pass. Their
+                traffic is set to 0 here and written by `write_shifts`.
         """
         phase = self._program.phases[phase_index]
         sequence_key = (phase.steps, phase.begins, slots, key)
@@ -116,12 +116,14 @@ class Recorder:
     ) -> range:
         """Append passes that execute the same schedule, and return their indices.
 
+        A schedule is a sequence of steps, with their cycles and traffic.
+
         Args:
             phase_index: Phase that ran, an index into ``Program.phases``.
             sequence: Index of the schedule, from `Recorder.sequence`.
             cost: Cost of one pass.
-            uses: For each pass, the cache slots in use and the tokens in each user's cache, on
-                which its traffic depends.
+            uses: State of the KV caches before each pass, on which its traffic depends: the cache
+                slots in use, and the tokens in each user's cache.
             starts: Cycle in which each pass starts.
             pairs: For each layer, the tokens of one pass that were routed to each expert.
             wall_times_s: Seconds that the emulator needed for each pass.
@@ -142,14 +144,14 @@ class Recorder:
     def write_shifts(self, phase_index: int, first_pass: int, words: I64, hops: I64) -> None:
         """Write the traffic of cache shifts, which differs between passes with the same schedule.
 
-        A cache shift moves cache entries between rows of PEs, so that rows stay equally full.
+        A cache shift moves KV-cache entries between rows of PEs, so that rows stay equally full.
 
         Args:
             phase_index: Phase that ran, an index into ``Program.phases``.
             first_pass: Index of the first of the passes.
-            words: int64 ``[pass, step]``: words that each step sends in addition to those in the
-                schedule.
-            hops: int64 ``[pass, step]``: links that these words cross.
+            words: int64 ``[pass, step]``: words that each step sends in addition to the words in
+                the schedule.
+            hops: int64 ``[pass, step]``: links that these words cross, summed over words.
         """
         shifting = self.steps(phase_index).shifting
         passes, shift_indices = (words | hops)[:, shifting].nonzero()
@@ -174,7 +176,12 @@ class Recorder:
         self.writer.write_summary({key: encode_names(value) for key, value in summary.items()})
 
     def _write_crossings(self, crossings: Columns, passes: range) -> None:
-        """Write the transfers between wafers of some passes, which are equal in each pass."""
+        """Write the transfers between wafers of some passes.
+
+        Args:
+            crossings: Columns of the transfers of one pass. They are the same in each pass.
+            passes: Indices of the passes.
+        """
         rows = len(crossings["bytes"])
         at_once = max(1, MAX_ROWS // max(rows, 1))
         for first in range(passes.start, passes.stop, at_once) if rows else ():
@@ -187,7 +194,10 @@ class Recorder:
             self.writer.append("crossing", {**columns, "pass": np.repeat(indices, rows)})
 
     def _write_layer_links(self, links: Iterable[LayerLinks]) -> None:
-        """Write the maps of words on links, equal maps only once, and the map of each layer."""
+        """Write the words that each layer sends over links, as maps of its rectangle of PEs.
+
+        Equal maps are written only once, and each layer refers to its map.
+        """
         patterns: dict[tuple[int, int, bytes], int] = {}  # keyed by digest, because the maps are as large as regions
         places: list[tuple[int, int, int, int, int]] = []
         for link_map in links:

@@ -38,7 +38,7 @@ Writing passes together costs a third of the time of writing them one by one.
 
 
 class _PhaseRun(NamedTuple):
-    """Execution of a phase that has not been written yet.
+    """Pass (one execution of a phase) that has not been written to the trace yet.
 
     Attributes:
         number: Index of the pass.
@@ -72,7 +72,7 @@ class _PhaseRun(NamedTuple):
 
 
 class RunRecorder(Recorder):
-    """Writer of the trace of one run.
+    """Writer of the trace of a run, while the run proceeds.
 
     Passes and tokens are buffered for a short time and then written together, which is much faster
     than writing them one by one.
@@ -105,7 +105,10 @@ class RunRecorder(Recorder):
         self._flush_placement()
 
     def _flush_placement(self) -> None:
-        """Write the Program and its placement at once, so that a trace is readable after a kill."""
+        """Flush the Program and its placement to the file.
+
+        The trace is then readable even if the process is killed.
+        """
         try:
             self.writer.flush()
         except TraceError as error:
@@ -122,11 +125,11 @@ class RunRecorder(Recorder):
         super().__exit__(kind, error, trace)
 
     def add_op_output(self, op: int, values: Values) -> None:
-        """Buffer the output of an op in the current pass. It is written together with the pass."""
+        """Add the output of an op in the current pass. It is written together with the pass."""
         self._outputs.append((op, values))
 
     def add_content(self, place: PePlace, buffer: int, values: Bytes) -> None:
-        """Buffer the contents of an SRAM buffer in the current pass, unless they are unchanged.
+        """Add the contents of an SRAM buffer in the current pass, unless they are unchanged.
 
         Args:
             place: PE that the buffer belongs to.
@@ -153,7 +156,7 @@ class RunRecorder(Recorder):
     def add_pass(
         self, phase_index: int, use: CacheUse, cost: PhaseCost, pairs: Pairs, start: float, wall_s: float
     ) -> int:
-        """Add one execution of a phase, and return the index of this pass.
+        """Add one pass, that is, one execution of a phase, and return its index.
 
         Args:
             phase_index: Phase that ran.
@@ -214,7 +217,7 @@ class RunRecorder(Recorder):
             self.writer.append_tokens(*tokens)
 
     def _write_passes(self, runs: list[_PhaseRun]) -> None:
-        """Write consecutive passes that can share a schedule.
+        """Write consecutive passes that can share a schedule (steps with their costs).
 
         The cache shifts of the passes may differ. They are written separately for each pass.
         """
@@ -236,6 +239,6 @@ class RunRecorder(Recorder):
                 self.writer.append_content(values, pass_index=run.number, buffer=buffer, pe=place)
 
     def _write_if_due(self) -> None:
-        """Write all buffered passes and tokens if they are many or the last write was long ago."""
+        """Write all buffered passes and tokens if there are many or the last write was long ago."""
         if len(self._waiting) >= MAX_PASSES or time.monotonic() - self._wrote_at > MAX_S:
             self.write_waiting()

@@ -26,7 +26,9 @@ BusyRectangles = list[tuple[int, int, int, int]]
 
 
 class PhaseSteps:
-    """Steps of a phase, with everything that all passes have in common computed once.
+    """Steps of a phase in the form in which a trace records them.
+
+    Everything that all passes of the phase have in common is computed once.
 
     Attributes:
         shifting: int64 ``[shift]``: indices of the steps that are KV-cache shifts.
@@ -54,7 +56,7 @@ class PhaseSteps:
         self._rectangle_of_step = rectangle.ravel()
 
     def columns(self, cost: PhaseCost, varying_steps: I64) -> Columns:
-        """Return the rows of the table of steps for one schedule.
+        """Return the rows of the trace's table of steps for one schedule (sequence of steps).
 
         Args:
             cost: Cost of a pass.
@@ -73,9 +75,9 @@ class PhaseSteps:
         }
 
     def crossings(self, cost: PhaseCost) -> Columns:
-        """Return the rows of the table of crossings: one for each step and pair of wafers.
+        """Return the transfers between wafers in one pass, as columns of a table of the trace.
 
-        The column ``pass`` is missing.
+        There is a row for each step and pair of wafers. The column ``pass`` is not included.
         """
         # The pairs of wafers of some steps depend on the pass, for example on the chosen experts.
         pairs = [(step, *pair) for step, default in self._crossings for pair in cost.used_crossings.get(step, default)]
@@ -89,14 +91,17 @@ class PhaseSteps:
         }
 
     def busy(self, cost: PhaseCost) -> BusyRectangles:
-        """Return the distinct rectangles of PEs that compute in one pass, with their cycles."""
+        """Return the rectangles of PEs that compute in one pass, with their compute cycles."""
         compute = cost.by_cause[self._computing, CAUSES.index("compute")]
         sums = np.bincount(self._rectangle_of_step, compute, len(self._busy))
         return [(*place, int(cycles)) for place, cycles in zip(self._busy.tolist(), sums, strict=True)]
 
 
 def _place_columns(program: Program, steps: Steps) -> Columns:
-    """Return the columns with the place, op, stage and layer of each step."""
+    """Return the columns of the table of steps that are the same in all passes.
+
+    These are the op, the stage, the layer, the wafer, the rectangle of PEs, and the kind of step.
+    """
     stages = np.array([(s.wafer, *s.rect) for s in program.stages], np.int64)[steps.stage]
     wafer, row, col, rows, cols = stages.T
     crosses = transfer_steps(steps, lambda kind: kind.leaves_wafer)
@@ -115,7 +120,10 @@ def _place_columns(program: Program, steps: Steps) -> Columns:
 
 
 def step_names(program: Program, steps: Steps) -> list[str]:
-    """Return the name of each step: its kernel or pattern, or its kind of transfer without one."""
+    """Return the name of each step: its kernel, its communication pattern, or its kind of transfer.
+
+    Transfers without a pattern have the name of their kind.
+    """
     names = []
     for kind, code, pattern in zip(steps.kind.tolist(), steps.code.tolist(), steps.pattern.tolist(), strict=True):
         if kind == StepKind.COMPUTE:

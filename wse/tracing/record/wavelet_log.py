@@ -16,7 +16,7 @@ from wse_traces.write import TraceWriter
 
 
 class WaveletLog(NamedTuple):
-    """Result of a pass that was simulated wavelet by wavelet.
+    """Result of simulating a pass wavelet by wavelet (a wavelet is a 32-bit word in the fabric).
 
     Attributes:
         cycles: Cycles of the pass, without transfers between wafers and to the host.
@@ -30,7 +30,7 @@ class WaveletLog(NamedTuple):
 
 
 def check_loggable(program: Program, wafer: WaferSpec, *, traced: bool) -> None:
-    """Raise an error if the wavelets of a pass cannot be logged, before any long computation.
+    """Check, before any long computation, that the wavelets of a pass can be logged.
 
     Args:
         program: The compiled Program.
@@ -57,7 +57,7 @@ def log_wavelets(
     *,
     pass_index: int,
 ) -> WaveletLog:
-    """Simulate a pass wavelet by wavelet, and append its moves to the trace.
+    """Simulate a pass wavelet by wavelet, and append every move to the trace.
 
     Args:
         writer: Writer of the trace.

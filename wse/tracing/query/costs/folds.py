@@ -34,7 +34,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 def consecutive_ranges(numbers: Iterable[int]) -> Ranges:
-    """Return the distinct numbers as ranges, each given by its first and last number.
+    """Combine consecutive numbers into ranges, each given by its first and last number.
 
     >>> consecutive_ranges([3, 0, 1, 2, 7, 7])
     ((0, 3), (7, 7))
@@ -49,7 +49,7 @@ def consecutive_ranges(numbers: Iterable[int]) -> Ranges:
 
 
 def op_in_layer(name: str, layer: int) -> str:
-    """Return the name of an op without the prefix that names its layer.
+    """Return the name of an op without the prefix of its layer.
 
     >>> op_in_layer("layers.3.gate_up", 3), op_in_layer("head", -1)
     ('gate_up', 'head')
@@ -58,13 +58,13 @@ def op_in_layer(name: str, layer: int) -> str:
 
 
 class OpNumbers:
-    """Numbers that identify corresponding ops of different layers: these have the same number.
+    """Numbering of the ops of a trace that gives corresponding ops of different layers one number.
 
-    All arrays have an extra entry at the end, for steps that belong to no op.
+    Ops correspond if they have the same name within their layers and the same kind. All arrays have
+    an extra entry at the end, for steps that belong to no op.
 
     Attributes:
-        number: int64 ``[op + 1]``: number of each op. Ops with the same name within their layers,
-            and of the same kind, have the same number.
+        number: int64 ``[op + 1]``: number of each op.
         names: For each number, the name of the op within its layer; "" for no op.
         kinds: For each number, the kind of op; "" for no op.
         layer: int64 ``[op + 1]``: layer of each op; -1 outside of the layers.
@@ -87,21 +87,23 @@ class OpNumbers:
     def rows(self, op: Array) -> Array:
         """Return the ops of steps as indices of ``number``.
 
-        Steps without an op get the last index.
+        Args:
+            op: int ``[step]``: op of each step. Steps without an op get the last index.
         """
         no_op = len(self.number) - 1
         return np.where((op >= 0) & (op < no_op), op, no_op)
 
 
 def fold_steps(sums: StepSums) -> tuple[Columns, list[Ranges]]:
-    """Combine the equal steps of a trace.
+    """Combine the equal steps of a trace, which are usually the same step of several layers.
 
-    The function works in three phases:
+    Steps are equal if they have the same phase, op within the layer, kernel and number of
+    executions, and the same cycles for each cause. The function proceeds as follows:
 
     1. Group the equal steps, and find the first step of each group.
     2. Order the groups by the position of their topmost row in the table of steps.
-    3. Sum times, cycles, words and hops over each group. The other columns are those of its first
-       step.
+    3. Sum times, cycles, words and hops over each group. The values of the other columns are those
+       of its first step.
 
     Returns:
         The columns of ``StepSums.steps``, plus ``count``, the number of steps in each row; and the

@@ -26,7 +26,7 @@ _ROW_BYTES: Final = 1 << 10  # approximate size of a group in memory
 class Group(Result):
     """Cycles and traffic of a group of steps in one phase.
 
-    Which fields name the group depends on the key by which steps are grouped, such as op or layer.
+    Which fields name the group depends on what the steps are grouped by, such as op or layer.
     """
 
     phase: Annotated[str, Doc("`prefill`, `decode` or `verify`")]
@@ -68,7 +68,7 @@ class Group(Result):
 class GroupsView(View):
     """View of the cycles of each phase, divided into groups such as ops, layers or causes.
 
-    ``groups`` has the groups of all phases, the largest of each phase first.
+    ``groups`` contains the groups of all phases, the largest of each phase first.
     """
 
     TABLE: ClassVar[str] = "groups"
@@ -79,15 +79,15 @@ class GroupsView(View):
 
 
 def check_group(by: str, *, each_layer: bool) -> None:
-    """Check the key by which steps are to be grouped.
+    """Check a grouping of steps that the user requests.
 
     Args:
-        by: Key, such as "op" or "layer".
+        by: Name of the grouping, such as "op" or "layer".
         each_layer: Whether equal layers are to be listed one by one.
 
     Raises:
-        UnknownName: The key does not exist.
-        BadInput: The key cannot be listed layer by layer.
+        UnknownName: There is no such grouping.
+        BadInput: The grouping cannot be listed layer by layer.
     """
     if by not in _GROUPS:
         raise UnknownName("group", by, _GROUPS, place="--by")
@@ -128,7 +128,7 @@ def _kinds(sums: StepSums) -> Iterator[Group]:
 
 
 def _equal_ops(sums: StepSums) -> Iterator[Group]:
-    """Yield, for each phase, a group for each set of equal ops of different layers."""
+    """Yield, for each phase, a group of steps for each set of equal ops of different layers."""
     for phase, kinds in read_kinds(sums).items():
         for kind in kinds:
             for ops in kind.ops:
@@ -136,7 +136,7 @@ def _equal_ops(sums: StepSums) -> Iterator[Group]:
 
 
 def _part(phase: str, part: OpKind | EqualOps) -> dict[str, Any]:
-    """Return the totals of some ops, with the names of `Group` fields as keys."""
+    """Return the totals of some ops as a dict of `Group` fields."""
     names = ("layers", "count", "cycles", "words", "hops", "mostly")
     return {"phase": phase, **{name: getattr(part, name) for name in names}}
 
@@ -158,7 +158,7 @@ def _layers(sums: StepSums) -> Iterator[Group]:
 def _equal_layers(sums: StepSums) -> Iterator[Group]:
     """Yield a group of steps for each set of layers whose cycles are equal for every cause.
 
-    All ops outside of the layers form a group of their own.
+    All ops outside of the layers form one group.
     """
     layers, layer_of = np.unique(sums.steps["layer"], return_inverse=True)
     totals = sums.by_group(layer_of, len(layers))
@@ -177,7 +177,9 @@ def _wafers(sums: StepSums) -> Iterator[Group]:
 
 
 def _step_groups(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) -> Iterator[Group]:
-    """Yield a group for each set of steps in each phase. Sets without cycles and words are omitted.
+    """Yield a group with totals for each given set of steps, in each phase.
+
+    Sets that have neither cycles nor words in a phase are omitted.
 
     Args:
         sums: Steps of a trace.
@@ -199,17 +201,17 @@ def _step_groups(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) 
 
 
 def _causes(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each cause, with the op that accounts for most of its cycles.
+    """Yield a group for each cause of cycles, with the op that accounts for most of its cycles.
 
     Cycles of an op are summed over equal ops of all layers. The groups have no words and hops,
-    because these belong to steps and not to causes.
+    because steps send words, and a step has several causes.
     """
     ops = OpNumbers(sums.trace)
     return _causes_by(sums, ops.number[ops.rows(sums.steps["op"])], ops.names)
 
 
 def _causes_of_each_layer(sums: StepSums) -> Iterator[Group]:
-    """Return a group for each cause, with the op that accounts for most of its cycles.
+    """Return a group for each cause of cycles, with the op that accounts for most of its cycles.
 
     Equal ops of different layers are considered separately.
     """
@@ -217,7 +219,7 @@ def _causes_of_each_layer(sums: StepSums) -> Iterator[Group]:
 
 
 def _causes_by(sums: StepSums, op: Array, names: Sequence[str]) -> Iterator[Group]:
-    """Yield a group for each cause, with the op that accounts for most of its cycles.
+    """Yield a group for each cause of cycles, with the op that accounts for most of its cycles.
 
     Args:
         sums: Steps of a trace.
@@ -236,7 +238,7 @@ def _causes_by(sums: StepSums, op: Array, names: Sequence[str]) -> Iterator[Grou
 
 
 def _tokens(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each pass, named by the first token that the pass read or generated.
+    """Yield a group for each pass, identified by the first token that the pass read or generated.
 
     Raises:
         BadTrace: There are too many passes to list.

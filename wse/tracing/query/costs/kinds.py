@@ -25,7 +25,7 @@ from wse_traces.schema import CAUSES, KINDS, PHASES
 class PartCycles(Result):
     """Cycles and traffic of some steps of one phase, summed over the run.
 
-    This is the base class for sets of steps that share a kernel, an op or a kind of op.
+    This is the base class for steps that share a kernel, an op or a kind of op.
     """
 
     cycles: Annotated[int, Doc("sum over the run", "cycles")]
@@ -41,7 +41,7 @@ class PartCycles(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class KernelCycles(PartCycles):
-    """Steps with the same kernel or pattern in a set of equal ops, with their total cycles.
+    """Total cycles of the steps of some equal ops that run the same kernel or pattern.
 
     A step runs either a kernel on the PEs or a communication pattern between them.
     """
@@ -52,7 +52,7 @@ class KernelCycles(PartCycles):
 
 @dataclass(frozen=True, kw_only=True)
 class EqualOps(PartCycles):
-    """Set of equal ops: the same name in their layers, and the same cycles for each cause.
+    """Set of ops with the same name in their layers and the same cycles for each cause.
 
     Such ops are usually the same op of different layers. The cycles are summed over all of them.
     """
@@ -79,9 +79,9 @@ class OpKind(PartCycles):
 
 
 def read_kinds(sums: StepSums) -> dict[str, tuple[OpKind, ...]]:
-    """Return the kinds of op of each phase that ran, the one with the most cycles first.
+    """Return the kinds of op of each phase that ran, sorted by decreasing cycles.
 
-    The key is the name of the phase. Kinds without any cycles and words are omitted. Equal ops are
+    The key is the name of the phase. Kinds with neither cycles nor words are omitted. Equal ops are
     combined (``wse.tracing.query.costs.folds``).
     """
     ops = OpNumbers(sums.trace)
@@ -91,9 +91,9 @@ def read_kinds(sums: StepSums) -> dict[str, tuple[OpKind, ...]]:
 
 
 def _kinds_of(sums: StepSums, ops: OpNumbers, op: Array, totals: Sums, phase: int) -> tuple[OpKind, ...]:
-    """Return the kinds of op of one phase, the one with the most cycles first.
+    """Return the kinds of op of one phase, sorted by decreasing cycles.
 
-    1. Group the equal ops among those that have any cycles or words.
+    1. Group the equal ops, leaving out ops with neither cycles nor words.
     2. Sum cycles and traffic over each group, and over its steps for each kernel or pattern.
     3. Combine the groups of the same kind.
 
@@ -125,7 +125,7 @@ def _kinds_of(sums: StepSums, ops: OpNumbers, op: Array, totals: Sums, phase: in
 
 
 def _kind(kind: str, folds: list[tuple[EqualOps, Array]], ops: OpNumbers) -> OpKind:
-    """Return one kind of op, with the sums over all its ops.
+    """Return a kind of op, with the sums over all of its ops.
 
     Args:
         kind: Name of the kind.
@@ -147,7 +147,7 @@ def _kind(kind: str, folds: list[tuple[EqualOps, Array]], ops: OpNumbers) -> OpK
 
 
 def _kernels(sums: StepSums, fold: Array, folds: int, phase: int) -> list[tuple[KernelCycles, ...]]:
-    """Return, for each set of equal ops, the cycles of each kernel or pattern, most cycles first.
+    """Return the cycles of each kernel or pattern for each set of equal ops, most cycles first.
 
     Args:
         sums: Steps of a trace.
@@ -165,7 +165,12 @@ def _kernels(sums: StepSums, fold: Array, folds: int, phase: int) -> list[tuple[
 
 
 def _parts(totals: Sums, phase: int) -> list[dict[str, Any]]:
-    """Return the fields of ``PartCycles`` for each group in one phase."""
+    """Return the fields of ``PartCycles`` for each group of steps, in one phase.
+
+    Args:
+        totals: Totals of each phase and group.
+        phase: Code of the phase.
+    """
     columns = (getattr(totals, name)[phase].tolist() for name in ("cycles", "words", "hops", "cycles_by"))
     return [
         {"cycles": cycles, "words": words, "hops": hops, "cycles_by": dict(zip(CAUSES, by, strict=True))}

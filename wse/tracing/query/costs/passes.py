@@ -10,7 +10,7 @@ from wse_traces.schema import HOST, PHASES
 
 
 def pass_phases(trace: Trace) -> Array:
-    """Return the code of the phase of each pass, int64 ``[pass]``.
+    """Return the phase of each pass as a code, int64 ``[pass]``: an index in ``PHASES``.
 
     The code is -1 if the schedule of the pass is unknown.
     """
@@ -24,14 +24,14 @@ def phase_of_pass(trace: Trace, pass_index: int) -> str:
 
 
 def run_cycles(trace: Trace) -> int:
-    """Return the cycles from the start of the run to the end of its last pass."""
+    """Return the length of a run: the cycles from its start to the end of its last pass."""
     cycles = _schedule_values(trace, "schedules/cycles")
     is_finished = cycles >= 0
     return int((trace.column("passes/start_cycle")[is_finished] + cycles[is_finished]).max(initial=0))
 
 
 def crossing_bytes(trace: Trace) -> dict[tuple[str, bool], float]:
-    """Return the mean bytes per pass that cross between wafers, and between wafers and the host.
+    """Return the mean bytes per pass that are sent between wafers, and between wafers and the host.
 
     Bytes that are sent while the model is loaded belong to no phase and are not counted.
 
@@ -52,9 +52,9 @@ def crossing_bytes(trace: Trace) -> dict[tuple[str, bool], float]:
 
 
 def _schedule_values(trace: Trace, path: str) -> Array:
-    """Return a column of the table of schedules for each pass, int64 ``[pass]``.
+    """Return, for each pass, the value of its schedule in a column of the table of schedules.
 
-    The value is -1 for passes whose schedule does not exist.
+    The result is int64 ``[pass]``, with -1 for passes whose schedule does not exist.
 
     Args:
         trace: An open trace.

@@ -31,8 +31,8 @@ def cycle_fraction(cycles: float, phase_cycles: float) -> float:
 class PassTotals(Result):
     """Totals of a phase ("prefill", "decode" or "verify") over the run, and means per pass.
 
-    A pass is one run of the phase, such as the generation of one token. ``cycles_by`` has the mean
-    cycles per pass that each cause takes.
+    A pass is one run of the phase, such as the generation of one token. ``cycles_by`` divides the
+    cycles of a mean pass by cause.
     """
 
     passes: Annotated[int, Doc("passes of the phase")]
@@ -64,11 +64,11 @@ class Sums:
 
 
 class StepSums:
-    """The steps of a trace, each with its sum over all times that it ran in a phase.
+    """Steps of a trace, each summed over all of its executions in a phase.
 
     Attributes:
         trace: The open trace.
-        steps: All rows of ``Trace.top_steps``, those with the most cycles first.
+        steps: All rows of ``Trace.top_steps``, sorted by decreasing cycles.
         passes: Number of passes of each phase. The key is the name of the phase.
     """
 
@@ -104,14 +104,14 @@ class StepSums:
         return Sums(total("cycles"), total("words"), total("hops"), by_cause)
 
     def by_op(self) -> Sums:
-        """Return the totals of each op, in the order of the graph.
+        """Return the totals of each op in each phase, in the order of the op graph.
 
         Steps without an op are not counted.
         """
         return self.by_group(self.steps["op"], self.trace.rows("op"))
 
     def by_phase(self) -> Sums:
-        """Return the totals of each phase, with all steps in a single group."""
+        """Return the totals of each phase. The group axis of the result has length 1."""
         return self.by_group(np.zeros(len(self.steps["phase"]), np.int64), 1)
 
     def phases(self) -> dict[str, PassTotals]:

@@ -32,7 +32,8 @@ ORDERS: Final = {
 class Step(Result):
     """Step of one phase, or several equal steps combined, summed over the run.
 
-    For combined steps, rectangle and stage are those of the step that started first.
+    A step is one kernel on a rectangle of PEs, or one transfer of words. If steps are combined, the
+    rectangle and the stage belong to the step that started first.
     """
 
     phase: Annotated[str, Doc("`prefill`, `decode` or `verify`")]
@@ -76,7 +77,7 @@ class StepsView(View):
 
 
 def check_order(order: str) -> None:
-    """Raise UnknownName if ``--sort`` does not have an order of this name."""
+    """Raise UnknownName if ``order`` is not a valid value of ``--sort``."""
     if order not in ORDERS:
         raise UnknownName("column", order, ORDERS, place="--sort")
 
@@ -102,13 +103,13 @@ def read_steps(sums: StepSums, order: str, top: int | None, *, each_layer: bool 
 
 
 def _each_step(sums: StepSums) -> tuple[Columns, list[Ranges]]:
-    """Return all steps in the same form as ``fold_steps``, without combining equal steps."""
+    """Return all steps in the form of ``fold_steps``, without combining equal steps."""
     layers = [consecutive_ranges([layer] if layer >= 0 else []) for layer in sums.steps["layer"].tolist()]
     return {**sums.steps, "count": np.ones(len(layers), np.int64)}, layers
 
 
 def _step(steps: Columns, row: int, layers: Ranges, ops: list[str], names: list[str], totals: Sequence[int]) -> Step:
-    """Return a row of the table of steps as an object.
+    """Convert a row of the table of steps to an object.
 
     Args:
         steps: Columns of the steps.

@@ -35,7 +35,7 @@ class OpCycles(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerOps(Result):
-    """Consecutive ops of one layer, and the sum of their mean cycles per pass of each phase.
+    """Consecutive ops of one layer, with the sums of their mean cycles per pass in each phase.
 
     Ops outside of the layers, such as the embedding, form groups with layer -1.
     """
@@ -60,7 +60,7 @@ class TreeView(View):
     tree: Annotated[tuple[LayerOps, ...], Doc("layers with their ops")]
 
     def table_rows(self) -> list[dict[str, Any]]:
-        """Return a row for each op, for CSV."""
+        """Return a row for each op, for output as CSV."""
         return [{"layer": layer.layer, **op.to_dict()} for layer in self.tree for op in layer.ops]
 
 
@@ -68,9 +68,9 @@ class KindTotal(NamedTuple):
     """Cycles of all ops of one kind in one phase, averaged over the passes of the phase.
 
     Attributes:
-        kind: Name of the kind.
+        kind: Name of the kind, such as "norm".
         ops: Number of ops.
-        cycles: Cycles of all these ops.
+        cycles: Cycles of all ops of this kind in a mean pass.
     """
 
     kind: str
@@ -79,10 +79,10 @@ class KindTotal(NamedTuple):
 
 
 def read_tree(sums: StepSums) -> list[LayerOps]:
-    """Return the ops in the order of the graph, grouped by layer.
+    """Return the ops with their cycles, in the order of the op graph and grouped by layer.
 
-    Consecutive ops outside of the layers form a group, too. Verification is included only if it
-    ran.
+    Consecutive ops outside of the layers form a group, too. The cycles of verification passes are
+    included only if there were such passes.
     """
     records = sums.trace.records("op")
     passes = np.array([max(1, sums.passes[phase]) for phase in PHASES])

@@ -45,7 +45,7 @@ class Content(Result):
     hex: Annotated[str, Doc("the bytes, two hexadecimal digits each")]
 
     def numbers(self) -> Array:
-        """Return the elements ``[element]``. Elements of type bfloat16 are converted to float32."""
+        """Return the elements as a one-dimensional array. bfloat16 is converted to float32."""
         return values_of(np.frombuffer(self.raw(), np.uint8), self.dtype.encode())
 
     def raw(self) -> bytearray:
@@ -55,12 +55,15 @@ class Content(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class DumpView(View):
-    """View of what a buffer of a PE contains, for ``wse inspect --pe ROW,COL --dump BUFFER``."""
+    """View of the contents of an SRAM buffer of a PE.
+
+    It is the result of ``wse inspect --pe ROW,COL --dump BUFFER``.
+    """
 
     content: Annotated[Content, Doc("the buffer and its contents")]
 
     def table_rows(self) -> list[dict[str, Any]]:
-        """Return a row for each element, with its address."""
+        """Return a row for each element with its index, address and value, for output as CSV."""
         content = self.content
         size = content.bytes // max(1, len(content.elements))
         return [
@@ -70,10 +73,12 @@ class DumpView(View):
 
 
 def content_file(content: Content, suffix: str) -> bytes:
-    """Return the contents of a buffer as the bytes of a file with a suffix.
+    """Return the contents of a buffer in the format of a file.
 
-    With the suffix ``.npy`` it is a NumPy file, in which bfloat16 elements are float32. With any
-    other suffix it has the raw bytes of the buffer.
+    Args:
+        content: Contents of the buffer.
+        suffix: Suffix of the file name. For ``.npy``, the result is a NumPy file, in which bfloat16
+            elements are float32. For any other suffix, it consists of the raw bytes of the buffer.
     """
     if suffix != ".npy":
         return bytes(content.raw())
@@ -83,7 +88,7 @@ def content_file(content: Content, suffix: str) -> bytes:
 
 
 def read_content(trace: Trace, pe: tuple[int, int, int], name: str, pass_index: int | None) -> Content:
-    """Return the contents that a buffer of a PE had in a pass.
+    """Read the contents that an SRAM buffer of a PE had in a pass.
 
     Args:
         trace: An open trace.
@@ -137,7 +142,7 @@ def read_content(trace: Trace, pe: tuple[int, int, int], name: str, pass_index: 
 
 
 def _buffer_named(trace: Trace, buffers: Array, name: str) -> dict[str, Any]:
-    """Return the buffer that a name or an address selects, as a record with its ``index``.
+    """Return the record of the buffer with a given name or address, including its ``index``.
 
     Args:
         trace: An open trace.

@@ -15,7 +15,7 @@ from wse_traces.read import Array, Trace
 
 
 class LinkTie(NamedTuple):
-    """Links of one wafer and direction with the same number of words.
+    """Set of links of one wafer and direction that carry the same number of words.
 
     Attributes:
         words: Words on each of the links, over the run.
@@ -32,12 +32,12 @@ class LinkTie(NamedTuple):
     cols: Array
 
     def first(self, count: int) -> LinkTie:
-        """Return the first links of the tie, at most ``count``."""
+        """Return a tie with only the first links of this one, at most ``count``."""
         return self._replace(rows=self.rows[:count], cols=self.cols[:count])
 
 
 class _Key(NamedTuple):
-    """Key of a tie, a set of links with equally many words.
+    """Identification of a tie: a set of links of a wafer that carry the same number of words.
 
     Attributes:
         words: Words on each of the links.
@@ -56,15 +56,15 @@ class _Key(NamedTuple):
 
 
 class _Chunk(NamedTuple):
-    """A rectangle in the map of words on links that contains one of the largest values.
+    """Rectangle of the map of words on links that contains one of the largest values.
 
     Attributes:
         wafer: Wafer of the map.
         direction: Direction of the map.
-        row: First row of the chunk.
-        col: First column of the chunk.
-        shape: Rows and columns of the chunk.
-        amounts: Numbers of words in the chunk that were among the largest when the chunk was read.
+        row: First row of the rectangle.
+        col: First column of the rectangle.
+        shape: Rows and columns of the rectangle.
+        amounts: Numbers of words in the rectangle that were among the largest when it was read.
     """
 
     wafer: int
@@ -80,10 +80,10 @@ def busiest_ties(trace: Trace, top: int) -> list[LinkTie]:
 
     The links of a set (a tie) have the same wafer, direction and number of words. Links without
     words are ignored. Sets with equal words are sorted by wafer and direction. The maps of words
-    are too large to be read at once, so the search has two phases:
+    are too large to be read at once, so the function reads them in two rounds:
 
-    1. Read the maps chunk by chunk. Keep the largest numbers of words, and remember which chunks
-       have any of them.
+    1. Read the maps in rectangular chunks. Keep the largest numbers of words, and remember the
+       chunks in which they occur.
     2. Read these chunks again to find the positions of the links.
 
     Raises:
@@ -115,7 +115,7 @@ def busiest_ties(trace: Trace, top: int) -> list[LinkTie]:
 
 
 def _tie(key: _Key, places: list[tuple[Array, Array]]) -> LinkTie:
-    """Return a tie (links with the same number of words), with its links sorted by row and column.
+    """Return a tie (links that carry the same number of words), sorted by row and column.
 
     Args:
         key: Words, wafer and direction of the tie.
@@ -127,10 +127,10 @@ def _tie(key: _Key, places: list[tuple[Array, Array]]) -> LinkTie:
 
 
 class PlacedLayers:
-    """Words of each layer on links, looked up in the patterns that layers share.
+    """Look-up of the words that each layer sends over links.
 
-    A pattern is a map of words for a rectangle of PEs. Each layer refers to a pattern and a
-    position.
+    A trace stores them as patterns, which several layers share. A pattern is a map of words for a
+    rectangle of PEs. Each layer refers to a pattern and to the position of this rectangle.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -150,9 +150,11 @@ class PlacedLayers:
         self._boxes: dict[tuple[int, ...], Array] = {}
 
     def words(self, tie: LinkTie) -> list[tuple[int, Array]]:
-        """Return the layers that have words on the links of a tie.
+        """Return the layers that send words over the links of a tie.
 
-        Each is paired with int64 ``[link]``: its words on each link of the tie.
+        Returns:
+            Pairs of a layer and int64 ``[link]``, the words that it sends over each link of the
+            tie.
         """
         found = []
         for place in np.flatnonzero(self._has_pattern & (self._places["wafer"] == tie.wafer)).tolist():
@@ -169,7 +171,7 @@ class PlacedLayers:
         return found
 
     def _pattern_words(self, pattern: int, direction: int, rows: Array, cols: Array) -> Array:
-        """Return the words that a pattern sends over links at some positions.
+        """Return the words that a pattern has on links at some positions.
 
         The part of the pattern that was read last is cached, because the layers of a region share
         patterns.

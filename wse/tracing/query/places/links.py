@@ -30,10 +30,10 @@ class LayerWords(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Link(Result):
-    """Link that leaves a PE, or several links with the same number of words of every layer.
+    """Link that leaves a PE, or several links that carry the same number of words of every layer.
 
-    If several links are combined, ``row`` and ``col`` are those of the first one, and ``words`` is
-    the number of words on each of them.
+    If several links are combined, ``row`` and ``col`` give the position of the first link, and
+    ``words`` is the number of words on each of the links.
     """
 
     wafer: Annotated[int, Doc("wafer of the PE")]
@@ -66,7 +66,7 @@ class LayerLinks(Result):
 class LinksView(View):
     """View of the busiest links between PEs, and of the words that each layer sends over links.
 
-    Words are 32 bits wide and are summed over the run.
+    Words have 32 bits and are summed over the run.
     """
 
     TABLE: ClassVar[str] = "links"
@@ -76,7 +76,7 @@ class LinksView(View):
 
 
 def check_links(top: int) -> None:
-    """Raise BadInput if more links are requested than can be reported."""
+    """Raise BadInput if more than ``MAX_LINKS`` links are requested."""
     if top > MAX_LINKS:
         message = f"--top {top}: at most {MAX_LINKS:,} links are reported; give a smaller number"
         raise BadInput(message)
@@ -105,12 +105,12 @@ def busiest_links(trace: Trace, top: int, *, each_link: bool = False) -> list[Li
 
 
 def _links_of(tie: LinkTie, layers: PlacedLayers, *, each_link: bool) -> list[Link]:
-    """Return the links of a tie, one by one or with equal links combined.
+    """Return the links of a tie (links with the same number of words) as results.
 
     They are in the order of their first PEs.
 
     Args:
-        tie: Links with the same number of words.
+        tie: The links.
         layers: Words of each layer on links.
         each_link: Whether to return each link. Otherwise links with equal words of every layer are
             combined.
@@ -125,11 +125,11 @@ def _links_of(tie: LinkTie, layers: PlacedLayers, *, each_link: bool) -> list[Li
 
 
 def _link(tie: LinkTie, members: Array, words: list[tuple[int, Array]]) -> Link:
-    """Return the description of some links that carry the same words of every layer.
+    """Return the description of some links over which every layer sends the same number of words.
 
     Args:
-        tie: Links with the same number of words.
-        members: Indices of the equal links among those of the tie, ascending.
+        tie: Links with the same total number of words.
+        members: Indices in the tie of the links to describe, ascending.
         words: For each layer, int64 ``[link]``: its words on each link of the tie.
     """
     rows, cols, first = tie.rows[members], tie.cols[members], int(members[0])
@@ -150,9 +150,9 @@ def _link(tie: LinkTie, members: Array, words: list[tuple[int, Array]]) -> Link:
 
 
 def layer_links(trace: Trace) -> list[LayerLinks]:
-    """Return the words of each layer on the links of each wafer.
+    """Return the words that each layer sends over the links of each wafer.
 
-    The layer with the busiest link comes first.
+    The layer with the highest load on a single link comes first.
     """
     places = trace.table("placed_layer")
     sums: dict[int, tuple[int, int]] = {}

@@ -24,7 +24,7 @@ _OPPOSITE: Final = dict(zip(DIRECTIONS, (2, 3, 0, 1), strict=True))
 
 @dataclass(frozen=True, kw_only=True)
 class PeStage(Result):
-    """Stage that a PE belongs to: the layers and the rectangle of PEs that store them.
+    """Stage that a PE belongs to: some layers, and the rectangle of PEs that stores them.
 
     Rows and columns are counted from the first PE of the mesh.
     """
@@ -59,8 +59,8 @@ class Buffer(Result):
 class PeSram(Result):
     """Use of a PE's SRAM, and the buffers of the fullest PE in the same stage.
 
-    A trace has a memory map only for the fullest PE of each stage. ``is_fullest`` says whether the
-    map applies to this PE as well.
+    A trace records the buffers only for the fullest PE of each stage. ``is_fullest`` says whether
+    they apply to this PE as well.
     """
 
     bytes: Annotated[Mapping[str, int], Doc("bytes that each use takes on this PE", "B")]
@@ -83,7 +83,7 @@ class PeRoute(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class LinkWords(Result):
-    """Words over the run between a PE and its neighbour on one side, in both directions."""
+    """Words sent between a PE and its neighbour on one side over the run, in both directions."""
 
     out_words: Annotated[int, Doc("words to the neighbour", "words")]
     in_words: Annotated[int, Doc("words from the neighbour", "words")]
@@ -121,7 +121,7 @@ class PeView(View):
     pe: Annotated[Pe, Doc("the PE")]
 
     def table_rows(self) -> list[dict[str, Any]]:
-        """Return a row for each buffer in the SRAM of the PE."""
+        """Return a row for each buffer in the SRAM of the PE, for output as CSV."""
         return [buffer.to_dict() for buffer in self.pe.sram.buffers] if self.pe.sram else []
 
 
@@ -144,8 +144,8 @@ def pe_place(text: str) -> tuple[int | None, int, int]:
 def read_pe(trace: Trace, wafer: int, row: int, col: int) -> Pe:
     """Return everything that a trace records about one PE.
 
-    If the wafer has dead PEs, links are omitted: their rows and columns are those of the physical
-    wafer, which differ from those of the mesh that programs see.
+    If the wafer has dead PEs, links are omitted. They are recorded by row and column of the
+    physical wafer, which differ from the rows and columns of the mesh that programs see.
 
     Args:
         trace: An open trace.
@@ -196,7 +196,7 @@ def check_pe(trace: Trace, wafer: int, row: int, col: int) -> None:
 
 
 def stages_of(trace: Trace, wafer: int, row: int, col: int) -> Array:
-    """Return the indices of the stages whose buffers are recorded for a PE.
+    """Return the indices of the stages whose recorded buffers apply to a PE.
 
     Args:
         trace: An open trace.
@@ -213,7 +213,7 @@ def stages_of(trace: Trace, wafer: int, row: int, col: int) -> Array:
 
 
 def mesh_of(trace: Trace) -> tuple[int, int]:
-    """Return rows and columns of the mesh that programs see.
+    """Return the number of rows and columns of the mesh that programs see.
 
     The mesh is smaller than the physical wafer if PEs are dead.
     """
@@ -224,7 +224,7 @@ def mesh_of(trace: Trace) -> tuple[int, int]:
 
 
 def sram_bytes(trace: Trace, wafer: int) -> dict[str, Array]:
-    """Return how many bytes of SRAM each PE of a wafer needs for each use.
+    """Return how many bytes of SRAM each PE of a wafer needs for each use, such as "weights".
 
     Returns:
         An array ``[row, col]`` for each use, with the name of the use as the key. The use ``free``
@@ -234,16 +234,16 @@ def sram_bytes(trace: Trace, wafer: int) -> dict[str, Array]:
 
 
 def busy_cycles(trace: Trace, wafer: int) -> Array | None:
-    """Return the cycles in which each PE computes over the run, ``[row, col]``.
+    """Return the number of cycles over the run in which each PE computes, ``[row, col]``.
 
-    The result is None if they were not recorded.
+    The result is None if busy cycles were not recorded.
     """
     path = "pe/busy_cycles"
     return trace.column(path, wafer, wafer + 1)[0] if wafer < trace.rows(path) else None
 
 
 def link_words(trace: Trace, wafer: int) -> dict[str, Array]:
-    """Return the words that leave each PE of a wafer over the run.
+    """Return the number of words that leave each PE of a wafer in each direction over the run.
 
     Returns:
         An array ``[row, col]`` for each direction, with the name of the direction as the key. Empty
@@ -253,7 +253,7 @@ def link_words(trace: Trace, wafer: int) -> dict[str, Array]:
 
 
 def _planes(trace: Trace, path: str, wafer: int, names: tuple[str, ...]) -> dict[str, Array]:
-    """Return the maps of one wafer in a dataset, such as its words on links in each direction.
+    """Read the maps of one wafer in a dataset, such as its words on links in each direction.
 
     Args:
         trace: An open trace.
@@ -304,10 +304,10 @@ def _sram(trace: Trace, stages: Columns, holding: Array, wafer: int, row: int, c
 
 
 def _mapped_stages(buffer_stage: Array, stages: Columns, holding: Array) -> Array:
-    """Return the stages whose recorded buffers describe a PE.
+    """Return the stages whose recorded buffers apply to a PE.
 
     Buffers of a stage that spans several wafers are recorded only for its first wafer. On other
-    wafers, the recorded stage is found as the one with the same layers and the same rectangle.
+    wafers, the recorded stage is the one with the same layers and the same rectangle.
 
     Args:
         buffer_stage: Stage of each recorded buffer.
@@ -336,7 +336,7 @@ def _routes(trace: Trace, wafer: int, row: int, col: int) -> list[PeRoute]:
 
 
 def _busy(trace: Trace, wafer: int, row: int, col: int) -> dict[str, Any]:
-    """Return the fields of ``Pe`` about busy cycles, by field name; empty if not recorded."""
+    """Return the fields of ``Pe`` about busy cycles, or an empty dict if they were not recorded."""
     if not trace.rows("pe/busy_cycles"):
         return {}
     busy, cycles = int(trace["pe/busy_cycles"][wafer, row, col]), run_cycles(trace)
@@ -344,9 +344,10 @@ def _busy(trace: Trace, wafer: int, row: int, col: int) -> dict[str, Any]:
 
 
 def _links(trace: Trace, wafer: int, row: int, col: int) -> dict[str, LinkWords] | None:
-    """Return the words that a PE sends and receives on each side; None if unknown.
+    """Return the words that a PE sends to and receives from the neighbour on each side.
 
-    The key is the direction, such as ``north``.
+    The key is the direction, such as ``north``. The result is None if words were not recorded, or
+    if the wafer has dead PEs.
     """
     if not trace.rows("links/words") or "defects" in trace.header.options:
         return None

@@ -16,7 +16,7 @@ from wse_traces.schema import KINDS, PHASES, USES
 
 @dataclass(frozen=True, kw_only=True)
 class Band:
-    """Buffer with its addresses and the cycles in which it is needed, to be drawn as rectangles.
+    """Buffer of a PE that is drawn as rectangles: its addresses and when it is needed.
 
     Attributes:
         name: Name of the buffer.
@@ -37,11 +37,12 @@ class Band:
 
 @dataclass(frozen=True, kw_only=True)
 class SramLives:
-    """Steps in which each buffer of a PE is needed while a token goes through the stage of the PE.
+    """Use of a PE's SRAM over time, while a token goes through the stage of the PE.
 
     Attributes:
         phase: Phase of the pass.
-        pass_index: Index of the pass: the last decode pass, or the last of all if there is none.
+        pass_index: Index of the pass: the last decode pass, or the last pass if there is no decode
+            pass.
         first_cycle: Start of the first step of the stage, in cycles from the start of the pass.
         last_cycle: End of the last step of the stage that stays on the wafer.
         ops: Name of each op, and the cycle in which its first step starts, in order.
@@ -59,7 +60,7 @@ class SramLives:
 
 
 def read_sram_lives(trace: Trace, wafer: int, row: int, col: int) -> SramLives:
-    """Return when each buffer of a PE is needed during the steps of a token.
+    """Return when each buffer of a PE is needed while a token goes through the stage of the PE.
 
     Args:
         trace: An open trace.
@@ -103,7 +104,7 @@ def read_sram_lives(trace: Trace, wafer: int, row: int, col: int) -> SramLives:
 def _last_token(trace: Trace) -> tuple[int, int]:
     """Return the index of the last decode pass, and the index of its schedule.
 
-    Without decode passes, it is the last of all passes.
+    If there are no decode passes, the last pass of any phase is used.
     """
     schedule = trace.column("passes/schedule")
     phases = trace.column("schedules/phase")[schedule]
@@ -113,7 +114,7 @@ def _last_token(trace: Trace) -> tuple[int, int]:
 
 
 def _ops(trace: Trace, steps: Columns, stage_steps: Array) -> tuple[tuple[str, int], ...]:
-    """Return (name, start cycle of the first step) for each op of some steps.
+    """Return the name of each op, and the cycle in which its first step starts.
 
     Args:
         trace: An open trace.
@@ -128,7 +129,7 @@ def _ops(trace: Trace, steps: Columns, stage_steps: Array) -> tuple[tuple[str, i
 
 
 def _bands(trace: Trace, stages: Array, phase: int, start: Array, end: Array) -> tuple[Band, ...]:
-    """Return the buffers of some stages and when a pass needs each of them.
+    """Return the buffers of some stages, and when a pass needs each of them.
 
     Buffers that the phase of the pass does not need are left out. The result is sorted by address.
 
@@ -136,8 +137,8 @@ def _bands(trace: Trace, stages: Array, phase: int, start: Array, end: Array) ->
         trace: An open trace.
         stages: Indices of the stages.
         phase: Code of the phase.
-        start: int ``[step]``: start cycle of each step of the pass.
-        end: int ``[step]``: end cycle of each step.
+        start: int64 ``[step]``: start cycle of each step of the pass.
+        end: int64 ``[step]``: end cycle of each step.
     """
     buffers, lives = trace.table("buffer"), trace.table("live")
     is_in_phase = (lives["phase"] == phase) & (lives["first_step"] >= 0) & (lives["last_step"] < len(end))

@@ -36,7 +36,7 @@ class Stage(Result):
 
 
 def read_stages(trace: Trace) -> list[Stage]:
-    """Return all stages in the order of their indices."""
+    """Return all stages of a trace, in the order of their indices."""
     columns = {row["stage"]: (row["col"], row["col"] + row["cols"] - 1) for row in trace.records("attention")}
     return [
         Stage.from_record(record, layers=layers_of(record), attention=columns.get(index, ()))
@@ -58,7 +58,7 @@ def used_fraction(uses: Mapping[str, int]) -> float:
 
 
 def narrow_attention(stages: Sequence[Stage]) -> list[int]:
-    """Return the distinct widths of attention, in columns, where it is narrower than its stage."""
+    """Return the distinct numbers of columns that attention uses in stages with more columns."""
     widths = [(stage.attention[1] - stage.attention[0] + 1, stage.cols) for stage in stages if stage.attention]
     return sorted({attention_cols for attention_cols, stage_cols in widths if attention_cols < stage_cols})
 

@@ -23,7 +23,7 @@ _MOVE: Final = ("cycle", "wafer", "row", "col", "direction", "colour", "step")
 class BusiestPlace(Result):
     """Link or PE through which the most words passed in a logged pass.
 
-    ``direction`` is set for links only.
+    ``direction`` is None for a PE.
     """
 
     wafer: Annotated[int, Doc("wafer of the PE")]
@@ -53,7 +53,8 @@ class Move(Result):
 class Wavelets(Result):
     """Summary of the moves of wavelets in the last pass that was simulated word by word.
 
-    A wavelet is a 32-bit word in the fabric. ``replayed`` has the moves in the requested cycles.
+    A wavelet is a 32-bit word in the fabric. ``replayed`` contains the moves in the requested
+    cycles.
     """
 
     pass_: Annotated[int, Doc("index of the pass")]
@@ -75,12 +76,15 @@ class Wavelets(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CyclesView(View):
-    """View of how wavelets moved in some cycles, with a summary of the whole log."""
+    """View of the moves of wavelets (32-bit words) in some cycles.
+
+    It includes a summary of all logged moves.
+    """
 
     wavelets: Annotated[Wavelets, Doc("log of wavelets, with the moves")]
 
     def table_rows(self) -> list[dict[str, Any]]:
-        """Return a row for each move."""
+        """Return a row for each move, for output as CSV."""
         return [move.to_dict() for move in self.wavelets.replayed or ()]
 
 
@@ -124,9 +128,7 @@ def read_wavelets(trace: Trace, cycles: tuple[int, int] | None) -> Wavelets | No
 
 
 def _busiest_places(words: Array) -> dict[str, Any]:
-    """Return the hops of all wavelets, and the busiest link and PE.
-
-    The keys are the names of ``Wavelets`` fields.
+    """Return the hops of all wavelets, and the busiest link and PE, as ``Wavelets`` fields.
 
     Args:
         words: int64 ``[wafer, move, row, col]``: moves out of each router in each direction. The

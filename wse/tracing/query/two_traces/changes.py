@@ -25,7 +25,7 @@ class Amount(NamedTuple):
 
     Attributes:
         kind: Kind of quantity, such as "cause" or "traffic".
-        name: What the amount belongs to, such as a cause or an op.
+        name: Item that the amount belongs to, such as a cause or an op.
         unit: Unit of the amount.
         amount: Value.
         layer: Layer of an op, or None.
@@ -40,7 +40,7 @@ class Amount(NamedTuple):
 
 @dataclass(frozen=True)
 class Totals:
-    """All quantities of a run that can be compared with those of another run.
+    """All quantities of a run that can be compared with the quantities of another run.
 
     Attributes:
         run: The run as a whole, with the totals of its phases.
@@ -88,9 +88,9 @@ def read_totals(trace: Trace) -> Totals:
 
 
 def changes_by_phase(first: Totals, second: Totals, groups: Mapping[str, str]) -> dict[str, list[Change]]:
-    """Return the differences between two runs for each phase that both have.
+    """Return the differences between two runs for each phase that both of them have.
 
-    Changes are ordered by kind, and by size within a kind.
+    Changes are sorted by kind, and by decreasing size within a kind.
 
     Args:
         first: Quantities of the first run.
@@ -106,12 +106,13 @@ def changes_by_phase(first: Totals, second: Totals, groups: Mapping[str, str]) -
 
 
 def changes(sides: Sequence[Sequence[Amount]]) -> list[Change]:
-    """Return the quantities that differ between two runs, sorted by kind and then by size.
+    """Return the quantities that differ between two runs.
 
-    Amounts of the kind "all" are returned even if they are equal.
+    They are sorted by kind, and by decreasing size within a kind. Amounts of the kind "all" are
+    returned even if they are equal.
 
     Args:
-        sides: Amounts of the first and of the second run.
+        sides: Amounts of the first run, and amounts of the second run.
     """
     amounts: dict[tuple[str, str, str, int | None], dict[int, float]] = {}
     for number, side in enumerate(sides):
@@ -138,10 +139,11 @@ def changes(sides: Sequence[Sequence[Amount]]) -> list[Change]:
 
 
 def fold_changes(unfolded: Sequence[Change]) -> list[Change]:
-    """Combine equal changes of several layers or ops. The largest of each kind come first.
+    """Combine equal changes of several layers or ops.
 
     Changes of ops are equal if the ops have the same name within their layers and the same amounts
-    on both sides. Changes of layers are equal if the amounts are the same on both sides.
+    in both runs. Changes of layers are equal if the amounts are the same in both runs. The result
+    is sorted by kind, and by decreasing size within a kind.
     """
     equal: dict[tuple[Any, ...], list[Change]] = {}
     for number, change in enumerate(unfolded):
@@ -153,7 +155,7 @@ def fold_changes(unfolded: Sequence[Change]) -> list[Change]:
 
 
 def _combine(equal: Sequence[Change]) -> Change:
-    """Return one change for several equal changes, with the sums of their amounts."""
+    """Return one change that stands for several equal changes, with the sums of their amounts."""
     change = equal[0]
     if change.layer is None:
         return change
@@ -170,12 +172,15 @@ def _combine(equal: Sequence[Change]) -> Change:
 
 
 def _shared_name(change: Change) -> str:
-    """Return the name that equal changes share: that of an op within its layer, or "layer"."""
+    """Return the name that equal changes have in common.
+
+    It is the name of an op without its layer, or "layer" for a change of a whole layer.
+    """
     return LAYER if change.kind == LAYER else op_in_layer(change.name, change.layer or 0)
 
 
 def _largest_first(changes: Sequence[Change]) -> list[Change]:
-    """Return changes sorted by kind, and by size within a kind.
+    """Sort changes by kind, and by decreasing size within a kind.
 
     Kinds are in the order of their first change.
     """
@@ -186,13 +191,14 @@ def _largest_first(changes: Sequence[Change]) -> list[Change]:
 def _amounts(totals: Totals, phase: str, groups: Mapping[str, str]) -> Iterator[Amount]:
     """Yield the quantities of one phase: total cycles, cycles of each cause and op, and traffic.
 
-    For prefill, amounts are totals over all prompts, so they do not depend on the number of chunks.
-    For other phases, they are means per pass.
+    For prefill, amounts are totals over all prompts, so that they do not depend on the number of
+    chunks. For other phases, they are means per pass.
 
     Args:
         totals: Quantities of the run.
         phase: Name of the phase.
-        groups: Groupings of ops, as in ``changes_by_phase``.
+        groups: Groupings of ops. The key is the kind of the changes. The value says how ops are
+            grouped: by ``kind``, ``layer`` or ``name``.
     """
     phase_totals = totals.run.phases[phase]
     pass_count = phase_totals.passes if phase == "prefill" else 1

@@ -25,7 +25,7 @@ from wse.tracing.query.view import trace_at
 
 @dataclass(frozen=True, kw_only=True)
 class TracesResult(Result):
-    """Comparison of two runs: a row of results for each, and the changes between them.
+    """Comparison of two runs: a row of results for each run, and the changes between them.
 
     The result is returned by ``compare_traces`` and printed by ``wse compare A.h5 B.h5``.
     """
@@ -43,13 +43,16 @@ class TracesResult(Result):
 def compare_traces(
     first: Path, second: Path, economics: Stated | None = None, price: Price | None = None
 ) -> TracesResult:
-    """Compare two runs, and return a row of results for each and the changes between them.
+    """Compare the results of two runs, read from their traces.
 
     Args:
         first: Trace of the first run, complete or not.
         second: Trace of the second run, complete or not.
-        economics: Economic assumptions. None uses the bundled ones.
+        economics: Economic assumptions. None uses the bundled assumptions.
         price: Price of the wafers from ``--price``. None uses the bundled price.
+
+    Returns:
+        A row of results for each run, and the changes between them.
 
     Raises:
         BadTrace: A file is missing, damaged or not a trace, or its run decoded no token.
@@ -69,7 +72,8 @@ def check_traces(names: list[str]) -> tuple[Path, Path]:
     """Return the paths of the two traces to compare.
 
     Raises:
-        BadInput: There are not exactly two names, or one of them is not that of a trace.
+        BadInput: There are not exactly two names, or one of them does not have the suffix of a
+            trace.
     """
     if len(names) != 2:
         message = f"{plural(len(names), 'name')}: give one model, or two traces"
@@ -89,15 +93,15 @@ def check_traces(names: list[str]) -> tuple[Path, Path]:
 
 
 def is_trace(name: str) -> bool:
-    """Return whether a name has the suffix of a trace, ``.h5`` or ``.h5.partial``."""
+    """Return whether a file name has the suffix of a trace, ``.h5`` or ``.h5.partial``."""
     return name.removesuffix(".partial").endswith(".h5")
 
 
 class _Run:
-    """Trace of a run, with the quantities that ``wse compare A.h5 B.h5`` needs.
+    """Results of a traced run that ``wse compare A.h5 B.h5`` shows.
 
-    The trace is read and closed when the object is created. A run without decoded tokens raises
-    BadTrace.
+    The trace is read and closed when the object is created. If the run decoded no token, BadTrace
+    is raised.
     """
 
     def __init__(self, path: Path, economics: Stated | None, price: Price | None) -> None:
@@ -140,7 +144,7 @@ class _Run:
         )
 
     def _tokens_per_s(self) -> float:
-        """Return the generated tokens of all users per second of the run.
+        """Return the throughput of the run: generated tokens of all users per second.
 
         The time for prompts is included. If the report contains the time to first token, the time
         to send the first token to the host is included as well.
@@ -152,13 +156,16 @@ class _Run:
         return run.generated_tokens / seconds if seconds else 0.0
 
     def prices(self) -> Iterator[str]:
-        """Yield the price of a wafer with its range and source, if the wafer has a price."""
+        """Yield a text with the price of a wafer, its range and source, if the price is known."""
         if self._economics is not None:
             price, wafer = self._economics.usd_per_hour, self.run.wafer.name
             yield printable(f"{scale_note(price.low_value_high, wafer)}; {price.source}")
 
     def _prefill(self) -> Report:
-        """Return the token rate of prompts, and the fraction of their cycles between wafers."""
+        """Return the results about prompts as columns of a comparison.
+
+        These are the token rate, and the fraction of the cycles that is spent between wafers.
+        """
         prefill = self.run.prefill
         if prefill is None:
             return {}
@@ -170,16 +177,22 @@ class _Run:
         }
 
     def _fullest_pe(self) -> Report:
-        """Return the used fraction of SRAM of the fullest PE, if SRAM was recorded."""
+        """Return how full the fullest PE is, as a column of a comparison.
+
+        The result is empty if SRAM was not recorded.
+        """
         uses = self.run.sram.fullest_pe_bytes
         return {"sram_fullest_pe_fraction": used_fraction(uses)} if uses else {}
 
     def _money(self, wafers: int, tokens_per_s: float) -> Report:
-        """Return power, energy and cost as columns of a comparison, if they are known."""
+        """Return power, energy and cost as columns of a comparison.
+
+        The result is empty if they are not known for this type of wafer.
+        """
         return {} if self._economics is None else {**power_and_cost(wafers, tokens_per_s, self._economics)}
 
     def _limits(self) -> Report:
-        """Return which cause limits the speed of a token, as far as the trace records it."""
+        """Return what limits the speed of a token, as columns of a comparison."""
         stages = self.run.system.stages
         spans = [(stage.first_layer, stage.last_layer) for stage in stages]
         limits = limits_of(
@@ -192,7 +205,7 @@ class _Run:
 
 
 def _economics(wafer: str, stated_assumptions: Stated | None, price: Price | None) -> Economics | None:
-    """Return the economic assumptions for a wafer.
+    """Return the economic assumptions for a type of wafer, such as its price and power.
 
     A wafer that is not bundled has no assumptions, because its power is unknown. The result is then
     None, or an error if the user gave a price.

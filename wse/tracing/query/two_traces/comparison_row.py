@@ -17,13 +17,13 @@ BEST, CYCLES_BY = "best", "cycles_by"
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonRow(Result):
-    """Results of one combination of options in a comparison.
+    """Results of one combination of options (such as a mapping on some wafers) in a comparison.
 
-    A combination that is impossible has only ``mapping``, ``wafers`` and ``reason``.
+    For a combination that is impossible, only ``mapping``, ``wafers`` and ``reason`` are set.
 
     - ``tokens_per_s_per_user`` is the rate of a user whose batch is alone on the machine.
     - ``tokens_per_s`` is the rate of all batches that are in flight. Joules and dollars per token
-      are those at this rate.
+      apply to this rate.
     - Traffic per token is the traffic of one token of each user of a batch.
     """
 
@@ -98,7 +98,10 @@ class ComparisonRow(Result):
 
     @property
     def layout(self) -> str:
-        """Requested mapping, with its objective unless that is the latency of one user."""
+        """Requested mapping as text, with the objective of its layout.
+
+        The objective is left out if it is the latency of one user.
+        """
         return f"{self.mapping}{self.purpose}"
 
     @property
@@ -108,7 +111,7 @@ class ComparisonRow(Result):
 
     @property
     def possible(self) -> bool:
-        """True if the combination is possible."""
+        """Whether the combination of options is possible."""
         return self.reason is None
 
     @property

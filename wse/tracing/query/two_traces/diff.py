@@ -27,9 +27,9 @@ NOT_SET: Final = object()
 
 @dataclass(frozen=True, kw_only=True)
 class Setting(Result):
-    """Setting that differs between two runs.
+    """Setting that differs between two runs, with its value in each run.
 
-    A run that lacks the setting has the value ``NOT_SET``. None is an ordinary value.
+    The value is ``NOT_SET`` for a run without the setting, because None is an ordinary value.
     """
 
     name: Annotated[str, Doc("name of the setting")]
@@ -39,7 +39,7 @@ class Setting(Result):
     def to_dict(self) -> dict[str, Any]:
         """Return the setting as plain values, with the keys ``name``, ``first`` and ``second``.
 
-        A run that lacks the setting has no entry.
+        The key of a run without the setting is left out.
         """
         sides = {"first": self.first, "second": self.second}
         return {"name": self.name, **{side: plain(value) for side, value in sides.items() if value is not NOT_SET}}
@@ -47,7 +47,7 @@ class Setting(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class UnsharedOps(Result):
-    """Names of the ops that only one of two runs has, for example due to different rewrites."""
+    """Names of the ops that only one of two runs has, for example because rewrites differ."""
 
     first: Annotated[tuple[str, ...], Doc("ops that only the first run has")]
     second: Annotated[tuple[str, ...], Doc("ops that only the second run has")]
@@ -68,9 +68,9 @@ class DiffView(View):
     only: Annotated[UnsharedOps, Doc("ops that exist in only one of the runs")]
 
     def table_rows(self) -> list[dict[str, Any]]:
-        """Return one dict for each change of a phase or of SRAM, and for each differing setting.
+        """Return a row for each change and for each differing setting, for output as CSV.
 
-        ``phase`` is "" for SRAM and settings.
+        The column ``phase`` is "" for changes of SRAM and for settings.
         """
         by_phase = [{"phase": phase, **change.to_dict()} for phase, rows in self.changes.items() for change in rows]
         sram = [{"phase": "", **change.to_dict()} for change in self.sram]
@@ -116,7 +116,7 @@ def read_diff(first: Trace, second: Trace, *, each_layer: bool = False) -> DiffV
 def _settings(run: TracedRun, *, complete: bool) -> dict[str, object]:
     """Return the settings of a run: sizes, options, versions, and numbers of passes.
 
-    The key is the name of the setting as printed, such as ``prompt tokens``.
+    The key is the displayed name of the setting, such as ``prompt tokens``.
     """
     settings: dict[str, object] = {
         "model": run.model.name,
@@ -139,7 +139,12 @@ def _settings(run: TracedRun, *, complete: bool) -> dict[str, object]:
 
 
 def _differences(first: Mapping[str, object], second: Mapping[str, object]) -> list[Setting]:
-    """Return the settings whose values differ between the two runs."""
+    """Return the settings whose values differ between two runs.
+
+    Args:
+        first: Settings of the first run by name.
+        second: Settings of the second run by name.
+    """
     settings = [
         Setting(name=name, first=first.get(name, NOT_SET), second=second.get(name, NOT_SET))
         for name in dict.fromkeys([*first, *second])

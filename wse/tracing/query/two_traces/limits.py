@@ -16,12 +16,12 @@ class StreamLimits(NamedTuple):
     A stream is a batch of users (or one user) whose tokens go through the stages together.
 
     Attributes:
-        limited_by: ``KV cache``, or the server that is always busy.
+        limited_by: ``KV cache``, or the server (such as a stage or a link) that is always busy.
         users_per_stream: Users whose tokens go through the stages as one batch.
         streams_to_saturate: Number of streams from which on the busiest server is always busy.
         kv_limited_streams: Number of streams whose KV caches fit.
         context_tokens: Tokens that fit in the KV cache of a user.
-        busiest_server: Server that works longest on a token, such as a stage or a link.
+        busiest_server: Server that works longest on a token.
     """
 
     limited_by: str
@@ -33,11 +33,11 @@ class StreamLimits(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Limits of the speed of one user and of the number of users.
+    """What limits the speed of one user and the number of users.
 
     Attributes:
         limited_by: Cause with the most cycles of a token.
-        users_limited_by: What limits the number of users, or None if it is unknown.
+        users_limited_by: Resource that limits the number of users, or None if it is unknown.
         limit: Sentence that states both.
     """
 
@@ -94,7 +94,7 @@ def limits_of(
 
 
 def _users(streams: StreamLimits) -> str:
-    """Return a clause that states what limits the number of users, and how many there can be."""
+    """Return a clause that states how many users there can be, and what limits their number."""
     fitting_users, saturating_users = (
         count * streams.users_per_stream for count in (streams.kv_limited_streams, streams.streams_to_saturate)
     )
