@@ -2,9 +2,10 @@
 
     python tools/fit_polynomials.py
 
-Minimax of the relative error of the function, not of the polynomial: least squares over Chebyshev nodes with weights
-that grow where the error is large (Lawson's algorithm). The lowest coefficient is rounded to float32, the others are
-fitted anew with it, and so on. Nothing is written; what is printed stands in ``kernels/wse_kernels/_elementary.py``.
+Minimax of the relative error of the function, not of the polynomial: least squares over Chebyshev
+nodes with weights that grow where the error is large (Lawson's algorithm). The lowest coefficient
+is rounded to float32, the others are fitted anew with it, and so on. Nothing is written; what is
+printed stands in ``kernels/wse_kernels/codegen/elementary.py``.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wse.studies.sweep.result import SweepResult
     from wse.studies.validate.agreement.result import Agreement
     from wse.studies.validate.result import Validation
-    from wse_traces.read import Trace
+    from wse_traces.reader.read import Trace
 
 __all__ = [
     "claims",

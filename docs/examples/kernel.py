@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 
-from wse.backends.execute.arena import Arena
+from wse.backends.execute.host_memory.arena import Arena
 from wse.hardware.load import load_software, load_wafer
 from wse.program.isa.instructions import kernel_named
 from wse.program.isa.pe_costs import pe_costs

@@ -20,11 +20,11 @@ kernel takes only those of the views and ``ctl`` that it uses.
     Addresses count elements of their view.
 
 A compute kernel is written as a function of one block whose operands are parameters
-(`wse_kernels._blocks`). Operands that belong together are a named tuple (`wse_kernels._operands`):
-``at`` has addresses, ``shape`` has sizes. In docstrings, ``x[M, K]`` is the array of M K elements at
-address ``x``, and a formula such as ``out[M, N] = x[M, K] @ w[K, N]`` says what a kernel computes
-from these arrays. Operands that end in ``_pico`` are in units of 1e-12, and ``eps_atto`` is in units
-of 1e-18.
+(`wse_kernels.codegen.blocks`). Operands that belong together are a named tuple
+(`wse_kernels.operands.group`): ``at`` has addresses, ``shape`` has sizes. In docstrings, ``x[M,
+K]`` is the array of M K elements at address ``x``, and a formula such as ``out[M, N] = x[M, K] @
+w[K, N]`` says what a kernel computes from these arrays. Operands that end in ``_pico`` are in units
+of 1e-12, and ``eps_atto`` is in units of 1e-18.
 
 Sums are computed in ascending order of the contracted index. Each product is rounded to float32,
 and each sum to float32 and then to the accumulator type.

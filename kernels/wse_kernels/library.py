@@ -16,12 +16,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wse_kernels import (
+from wse_kernels import wavelet
+from wse_kernels.codegen.blocks import VIEWS, over_blocks, over_blocks_and_cores, over_cores_by_loop, views_of
+from wse_kernels.codegen.jit import KERNEL_FILES, config, get_threads, kernel, parallel_kernel, spread_kernel
+from wse_kernels.codegen.lanes import MAX_LANES
+from wse_kernels.communication import column_sums, exchanges, row_sums, transfers
+from wse_kernels.compute import (
     activation,
     attention,
-    column_sums,
     elementwise,
-    exchanges,
     experts,
     latent,
     linear,
@@ -29,15 +32,9 @@ from wse_kernels import (
     random_numbers,
     rotary,
     router,
-    row_sums,
     storing,
-    transfers,
     vocabulary,
-    wavelet,
 )
-from wse_kernels._blocks import VIEWS, over_blocks, over_blocks_and_cores, over_cores_by_loop, views_of
-from wse_kernels._jit import KERNEL_FILES, config, get_threads, kernel, parallel_kernel, spread_kernel
-from wse_kernels._lanes import MAX_LANES
 
 __all__ = [
     "COMPUTE",
@@ -125,7 +122,7 @@ class CompiledKernel(NamedTuple):
         serial: Build for one core.
         parallel: Build for all cores. It is the serial build for kernels that store weights.
         takes: SRAM views and counters that a compute kernel needs before its operands, as indices
-            into `wse_kernels._blocks.VIEWS`.
+            into `wse_kernels.codegen.blocks.VIEWS`.
     """
 
     serial: Callable[..., None]

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Final
 
-from wse_kernels._jit import KERNEL_FILES, build_of, compile_for, is_cached, is_compiled, types_of
+from wse_kernels.codegen.jit import KERNEL_FILES, build_of, compile_for, is_cached, is_compiled, types_of
 from wse_kernels.library import compiled_kernel
 
 KERNELS_A_PROCESS: Final = 6

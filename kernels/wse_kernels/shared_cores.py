@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from wse_kernels._jit import get_threads, set_threads
+from wse_kernels.codegen.jit import get_threads, set_threads
 
 __all__ = ["SharedCores"]
 

@@ -6,8 +6,8 @@ state at its start and are then executed, so the order of queues does not affect
 that several queues may use in a cycle selects one round-robin among their colours. A router serves
 its links beginning with port ``cycle mod 5``.
 
-`wse_kernels._wavelet_tables.WaveletTables` lists the int32 tables. Their columns are the constants
-below, and:
+`wse_kernels.operands.wavelet_tables.WaveletTables` lists the int32 tables. Their columns are the
+constants below, and:
 
 - ``queues``: eight slots of (2 × cycle from which the wavelet may move + control bit, payload)
   follow the columns; 128 bytes in all
@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wse_kernels._jit import helper_function
-from wse_kernels._wavelet_tables import WaveletTables as WaveletTables
+from wse_kernels.codegen.jit import helper_function
+from wse_kernels.operands.wavelet_tables import WaveletTables as WaveletTables
 
 # Columns that change with every wavelet are not adjacent: the compiler would load two adjacent ones at once and stall.
 HEAD, OUTPUTS, OUTPUT, LINK, CONTROLS, POSITION, CAPACITY, LATENCY, TAIL, SLOTS = 0, 2, 3, 8, 9, 10, 11, 12, 14, 16

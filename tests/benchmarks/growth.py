@@ -192,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def measured(asked: argparse.Namespace) -> str:
     """The page with its series alone, as measured now."""
-    from wse.backends.execute.read_bandwidth import read_bytes_per_s
+    from wse.backends.execute.host_memory.read_bandwidth import read_bytes_per_s
 
     series = []
     with tempfile.TemporaryDirectory() as folder:

@@ -62,7 +62,7 @@ SWEEP: Final = {
 
 def placed(rounds: int) -> Figures:
     """The Program of the large model, as `wse run` compiles it: memory of its wafers, and what crosses between them."""
-    from wse.backends.execute.required_memory import required_bytes
+    from wse.backends.execute.host_memory.required_memory import required_bytes
     from wse.backends.fabric.model import Fabric
     from wse.backends.fabric.run_totals import RunTotals
     from wse.studies.compile.choose import compile_program
@@ -286,7 +286,7 @@ def page(f: Figures, machine: Sequence[str]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     from tests.benchmarks.growth import machine
-    from wse.backends.execute.read_bandwidth import read_bytes_per_s
+    from wse.backends.execute.host_memory.read_bandwidth import read_bytes_per_s
 
     parser = argparse.ArgumentParser(description="What large runs and sweeps need.")
     parser.add_argument("--only", choices=MEASURES, help="measure that alone, and print its figures as JSON")

@@ -125,7 +125,7 @@ def check(
     """Errors of layers and logits, and whether every token is the likeliest."""
     from plain_decoder import plain_logits
 
-    from wse.backends.execute.random_weights import RandomWeights
+    from wse.backends.execute.weight_storage.random_weights import RandomWeights
 
     weights = RandomWeights(spec, seed)
     made = tensors(trace)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from wse_traces.read import open_trace
+from wse_traces.reader.read import open_trace
 
 ENVIRONMENT = {
     **os.environ,

@@ -11,7 +11,7 @@ from tiers import slow_but
 
 from tests.cli.conftest import Wse, files_below
 from wse.studies.run import prompts
-from wse_traces.read import open_trace
+from wse_traces.reader.read import open_trace
 
 IDS = ("1,2,3", "4", "9,8,7,6,5")
 MESH = ("--mesh", "3x3", "--new-tokens", "7", "--schedule", "baseline", "--json")

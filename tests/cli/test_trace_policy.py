@@ -11,7 +11,8 @@ import pytest
 
 from tests.cli.conftest import Outcome, Wse
 from wse.tracing.record import run
-from wse_traces import open_trace, problems, write
+from wse_traces import open_trace, problems
+from wse_traces.writer import write
 
 KIB = 1 << 10
 ASKED = ("--prompt-ids", "3,5,7", "--mesh", "4x4", "--new-tokens", "20", "--schedule", "baseline")

@@ -9,8 +9,8 @@ import pytest
 from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
-from wse.backends.execute.arena import Arena
-from wse.backends.execute.weights import store_weights
+from wse.backends.execute.host_memory.arena import Arena
+from wse.backends.execute.weight_storage.weights import store_weights
 from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PREFILL_PRODUCTS, PRODUCT, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import compile_model

@@ -10,8 +10,8 @@ import pytest
 from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
-from wse.backends.execute.arena import Arena
-from wse.backends.execute.weights import store_weights
+from wse.backends.execute.host_memory.arena import Arena
+from wse.backends.execute.weight_storage.weights import store_weights
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import PIPELINE, compile_choice
 from wse.compiler.state import State

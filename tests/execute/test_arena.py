@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wse.backends.execute.arena import MAX_LANES, Arena
+from wse.backends.execute.host_memory.arena import MAX_LANES, Arena
 
 BYTES = 1024
 

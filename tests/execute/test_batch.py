@@ -18,7 +18,7 @@ from tiny_model import latent_spec, tensors, tiny_spec
 from trait_specs import POSITIONS, TRAITS, norms_spec
 
 from wse.backends.execute.engine import Engine
-from wse.backends.execute.sampling import Sampler, Sampling
+from wse.backends.execute.host_tokens.sampling import Sampler, Sampling
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.wavelet.phase import phase_run

@@ -11,11 +11,11 @@ import pytest
 from session import Session, session
 
 from tests.kernels.helpers import JIT
-from wse.backends.execute.transfer_calls import LANE_S, VECTOR_S, core_s_of_line
+from wse.backends.execute.calls.transfer_calls import LANE_S, VECTOR_S, core_s_of_line
 from wse.program.isa.instructions import kernel_named
 from wse.program.isa.operands import FIRST_OPERAND
 from wse_kernels import library
-from wse_kernels._jit import build_of
+from wse_kernels.codegen.jit import build_of
 from wse_kernels.library import LEAST_CORE_S, STORING, TRIALS, WAKES, CompiledKernel, compiled_kernel, parallel_core_s
 from wse_mappings.schedule import Arrival
 

@@ -16,9 +16,9 @@ from tiers import slow_but
 from tiny_model import latent_spec, tensors, tiny_spec
 from wafer_runs import CHOICE, OPTIONS
 
+from wse.backends.execute.calls.segments import may_overlap, segments
 from wse.backends.execute.engine import Engine, chunk_of
 from wse.backends.execute.engine_part import EnginePart
-from wse.backends.execute.segments import may_overlap, segments
 from wse.compiler.pipeline import compile_choice
 from wse.errors import WseBug
 from wse.models.spec import ModelSpec

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wse.backends.execute.arena import Arena
-from wse.backends.execute.line_loads import LineLoads
+from wse.backends.execute.calls.line_loads import LineLoads
+from wse.backends.execute.host_memory.arena import Arena
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.schedule import Arrival, LineSchedule
 

@@ -16,7 +16,7 @@ from session import SOFTWARE, region_options, wafer
 from tiny_model import latent_spec, tensors, tiny_spec
 
 from wse.backends.execute.engine import Engine
-from wse.backends.execute.op_outputs import READABLE
+from wse.backends.execute.observation.op_outputs import READABLE
 from wse.compiler.options import MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM, Choice
 from wse.compiler.pipeline import compile_choice
 from wse.models.spec import ModelSpec

@@ -8,7 +8,7 @@ from session import SOFTWARE, region_options, wafer
 from tiny_model import tensors, tiny_spec
 
 from wse.backends.execute.engine import Engine
-from wse.backends.execute.sampling import Sampler, Sampling
+from wse.backends.execute.host_tokens.sampling import Sampler, Sampling
 from wse.compiler.search.search import compile_model
 from wse.errors import BadModel
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from session import SOFTWARE, region_options, wafer
 from tiny_model import tensors, tiny_spec
 
-from wse.backends.execute.arena import Arena
 from wse.backends.execute.engine import Engine
-from wse.backends.execute.quantise import quantise
-from wse.backends.execute.tiles import Patch, inner_places, patch_shard
-from wse.backends.execute.weights import store_weights
+from wse.backends.execute.host_memory.arena import Arena
+from wse.backends.execute.weight_storage.quantise import quantise
+from wse.backends.execute.weight_storage.tiles import Patch, inner_places, patch_shard
+from wse.backends.execute.weight_storage.weights import store_weights
 from wse.compiler.search.search import compile_model
 from wse.errors import BadModel
 from wse.number_formats import CODINGS

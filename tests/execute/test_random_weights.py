@@ -16,7 +16,7 @@ from tiny_model import latent_spec, tiny_spec
 from trait_specs import POSITIONS, TRAITS
 
 from wse.backends.execute.engine import Engine
-from wse.backends.execute.random_weights import RandomWeights
+from wse.backends.execute.weight_storage.random_weights import RandomWeights
 from wse.compiler.search.search import compile_model
 from wse.models.load import load_model
 from wse.models.spec import ModelSpec

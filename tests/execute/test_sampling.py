@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiers import slow_but
 
-from wse.backends.execute.sampling import Sampler, Sampling, adjusted_scores
+from wse.backends.execute.host_tokens.sampling import Sampler, Sampling, adjusted_scores
 from wse.program.program import Program
 from wse.studies.compile.choose import compile_program
 from wse.studies.options.option import make_request, replace_options

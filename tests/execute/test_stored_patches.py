@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
-from wse.backends.execute.stored_patches import PatchJob, stored_patches
+from wse.backends.execute.weight_storage.stored_patches import PatchJob, stored_patches
 
 THREADS, MAX_VALUES = 3, 100
 

@@ -18,17 +18,25 @@ from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
 from wse.arrays import I32
-from wse.backends.execute import quantise, tiles, weights
-from wse.backends.execute.arena import Arena
 from wse.backends.execute.engine import Engine
-from wse.backends.execute.tiles import Patch, inner_places, patch_shard, patches, row_range, split_by_offset, strips
+from wse.backends.execute.host_memory.arena import Arena
+from wse.backends.execute.weight_storage import quantise, tiles, weights
+from wse.backends.execute.weight_storage.tiles import (
+    Patch,
+    inner_places,
+    patch_shard,
+    patches,
+    row_range,
+    split_by_offset,
+    strips,
+)
 from wse.compiler.options import Options
 from wse.compiler.search.search import compile_model
 from wse.errors import BadModel
 from wse.program.steps import COLUMNS, ROWS, SKEWED
 from wse.program.tiles import Tile, TilePart
 from wse_kernels import library
-from wse_kernels._jit import get_threads, set_threads
+from wse_kernels.codegen.jit import get_threads, set_threads
 from wse_mappings.mesh.ring import skew
 
 SPEC = tiny_spec()

@@ -17,10 +17,10 @@ from carried_lines import carry, memory_of
 from session import SOFTWARE, region_options, wafer
 from tiny_model import tensors, tiny_spec
 
-from wse.backends.execute.bind import BoundPhase
+from wse.backends.execute.calls.bind import BoundPhase
+from wse.backends.execute.calls.streams import Call
+from wse.backends.execute.calls.transfer_calls import TransferCalls
 from wse.backends.execute.engine import Engine
-from wse.backends.execute.streams import Call
-from wse.backends.execute.transfer_calls import TransferCalls
 from wse.backends.fabric.model import Fabric
 from wse.compiler.options import Choice
 from wse.compiler.pipeline import compile_choice

@@ -23,7 +23,7 @@ from wse.studies.run.prepare import PreparedRun
 from wse.studies.run.request import RunRequest
 from wse.studies.run.result import RunResult
 from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS
-from wse_traces.read import open_trace
+from wse_traces.reader.read import open_trace
 
 PROMPT, NEW = (5, 17, 40, 9, 33), 4
 EXPERTS = MIXTURES["shared"]

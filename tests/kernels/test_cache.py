@@ -14,12 +14,12 @@ import pytest
 
 import wse_kernels
 from tests.kernels.helpers import JIT
-from wse_kernels._cache import KernelFiles, cache_home
+from wse_kernels.codegen.cache import KernelFiles, cache_home
 
 pytestmark = pytest.mark.skipif(not JIT, reason="nothing is compiled in this lane (NUMBA_DISABLE_JIT)")
 
 HELPER = """
-from wse_kernels._jit import kernel
+from wse_kernels.codegen.jit import kernel
 
 @kernel
 def helped(x):
@@ -27,7 +27,7 @@ def helped(x):
 """
 
 CALLER = """
-from wse_kernels._jit import KERNEL_FILES, kernel
+from wse_kernels.codegen.jit import KERNEL_FILES, kernel
 from wse_kernels.helper import helped
 
 @kernel

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pytest
 
 from tests.kernels.helpers import JIT
-from wse_kernels._elements import narrow, rounded_product_ir, widen, widen_ir
-from wse_kernels._jit import intrinsic, kernel, types
+from wse_kernels.codegen.elements import narrow, rounded_product_ir, widen, widen_ir
+from wse_kernels.codegen.jit import intrinsic, kernel, types
 from wse_kernels.oracle import memory as oracle
 
 Array = npt.NDArray[Any]
@@ -105,7 +105,7 @@ def test_float32_is_stored_as_it_is() -> None:
 
 @intrinsic
 def _rounded_product(typing_context: Any, code: Any, factor: Any) -> Any:
-    """Return the product of a code and an element, as `wse_kernels._weights` computes it."""
+    """Return the product of a code and an element, as `wse_kernels.products.weights` computes it."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return rounded_product_ir(builder, factor, builder.fmul(args[0], widen_ir(builder, factor, args[1])))

@@ -8,8 +8,8 @@ import numba
 import numpy as np
 import pytest
 
-from wse_kernels._cores import over_cores
-from wse_kernels._jit import part_function, spread_kernel
+from wse_kernels.codegen.cores import over_cores
+from wse_kernels.codegen.jit import part_function, spread_kernel
 
 
 @part_function

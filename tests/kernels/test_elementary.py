@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.kernels.helpers import JIT
-from wse_kernels._elementary import (
+from wse_kernels.codegen.elementary import (
     error_function,
     exponential,
     hyperbolic_tangent,
@@ -20,7 +20,7 @@ from wse_kernels._elementary import (
     power_of_two,
     sine_and_cosine,
 )
-from wse_kernels._jit import kernel
+from wse_kernels.codegen.jit import kernel
 
 Array = npt.NDArray[Any]
 

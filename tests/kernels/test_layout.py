@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from stored_values import store_values
 
 from tests.kernels.helpers import MAX_LANES, NUMPY_TYPE, ByteRange, lanes_of, lay_out, numbers, to_lanes
-from wse.backends.execute.arena import Arena
+from wse.backends.execute.host_memory.arena import Arena
 
 COLS = st.sampled_from([1, 2, 7, 127, 128, 129, 250, 257])
 SIZES = st.lists(st.tuples(st.integers(1, 5), st.sampled_from(sorted(NUMPY_TYPE))), min_size=1, max_size=4)

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from tests.kernels.helpers import JIT
-from wse_kernels import _jit, precompile
-from wse_kernels._blocks import over_blocks
+from wse_kernels import precompile
+from wse_kernels.codegen import jit
+from wse_kernels.codegen.blocks import over_blocks
 from wse_kernels.library import COMPUTE
 
 pytestmark = pytest.mark.skipif(not JIT, reason="nothing is compiled in this lane (NUMBA_DISABLE_JIT)")
@@ -25,10 +26,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Use an empty cache folder, also in helper processes, of which there is one per kernel."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    assert _jit.KERNEL_FILES.folder is not None
-    folder = tmp_path / "wse" / _jit.KERNEL_FILES.folder.name
-    monkeypatch.setattr(_jit.KERNEL_FILES, "folder", folder)
-    monkeypatch.setattr(_jit.KERNEL_FILES, "trouble", "")
+    assert jit.KERNEL_FILES.folder is not None
+    folder = tmp_path / "wse" / jit.KERNEL_FILES.folder.name
+    monkeypatch.setattr(jit.KERNEL_FILES, "folder", folder)
+    monkeypatch.setattr(jit.KERNEL_FILES, "trouble", "")
     monkeypatch.setattr(precompile, "KERNELS_A_PROCESS", 1)
     monkeypatch.setattr(precompile, "_cores", lambda: 2)
     return folder
@@ -37,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def calls() -> list[tuple[Any, list[Any]]]:
     """Return calls of kernels that this process has not compiled."""
     view, operands = np.zeros((1, 8, 8), np.float32), np.zeros(8, np.int64)
-    return [(_jit.kernel(over_blocks(COMPUTE[name])), [*[view] * VIEWS[name], operands]) for name in NAMES]
+    return [(jit.kernel(over_blocks(COMPUTE[name])), [*[view] * VIEWS[name], operands]) for name in NAMES]
 
 
 def misses(functions: list[tuple[Any, list[Any]]]) -> list[int]:
@@ -89,7 +90,7 @@ def test_no_process_is_started_that_could_leave_nothing_behind(folder: Path, mon
     functions = calls()
     precompile.precompile(functions, lambda done, total, name: None)
     assert misses(functions) == [1, 1, 1]
-    assert "not a directory" in _jit.KERNEL_FILES.trouble
+    assert "not a directory" in jit.KERNEL_FILES.trouble
 
 
 def test_ctrl_c_ends_the_other_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,22 +15,35 @@ from wse.number_formats import CODINGS, fp8_blocks
 from wse.program.isa.activation import ACTIVATIONS
 from wse.program.isa.instructions import CODES, kernel_named
 from wse.program.isa.operands import FIRST_OPERAND, VIEWS
-from wse_kernels import _arrivals, _blocks, _codes, _operands, activation, attention, transfers
+from wse_kernels.codegen import blocks
+from wse_kernels.communication import _arrivals, transfers
+from wse_kernels.compute import activation, attention
 from wse_kernels.library import COMPUTE, STORING, TIMING, TRANSFER
+from wse_kernels.operands import group as operand_group
 from wse_kernels.oracle import activation as activation_oracle
 from wse_kernels.oracle import memory
 from wse_kernels.oracle import random_numbers as random_oracle
 from wse_kernels.oracle import storing as storing_oracle
 from wse_kernels.oracle import transfers as transfer_oracle
 from wse_kernels.oracle import wavelet as wavelet_oracle
+from wse_kernels.products import codes
 from wse_mappings.cuts import cache_balance
 from wse_mappings.schedule import Arrival
 
 PACKAGE = Path(wse_kernels.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
-KERNEL_FILES = sorted(
-    p for p in PACKAGE.glob("*.py") if p.stem not in ("library", "precompile") and not p.stem.startswith("_")
-)
+KERNEL_FILES = [
+    PACKAGE / "wavelet.py",
+    *sorted(p for name in ("communication", "compute") for p in (PACKAGE / name).glob("[!_]*.py")),
+]
+
+
+def module_name(path: Path) -> str:
+    """Return the dotted name of a module of the package."""
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+
+
+MODULES = set(map(module_name, FILES))
 
 
 def functions(path: Path) -> dict[str, ast.FunctionDef]:
@@ -48,7 +61,8 @@ def imported(path: Path) -> set[str]:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            names.add("." * node.level + (node.module or ""))
+            module = "." * node.level + (node.module or "")
+            names |= {module, *(f"{module}.{alias.name}" for alias in node.names)} & MODULES | {module}
     return names
 
 
@@ -64,22 +78,21 @@ KERNELS = {name: node for name, node in FUNCTIONS.items() if not name.startswith
 
 def test_numba_is_imported_in_two_files() -> None:
     users = [p.name for p in FILES if any(name.split(".")[0] in ("numba", "llvmlite") for name in imported(p))]
-    assert users == ["_compiler.py", "_jit.py"]
+    assert users == ["compiler.py", "jit.py"]
 
 
 @pytest.mark.parametrize("path", KERNEL_FILES, ids=lambda p: p.name)
 def test_a_kernel_file_imports_no_other_kernel_file(path: Path) -> None:
     """A kernel can be read on its own, together with the shared helper files."""
-    made_of = {f"wse_kernels.{file.stem}" for file in PACKAGE.glob("_*.py")}
-    assert {name for name in imported(path) if name.startswith(("wse", "."))} <= made_of
+    assert imported(path).isdisjoint(map(module_name, KERNEL_FILES))
+    assert not any(name.startswith(("wse.", ".")) for name in imported(path))
 
 
 @pytest.mark.parametrize("path", sorted((PACKAGE / "oracle").glob("*.py")), ids=lambda p: p.name)
 def test_oracles_are_numpy_only(path: Path) -> None:
     standard = {"__future__", "collections.abc", "dataclasses", "inspect", "math", "typing"}
-    groups = {f"wse_kernels.{file.stem}" for file in PACKAGE.glob("_*_operands.py")}
-    shared = {*groups, "wse_kernels._operands", "wse_kernels._wavelet_tables", "wse_kernels.oracle.memory"}
-    assert imported(path) <= standard | {"numpy", "numpy.typing"} | shared
+    groups = {module_name(file) for file in (PACKAGE / "operands").glob("[!_]*.py")}
+    assert imported(path) <= standard | {"numpy", "numpy.typing", "wse_kernels.oracle.memory"} | groups
 
 
 def test_every_function_of_a_kernel_file_is_a_kernel_of_the_library() -> None:
@@ -89,12 +102,12 @@ def test_every_function_of_a_kernel_file_is_a_kernel_of_the_library() -> None:
 @pytest.mark.parametrize("name", COMPUTE)
 def test_a_kernel_has_the_operands_and_views_of_its_record_and_an_oracle(name: str) -> None:
     record, taken = kernel_named(name), inspect.signature(COMPUTE[name]).parameters
-    assert tuple(f for p in _operands.parameters_of(COMPUTE[name]) for f in p.fields) == tuple(record.views)
+    assert tuple(f for p in operand_group.parameters_of(COMPUTE[name]) for f in p.fields) == tuple(record.views)
     assert {view for view in VIEWS if view in taken} == set(record.views.values()) - {""}
     assert ("ctl" in taken) == record.counters
     assert [*inspect.signature(ORACLES[name]).parameters][:1] == ["pe"]
     assert ("ctl" in inspect.signature(ORACLES[name]).parameters) == record.counters
-    assert [*_operands.parameters_of(ORACLES[name])] == [*_operands.parameters_of(COMPUTE[name])]
+    assert [*operand_group.parameters_of(ORACLES[name])] == [*operand_group.parameters_of(COMPUTE[name])]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: f"{p.parent.name}-{p.name}")
@@ -110,7 +123,7 @@ def test_oracles_are_in_files_named_like_those_of_their_kernels() -> None:
 
 def test_kernels_and_records_have_one_order() -> None:
     assert tuple(COMPUTE) == tuple(CODES)
-    assert _blocks.FIRST_OPERAND == memory.FIRST_OPERAND == FIRST_OPERAND
+    assert blocks.FIRST_OPERAND == memory.FIRST_OPERAND == FIRST_OPERAND
 
 
 @pytest.mark.parametrize("name", sorted(set(TRANSFER) - OF_MESSAGES))
@@ -173,4 +186,4 @@ def test_codings_have_one_numbering() -> None:
     """The oracle and the cycle model number codings as the compiler does."""
     for coding in (*CODINGS.values(), fp8_blocks(128, 128)):
         name = coding.name.upper()
-        assert coding.number == getattr(_codes, name) == getattr(memory, name)
+        assert coding.number == getattr(codes, name) == getattr(memory, name)

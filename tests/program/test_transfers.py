@@ -12,7 +12,7 @@ from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, wafer
 from tiny_model import tiny_spec
 
-from wse.compiler.lowering.builder import PhaseBuilder
+from wse.compiler.lowering.phase.builder import PhaseBuilder
 from wse.compiler.options import Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.symbolic import SymBuffer

@@ -16,7 +16,7 @@ from wse.tracing.query.inspect_request import InspectRequest
 from wse.tracing.query.request import inspect_trace
 from wse_mappings.cuts.expert_groups import DEDICATED
 from wse_traces import open_trace, problems
-from wse_traces.planes import layer_link_words
+from wse_traces.reader.planes import layer_link_words
 
 
 def test_words_and_bytes_in_the_trace_are_those_that_moved(tmp_path: Path) -> None:

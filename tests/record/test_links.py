@@ -21,7 +21,7 @@ from wse.studies.run.request import RunRequest
 from wse.tracing.query.inspect_request import InspectRequest
 from wse.tracing.query.request import inspect_trace
 from wse_traces import TraceWriter, open_trace, problems
-from wse_traces.planes import layer_link_words
+from wse_traces.reader.planes import layer_link_words
 from wse_traces.schema import DIRECTIONS
 
 REQUESTS: dict[str, dict[str, Any]] = {

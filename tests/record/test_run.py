@@ -22,9 +22,10 @@ from wse.tracing.print.views import print_view
 from wse.tracing.query.inspect_request import InspectRequest
 from wse.tracing.query.request import inspect_trace
 from wse.tracing.record import run as recording
-from wse_traces import open_trace, problems, write
+from wse_traces import open_trace, problems
 from wse_traces.schema import TABLES
-from wse_traces.write import TraceWriter
+from wse_traces.writer import write
+from wse_traces.writer.write import TraceWriter
 
 REQUESTS: dict[str, dict[str, Any]] = {
     "three users": {"prompt": ("Once", "Once upon a time, there", "Tim")},

@@ -19,7 +19,7 @@ from wse.studies.run.execute import execute
 from wse.studies.run.prepare import PreparedRun, prepare
 from wse.studies.run.request import RunRequest
 from wse_traces import open_trace, problems
-from wse_traces.replay import wavelet_cycles, wavelet_passes, wavelet_words
+from wse_traces.reader.replay import wavelet_cycles, wavelet_passes, wavelet_words
 
 PROMPT = (1, 2, 3)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from wse.backends.execute.arena import Arena
-from wse.backends.execute.pattern_tables import message_spans
+from wse.backends.execute.calls.pattern_tables import message_spans
+from wse.backends.execute.host_memory.arena import Arena
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.steps import COLUMNS
 from wse.program.transfers.messages import LineMessages

@@ -69,7 +69,7 @@ def _peak() -> int:
 
 def _main() -> None:
     from wse.backends.execute.engine import Engine
-    from wse.backends.execute.random_weights import RandomWeights
+    from wse.backends.execute.weight_storage.random_weights import RandomWeights
     from wse.studies.compile.choose import compile_program
     from wse.studies.options.option import make_request
     from wse.studies.run.prepare import prepare

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from wse.backends.execute.arena import Arena
-from wse.backends.execute.tiles import Patch, PatchShard
+from wse.backends.execute.host_memory.arena import Arena
+from wse.backends.execute.weight_storage.tiles import Patch, PatchShard
 
 
 def store_values(

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiers import slow_but
 
-from wse_traces import Column, TraceError, chunks, frames, open_trace, schema
+from wse_traces import Column, TraceError, open_trace, schema
+from wse_traces.reader import chunks, frames
 
 
 def keys_of(shape):

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from wse_traces import RunHeader, TraceWriter, open_trace, problems, write
+from wse_traces import RunHeader, TraceWriter, open_trace, problems
 from wse_traces.header import ATTRIBUTES
+from wse_traces.writer import write
 
 ROOM_BYTES = next(attribute.room_bytes for attribute in ATTRIBUTES if attribute.name == "ending")
 CROSSING = {"pass": [0], "src_wafer": [-1], "dst_wafer": [0], "bytes": [4], "cycles": [9]}

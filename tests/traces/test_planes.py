@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from wse_traces import TraceError, open_trace, problems
-from wse_traces.planes import layer_link_words
+from wse_traces.reader.planes import layer_link_words
 
 
 def test_layers_need_not_add_up_in_an_unfinished_trace(copy):

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.traces.conftest import HEADER
-from wse_traces import TraceError, TraceWriter, open_trace, replay
-from wse_traces.replay import wavelet_activity, wavelet_cycles, wavelet_passes, wavelet_words
+from wse_traces import TraceError, TraceWriter, open_trace
+from wse_traces.reader import replay
+from wse_traces.reader.replay import wavelet_activity, wavelet_cycles, wavelet_passes, wavelet_words
 
 
 def test_words_on_links_are_the_moves_over_them(sample):

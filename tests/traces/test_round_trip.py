@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wse_traces import TraceError, TraceWriter, open_trace, problems, schema
-from wse_traces.planes import layer_link_words
+from wse_traces.reader.planes import layer_link_words
 
 pytestmark = pytest.mark.smoke
 

@@ -5,12 +5,12 @@ opens a file lazily, and ``validate`` lists all problems of a file. The package 
 h5py, and not the emulator.
 """
 
-from wse_traces.column import Column
 from wse_traces.errors import TraceError
 from wse_traces.header import RunHeader
-from wse_traces.read import Trace, open_trace
-from wse_traces.token_rows import Token
-from wse_traces.validate import problems
-from wse_traces.write import TraceWriter
+from wse_traces.reader.column import Column
+from wse_traces.reader.read import Trace, open_trace
+from wse_traces.validator.validate import problems
+from wse_traces.writer.token_rows import Token
+from wse_traces.writer.write import TraceWriter
 
 __all__ = ["Column", "RunHeader", "Token", "Trace", "TraceError", "TraceWriter", "open_trace", "problems"]

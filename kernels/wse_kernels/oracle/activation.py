@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from wse_kernels._layer_operands import ActivationFunction, FeatureGroups
+from wse_kernels.operands.layers import ActivationFunction, FeatureGroups
 from wse_kernels.oracle.memory import F32, owners
 
 GELU_TANH, GELU, CLAMPED_SILU = 1, 2, 3
@@ -63,7 +63,7 @@ def _activation(x: F32, function: int, limit: np.float32) -> F32:
 
     Args:
         x: Values, rounded to the activation type.
-        function: Index in `wse_kernels.activation.ACTIVATIONS`.
+        function: Index in `wse_kernels.compute.activation.ACTIVATIONS`.
         limit: Limit of clamped_silu.
     """
     if function == GELU_TANH:

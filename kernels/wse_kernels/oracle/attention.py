@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from wse_kernels._attention_operands import (
+from wse_kernels.operands.attention import (
     CacheAppend,
     HeadShape,
     RingStep,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wse_kernels._expert_operands import (
+from wse_kernels.operands.experts import (
     BlockScaledExpertTensors,
     BlockScaledInputProduct,
     BlockScales,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wse_kernels._attention_operands import LatentShape, RotatedTensors
+from wse_kernels.operands.attention import LatentShape, RotatedTensors
 
 
 def place_heads(pe, x, heads, out, M, H, Hl, n):

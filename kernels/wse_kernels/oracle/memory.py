@@ -9,7 +9,7 @@ from inspect import signature
 import numpy as np
 import numpy.typing as npt
 
-from wse_kernels._operands import parameters_of
+from wse_kernels.operands.group import parameters_of
 
 Bytes = npt.NDArray[np.uint8]
 F32 = npt.NDArray[np.float32]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wse_kernels._layer_operands import LayerNormTensors, LayerSumsTensors, NormTensors, RowGroups
+from wse_kernels.operands.layers import LayerNormTensors, LayerSumsTensors, NormTensors, RowGroups
 from wse_kernels.oracle.memory import ATTO, F32, owners
 
 

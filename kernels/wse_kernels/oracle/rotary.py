@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from wse_kernels._attention_operands import QueryKeyValue, RopeShape, RotaryTurns, RotatedShape
+from wse_kernels.operands.attention import QueryKeyValue, RopeShape, RotaryTurns, RotatedShape
 from wse_kernels.oracle.memory import F32, PICO, Pe
 
 I32 = npt.NDArray[np.int32]

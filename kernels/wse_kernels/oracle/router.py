@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from wse_kernels._expert_operands import ChoiceTensors
+from wse_kernels.operands.experts import ChoiceTensors
 from wse_kernels.oracle.memory import LOWEST, PICO
 
 LEAST_SUM = np.float32(1e-20)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wse_kernels._wavelet_tables import WaveletTables
+from wse_kernels.operands.wavelet_tables import WaveletTables
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

@@ -18,7 +18,7 @@ from tests.traces.conftest import write
 from wse.errors import BadInput, BadTrace
 from wse.tracing.export import chosen_passes
 from wse_traces import TraceWriter
-from wse_traces.read import open_trace
+from wse_traces.reader.read import open_trace
 from wse_traces.schema import CAUSES
 
 

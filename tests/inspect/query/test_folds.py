@@ -15,7 +15,7 @@ from tests.inspect.runs import STORY
 from wse.tracing.query.costs.folds import CAUSE_COLUMNS, fold_steps
 from wse.tracing.query.costs.kinds import EqualOps, read_kinds
 from wse.tracing.query.costs.step_sums import StepSums
-from wse_traces.read import Trace, open_trace
+from wse_traces.reader.read import Trace, open_trace
 from wse_traces.schema import CAUSES
 
 

@@ -21,7 +21,7 @@ from wse.errors import BadTrace
 from wse.tracing.query.costs.steps import ORDERS
 from wse.tracing.query.inspect_request import InspectRequest
 from wse.tracing.query.request import inspect_trace
-from wse_traces.groups import distinct_rows
+from wse_traces.reader.groups import distinct_rows
 from wse_traces.schema import CAUSES, TABLES
 
 SUMS = ("cycles", "words", "hops")

@@ -29,7 +29,7 @@ from wse.studies.run.execute import execute
 from wse.studies.run.prepare import PreparedRun, prepare
 from wse.studies.run.request import RunRequest
 from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS
-from wse_traces.read import Trace, open_trace
+from wse_traces.reader.read import Trace, open_trace
 
 SAME = ("batch", "model", "system", "sram", "prefill", "decode", "fabric", "crossing")
 

@@ -15,7 +15,7 @@ import pytest
 from random_checkpoint import write_checkpoint
 from tiers import slow_but
 
-from wse.backends.execute.bind import BoundPhase
+from wse.backends.execute.calls.bind import BoundPhase
 from wse.backends.execute.engine import Engine
 from wse.errors import BadInput
 from wse.models.tensors.safetensors_file import open_safetensors, write_safetensors

@@ -28,7 +28,7 @@ from wse.tracing.query.inspect_request import InspectRequest
 from wse.tracing.query.places.pe import read_pe
 from wse.tracing.query.request import inspect_trace
 from wse_traces import open_trace, problems
-from wse_traces.planes import layer_link_words
+from wse_traces.reader.planes import layer_link_words
 
 LISTED = "row,col,direction,wafer\n2,3,,\n5,5,,0\n5,7,,0\n1,1,east,\n6,2,south,1\n0,0,,1\n"
 REQUESTS: dict[str, dict[str, Any]] = {

@@ -17,7 +17,7 @@ import pytest
 from tests.hardware.helpers import refusal
 from tests.models.helpers import tiny_tensors, write_model
 from wse.backends.execute.engine import Engine
-from wse.backends.execute.sampling import Sampler, Sampling, draw, probabilities
+from wse.backends.execute.host_tokens.sampling import Sampler, Sampling, draw, probabilities
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.model import Fabric
 from wse.errors import BadInput, BadModel, UnknownName, WseError

@@ -16,10 +16,10 @@ from tiers import slow_but
 
 import wse
 from tests.models.helpers import write_config
-from wse.backends.execute import weights
 from wse.backends.execute.engine import Engine
-from wse.backends.execute.required_memory import IN_FLIGHT_BYTES, required_bytes
-from wse.backends.execute.tiles import VALUES_IN_FLIGHT
+from wse.backends.execute.host_memory.required_memory import IN_FLIGHT_BYTES, required_bytes
+from wse.backends.execute.weight_storage import weights
+from wse.backends.execute.weight_storage.tiles import VALUES_IN_FLIGHT
 from wse.errors import InsufficientMemory
 from wse.studies.compile.choose import compile_program
 from wse.studies.options.option import make_request

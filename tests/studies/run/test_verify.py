@@ -12,7 +12,7 @@ import pytest
 from tests.hardware.helpers import refusal
 from tests.models.helpers import write_model
 from wse.backends.execute.engine import Engine
-from wse.backends.execute.prompt_lookup import prompt_lookup
+from wse.backends.execute.host_tokens.prompt_lookup import prompt_lookup
 from wse.errors import BadInput
 from wse.studies.compile.choose import compile_program
 from wse.studies.options.option import make_request

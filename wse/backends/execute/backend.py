@@ -8,10 +8,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from wse.backends.execute.outputs import Values
+from wse.backends.execute.calls.streams import Draw, Streams
+from wse.backends.execute.observation.outputs import Values
 from wse.backends.execute.step_times import StepTimes
-from wse.backends.execute.streams import Draw, Streams
-from wse.backends.execute.tiles import Source
+from wse.backends.execute.weight_storage.tiles import Source
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse.program.steps import Slots

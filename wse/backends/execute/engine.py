@@ -9,17 +9,17 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from wse.backends.execute.arena import Arena
-from wse.backends.execute.bind import Binder, BoundPhase
 from wse.backends.execute.caches import Caches
+from wse.backends.execute.calls.bind import Binder, BoundPhase
+from wse.backends.execute.calls.streams import Call, Draw, Streams
 from wse.backends.execute.engine_state import restore, state_of
-from wse.backends.execute.outputs import Outputs, Routing, Values
-from wse.backends.execute.pe_contents import Bytes, PeContents, PePlace
+from wse.backends.execute.host_memory.arena import Arena
+from wse.backends.execute.host_tokens.verified_ids import VerifiedIds
+from wse.backends.execute.observation.outputs import Outputs, Routing, Values
+from wse.backends.execute.observation.pe_contents import Bytes, PeContents, PePlace
 from wse.backends.execute.step_times import StepTimes
-from wse.backends.execute.streams import Call, Draw, Streams
-from wse.backends.execute.tiles import Source
-from wse.backends.execute.verified_ids import VerifiedIds
-from wse.backends.execute.weights import store_weights
+from wse.backends.execute.weight_storage.tiles import Source
+from wse.backends.execute.weight_storage.weights import store_weights
 from wse.errors import WseBug
 from wse.models.spec import ModelSpec
 from wse.program.phase import Phase
@@ -46,7 +46,7 @@ class Engine:
         allow_nonfinite: Whether weights may contain infinity and NaN.
         watched: Indices of ops (nodes of the model graph) whose outputs are read.
         on_output: Function that receives the outputs of the watched ops
-            (`wse.backends.execute.outputs.Outputs`).
+            (`wse.backends.execute.observation.outputs.Outputs`).
         on_stored: Function that reports the progress of storing weights (`store_weights`).
         profile: Whether every call is timed.
         wafers: Wafers of this process; None for all. Stages of other wafers are neither stored nor
@@ -120,7 +120,7 @@ class Engine:
         Args:
             places: The PEs.
             on_bytes: Function that receives a PE, the index of a buffer and its bytes
-                (`wse.backends.execute.pe_contents.PeContents`).
+                (`wse.backends.execute.observation.pe_contents.PeContents`).
         """
         self._binder.contents = PeContents(self.program, self.arenas, places, on_bytes)
 

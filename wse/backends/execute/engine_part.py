@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.arrays import F64, I64
-from wse.backends.execute.bind import BoundPhase
+from wse.backends.execute.calls.bind import BoundPhase
+from wse.backends.execute.calls.segments import StepSegment, segments
+from wse.backends.execute.calls.streams import Draw
 from wse.backends.execute.engine import Engine
-from wse.backends.execute.outputs import Values
-from wse.backends.execute.segments import StepSegment, segments
-from wse.backends.execute.streams import Draw
-from wse.backends.execute.tiles import Source
+from wse.backends.execute.observation.outputs import Values
+from wse.backends.execute.weight_storage.tiles import Source
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
 

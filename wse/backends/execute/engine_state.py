@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from wse.backends.execute.arena import Arena
 from wse.backends.execute.caches import Caches
-from wse.backends.execute.streams import Streams
+from wse.backends.execute.calls.streams import Streams
+from wse.backends.execute.host_memory.arena import Arena
 from wse.program.program import Program
 
 

@@ -15,9 +15,9 @@ from functools import lru_cache
 import numpy as np
 
 from wse.arrays import F64, I64
-from wse.backends.execute.arena import Arena
-from wse.backends.execute.bind import BoundPhase
-from wse.backends.execute.read_bandwidth import read_bytes_per_s
+from wse.backends.execute.calls.bind import BoundPhase
+from wse.backends.execute.host_memory.arena import Arena
+from wse.backends.execute.host_memory.read_bandwidth import read_bytes_per_s
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.isa.instructions import KERNELS
 from wse.program.isa.operands import VIEWS

@@ -14,8 +14,8 @@ from wse.cli.reference.docstring import GENERATED, argument_docs, first_line
 from wse.cli.reference.json_keys import COMMANDS
 from wse.reports.markdown import markdown_table
 from wse.reports.result import Result
-from wse_traces.column import Column
-from wse_traces.read import Trace
+from wse_traces.reader.column import Column
+from wse_traces.reader.read import Trace
 
 _HEAD: Final = f"""\
 # Python

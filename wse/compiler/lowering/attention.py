@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from wse.compiler.lowering.context import Context
 from wse.compiler.lowering.linear import into_stream, project
 from wse.compiler.lowering.mesh_gemm import align, dist_gemm_t, mesh_gemm, moving_copy, moving_operand
 from wse.compiler.lowering.norm import normalise_heads
+from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.sums import all_reduce, reduce_in_groups
 from wse.compiler.options import MODEL
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber

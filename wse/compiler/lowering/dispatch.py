@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from wse.compiler.lowering.context import Context
+from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.sums import all_reduce, cross_wafers
 from wse.compiler.symbolic import SymBuffer
 from wse.number_formats import ELEMENT_BYTES

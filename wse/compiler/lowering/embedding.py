@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from wse.compiler.lowering.context import Context
+from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.sums import all_reduce, to_all_wafers
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber, fixed_number
 from wse.models.graph import Op

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from wse.compiler.lowering.context import Context
 from wse.compiler.lowering.dispatch import at_experts, combine, dispatch
 from wse.compiler.lowering.feed_forward import activate
 from wse.compiler.lowering.linear import join_stream, project
 from wse.compiler.lowering.local_product import expert_product
+from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.sums import all_reduce
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
 from wse.models.graph import Op

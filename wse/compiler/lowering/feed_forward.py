@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.compiler.lowering.context import Context
 from wse.compiler.lowering.linear import into_stream, project
+from wse.compiler.lowering.phase.context import Context
 from wse.compiler.symbolic import SymBuffer, SymNumber
 from wse.models.graph import Op
 from wse.program.isa.activation import ACTIVATIONS

@@ -9,9 +9,9 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Final
 
-from wse.compiler.lowering.context import Context
 from wse.compiler.lowering.embedding import ID_BYTES, take_ids
 from wse.compiler.lowering.local_product import local_product
+from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.sums import all_reduce_of_wafers
 from wse.compiler.options import PREFILL
 from wse.compiler.symbolic import SymAddress

@@ -23,9 +23,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from wse.compiler.lowering.attention import append, attend, rotation
-from wse.compiler.lowering.context import Context
 from wse.compiler.lowering.linear import join_stream
 from wse.compiler.lowering.local_product import local_product
+from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.sums import all_reduce
 from wse.compiler.passes.tiling.tiles import FIRST, HEADS, WANTED
 from wse.compiler.symbolic import SymAddress, SymNumber

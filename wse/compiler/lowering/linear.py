@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from wse.compiler.lowering.context import Context
 from wse.compiler.lowering.local_product import local_product
 from wse.compiler.lowering.mesh_gemm import MovingOperand, align, dist_gemm_t, mesh_gemm, moving_copy, moving_operand
+from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.sums import all_reduce
 from wse.compiler.symbolic import SymAddress, SymBuffer
 from wse.models.graph import Op

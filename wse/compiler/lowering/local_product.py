@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wse.compiler.lowering.context import Context
+from wse.compiler.lowering.phase.context import Context
 from wse.compiler.options import BASELINE, PREFILL
 from wse.compiler.passes.tiling.quantised_tiles import groups_name, widths_name
 from wse.compiler.symbolic import SymAddress, SymBuffer

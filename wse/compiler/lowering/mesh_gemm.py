@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wse.compiler.lowering.context import Context
+from wse.compiler.lowering.phase.context import Context
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.patterns.ring_reduce import ring_keep, ring_reduce

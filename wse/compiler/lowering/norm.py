@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from wse.compiler.lowering.context import Context
+from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.sums import all_reduce, reduce_in_groups
 from wse.compiler.symbolic import SymAddress, SymBuffer
 from wse.models.graph import Op

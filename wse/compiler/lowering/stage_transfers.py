@@ -6,8 +6,8 @@ from dataclasses import replace
 from math import isqrt
 from typing import NamedTuple
 
-from wse.compiler.lowering.context import Context
 from wse.compiler.lowering.embedding import ID_BYTES, multicast_along_rows
+from wse.compiler.lowering.phase.context import Context
 from wse.compiler.symbolic import SymAddress
 from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
 from wse.program.steps import ROWS

@@ -17,11 +17,11 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from wse.compiler import lowering
-from wse.compiler.lowering.buffers import Buffers, Patterns
-from wse.compiler.lowering.builder import PhaseBuilder
-from wse.compiler.lowering.context import Context
 from wse.compiler.lowering.dispatch import expert_stage
 from wse.compiler.lowering.head import last_token
+from wse.compiler.lowering.phase.buffers import Buffers, Patterns
+from wse.compiler.lowering.phase.builder import PhaseBuilder
+from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.stage_transfers import return_ids, transfer_inside_block, transfer_to_stage
 from wse.compiler.options import DECODE, MODEL, PREFILL, THIN_GEMM, VERIFY
 from wse.compiler.passes.shard import residual_stages

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from wse.compiler.lowering.builder import BlockSteps
-from wse.compiler.lowering.context import Context
+from wse.compiler.lowering.phase.builder import BlockSteps
+from wse.compiler.lowering.phase.context import Context
 from wse.compiler.options import Options
 from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
 from wse.compiler.rewrites.steps import address, count, in_place, is_line, line_step, number, runs, with_operands

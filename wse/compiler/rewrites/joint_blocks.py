@@ -21,9 +21,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from wse.compiler.lowering.builder import BlockSteps
-from wse.compiler.lowering.context import Context
 from wse.compiler.lowering.dispatch import expert_stage
+from wse.compiler.lowering.phase.builder import BlockSteps
+from wse.compiler.lowering.phase.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite, needs_shared_block
 from wse.compiler.rewrites.steps import (
     address,

@@ -24,9 +24,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from wse.compiler.lowering.builder import BlockSteps, Operand
-from wse.compiler.lowering.context import Context
 from wse.compiler.lowering.dispatch import expert_stage
+from wse.compiler.lowering.phase.builder import BlockSteps, Operand
+from wse.compiler.lowering.phase.context import Context
 from wse.compiler.options import NORM_SCALES, Options
 from wse.compiler.passes.tiling.tiles import norm_products_name
 from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from wse.compiler.lowering.builder import BlockSteps
-from wse.compiler.lowering.context import Context
+from wse.compiler.lowering.phase.builder import BlockSteps
+from wse.compiler.lowering.phase.context import Context
 from wse.compiler.options import BASELINE, OPTIMIZED, SCHEDULES, Options, Rewrites
 from wse.compiler.rewrites import joined_tasks
 from wse.compiler.rewrites.catalogue import known_rewrites

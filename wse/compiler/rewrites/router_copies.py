@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.compiler.lowering.builder import BlockSteps
-from wse.compiler.lowering.context import Context
+from wse.compiler.lowering.phase.builder import BlockSteps
+from wse.compiler.lowering.phase.context import Context
 from wse.compiler.options import ROUTER_COPIES
 from wse.compiler.rewrites import gathers
 from wse.compiler.rewrites.rewrite import Rewrite

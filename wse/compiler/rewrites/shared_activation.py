@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from wse.compiler.lowering.builder import BlockSteps, Operand
-from wse.compiler.lowering.context import Context
+from wse.compiler.lowering.phase.builder import BlockSteps, Operand
+from wse.compiler.lowering.phase.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.shares import combine_shares
 from wse.compiler.rewrites.steps import (

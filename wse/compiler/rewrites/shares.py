@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wse.compiler.lowering.context import Context
+from wse.compiler.lowering.phase.context import Context
 from wse.compiler.rewrites.steps import NO_PAIRS, line_step
 from wse.compiler.symbolic import SymAddress, SymNumber, SymStep
 from wse_mappings.patterns.k_tree import k_tree

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from wse.backends.execute.backend import Backend, BackendFactory
 from wse.backends.execute.engine import Engine
-from wse.backends.execute.pe_contents import PePlace
-from wse.backends.execute.sampling import Sampler
+from wse.backends.execute.host_tokens.sampling import Sampler
+from wse.backends.execute.observation.pe_contents import PePlace
 from wse.errors import BadInput, BadTrace
 from wse.program.program import Program
 from wse.reports.output_file import write_output

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from wse.backends.execute.sampling import Sampling
-from wse.backends.execute.tiles import Source
+from wse.backends.execute.host_tokens.sampling import Sampling
+from wse.backends.execute.weight_storage.tiles import Source
 from wse.compiler.options import Options
 from wse.compiler.search.remedies import smallest_mesh
 from wse.errors import BadInput, BadModel
@@ -159,7 +159,9 @@ def weights_of(request: RunRequest, loaded_model: LoadedModel) -> Callable[[str]
         BadInput: Random weights are requested without a valid seed.
     """
     if request.weights is not None:
-        from wse.backends.execute.random_weights import RandomWeights  # brings numba, which wse compile does without
+        from wse.backends.execute.weight_storage.random_weights import (
+            RandomWeights,  # brings numba, which wse compile does without
+        )
 
         return RandomWeights(loaded_model.spec, weights_seed(request.weights)).rows
     if loaded_model.checkpoint is None:

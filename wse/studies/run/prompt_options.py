@@ -12,7 +12,7 @@ from wse.hardware.quantity import TOKEN, whole_number
 from wse.studies.options.option import Option
 
 if TYPE_CHECKING:
-    from wse.backends.execute.sampling import Sampling
+    from wse.backends.execute.host_tokens.sampling import Sampling
 
 
 def read_ids(text: str) -> tuple[int, ...]:
@@ -90,7 +90,7 @@ class PromptOptions:
 class SamplingOptions:
     """Options of sampling: how the next token is chosen from the logits.
 
-    `wse.backends.execute.sampling.Sampling` documents the exact meaning of each option.
+    `wse.backends.execute.host_tokens.sampling.Sampling` documents the exact meaning of each option.
     """
 
     temperature: Annotated[
@@ -137,6 +137,6 @@ class SamplingOptions:
 
     def rule(self) -> Sampling:
         """Convert the options to the sampling rule that the backend applies."""
-        from wse.backends.execute.sampling import Sampling
+        from wse.backends.execute.host_tokens.sampling import Sampling
 
         return Sampling(**{field.name: getattr(self, field.name) for field in fields(Sampling)})

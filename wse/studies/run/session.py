@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from wse.backends.execute.backend import Backend
-from wse.backends.execute.sampling import Sampler
+from wse.backends.execute.host_tokens.sampling import Sampler
 from wse.backends.fabric.expert_costs import Pairs
 from wse.backends.fabric.model import CacheUse, Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
@@ -186,7 +186,8 @@ class Session:
         1. Run the pass. It returns the id that follows each of its tokens, or the logits from which
            the host draws that id.
         2. Accept draft tokens up to the first one that differs from the id that follows its
-           predecessor. If the host draws, `wse.backends.execute.sampling.Sampler.accept` decides.
+           predecessor. If the host draws,
+           `wse.backends.execute.host_tokens.sampling.Sampler.accept` decides.
         3. Keep the next token and the accepted tokens in the KV cache. Add the ids that follow them
            to the answer. All of these ids are generated in the time of this one pass.
 

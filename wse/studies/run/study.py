@@ -9,7 +9,7 @@ from pathlib import Path
 
 from wse.backends.execute.backend import BackendFactory
 from wse.backends.execute.engine import Engine
-from wse.backends.execute.pe_contents import PePlace
+from wse.backends.execute.observation.pe_contents import PePlace
 from wse.errors import BadInput
 from wse.program.program import Program
 from wse.reports.output_file import output_path

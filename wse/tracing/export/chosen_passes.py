@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from wse.errors import BadInput, BadTrace
-from wse_traces.executed_steps import schedule_rows
-from wse_traces.read import Array, Trace
+from wse_traces.reader.executed_steps import schedule_rows
+from wse_traces.reader.read import Array, Trace
 from wse_traces.schema import PHASES
 
 MAX_SLICES: Final = 200_000  # about 80 MB of JSON, which a viewer in a browser can still open

@@ -25,7 +25,7 @@ from wse.tracing.export.table_files import check_parquet, write_csv, write_parqu
 from wse.tracing.export.tables import chosen_tables, run_attributes, with_progress
 from wse.tracing.export.timeline import timeline
 from wse.tracing.query.view import trace_at
-from wse_traces.read import Trace
+from wse_traces.reader.read import Trace
 
 
 @dataclass(frozen=True, kw_only=True)

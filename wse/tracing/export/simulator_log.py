@@ -20,8 +20,8 @@ import numpy as np
 
 from wse.errors import BadInput, BadTrace
 from wse_traces import schema
-from wse_traces.read import Array, Columns, Trace
-from wse_traces.replay import wavelet_passes
+from wse_traces.reader.read import Array, Columns, Trace
+from wse_traces.reader.replay import wavelet_passes
 from wse_traces.schema import MOVES
 
 MAX_MOVES: Final = 2_000_000  # maximum number of events: about 300 MB of text

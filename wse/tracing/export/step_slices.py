@@ -14,8 +14,8 @@ from wse.tracing.export.chosen_passes import LATEST_CYCLE, check_range
 from wse.tracing.export.events import Lanes, Slice, Track
 from wse.tracing.query.places.stages import layers_text, read_stages
 from wse.tracing.query.view import name_at
-from wse_traces.executed_steps import executed_steps
-from wse_traces.read import Array, Columns, Trace
+from wse_traces.reader.executed_steps import executed_steps
+from wse_traces.reader.read import Array, Columns, Trace
 from wse_traces.schema import CAUSES, HOST, KINDS, PHASES
 
 BYTES_PER_WORD = 4
@@ -32,8 +32,8 @@ def ordered_steps(trace: Trace, passes: Array) -> Columns:
         passes: Indices of the passes, from ``select_passes``. Their schedules must have steps.
 
     Returns:
-        The columns of ``wse_traces.executed_steps.executed_steps``. Times are cycles since the run
-        began.
+        The columns of ``wse_traces.reader.executed_steps.executed_steps``. Times are cycles since
+        the run began.
 
     Raises:
         BadTrace: A time or an amount of traffic is out of range.

@@ -17,7 +17,7 @@ import numpy as np
 
 from wse.errors import BadInput, BadTrace, UnknownName
 from wse.reports.as_json import Report
-from wse_traces.read import Array, Trace
+from wse_traces.reader.read import Array, Trace
 from wse_traces.schema import AXIS_LABELS, BY_PATH, FIXED_AXES, TABLES, TEXT, Field
 
 ROWS_AT_ONCE: Final = 16_384

@@ -11,7 +11,7 @@ from wse.reports.as_json import Report
 from wse.tracing.export.chosen_passes import LATEST_CYCLE, PassSelection, check_range
 from wse.tracing.export.events import RUN, Count, Event, Lanes, Slice, Track, process_name
 from wse.tracing.export.step_slices import ordered_steps, step_slices
-from wse_traces.read import Array, Columns, Trace
+from wse_traces.reader.read import Array, Columns, Trace
 from wse_traces.schema import HOST, PHASES
 
 LONGEST_NAME: Final = 80  # maximum number of characters in the name of a slice

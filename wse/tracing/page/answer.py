@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from wse.reports.as_json import Report
-from wse_traces.read import Trace
+from wse_traces.reader.read import Trace
 from wse_traces.schema import CAUSES
 
 FIGURES: Final = {

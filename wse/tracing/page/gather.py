@@ -18,7 +18,7 @@ from wse.tracing.query.expert_load import tokens_by_layer
 from wse.tracing.query.places.pe import mesh_of
 from wse.tracing.query.two_traces.compare import is_trace
 from wse.tracing.query.view import outcome_of, trace_at
-from wse_traces.read import Trace
+from wse_traces.reader.read import Trace
 
 MAX_TRACES: Final = 2
 MAX_EXPERTS: Final = 1 << 16

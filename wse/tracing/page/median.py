@@ -8,8 +8,8 @@ import numpy as np
 
 from wse.reports.as_json import Report
 from wse.tracing.page.pack import Array
-from wse_traces.groups import group_sums
-from wse_traces.read import Trace
+from wse_traces.reader.groups import group_sums
+from wse_traces.reader.read import Trace
 from wse_traces.schema import PHASES
 
 DECODE: Final = PHASES.index("decode")

@@ -11,7 +11,7 @@ from wse.reports.as_json import Report
 from wse.reports.tile_name import tile_name
 from wse.tracing.page.pack import checked_table
 from wse.tracing.query.places.stages import used_fraction
-from wse_traces.read import Columns, Trace
+from wse_traces.reader.read import Columns, Trace
 from wse_traces.schema import LINES, USES
 
 MAX_ROWS: Final = 20_000

@@ -9,9 +9,9 @@ import numpy as np
 from wse.errors import BadTrace
 from wse.reports.as_json import Report
 from wse.tracing.page.pack import Array, Pack, packed_columns
-from wse_traces.executed_steps import schedule_rows
-from wse_traces.read import Trace
-from wse_traces.replay import wavelet_activity, wavelet_cycles, wavelet_passes
+from wse_traces.reader.executed_steps import schedule_rows
+from wse_traces.reader.read import Trace
+from wse_traces.reader.replay import wavelet_activity, wavelet_cycles, wavelet_passes
 from wse_traces.schema import MOVES
 
 MAX_MOVES: Final = 1_000_000

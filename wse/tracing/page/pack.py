@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.errors import BadTrace
-from wse_traces.read import Columns, Trace
+from wse_traces.reader.read import Columns, Trace
 from wse_traces.schema import TABLES
 
 Array = npt.NDArray[Any]

@@ -11,7 +11,7 @@ from wse.errors import BadTrace
 from wse.reports.as_json import Report
 from wse.tracing.page.pack import Array, Pack, checked_table
 from wse.tracing.query.places.pe import busy_cycles, link_words, sram_bytes
-from wse_traces.read import Trace
+from wse_traces.reader.read import Trace
 
 MAX_WAFERS: Final = 256
 

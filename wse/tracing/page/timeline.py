@@ -11,8 +11,8 @@ from wse.reports.as_json import Report
 from wse.tracing.page.median import DECODE, kind_cycles, median_data
 from wse.tracing.page.pack import Array, Pack, check_index, checked_table, packed_columns
 from wse.tracing.page.work import op_kinds
-from wse_traces.executed_steps import cache_shifts, schedule_rows
-from wse_traces.read import Columns, Trace
+from wse_traces.reader.executed_steps import cache_shifts, schedule_rows
+from wse_traces.reader.read import Columns, Trace
 
 MAX_STEPS: Final = 120_000
 """Maximum number of steps on the page.

@@ -10,8 +10,8 @@ from wse.reports.as_json import Report
 from wse.tracing.page.pack import Array, Pack, check_index, packed_columns
 from wse.tracing.query.costs.kinds import read_kinds
 from wse.tracing.query.costs.step_sums import StepSums
-from wse_traces.groups import distinct_rows
-from wse_traces.read import Trace
+from wse_traces.reader.groups import distinct_rows
+from wse_traces.reader.read import Trace
 from wse_traces.schema import CAUSES, PHASES
 
 MAX_PLACES: Final = 12_000

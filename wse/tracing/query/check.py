@@ -10,10 +10,10 @@ from wse.errors import BadTrace
 from wse.reports.result import Doc
 from wse.tracing.query.view import View
 from wse_traces.errors import TraceError
-from wse_traces.lookup import dataset_of
-from wse_traces.read import open_trace
+from wse_traces.reader.lookup import dataset_of
+from wse_traces.reader.read import open_trace
 from wse_traces.schema import FIELDS, ROWS, TABLES
-from wse_traces.validate import problems
+from wse_traces.validator.validate import problems
 
 
 @dataclass(frozen=True, kw_only=True)

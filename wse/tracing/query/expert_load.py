@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.tracing.expert_load import ExpertLoad
-from wse_traces.groups import group_sums
-from wse_traces.read import Columns, Trace
+from wse_traces.reader.groups import group_sums
+from wse_traces.reader.read import Columns, Trace
 from wse_traces.schema import PHASES
 
 I64 = npt.NDArray[np.int64]

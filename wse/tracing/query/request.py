@@ -23,7 +23,7 @@ from wse.tracing.query.tensors import TensorsView, read_tensors
 from wse.tracing.query.tokens import TokensView, read_tokens
 from wse.tracing.query.two_traces.diff import read_diff
 from wse.tracing.query.view import View, source_of, trace_at
-from wse_traces.read import Trace
+from wse_traces.reader.read import Trace
 
 OF_TOP: Final = ("summary", "steps", "by", "links", "tokens")
 OF_EACH_LAYER: Final = ("summary", "steps", "by", "links", "tree", "diff")

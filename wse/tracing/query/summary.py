@@ -16,7 +16,7 @@ from wse.tracing.query.places.links import Link, busiest_links
 from wse.tracing.query.places.wavelets import Wavelets, read_wavelets
 from wse.tracing.query.traced_run import TracedRun, read_run
 from wse.tracing.query.view import View, source_of
-from wse_traces.read import Trace
+from wse_traces.reader.read import Trace
 
 
 @dataclass(frozen=True, kw_only=True)

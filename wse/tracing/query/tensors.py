@@ -10,7 +10,7 @@ import numpy as np
 from wse.errors import BadTrace
 from wse.reports.result import Doc, Result
 from wse.tracing.query.view import View
-from wse_traces.read import Array, Trace
+from wse_traces.reader.read import Array, Trace
 
 
 @dataclass(frozen=True, kw_only=True)

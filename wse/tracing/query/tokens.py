@@ -9,7 +9,7 @@ import numpy as np
 
 from wse.reports.result import Doc, Result
 from wse.tracing.query.view import View
-from wse_traces.read import Trace
+from wse_traces.reader.read import Trace
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ import numpy as np
 from wse.reports.result import Doc, Result
 from wse.tracing.query.costs.step_sums import PassTotals
 from wse.tracing.query.places.stages import Stage, read_stages
-from wse_traces.read import Trace
+from wse_traces.reader.read import Trace
 from wse_traces.schema import PHASES, USES
 
 

@@ -13,7 +13,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.terminal import printable
 from wse_traces.errors import TraceError
 from wse_traces.header import INTERRUPTED
-from wse_traces.read import Trace, open_trace
+from wse_traces.reader.read import Trace, open_trace
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from wse.backends.fabric.expert_costs import Pairs
 from wse.program.program import Program
 from wse.tracing.expert_load import ExpertLoad
-from wse_traces.write import TraceWriter
+from wse_traces.writer.write import TraceWriter
 
 
 class ExpertRecord:

@@ -7,7 +7,7 @@ import re
 from fnmatch import fnmatchcase
 from typing import Final
 
-from wse.backends.execute.op_outputs import READABLE
+from wse.backends.execute.observation.op_outputs import READABLE
 from wse.errors import BadInput, UnknownName
 from wse.program.program import Program
 

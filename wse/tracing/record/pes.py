@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from wse.backends.execute.pe_contents import PePlace, has_buffer, readable_buffers
+from wse.backends.execute.observation.pe_contents import PePlace, has_buffer, readable_buffers
 from wse.errors import BadInput
 from wse.program.program import Program
 

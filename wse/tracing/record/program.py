@@ -9,7 +9,7 @@ from wse.program.memory_use import USES, stage_bytes
 from wse.program.program import Program, Stage
 from wse.program.steps import ROWS
 from wse_traces.schema import PHASES
-from wse_traces.write import TraceWriter
+from wse_traces.writer.write import TraceWriter
 
 
 def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:

@@ -28,7 +28,7 @@ from wse.tracing.record.header import encode_names
 from wse.tracing.record.program import write_program
 from wse.tracing.record.steps import BusyRectangles, Columns, PhaseSteps
 from wse_traces.header import RunHeader
-from wse_traces.write import TraceWriter
+from wse_traces.writer.write import TraceWriter
 
 MAX_ROWS = 1 << 14  # maximum number of rows to write at once
 NO_STEPS = np.zeros(0, np.int64)

@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from wse.backends.execute.outputs import Values
-from wse.backends.execute.pe_contents import Bytes, PePlace
-from wse.backends.execute.sampling import Sampling
+from wse.backends.execute.host_tokens.sampling import Sampling
+from wse.backends.execute.observation.outputs import Values
+from wse.backends.execute.observation.pe_contents import Bytes, PePlace
 from wse.backends.fabric.expert_costs import Pairs
 from wse.backends.fabric.model import CacheUse
 from wse.backends.fabric.phase_cost import PhaseCost
@@ -27,7 +27,7 @@ from wse.tracing.expert_load import ExpertLoad
 from wse.tracing.record.header import trace_header
 from wse.tracing.record.recorder import Recorder
 from wse_traces.errors import TraceError
-from wse_traces.token_rows import Token
+from wse_traces.writer.token_rows import Token
 
 MAX_PASSES: Final = 64
 MAX_S: Final = 0.25

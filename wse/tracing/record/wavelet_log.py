@@ -12,7 +12,7 @@ from wse.errors import BadInput
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse_traces.write import TraceWriter
+from wse_traces.writer.write import TraceWriter
 
 
 class WaveletLog(NamedTuple):

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.backends.execute.backend import CheckpointableBackend
-from wse.backends.execute.sampling import Sampler
+from wse.backends.execute.host_tokens.sampling import Sampler
 from wse.backends.execute.step_times import StepTimes
 from wse.program.phase import Phase
 from wse.program.program import Program

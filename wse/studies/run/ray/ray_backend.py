@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from wse.backends.execute.backend import BackendFactory
-from wse.backends.execute.required_memory import required_bytes
+from wse.backends.execute.host_memory.required_memory import required_bytes
 from wse.errors import BadInput
 from wse.program.program import Program
 from wse.studies.run.prepare import PreparedRun

@@ -2,9 +2,9 @@
 
 Its results equal those of `wse.backends.execute.engine` bit for bit.
 
-A pass consists of segments (`wse.backends.execute.segments`). Each segment is a task of the actor
-of its wafer. Tiles that cross between wafers are objects in Ray's store. The receiving task refers
-to them, and they are copied between machines without passing through this process.
+A pass consists of segments (`wse.backends.execute.calls.segments`). Each segment is a task of the
+actor of its wafer. Tiles that cross between wafers are objects in Ray's store. The receiving task
+refers to them, and they are copied between machines without passing through this process.
 
 An actor executes its tasks in the order of submission. Passes that do not depend on each other are
 therefore submitted ahead: the chunks of prompts, and the announced passes of several users. The
@@ -21,17 +21,17 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from wse.backends.execute.arena import Arena
 from wse.backends.execute.caches import Caches
+from wse.backends.execute.calls.segments import may_overlap, segments
+from wse.backends.execute.calls.streams import Draw, Streams
 from wse.backends.execute.engine import chunk_of
 from wse.backends.execute.engine_part import SegmentReport
 from wse.backends.execute.engine_state import restore, state_of
-from wse.backends.execute.outputs import Values
-from wse.backends.execute.segments import may_overlap, segments
+from wse.backends.execute.host_memory.arena import Arena
+from wse.backends.execute.host_tokens.verified_ids import VerifiedIds
+from wse.backends.execute.observation.outputs import Values
 from wse.backends.execute.step_times import StepTimes
-from wse.backends.execute.streams import Draw, Streams
-from wse.backends.execute.tiles import Source
-from wse.backends.execute.verified_ids import VerifiedIds
+from wse.backends.execute.weight_storage.tiles import Source
 from wse.errors import WseBug
 from wse.models.spec import ModelSpec
 from wse.program.program import Program

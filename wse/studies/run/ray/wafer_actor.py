@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wse.backends.execute.engine_part import EnginePart
-from wse.backends.execute.tiles import Source
+from wse.backends.execute.weight_storage.tiles import Source
 from wse.models.load import load_model
 from wse.models.spec import ModelSpec
 from wse.program.program import Program

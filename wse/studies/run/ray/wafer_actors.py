@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wse.backends.execute.segments import StepSegment
+from wse.backends.execute.calls.segments import StepSegment
 from wse.errors import WorkerLost, WseBug, WseError
 from wse.program.program import Program
 from wse.studies.run.ray.wafer_actor import WaferJob

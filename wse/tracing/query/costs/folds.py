@@ -22,8 +22,8 @@ from typing import Final
 import numpy as np
 
 from wse.tracing.query.costs.step_sums import StepSums
-from wse_traces.groups import distinct_rows, group_sums
-from wse_traces.read import Array, Columns, Trace
+from wse_traces.reader.groups import distinct_rows, group_sums
+from wse_traces.reader.read import Array, Columns, Trace
 from wse_traces.schema import CAUSES
 
 CAUSE_COLUMNS: Final = tuple(f"{cause}_cycles" for cause in CAUSES)

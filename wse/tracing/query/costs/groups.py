@@ -14,9 +14,9 @@ from wse.tracing.query.costs.folds import OpNumbers, Ranges, layers_by_group
 from wse.tracing.query.costs.kinds import EqualOps, OpKind, read_kinds
 from wse.tracing.query.costs.step_sums import PassTotals, StepSums, cycle_fraction
 from wse.tracing.query.view import View, name_at
-from wse_traces.executed_steps import cache_shifts, schedule_rows
-from wse_traces.groups import distinct_rows, group_sums, range_sums
-from wse_traces.read import Array
+from wse_traces.reader.executed_steps import cache_shifts, schedule_rows
+from wse_traces.reader.groups import distinct_rows, group_sums, range_sums
+from wse_traces.reader.read import Array
 from wse_traces.schema import CAUSES, PHASES
 
 _ROW_BYTES: Final = 1 << 10  # approximate size of a group in memory

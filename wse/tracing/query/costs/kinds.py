@@ -16,8 +16,8 @@ from wse.reports.result import Doc, Result
 from wse.tracing.query.costs.folds import OpNumbers, Ranges, layers_by_group
 from wse.tracing.query.costs.step_sums import StepSums, Sums
 from wse.tracing.query.view import name_at
-from wse_traces.groups import distinct_rows
-from wse_traces.read import Array
+from wse_traces.reader.groups import distinct_rows
+from wse_traces.reader.read import Array
 from wse_traces.schema import CAUSES, KINDS, PHASES
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wse.tracing.query.view import name_at
-from wse_traces.read import Array, Trace
+from wse_traces.reader.read import Array, Trace
 from wse_traces.schema import HOST, PHASES
 
 

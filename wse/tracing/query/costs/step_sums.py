@@ -9,8 +9,8 @@ from typing import Annotated
 import numpy as np
 
 from wse.reports.result import Doc, Result
-from wse_traces.groups import group_sums
-from wse_traces.read import Array, Trace
+from wse_traces.reader.groups import group_sums
+from wse_traces.reader.read import Array, Trace
 from wse_traces.schema import CAUSES, PHASES
 
 

@@ -13,7 +13,7 @@ from wse.reports.result import Doc, Result
 from wse.tracing.query.costs.folds import Ranges, consecutive_ranges, fold_steps, op_in_layer
 from wse.tracing.query.costs.step_sums import StepSums, cycle_fraction
 from wse.tracing.query.view import View, name_at
-from wse_traces.read import Columns
+from wse_traces.reader.read import Columns
 from wse_traces.schema import CAUSES, KINDS, PHASES
 
 ORDERS: Final = {

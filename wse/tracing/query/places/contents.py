@@ -16,7 +16,7 @@ from wse.reports.tile_name import tile_name
 from wse.tracing.query.costs.passes import phase_of_pass
 from wse.tracing.query.view import View
 from wse_traces.elements import values_of
-from wse_traces.read import Array, Trace
+from wse_traces.reader.read import Array, Trace
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wse_traces.planes import plane_chunks
-from wse_traces.read import Array, Trace
+from wse_traces.reader.planes import plane_chunks
+from wse_traces.reader.read import Array, Trace
 
 
 class LinkTie(NamedTuple):

@@ -11,9 +11,9 @@ from wse.errors import BadInput
 from wse.reports.result import Doc, Result
 from wse.tracing.query.places.link_ties import LinkTie, PlacedLayers, busiest_ties
 from wse.tracing.query.view import View
-from wse_traces.groups import distinct_rows
-from wse_traces.planes import plane_chunks
-from wse_traces.read import Array, Trace
+from wse_traces.reader.groups import distinct_rows
+from wse_traces.reader.planes import plane_chunks
+from wse_traces.reader.read import Array, Trace
 from wse_traces.schema import DIRECTIONS
 
 MAX_LINKS: Final = 1000

@@ -14,7 +14,7 @@ from wse.reports.result import Doc, Result
 from wse.tracing.query.costs.passes import run_cycles
 from wse.tracing.query.places.stages import RECTANGLE, covers, layers_of
 from wse.tracing.query.view import View
-from wse_traces.read import Array, Columns, Trace
+from wse_traces.reader.read import Array, Columns, Trace
 from wse_traces.schema import DIRECTIONS, USES
 
 _PLACE: Final = re.compile(r"(?:([0-9]{1,9}):)?([0-9]{1,9}),([0-9]{1,9})")

@@ -9,8 +9,8 @@ import numpy as np
 from wse.errors import BadTrace
 from wse.tracing.query.places.pe import stages_of
 from wse.tracing.query.view import name_at
-from wse_traces.executed_steps import schedule_rows
-from wse_traces.read import Array, Columns, Trace
+from wse_traces.reader.executed_steps import schedule_rows
+from wse_traces.reader.read import Array, Columns, Trace
 from wse_traces.schema import KINDS, PHASES, USES
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from wse.reports.result import Doc, Result
-from wse_traces.read import Array, Columns, Trace
+from wse_traces.reader.read import Array, Columns, Trace
 
 RECTANGLE = ("row", "col", "rows", "cols")
 

@@ -11,8 +11,8 @@ from wse.errors import BadInput, BadTrace
 from wse.reports.result import Doc, Result
 from wse.tracing.query.costs.passes import phase_of_pass
 from wse.tracing.query.view import View
-from wse_traces.read import Array, Trace
-from wse_traces.replay import wavelet_activity, wavelet_cycles, wavelet_passes, wavelet_words
+from wse_traces.reader.read import Array, Trace
+from wse_traces.reader.replay import wavelet_activity, wavelet_cycles, wavelet_passes, wavelet_words
 from wse_traces.schema import DIRECTIONS, MOVES
 
 MAX_MOVES: Final = 500_000  # maximum replayed at once; about 100 bytes each as JSON

@@ -13,7 +13,7 @@ from wse.tracing.query.costs.passes import crossing_bytes
 from wse.tracing.query.costs.step_sums import StepSums
 from wse.tracing.query.costs.tree import LayerOps, read_tree
 from wse.tracing.query.traced_run import TracedRun, read_run
-from wse_traces.read import Trace
+from wse_traces.reader.read import Trace
 from wse_traces.schema import CAUSES
 
 LAYER: Final = "layer"

@@ -18,7 +18,7 @@ from wse.tracing.query.two_traces.changes import (
     read_totals,
 )
 from wse.tracing.query.view import View
-from wse_traces.read import Trace
+from wse_traces.reader.read import Trace
 from wse_traces.schema import PHASES
 
 GROUPS: Final = {"kind of op": "kind", LAYER: LAYER, "op": "name"}

@@ -1,0 +1,134 @@
+"""Delivery of one message to its target: replace, add or compare elements, by lane or by block."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wse_kernels.codegen.elements import narrow, widen
+from wse_kernels.codegen.jit import helper_function
+from wse_kernels.communication._arrivals import ADD, ARGMAX, MAX
+from wse_kernels.communication._moved_rows import add_rows, copy_rows, take_larger_rows
+
+__all__ = ["Elements", "deliver", "deliver_lanes", "fill_lanes"]
+
+
+class Elements(NamedTuple):
+    """Position of consecutive elements in the SRAM of one PE.
+
+    Attributes:
+        block, lane: Block (group of neighbouring PEs) that contains the PE, and index of the PE in
+            it.
+        address: Address of the first element.
+    """
+
+    block: int
+    lane: int
+    address: int
+
+
+@helper_function
+def deliver(view: Any, source: Elements, target: Elements, n: int, arrival: int, rows: int, per_row: int) -> None:
+    """Copy, add or compare ``n`` elements of one PE into another PE, in each of ``rows`` mesh rows.
+
+    Indices are converted to unsigned integers, so that numba generates no code for negative
+    indices.
+
+    Args:
+        view: SRAM of the region, ``[block, address, lane]``.
+        source, target: Elements of the sending PE and of the receiving PE, in the first row.
+        n: Number of elements. It must be even for ARGMAX, which compares (value, index) pairs.
+        arrival: Arrival code, which says how the elements are combined with those of the target.
+        rows, per_row: Number of mesh rows, and blocks from one row to the next.
+    """
+    if arrival == ARGMAX:
+        for e in range(0, n, 2):
+            for row in range(rows):
+                step = row * per_row
+                _take_larger_pair(
+                    view,
+                    Elements(target.block + step, target.lane, target.address + e),
+                    Elements(source.block + step, source.lane, source.address + e),
+                )
+    else:
+        to, origin = np.uint64(target.lane), np.uint64(source.lane)
+        for e in range(n):
+            at, from_at = np.uint64(target.address + e), np.uint64(source.address + e)
+            for row in range(rows):
+                block, from_block = np.uint64(target.block + row * per_row), np.uint64(source.block + row * per_row)
+                old, new = view[block, at, to], view[from_block, from_at, origin]
+                if arrival == ADD:
+                    new = narrow(widen(old) + widen(new), old)
+                elif arrival == MAX:
+                    new = narrow(max(widen(old), widen(new)), old)
+                view[block, at, to] = new
+
+
+@helper_function
+def _take_larger_pair(view: Any, target: Elements, source: Elements) -> None:
+    """Replace a stored (value, index) pair by the received pair if the received pair wins.
+
+    The pair with the larger value wins. On a tie, the pair with the lower index wins.
+
+    Args:
+        view: SRAM of the region, ``[block, address, lane]``.
+        target, source: Positions of the stored pair and of the received pair.
+    """
+    block, lane = np.uint64(target.block), np.uint64(target.lane)
+    at, index = np.uint64(target.address), np.uint64(target.address + 1)
+    from_block, from_lane = np.uint64(source.block), np.uint64(source.lane)
+    old, new = view[block, at, lane], view[from_block, np.uint64(source.address), from_lane]
+    old_index, new_index = view[block, index, lane], view[from_block, np.uint64(source.address + 1), from_lane]
+    if widen(new) > widen(old) or (widen(new) == widen(old) and widen(new_index) < widen(old_index)):
+        view[block, at, lane] = new
+        view[block, index, lane] = new_index
+
+
+@helper_function
+def fill_lanes(
+    view: Any, sender: int, lane: int, source: int, base: int, west: int, east: int, target: int, n: int
+) -> None:
+    """Copy n elements of one PE to all PEs of the columns ``west`` to ``east`` of its mesh row.
+
+    Args:
+        view: SRAM of the region, ``[block, address, lane]``.
+        sender, lane, source: Block and lane of the sending PE, and address of its elements.
+        base: First block of the mesh row.
+        west, east: First and last column that receives the elements.
+        target, n: Address at the receiving PEs; number of elements.
+    """
+    lanes = view.shape[2]
+    for block in range(west // lanes, east // lanes + 1):
+        first, end = max(west - block * lanes, 0), min(east + 1 - block * lanes, lanes)
+        receiver = np.uint64(base + block)
+        for e in range(n):
+            new, at = view[sender, source + e, lane], np.uint64(target + e)
+            for to in range(np.uint64(first), np.uint64(end)):
+                view[receiver, at, to] = new
+
+
+@helper_function
+def deliver_lanes(view: Any, sender: int, source: int, receiver: int, target: int, n: int, arrival: int) -> None:
+    """Copy, add or compare ``n`` elements of every PE of a block into the PEs of another block.
+
+    The PE with a certain index in the block sends to the PE with the same index in the other block.
+
+    Args:
+        view: SRAM of the region, ``[block, address, lane]``.
+        sender, source: Sending block, and address of its elements.
+        receiver, target: Receiving block, and address there.
+        n: Number of elements of each PE.
+        arrival: Arrival code, which says how the elements are combined with those of the receiver.
+    """
+    lanes = view.shape[2]
+    if arrival == ARGMAX:
+        for e in range(0, n, 2):
+            for lane in range(lanes):
+                _take_larger_pair(view, Elements(receiver, lane, target + e), Elements(sender, lane, source + e))
+    elif arrival == ADD:
+        add_rows(view, receiver, target, sender, source, n)
+    elif arrival == MAX:
+        take_larger_rows(view, receiver, target, sender, source, n)
+    else:
+        copy_rows(view, receiver, target, sender, source, n)

@@ -1,0 +1,47 @@
+"""Division of work among neighbouring PEs that would otherwise all compute the same."""
+
+from __future__ import annotations
+
+from wse_kernels.codegen.jit import helper_function
+
+
+@helper_function
+def slice_of_place(place, length, groups, n):
+    """Return the range of elements that one PE of a row or column computes for its group.
+
+    The ``length`` PEs form ``groups`` groups of neighbours: group i starts at PE i * length //
+    groups. The PEs of a group divide the ``n`` elements among them: PE s of z starts at element s *
+    n // z.
+
+    Args:
+        place: Index of the PE in the row or column.
+        length: Number of PEs in the row or column.
+        groups: Number of groups.
+        n: Number of elements to divide within each group.
+
+    Returns:
+        First element, and the index after the last element.
+    """
+    group = ((place + 1) * groups - 1) // length
+    start, end = group * length // groups, (group + 1) * length // groups
+    return (place - start) * n // (end - start), (place - start + 1) * n // (end - start)
+
+
+@helper_function
+def group_of_column(col, columns, groups):
+    """Divide columns into groups of neighbours, and return the group of one column.
+
+    Sizes of groups differ by at most one, and the larger groups come first.
+
+    Args:
+        col: Index of the column.
+        columns, groups: Number of columns; number of groups.
+
+    Returns:
+        Index of the group, index of its first column, and number of its columns.
+    """
+    size, larger = columns // groups, columns % groups
+    group = col // (size + 1)
+    if group >= larger:
+        group = larger + (col - larger * (size + 1)) // size
+    return group, group * size + min(group, larger), size + (1 if group < larger else 0)

@@ -1,0 +1,116 @@
+"""Compute kernels for the activation functions of feed-forward layers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from wse_kernels.codegen.elementary import error_function, exponential
+from wse_kernels.codegen.elements import clear_rows, narrow, widen
+from wse_kernels.codegen.jit import helper_function
+from wse_kernels.codegen.lanes import lane_values
+from wse_kernels.compute._slices import slice_of_place
+from wse_kernels.operands.group import Place
+from wse_kernels.operands.layers import ActivationFunction, FeatureGroups
+
+ACTIVATIONS = ("silu", "gelu_tanh", "gelu", "clamped_silu")
+"""Activation functions in the order of their numbers; `activate` gives their sources."""
+
+SILU, GELU_TANH, GELU = range(3)
+ONE, HALF, ROOT_HALF = np.float32(1.0), np.float32(0.5), np.float32(math.sqrt(0.5))
+ROOT_8_BY_PI, CUBIC = np.float32(math.sqrt(8.0 / math.pi)), np.float32(0.044715)  # of gelu_tanh
+STEEPNESS = np.float32(1.702)  # of clamped_silu
+
+
+def activate(block, act, acc, x, out, M, n, activation: ActivationFunction):
+    """Apply an activation function, and multiply by the up projection if the layer is gated.
+
+    out[M, n] = f(x[M, n]), or f(gate[M, n]) * up[M, n] if gated. Inputs are first rounded to the
+    activation type. ``ACTIVATIONS[function]`` selects f:
+
+    - silu: x * sigmoid(x) (arXiv 1702.03118)
+    - gelu_tanh, gelu: x times the normal distribution function, by tanh or by erf (arXiv
+      1606.08415)
+    - clamped_silu: x * sigmoid(1.702 x), where x is at most the limit. The factor is 1 + up, with
+      up clamped to [-limit, limit] (github.com/openai/gpt-oss, swiglu).
+
+    Args:
+        block, act, acc: Index of the block of PEs, and views of their SRAM.
+        x: Address of the inputs in the accumulator type: [M, n], or gate and up as [M, 2 n].
+        out: Address of the results [M, n] in the activation type.
+        M, n: Tokens; features.
+        activation: Activation function.
+    """
+    for m in range(M):
+        gate = x + m * (1 + activation.gated) * n
+        _activate(block, act, acc, gate, gate + n, out + m * n, 0, n, activation)
+
+
+def activate_share(place: Place, act, acc, x, out, M, n, activation: ActivationFunction, division: FeatureGroups):
+    """Apply `activate` to the features that this PE computes, and set the other features to 0.
+
+    All PEs of a column have the same inputs. They form groups of neighbours, and the PEs of a group
+    divide the features among them.
+
+    Args:
+        place, act, acc: Position of the block of PEs, and views of their SRAM.
+        x: Address of the inputs in the accumulator type: [M, n], or gate and up as [M, 2 n].
+        out: Address of the results [M, n], followed by the padding, in the activation type.
+        M, n: Tokens, a multiple of ``shared_tokens``; features.
+        activation: Activation function.
+        division: Groups of PEs that divide the features, and number of zeros to append.
+    """
+    block, (length, groups, shared_tokens, padding) = place.block, division
+    slice_begin, slice_end = slice_of_place(place.row, length, groups, shared_tokens * n)
+    for m in range(M):
+        token_start, result = m % shared_tokens * n, out + m * n
+        first, last = min(max(slice_begin - token_start, 0), n), min(max(slice_end - token_start, 0), n)
+        gate = x + m * (1 + activation.gated) * n
+        clear_rows(act, block, result, first)
+        _activate(block, act, acc, gate, gate + n, result, first, last, activation)
+        clear_rows(act, block, result + last, n - last)
+    clear_rows(act, block, out + M * n, padding)
+
+
+@helper_function
+def _activate(block, act, acc, gate, up, out, first, last, activation):
+    """Apply the activation function to features ``first`` to ``last`` - 1 of one token.
+
+    All functions except gelu have the form x * sigmoid(argument), so they share one loop.
+
+    Args:
+        block, act, acc: Index of the block of PEs, and views of their SRAM.
+        gate, up, out: Addresses of the token's gate and up projections, and of its results.
+        first, last: Features to compute.
+        activation: Activation function.
+    """
+    function, gated, limit_pico = activation
+    limit, lanes = np.float32(limit_pico * 1e-12), act.shape[2]
+    values = lane_values(lanes)
+    for e in range(first, last):
+        for lane in range(lanes):
+            values[lane] = widen(narrow(widen(acc[block, gate + e, lane]), act[block, out, lane]))
+        if function == GELU:
+            for lane in range(lanes):
+                values[lane] = HALF * values[lane] * (ONE + error_function(values[lane] * ROOT_HALF))
+        else:
+            for lane in range(lanes):
+                value = values[lane]
+                if function == SILU:
+                    argument = value
+                elif function == GELU_TANH:  # (1 + tanh(y)) / 2 = sigmoid(2 y)
+                    argument = ROOT_8_BY_PI * (value + CUBIC * value * value * value)
+                else:
+                    value = limit if value > limit else value
+                    argument = STEEPNESS * value
+                values[lane] = value / (ONE + exponential(-argument))
+        if gated == 1:
+            for lane in range(lanes):
+                factor = widen(narrow(widen(acc[block, up + e, lane]), act[block, out, lane]))
+                if function > GELU:
+                    factor = -limit if factor < -limit else factor
+                    factor = (limit if factor > limit else factor) + ONE
+                values[lane] *= factor
+        for lane in range(lanes):
+            act[block, out + e, lane] = narrow(values[lane], act[block, out + e, lane])

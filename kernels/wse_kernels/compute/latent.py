@@ -1,0 +1,205 @@
+"""Compute kernels that move vectors between a division over rows and a division over columns.
+
+Attention over a latent KV cache needs them. Each PE copies the elements that belong to both its row
+and its column, and sets the others to zero. An all-reduce then gives every PE the part of the
+vector along the new axis.
+
+Two kinds of tables say which heads a row has, and which rotated features a row and a column have.
+Their entries are ordinals: 1 for the first, 0 for padding. The tables of a row are the same in all
+lanes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wse_kernels.codegen.elements import clear_rows, narrow, widen
+from wse_kernels.operands.attention import LatentShape, RotatedTensors
+from wse_kernels.operands.group import Place
+
+
+def place_heads(block, acc, f32, x, heads, out, M, H, Hl, n):
+    """Copy the heads that this mesh row stores to their positions among all heads.
+
+    The other heads become zero, so that a sum over the rows yields all heads.
+
+    Args:
+        block, acc, f32: Index of the block of PEs, and views of their SRAM.
+        x: Address of the row's heads [M, Hl, n] in the accumulator type.
+        heads: Address of float32 [Hl], the ordinal of each head of the row: 1 for the first head, 0
+            for padding.
+        out: Address of all heads [M, H, n] in the accumulator type.
+        M, H, Hl, n: Tokens; all heads; heads of the row; features per head.
+    """
+    lanes = acc.shape[2]
+    clear_rows(acc, block, out, M * H * n)
+    for i in range(Hl):
+        h = np.int64(f32[block, heads + i, 0]) - 1
+        if h < 0:
+            continue
+        for m in range(M):
+            for e in range(n):
+                for lane in range(lanes):
+                    acc[block, out + (m * H + h) * n + e, lane] = acc[block, x + (m * Hl + i) * n + e, lane]
+
+
+def place_rotated(block, acc, f32, at: RotatedTensors, M, H, Hl, K, n, stride):
+    """Copy rotated features of this mesh row to their positions among the features of this column.
+
+    out[M, h, j] = x[M, i, k] for each head i of the row, where h is its index among all heads, and
+    for each feature j of the column that is feature k of the row. All other elements of ``out``
+    become zero. Ordinals count from 1, and 0 means padding.
+
+    Args:
+        block, acc, f32: Index of the block of PEs, and views of their SRAM.
+        at: Addresses of the row's features x[M, Hl, K], of the tables of ordinals, and of the
+            column's features out[M, H, n].
+        M, H, Hl: Tokens; all heads; heads of the row.
+        K, n: Features of the row; features of the column.
+        stride: Elements from one token to the next in ``x``.
+    """
+    x, heads, first, feature_ordinals, out = at
+    lanes = acc.shape[2]
+    clear_rows(acc, block, out, M * H * n)
+    start = np.int64(f32[block, first, 0])
+    for i in range(Hl):
+        h = np.int64(f32[block, heads + i, 0]) - 1
+        if h < 0 or start == 0:
+            continue
+        for j in range(n):
+            for lane in range(lanes):
+                k = np.int64(f32[block, feature_ordinals + j, lane]) - start
+                if k >= 0 and k < K:
+                    for m in range(M):
+                        source = acc[block, x + m * stride + i * K + k, lane]
+                        acc[block, out + (m * H + h) * n + j, lane] = source
+
+
+def pick_rotated(block, acc, f32, x, first, feature_ordinals, out, Hl, K, n):
+    """Copy the rotated features that this mesh row has and this column needs.
+
+    The features x[Hl, K] of the row are copied to out[Hl, n]. Features that the row does not have
+    become zero. Ordinals count from 1, and 0 means padding.
+
+    Args:
+        block, acc, f32: Index of the block of PEs, and views of their SRAM.
+        x: Address of the features of the row's heads [Hl, K] in the accumulator type.
+        first: Address of the float32 ordinal of the first of the row's K features.
+        feature_ordinals: Address of float32 [n], the ordinals of the column's features.
+        out: Address of the features for the column [Hl, n] in the accumulator type.
+        Hl, K, n: Heads of the row; features of the row; features of the column.
+    """
+    lanes = acc.shape[2]
+    clear_rows(acc, block, out, Hl * n)
+    start = np.int64(f32[block, first, 0])
+    for j in range(n):
+        for lane in range(lanes):
+            k = np.int64(f32[block, feature_ordinals + j, lane]) - start
+            if start > 0 and k >= 0 and k < K:
+                for i in range(Hl):
+                    acc[block, out + i * n + j, lane] = acc[block, x + i * K + k, lane]
+
+
+def set_heads(block, act, acc, f32, x, heads, out, H, Hl, n):
+    """Overwrite the heads that this mesh row computes in the tensor of all heads.
+
+    out[h, n] = x[i, n], where h is the index of the row's head i among all heads. The other heads
+    in ``out`` keep their values.
+
+    Args:
+        block, act, acc, f32: Index of the block of PEs, and views of their SRAM.
+        x: Address of the row's heads [Hl, n] in the activation type.
+        heads: Address of float32 [Hl], the ordinal of each head of the row: 1 for the first head, 0
+            for padding.
+        out: Address of all heads [H, n] in the accumulator type.
+        H, Hl, n: All heads; heads of the row; features per head.
+    """
+    lanes = act.shape[2]
+    for i in range(Hl):
+        h = np.int64(f32[block, heads + i, 0]) - 1
+        if h >= 0 and h < H:
+            for e in range(n):
+                for lane in range(lanes):
+                    element = acc[block, out + h * n + e, lane]
+                    acc[block, out + h * n + e, lane] = narrow(widen(act[block, x + i * n + e, lane]), element)
+
+
+def pick_heads(block, act, f32, x, heads, out, M, H, Hl, n):
+    """Copy the heads of this mesh row from x[M, H, n] to out[Hl, M, n], one after another.
+
+    Heads that are padding become zero.
+
+    Args:
+        block, act, f32: Index of the block of PEs, and views of their SRAM.
+        x: Address of all heads [M, H, n] in the activation type.
+        out: Address of the row's heads [Hl, M, n] in the activation type.
+        heads: Address of float32 [Hl], the ordinal of each head of the row: 1 for the first head, 0
+            for padding.
+        M, H, Hl, n: Tokens; all heads; heads of the row; features per head.
+    """
+    lanes = act.shape[2]
+    for i in range(Hl):
+        h = np.int64(f32[block, heads + i, 0]) - 1
+        for m in range(M):
+            source, target = x + (m * H + h) * n, out + (i * M + m) * n
+            for e in range(n):
+                for lane in range(lanes):
+                    zero = narrow(np.float32(0.0), act[block, target + e, lane])
+                    act[block, target + e, lane] = act[block, source + e, lane] if h >= 0 else zero
+
+
+def finish_heads(block, act, acc, f32, x, sums, heads, out, shape: LatentShape):
+    """Divide the attention outputs of this mesh row's heads by their softmax sums.
+
+    out[i, M, n] = x[M, h, n] / sums[M, h], where h is the index of the row's head i among all
+    heads. Results are zero for padding and wherever the sum is not positive.
+
+    Args:
+        block, act, acc, f32: Index of the block of PEs, and views of their SRAM.
+        x: Address of the outputs [M, H, n] in the accumulator type.
+        sums: Address of the float32 softmax sums [M, H].
+        heads: Address of float32 [Hl], the ordinal of each head of the row: 1 for the first head, 0
+            for padding.
+        out: Address of the activations [Hl, M, n].
+        shape: M tokens, H heads in all, Hl heads of the row, n features.
+    """
+    M, H, Hl, n = shape
+    lanes = act.shape[2]
+    for i in range(Hl):
+        h = np.int64(f32[block, heads + i, 0]) - 1
+        for m in range(M):
+            mh, target = m * H + (h if h > 0 else 0), out + (i * M + m) * n
+            for e in range(n):
+                for lane in range(lanes):
+                    total = f32[block, sums + mh, lane] if h >= 0 else np.float32(0.0)
+                    value = widen(acc[block, x + mh * n + e, lane]) / total if total > 0.0 else np.float32(0.0)
+                    act[block, target + e, lane] = narrow(value, act[block, target + e, lane])
+
+
+def turn_block(place: Place, act, acc, x, out, M, K, N, first_col, to_rows):
+    """Keep the elements of a vector that belong both to this PE's row and to its column.
+
+    The vector is divided into blocks of K elements along one axis of the mesh, and is to be divided
+    into blocks of N along the other. Elements of the result that the PE does not have become zero,
+    so a sum along the old axis completes the vector.
+
+    Args:
+        place, act, acc: Position of the block of PEs, and views of their SRAM.
+        x: Address of the PE's old block of the vector [M, K] in the activation type.
+        out: Address of its new block [M, N] in the accumulator type.
+        M, K, N: Tokens; elements of the old block; elements of the new block.
+        first_col: First mesh column that has a block.
+        to_rows: 1 if the vector changes from blocks per column to blocks per row, 0 for the
+            opposite.
+    """
+    block, row, first_lane_col = place
+    lanes = act.shape[2]
+    for lane in range(lanes):
+        col = first_lane_col + lane - first_col
+        first = row * N - col * K if to_rows == 1 else col * N - row * K
+        for m in range(M):
+            for e in range(N):
+                value = np.float32(0.0)
+                if first + e >= 0 and first + e < K:
+                    value = widen(act[block, x + m * K + first + e, lane])
+                acc[block, out + m * N + e, lane] = narrow(value, acc[block, out + m * N + e, lane])

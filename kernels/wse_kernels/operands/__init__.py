@@ -1,0 +1,1 @@
+"""Operands of kernels that belong together, as named tuples that kernels and oracles take."""

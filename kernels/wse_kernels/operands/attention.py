@@ -1,0 +1,263 @@
+"""Groups of operands of attention, rotary embeddings and latent caches.
+
+`wse_kernels.operands.group` says how a kernel takes a group.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = [
+    "CacheAppend",
+    "HeadShape",
+    "LatentShape",
+    "QueryKeyValue",
+    "RingStep",
+    "RopeShape",
+    "RotaryTurns",
+    "RotatedShape",
+    "RotatedTensors",
+    "RunningSoftmax",
+    "ScoreShape",
+    "SharedSoftmaxTensors",
+    "SoftmaxColumns",
+    "SoftmaxTensors",
+    "Window",
+]
+
+
+class CacheAppend(NamedTuple):
+    """Addresses of the new keys and values of a chunk of tokens, and of the KV cache.
+
+    Attributes:
+        k, v: New keys [tokens, E] and values [tokens, Ev], which are appended to the cache.
+        k_cache, v_cache: Cached keys [capacity, E] and values [capacity, Ev].
+    """
+
+    k: int
+    v: int
+    k_cache: int
+    v_cache: int
+
+
+class HeadShape(NamedTuple):
+    """Sizes of the products of queries with cached keys, and of softmax weights with cached values.
+
+    Attributes:
+        M: Tokens.
+        Hk: KV heads.
+        queries_per_kv: Query heads per KV head. There are H = Hk * queries_per_kv query heads.
+        F: Features of a head on the PE.
+        T: Cache entries on the PE.
+    """
+
+    M: int
+    Hk: int
+    queries_per_kv: int
+    F: int
+    T: int
+
+
+class ScoreShape(NamedTuple):
+    """Sizes of the attention scores [M, H, T] on one PE, and the factor by which they are scaled.
+
+    Attributes:
+        M: Tokens.
+        H: Query heads.
+        T: Cache entries on the PE.
+        scale_pico: Factor of the scores, such as 1 / sqrt(features of a head), in units of 1e-12.
+    """
+
+    M: int
+    H: int
+    T: int
+    scale_pico: int
+
+
+class Window(NamedTuple):
+    """Limits on the cache entries that a token attends to. A limit of 0 means that there is none.
+
+    Attributes:
+        window: Length of the sliding window: a token attends to the last ``window`` positions,
+            including its own.
+        chunk: Length of an attention chunk: positions are divided into chunks of this length, and a
+            token attends only to positions in its own chunk.
+    """
+
+    window: int
+    chunk: int
+
+
+class SoftmaxTensors(NamedTuple):
+    """Addresses of the operands of a softmax over the cache entries that one PE stores.
+
+    Attributes:
+        scores: Scores [M, H, T] in the accumulator type.
+        maxima: float32 maxima [M, H], which are subtracted from the scaled scores.
+        out: Softmax weights [M, H, T] in the activation type, before the division by their sum.
+        sums: float32 sums [M, H] of these weights.
+    """
+
+    scores: int
+    maxima: int
+    out: int
+    sums: int
+
+
+class SharedSoftmaxTensors(NamedTuple):
+    """Addresses of the operands of a softmax whose work is divided among neighbouring PE columns.
+
+    Attributes:
+        scores: Scores [M, H, T] in the accumulator type.
+        maxima: float32 maxima [M, H], which are subtracted from the scaled scores.
+        out: Softmax weights [M, H, T] in the activation type, before the division by their sum.
+    """
+
+    scores: int
+    maxima: int
+    out: int
+
+
+class SoftmaxColumns(NamedTuple):
+    """Division of the computation of softmax weights among PE columns.
+
+    Attributes:
+        first_col: First mesh column that computes weights.
+        columns: Number of columns that compute weights.
+        groups: Number of groups that these columns form. Sizes differ by at most one, the larger
+            groups first.
+        sharers: Desired number of columns in a set. A group of c columns is divided into c //
+            sharers sets (at least one). The columns of a set divide all weights among them.
+    """
+
+    first_col: int
+    columns: int
+    groups: int
+    sharers: int
+
+
+class RunningSoftmax(NamedTuple):
+    """Addresses of the operands of one step of ring attention.
+
+    In ring attention, keys and values pass from row to row of PEs, and each step updates running
+    maxima and sums of the softmax.
+
+    Attributes:
+        scores: Scores [M, H, T] of this step in the accumulator type.
+        v: Values [T, Hk, F] of this step.
+        maxima, sums: Running float32 maxima, and running sums of softmax weights, [M, H] each.
+        out: Running sums of weighted values [M, H, F] in the accumulator type.
+    """
+
+    scores: int
+    v: int
+    maxima: int
+    sums: int
+    out: int
+
+
+class RingStep(NamedTuple):
+    """Position of a step in ring attention, where keys and values pass around a ring of PE rows.
+
+    Attributes:
+        round: Index of the step.
+        ring: Number of PE rows in the ring.
+    """
+
+    round: int
+    ring: int
+
+
+class QueryKeyValue(NamedTuple):
+    """Addresses of queries [M, Hq, F], keys [M, Hk, F] and values [M, Hk, F].
+
+    All three are in the activation type.
+    """
+
+    q: int
+    k: int
+    v: int
+
+
+class RopeShape(NamedTuple):
+    """Sizes of queries and keys to which rotary embeddings are applied.
+
+    Attributes:
+        M: Tokens.
+        Hq, Hk: Query heads; key heads.
+        F: Features of a head on the PE.
+        R: Features of a head that are rotated, an even number.
+    """
+
+    M: int
+    Hq: int
+    Hk: int
+    F: int
+    R: int
+
+
+class RotatedShape(NamedTuple):
+    """Sizes of a tensor [M, H, F] to which rotary embeddings are applied.
+
+    Attributes:
+        M: Tokens.
+        H: Heads.
+        F: Features of a head on the PE.
+        R: Features of a head that are rotated, an even number.
+    """
+
+    M: int
+    H: int
+    F: int
+    R: int
+
+
+class RotaryTurns(NamedTuple):
+    """Scaling of the cosines and sines of rotary embeddings, and whether they are already computed.
+
+    Attributes:
+        multiplier_pico: Factor of the cosines and sines in units of 1e-12. Not used if ``turned``
+            is 1.
+        turned: 1 if the kernel `rotary_turns` has computed the cosines and sines before, else 0.
+    """
+
+    multiplier_pico: int
+    turned: int
+
+
+class RotatedTensors(NamedTuple):
+    """Addresses of the operands of `place_rotated`, which rearranges rotated features.
+
+    In latent attention, the features of a mesh row are copied to their positions among the features
+    of a column. Ordinals count heads and features from 1, and 0 means padding.
+
+    Attributes:
+        x: Features of the row [M, Hl, K] in the accumulator type; consecutive features of each
+            head.
+        heads: float32 [Hl], ordinals of the row's heads.
+        first: float32 ordinal of the first of the row's K features.
+        feature_ordinals: float32 [n], ordinals of the features that the column needs.
+        out: Features for the column [M, H, n] in the accumulator type.
+    """
+
+    x: int
+    heads: int
+    first: int
+    feature_ordinals: int
+    out: int
+
+
+class LatentShape(NamedTuple):
+    """Sizes of the heads of latent attention, whose cache stores one short vector per token.
+
+    Attributes:
+        M: Tokens.
+        H: Heads of the layer.
+        Hl: Heads that the PEs of one row compute.
+        n: Features of a head on the PE.
+    """
+
+    M: int
+    H: int
+    Hl: int
+    n: int

@@ -1,0 +1,293 @@
+"""Groups of operands of the selection of experts, and of products with them.
+
+`wse_kernels.operands.group` says how a kernel takes a group.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = [
+    "BlockScaledExpertTensors",
+    "BlockScaledInputProduct",
+    "BlockScales",
+    "ChoiceTensors",
+    "ColumnGroups",
+    "ExpertBiasShape",
+    "ExpertBiasTensors",
+    "ExpertShape",
+    "ExpertTensors",
+    "InputProduct",
+    "Mxfp4ExpertTensors",
+    "OutputProduct",
+    "QuantisedExpertTensors",
+    "QuantisedScales",
+]
+
+
+class ExpertTensors(NamedTuple):
+    """Addresses of the operands of a product of activations with the weights of selected experts.
+
+    Attributes:
+        x: Activations.
+        w: Weights [K, local_experts, N] of the experts that a column of PEs stores.
+        pairs: List of the (token, expert, routing weight) triples that are routed to the column's
+            experts.
+        out: Products or sums in the accumulator type.
+    """
+
+    x: int
+    w: int
+    pairs: int
+    out: int
+
+
+class QuantisedExpertTensors(NamedTuple):
+    """Addresses of the operands of a product with expert weights in int8, FP8 or int4.
+
+    Attributes:
+        x: Activations.
+        w: Quantised weights [K, local_experts, N].
+        groups: Scale group of each of the K rows, one byte each. Used for int4 only.
+        scale: Scales [G, local_experts, N] in the weight type.
+        pairs: List of the (token, expert, routing weight) triples that are routed to the column's
+            experts.
+        codes: Scratch buffer [rows, N] that a real PE needs. The emulator does not use it.
+        out: Products or sums in the accumulator type.
+    """
+
+    x: int
+    w: int
+    groups: int
+    scale: int
+    pairs: int
+    codes: int
+    out: int
+
+
+class Mxfp4ExpertTensors(NamedTuple):
+    """Addresses of the operands of a product with expert weights in the MXFP4 format.
+
+    Attributes:
+        x: Activations.
+        w: Weights [K, local_experts, N] as e2m1 codes.
+        groups: Scale group of each of the K rows, one byte each.
+        scale: e8m0 scales [G, local_experts, N], powers of two of one byte each.
+        factors: Scratch buffer [N] that a real PE needs. The emulator does not use it.
+        pairs: List of the (token, expert, routing weight) triples that are routed to the column's
+            experts.
+        codes: Scratch buffer [rows, N] that a real PE needs. The emulator does not use it.
+        out: Products or sums in the accumulator type.
+    """
+
+    x: int
+    w: int
+    groups: int
+    scale: int
+    factors: int
+    pairs: int
+    codes: int
+    out: int
+
+
+class BlockScaledExpertTensors(NamedTuple):
+    """Addresses of the operands of a product with FP8 expert weights that have block scales.
+
+    A scale applies to a group of rows and a block of neighbouring outputs of an expert.
+
+    Attributes:
+        x: Activations.
+        w: Weights [K, local_experts, N] as e4m3 codes.
+        groups: Scale group of each of the K rows, one byte each.
+        widths: Number of outputs in each of the B blocks of an expert, one byte each.
+        scale: float32 scales [G, local_experts, B].
+        factors: Scratch buffer [N] that a real PE needs. The emulator does not use it.
+        pairs: List of the (token, expert, routing weight) triples that are routed to the column's
+            experts.
+        codes: Scratch buffer [rows, N] that a real PE needs. The emulator does not use it.
+        out: Products or sums in the accumulator type.
+    """
+
+    x: int
+    w: int
+    groups: int
+    widths: int
+    scale: int
+    factors: int
+    pairs: int
+    codes: int
+    out: int
+
+
+class ExpertShape(NamedTuple):
+    """Sizes of a product with the experts that a column of PEs stores.
+
+    Attributes:
+        P: Maximum number of (token, expert) pairs that are routed to the column's experts.
+        M: Tokens.
+        K, N: Input features and output features of an expert on the PE.
+        local_experts: Number of experts that the column stores.
+    """
+
+    P: int
+    M: int
+    K: int
+    N: int
+    local_experts: int
+
+
+class InputProduct(NamedTuple):
+    """Settings of the first matrix product of an expert layer.
+
+    Its result has one row of outputs for each (token, selected expert) pair.
+
+    Attributes:
+        k_stride: Elements from one row of the weights, or of the scales, to the next.
+        out_stride: Elements from one pair to the next in the outputs.
+        weighted: 1 to multiply each product by the pair's routing weight, else 0.
+        columns: Number of mesh columns. Lanes (places of PEs in a block) beyond the last column are
+            skipped.
+    """
+
+    k_stride: int
+    out_stride: int
+    weighted: int
+    columns: int
+
+
+class BlockScaledInputProduct(NamedTuple):
+    """Settings of the first matrix product of an expert layer whose FP8 weights have block scales.
+
+    They differ from `InputProduct` because the rows of weights and of scales have different
+    distances.
+
+    Attributes:
+        k_stride: Elements from one row of the weights to the next.
+        scale_stride: Elements from one row of the scales to the next.
+        out_stride: Elements from one (token, expert) pair to the next in the outputs.
+        weighted: 1 to multiply each product by the pair's routing weight, else 0.
+        columns: Number of mesh columns. Lanes (places of PEs in a block) beyond the last column are
+            skipped.
+    """
+
+    k_stride: int
+    scale_stride: int
+    out_stride: int
+    weighted: int
+    columns: int
+
+
+class OutputProduct(NamedTuple):
+    """Settings of the second matrix product of an expert layer.
+
+    Its result has one row of outputs for each token.
+
+    Attributes:
+        weighted: 1 to multiply the activations of each (token, expert) pair by its routing weight,
+            else 0.
+        columns: Number of mesh columns. Lanes (places of PEs in a block) beyond the last column are
+            skipped.
+    """
+
+    weighted: int
+    columns: int
+
+
+class QuantisedScales(NamedTuple):
+    """Format of quantised weights and size of their scales.
+
+    Attributes:
+        coding: Number of the weight format: int8, FP8 or int4.
+        G: Number of groups of rows that share scales.
+        rows: Number of rows in the scratch buffer for unpacked weights.
+    """
+
+    coding: int
+    G: int
+    rows: int
+
+
+class BlockScales(NamedTuple):
+    """Sizes of the scales of FP8 weights, where a block of neighbouring weights shares a scale.
+
+    Attributes:
+        G: Number of groups of rows that share scales.
+        B: Number of blocks of neighbouring outputs of an expert that share scales.
+        rows: Number of rows in the scratch buffer for unpacked weights.
+    """
+
+    G: int
+    B: int
+    rows: int
+
+
+class ColumnGroups(NamedTuple):
+    """Division of the mesh columns into groups of neighbours, each of which stores some experts.
+
+    The columns form segments of equal width. Each segment has the same number of groups, whose
+    sizes differ by at most one, the larger groups first.
+
+    Attributes:
+        columns: Number of mesh columns.
+        groups: Number of groups per segment.
+        segments: Number of segments.
+    """
+
+    columns: int
+    groups: int
+    segments: int
+
+
+class ExpertBiasTensors(NamedTuple):
+    """Addresses of the operands of `expert_bias`, which adds the biases of experts to sums.
+
+    Attributes:
+        x: Sums in the accumulator type. The row of a pair or token has parts * N elements.
+        bias: Biases [parts, share] that the PE stores. Parts are, for example, gate and up.
+        pairs: List of the (token, expert, routing weight) triples that are routed to the column's
+            experts.
+    """
+
+    x: int
+    bias: int
+    pairs: int
+
+
+class ExpertBiasShape(NamedTuple):
+    """Sizes of the sums that `expert_bias` adds the biases of experts to.
+
+    Attributes:
+        P: Maximum number of (token, expert) pairs that are routed to the column's experts.
+        M: Tokens.
+        N: Outputs of an expert in each part.
+        parts: Number of parts of an expert's outputs, for example 2 for gate and up.
+        local_experts: Number of experts that the column stores.
+        stride: Elements from one pair or token to the next in the sums.
+    """
+
+    P: int
+    M: int
+    N: int
+    parts: int
+    local_experts: int
+    stride: int
+
+
+class ChoiceTensors(NamedTuple):
+    """Addresses of the operands of `router_choose`, which selects the experts of each token.
+
+    All are float32.
+
+    Attributes:
+        choice: Values [M, E] by which experts are selected.
+        scores: Scores [M, E], from which the routing weights are taken.
+        ids: Ids of the selected experts [M, A].
+        weights: Routing weights of the selected experts [M, A].
+        maxima: Scratch vector with the position of the largest value of each block of experts.
+    """
+
+    choice: int
+    scores: int
+    ids: int
+    weights: int
+    maxima: int

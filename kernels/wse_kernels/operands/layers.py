@@ -1,0 +1,105 @@
+"""Groups of operands of norms and activation functions.
+
+`wse_kernels.operands.group` says how a kernel takes a group.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["ActivationFunction", "FeatureGroups", "LayerNormTensors", "LayerSumsTensors", "NormTensors", "RowGroups"]
+
+
+class NormTensors(NamedTuple):
+    """Addresses of the operands of an RMS norm.
+
+    Attributes:
+        x: Input activations [M, K].
+        sums: Sums of squares [M] over all features of each token.
+        gain: Trained gain [K] in the weight type.
+        out: Normalised activations [M, K].
+    """
+
+    x: int
+    sums: int
+    gain: int
+    out: int
+
+
+class LayerNormTensors(NamedTuple):
+    """Addresses of the operands of a layer norm.
+
+    Attributes:
+        x: Input activations [M, K].
+        sums: float32 [M, 2], the sums of the values and of their squares.
+        gain, bias: Trained gain and bias [K] in the weight type.
+        out: Normalised activations [M, K].
+    """
+
+    x: int
+    sums: int
+    gain: int
+    bias: int
+    out: int
+
+
+class LayerSumsTensors(NamedTuple):
+    """Addresses of the operands of a layer norm that is applied after the next matrix product.
+
+    The product is computed with inputs that are not normalised, and its sums are corrected
+    afterwards.
+
+    Attributes:
+        x: Sums of the product [M, N] in the accumulator type.
+        sums: [M, 2] in the accumulator type, the sums of the inputs and of their squares.
+        of_gain, of_bias: float32 [N], products of the norm's gain and bias with the weights.
+    """
+
+    x: int
+    sums: int
+    of_gain: int
+    of_bias: int
+
+
+class RowGroups(NamedTuple):
+    """Division of the PEs of a column into groups that share work.
+
+    Without groups, all PEs of the column would repeat the same work.
+
+    Attributes:
+        length: Number of PEs in the column.
+        groups: Number of groups of neighbouring PEs.
+    """
+
+    length: int
+    groups: int
+
+
+class FeatureGroups(NamedTuple):
+    """Division of an activation function's features among groups of PEs of a column.
+
+    Attributes:
+        length: Number of PEs in the column.
+        groups: Number of groups of neighbouring PEs.
+        shared_tokens: Number of tokens whose features are divided as one vector.
+        padding: Number of zeros to write after the results.
+    """
+
+    length: int
+    groups: int
+    shared_tokens: int
+    padding: int
+
+
+class ActivationFunction(NamedTuple):
+    """Choice of the activation function of a feed-forward layer.
+
+    Attributes:
+        function: Index into ``ACTIVATIONS``.
+        gated: 1 if the result is multiplied by an up projection, else 0.
+        limit_pico: Limit of clamped_silu in units of 1e-12.
+    """
+
+    function: int
+    gated: int
+    limit_pico: int

@@ -1,0 +1,1 @@
+"""Products of tokens with the weight tile of a PE, quantised or not."""

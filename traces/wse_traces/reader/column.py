@@ -1,0 +1,122 @@
+"""A column of a trace. Its description is available at once, its values are read on demand."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from wse_traces.reader.chunks import Box
+from wse_traces.schema import AXIS_LABELS, Field
+
+
+class Column:
+    """A dataset of a trace that is read on demand.
+
+    Indexing with integers and slices reads only the selected values. ``np.asarray(column)`` and
+    ``column[:]`` read all values.
+
+    Attributes:
+        path: Path of the dataset in the file.
+        unit: Unit of the values.
+        axes: Names of the axes. The first is the table.
+        doc: Description of the values.
+        labels: Names of the codes 0, 1, …; empty if the values are not codes.
+        refers: Table whose row numbers the values are, or empty.
+        shape: Shape of the dataset, complete rows only.
+        dtype: Type of the elements.
+
+    >>> from wse_traces import open_trace
+    >>> by_cause = open_trace("traces/golden/v1/story.h5")["steps/cycles_by"]
+    >>> by_cause.shape, by_cause.axes, by_cause.unit
+    ((478, 6), ('step', 'cause'), 'cycle')
+    >>> by_cause.axis_labels["cause"][2]
+    'compute'
+    >>> by_cause[3, 2:4]
+    array([...])
+    """
+
+    def __init__(self, field: Field, shape: tuple[int, ...], read: Callable[[Box], NDArray[Any]]) -> None:
+        self.path, self.unit, self.axes, self.doc = field.path, field.unit, field.axes, field.doc
+        self.labels, self.refers = field.labels, field.refers
+        self.shape, self.dtype = shape, np.dtype(field.dtype)
+        self._read = read
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def axis_labels(self) -> Mapping[str, tuple[str, ...]]:
+        """Names of the positions on axes such as ``direction``, keyed by the name of the axis.
+
+        Axes whose positions have no names are left out.
+        """
+        return {axis: AXIS_LABELS[axis] for axis in self.axes if axis in AXIS_LABELS}
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return the selected values as a NumPy array. Only the chunks that contain them are read.
+
+        Args:
+            key: Integers, slices and at most one ellipsis, with the meaning that they have in
+                NumPy.
+
+        Raises:
+            IndexError: An integer is out of range, or there are too many indices.
+            TypeError: The key has another type.
+            TraceError: The file is damaged.
+        """
+        keys = list(key) if isinstance(key, tuple) else [key]
+        for at in [i for i, part in enumerate(keys) if part is Ellipsis][:1]:
+            keys[at : at + 1] = [slice(None)] * (self.ndim - len(keys) + 1)
+        if len(keys) > self.ndim:
+            message = f"{self.path}: {len(keys)} indices, it has the axes {', '.join(self.axes)}"
+            raise IndexError(message)
+        keys += [slice(None)] * (self.ndim - len(keys))
+        selections = [self._chosen_places(axis, part) for axis, part in enumerate(keys)]
+        box = tuple((min(at[0], at[-1]), max(at[0], at[-1]) + 1) if at else (0, 0) for at, _ in selections)
+        return self._read(box)[tuple(inner_key for _, inner_key in selections)]
+
+    def _chosen_places(self, axis: int, key: Any) -> tuple[range, int | slice]:
+        """Translate an index of one axis to the range that must be read.
+
+        Returns:
+            The selected positions on the axis, and the index that selects them from the range that
+            is read.
+        """
+        length = self.shape[axis]
+        if isinstance(key, slice):
+            places = range(*key.indices(length))
+            return places, slice(None, None, places.step)
+        try:
+            at = operator.index(key)
+        except TypeError:
+            message = f"{self.path}: integers and slices select from a column, not {type(key).__name__}; read it first"
+            raise TypeError(message) from None
+        if not -length <= at < length:
+            message = f"{self.path}: {at} on the axis {self.axes[axis]!r} of length {length}"
+            raise IndexError(message)
+        return range(at % length, at % length + 1), 0
+
+    def __iter__(self) -> Iterator[Any]:
+        """Return an iterator over the rows. All values are read first."""
+        return iter(self[:])
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:  # noqa: FBT001
+        """Return all values as an array."""
+        if copy is False:
+            message = f"{self.path}: its values are in a file, so an array of them is a copy"
+            raise ValueError(message)
+        values: NDArray[Any] = self[:]
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def __repr__(self) -> str:
+        return f"<Column {self.path} {self.shape} {self.dtype} in {self.unit}: {self.doc}>"

@@ -1,0 +1,75 @@
+"""Planes, which have a value for every PE: reading in parts, and sums of words over layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from wse_traces import schema
+from wse_traces.errors import TraceError
+from wse_traces.reader.read import Array, Trace
+
+
+def plane_chunks(trace: Trace, path: str, index: int) -> Iterator[tuple[int, int, int, Array]]:
+    """Yield the words on links in rectangular parts, for one wafer or one pattern.
+
+    A pattern is a map of words on links that several layers share. The parts are the chunks in
+    which the dataset is stored, so that each chunk is read once.
+
+    Args:
+        trace: An open trace.
+        path: ``links/words`` or ``links/patterns/words``.
+        index: Index of the wafer or of the pattern.
+
+    Yields:
+        Direction, first row, first column, and the words ``[row, col]`` of each chunk.
+
+    Raises:
+        TraceError: The dataset is missing, deviates from the schema, or is damaged.
+    """
+    column = trace[path]
+    _, directions, rows, cols = column.shape
+    *_, chunk_rows, chunk_cols = schema.chunk_of(
+        schema.BY_PATH[path], trace.header
+    )  # the chunks in which the dataset is stored
+    for direction in range(directions):
+        for row in range(0, rows, chunk_rows):
+            for col in range(0, cols, chunk_cols):
+                yield direction, row, col, column[index, direction, row : row + chunk_rows, col : col + chunk_cols]
+
+
+def layer_link_words(trace: Trace, *, wafer: int, layer: int | None = None) -> Array:
+    """Return the words that left each PE of a wafer in each direction, for one layer or for all.
+
+    Args:
+        trace: An open trace.
+        wafer: Index of the wafer.
+        layer: Index of the layer, or -1 for everything outside of the layers. None sums over all.
+
+    Returns:
+        int64 ``[direction, row, col]``.
+
+    Raises:
+        TraceError: The recorded words of a layer are missing or extend beyond the mesh, or the
+            trace is damaged or too large.
+    """
+    trace.check_size("links/words", (schema.BY_PATH["links/words"],), 1)
+    header, places = trace.header, trace.table("placed_layer")
+    words = np.zeros((len(schema.DIRECTIONS), header.rows, header.cols), np.int64)
+    selection = places["wafer"] == wafer
+    if layer is not None:
+        selection &= places["layer"] == layer
+    for pattern in np.unique(places["pattern"][selection]).tolist():
+        if not 0 <= pattern < trace.rows("pattern"):
+            message = f"{trace.path}: links/layers: pattern {pattern} is missing; make the trace again"
+            raise TraceError(message)
+        rows, cols = (int(trace.column(f"links/patterns/{name}", pattern, pattern + 1)[0]) for name in ("rows", "cols"))
+        words_of_pattern = trace.column("links/patterns/words", pattern, pattern + 1)[0]
+        for place in np.flatnonzero(selection & (places["pattern"] == pattern)).tolist():
+            row, col = int(places["row"][place]), int(places["col"][place])
+            if min(row, col, rows, cols) < 0 or row + rows > header.rows or col + cols > header.cols:
+                message = f"{trace.path}: links/layers: row {place} leaves the mesh; make the trace again"
+                raise TraceError(message)
+            words[:, row : row + rows, col : col + cols] += words_of_pattern[:, :rows, :cols]
+    return words

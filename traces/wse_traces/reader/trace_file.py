@@ -1,0 +1,329 @@
+"""An open trace file, read lazily: attributes at once, columns on demand, within a size limit.
+
+Every dataset is checked against the schema before it is read. It must be stored in this file, have
+the declared type, shape and filters, and be small enough. Texts from a trace are treated as data
+and never interpreted.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wse_traces import schema
+from wse_traces.elements import values_of
+from wse_traces.errors import TraceError
+from wse_traces.header import RunHeader
+from wse_traces.reader.check import checked_dataset, header_of, row_counts
+from wse_traces.reader.chunks import Box, read_box
+from wse_traces.reader.column import Column
+from wse_traces.reader.lookup import READ_ERRORS, reason_of
+from wse_traces.reader.open_file import open_file
+from wse_traces.schema import BY_PATH, FIELDS, TABLES, Field
+
+Array = NDArray[Any]
+Columns = dict[str, Array]
+
+LIMIT_BYTES = 1 << 30
+_REPORT_BYTES = 1 << 24  # maximum size of JSON, which needs about twenty times as much when parsed
+_NAMES = {"op": "graph/ops/name", "name": "strings/names"}  # column with the names of a table's rows
+_OBJECT_BYTES = 80  # memory of a short bytes or str object and its list entry
+
+
+class TraceFile:
+    """An open trace file, with its header and columns.
+
+    Attributes:
+        path: Path of the file.
+        limit_bytes: Maximum memory that a single read may allocate.
+        header: Facts about the run.
+        version: Version of the schema.
+        complete: Whether the run was completed.
+        ending: Error with which the run ended, "interrupted", or "".
+        file: The open HDF5 file.
+    """
+
+    def __init__(self, path: Path, *, limit_bytes: int = LIMIT_BYTES) -> None:
+        self.path, self.limit_bytes = path, limit_bytes
+        with ExitStack() as stack:
+            self.file = stack.enter_context(open_file(path))
+            self.header: RunHeader
+            self.header, self.version, (self.complete, self.ending) = header_of(self.file, path)
+            self._rows = row_counts(self.file, path)
+            self._datasets: dict[str, Any] = {}
+            self._stack = stack.pop_all()
+
+    def tables(self) -> list[str]:
+        """Return the names of all tables, including those without rows.
+
+        >>> from wse_traces import open_trace
+        >>> open_trace("traces/golden/v1/story.h5").tables()[3:6]
+        ['edge', 'stage', 'sram/bytes_per_pe']
+        """
+        return list(TABLES)
+
+    def columns(self, table: str) -> list[str]:
+        """Return the paths of the columns of a table.
+
+        Raises:
+            TraceError: There is no such table.
+
+        >>> from wse_traces import open_trace
+        >>> open_trace("traces/golden/v1/story.h5").columns("edge")
+        ['graph/edges/src', 'graph/edges/dst']
+        """
+        return [field.path for field in self._fields(table)]
+
+    def rows(self, table: str) -> int:
+        """Return the number of complete rows of a table; 0 if nothing was recorded."""
+        self._fields(table)
+        return self._rows[table]
+
+    def __iter__(self) -> Iterator[str]:
+        """Return an iterator over the paths of all columns."""
+        return iter(BY_PATH)
+
+    def __getitem__(self, path: str) -> Column:
+        """Return a column without reading its values.
+
+        Raises:
+            TraceError: The schema has no column with this path.
+
+        >>> from wse_traces import open_trace
+        >>> cycles = open_trace("traces/golden/v1/story.h5")["tokens/cycles"]
+        >>> cycles.shape, cycles.unit
+        ((18,), 'cycle')
+        >>> cycles[:7].tolist()
+        [0, 0, 0, 0, 0, 0, 0]
+        """
+        field = self._field(path)
+        shape = (self._rows[field.table], *schema.shape_of(field, self.header))
+        return Column(field, shape, lambda box: self._read(field, box))
+
+    def column(self, path: str, start: int = 0, stop: int | None = None) -> Array:
+        """Return the values of a column as an array.
+
+        Args:
+            path: Path of the column.
+            start: First row.
+            stop: Row after the last. None means all.
+
+        Raises:
+            TraceError: The column is missing, deviates from the schema, is damaged, or exceeds the
+                size limit.
+        """
+        values: Array = self[path][start:stop]
+        return values
+
+    def table(self, table: str, start: int = 0, stop: int | None = None) -> Columns:
+        """Return all columns of a table as arrays, keyed by the name of the column.
+
+        Args:
+            table: Name of the table.
+            start: First row.
+            stop: Row after the last. None means all.
+
+        Raises:
+            TraceError: There is no such table, or it is damaged or exceeds the size limit.
+        """
+        fields = self._fields(table)
+        self.check_size(table, fields, len(range(*slice(start, stop).indices(self._rows[table]))))
+        return {field.name: self.column(field.path, start, stop) for field in fields}
+
+    def texts(self, path: str) -> list[str]:
+        """Return a column of texts as strings. Invalid UTF-8 is replaced by U+FFFD."""
+        return [bytes(text).decode(errors="replace") for text in self.column(path)]
+
+    def records(self, table: str, rows: Array | None = None) -> list[dict[str, Any]]:
+        """Return rows of a table as dictionaries of plain values.
+
+        Codes, and indices of ops and names, are replaced by names; an index without a name becomes
+        "". Texts are decoded as in ``texts``.
+
+        Args:
+            table: Name of the table.
+            rows: Indices of the rows, or None for all.
+
+        >>> from wse_traces import open_trace
+        >>> open_trace("traces/golden/v1/story.h5").records("edge", np.array([1]))
+        [{'src': 'embedding', 'dst': 'layers.0.output'}]
+        """
+        columns = {name: column if rows is None else column[rows] for name, column in self.table(table).items()}
+        values = [self._in_words(field, columns[field.name]) for field in self._fields(table)]
+        return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
+
+    def _in_words(self, field: Field, values: Array) -> list[Any]:
+        """Return the values of a column as a list, with names in place of codes and indices."""
+        if values.dtype.kind == "S":
+            return [bytes(text).decode(errors="replace") for text in values]
+        names = field.labels or (self.texts(_NAMES[field.refers]) if field.refers in _NAMES else None)
+        if names is None:
+            return list(values.tolist())
+        return [names[code] if 0 <= code < len(names) else "" for code in values.tolist()]
+
+    def token_bytes(self) -> list[bytes]:
+        """Return the UTF-8 bytes of each token, which may be only a part of a character.
+
+        Raises:
+            TraceError: The trace is damaged, or the tokens exceed the size limit.
+        """
+        self._check_bytes("tokens/text_end", self._rows["token"] * _OBJECT_BYTES)
+        stops, all_bytes = self.column("tokens/text_end").tolist(), self.column("tokens/text").tobytes()
+        starts = [0, *stops][:-1]
+        if any(a > b for a, b in zip(starts, stops, strict=True)) or (stops and stops[-1] > len(all_bytes)):
+            message = f"{self.path}: tokens/text_end: not ascending within tokens/text; make the trace again"
+            raise TraceError(message)
+        return [all_bytes[a:b] for a, b in zip(starts, stops, strict=True)]
+
+    def token_texts(self) -> list[str]:
+        """Return the text of each token. Bytes that are not a complete character become U+FFFD."""
+        return [text.decode(errors="replace") for text in self.token_bytes()]
+
+    def tensor(self, index: int) -> Array:
+        """Return a recorded tensor as an array with four axes. bfloat16 is converted to float32.
+
+        Args:
+            index: Row of the table of recorded tensors.
+
+        Raises:
+            TraceError: The tensor is damaged or exceeds the size limit.
+        """
+        row = self.table("tensor", index, index + 1)
+        start = int(self.column("tensors/end", index - 1, index)[0]) if index else 0
+        data = self.column("tensors/bytes", start, int(row["end"][0]))
+        try:
+            return values_of(data, row["dtype"][0]).reshape(row["shape"][0])
+        except (ValueError, IndexError) as error:
+            message = f"{self.path}: tensors: row {index} cannot be read ({error}); make the trace again"
+            raise TraceError(message) from error
+
+    def content(self, index: int) -> Array:
+        """Return the recorded bytes of one SRAM buffer of a PE, uint8 ``[bytes]``.
+
+        Args:
+            index: Row of the table ``content``.
+        """
+        start = int(self.column("contents/end", index - 1, index)[0]) if index else 0
+        return self.column("contents/bytes", start, int(self.column("contents/end", index, index + 1)[0]))
+
+    def report(self) -> dict[str, object]:
+        """Return the report of the run, or an empty dictionary if there is none.
+
+        Raises:
+            TraceError: The report is too large or is not a JSON object.
+        """
+        size = self._rows["summary_byte"]
+        if size > _REPORT_BYTES:
+            message = f"{self.path}: run/summary: {size:,} B, the limit is {_REPORT_BYTES:,} B; make the trace again"
+            raise TraceError(message)
+        try:
+            report = json.loads(self.column("run/summary").tobytes() or b"{}")
+        except (ValueError, RecursionError) as error:
+            message = f"{self.path}: run/summary: not JSON ({error}); make the trace again"
+            raise TraceError(message) from error
+        if not isinstance(report, dict):
+            message = f"{self.path}: run/summary: not a JSON object; make the trace again"
+            raise TraceError(message)
+        return report
+
+    def check_size(self, item_name: str, fields: tuple[Field, ...], rows: int) -> None:
+        """Raise TraceError if reading some rows of the given columns would exceed the size limit.
+
+        Args:
+            item_name: Name of what is read, for the error message.
+            fields: Fields that describe the columns.
+            rows: Number of rows.
+        """
+        row_bytes = sum(np.dtype(f.dtype).itemsize * math.prod(schema.shape_of(f, self.header)) for f in fields)
+        self._check_bytes(item_name, rows * row_bytes)
+
+    def _check_bytes(self, item_name: str, size: int) -> None:
+        """Raise TraceError if a read of ``size`` bytes exceeds the size limit of the trace."""
+        if size > self.limit_bytes:
+            limit = f"the limit is {self.limit_bytes:,} B; read fewer rows at once"
+            message = f"{self.path}: {item_name}: {size:,} B to read, {limit}"
+            raise TraceError(message)
+
+    def deviations(self, path: str) -> list[str]:
+        """Return a message for each difference between a stored column and the schema.
+
+        A column without differences can be read.
+        """
+        field = self._field(path)
+        rows = self._rows[field.table]
+        dataset, deviations = checked_dataset(self.file, field, self.header, rows, complete=self.complete)
+        if not deviations:
+            self._datasets[path] = dataset
+        return deviations
+
+    def close(self) -> None:
+        """Close the file. Arrays that were read stay valid."""
+        self._datasets.clear()
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _fields(self, table: str) -> tuple[Field, ...]:
+        """Return the descriptions of a table's columns.
+
+        Raises:
+            TraceError: There is no such table.
+        """
+        if table not in TABLES:
+            raise TraceError(_unknown_name_message(self.path, "table", table, list(TABLES)))
+        return TABLES[table]
+
+    def _field(self, path: str) -> Field:
+        """Return the description of the column at a path.
+
+        Raises:
+            TraceError: There is no such column.
+        """
+        if path not in BY_PATH:
+            raise TraceError(_unknown_name_message(self.path, "column", path, [field.path for field in FIELDS]))
+        return BY_PATH[path]
+
+    def _read(self, field: Field, box: Box) -> Array:
+        """Return a box of a column: the elements in a range on each axis.
+
+        The column is checked against the schema when it is first read.
+        """
+        size = math.prod(max(stop - start, 0) for start, stop in box) * np.dtype(field.dtype).itemsize
+        if field.path not in self._datasets and (deviations := self.deviations(field.path)):
+            message = f"{self.path}: {deviations[0]}; the file is damaged or not of this version, make it again"
+            raise TraceError(message)
+        self._check_bytes(field.path, size)
+        try:
+            return read_box(self._datasets[field.path], box)
+        except READ_ERRORS as error:
+            message = f"{self.path}: {field.path}: the data is damaged ({reason_of(error)}); make the trace again"
+            raise TraceError(message) from error
+
+
+def _unknown_name_message(path: Path, kind: str, name: str, valid_names: list[str]) -> str:
+    """Return the error message for an unknown table or column, which suggests similar names.
+
+    Args:
+        path: Path of the trace.
+        kind: "table" or "column".
+        name: The unknown name.
+        valid_names: All names that exist.
+    """
+    close = difflib.get_close_matches(name, valid_names, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "traces/FORMAT.md lists them all"
+    return f"{path}: a trace has no {kind} {name!r}; {hint}"

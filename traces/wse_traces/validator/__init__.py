@@ -1,0 +1,1 @@
+"""Validation of traces: the description of each dataset, each value, and their consistency."""

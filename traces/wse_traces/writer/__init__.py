@@ -1,0 +1,1 @@
+"""Writing of traces while a run proceeds."""

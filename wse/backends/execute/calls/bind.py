@@ -1,0 +1,220 @@
+"""Binding: conversion of a phase to a list of calls, so that a token is executed without look-ups.
+
+The list depends on the number of cache slots in use. A new list is made when this number changes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.backends.execute.calls.line_loads import LineLoads
+from wse.backends.execute.calls.streams import Call, Streams
+from wse.backends.execute.calls.transfer_calls import TransferCalls
+from wse.backends.execute.host_memory.arena import Arena
+from wse.backends.execute.observation.outputs import Outputs, Routing
+from wse.backends.execute.observation.pe_contents import PeContents
+from wse.number_formats import ELEMENT_BYTES
+from wse.program.isa.instructions import CODES, KERNELS, kernel_named
+from wse.program.isa.kernel import Kernel
+from wse.program.phase import Phase
+from wse.program.program import Program
+from wse.program.steps import Slots, StepKind, Steps
+from wse_kernels.library import compiled_kernel
+
+BLOCK_S: Final = 1e-7
+"""Approximate seconds of a core to start a block whose operands have been prefetched."""
+MAX_BYTES_AHEAD: Final = 8192
+"""Maximum size of an operand, over all lanes of a block, that is prefetched.
+
+Larger operands are prefetched well enough by hardware, once they are read sequentially.
+"""
+CACHED_PHASES: Final = 4
+"""Number of phases that stay bound. A chunk may have ten thousand calls.
+
+Phases for which kernels were just compiled are run next, so they need not be bound again.
+"""
+
+ROUTER: Final = kernel_named("router_choose")
+"""Kernel that writes the ids of the chosen experts."""
+
+
+class BoundPhase(NamedTuple):
+    """A phase of the Program as a list of function calls that can be executed.
+
+    Attributes:
+        phase: The phase.
+        slots: Cache slots in use, on which the operands of the calls depend.
+        calls: Functions and arguments, in order.
+        steps: Index of the step to which each call belongs.
+        loads: Number of times that each transfer runs whose calls do not count the words on links.
+            The key is a pair of the stage and the `LineLoads` of the transfer.
+    """
+
+    phase: Phase
+    slots: Slots
+    calls: list[Call]
+    steps: list[int]
+    loads: Counter[tuple[int, LineLoads]]
+
+
+class Binder:
+    """Factory that turns phases of one Program into lists of function calls (bound phases).
+
+    Args:
+        program: The Program.
+        arenas: SRAM of the stages in this process; the key is the stage. Steps of other stages make
+            no calls.
+        control: Cache counters by user and stage, which kernels read.
+        streams: Data exchanged with the host, and counters of words that leave regions.
+        routing: Record of the experts that tokens choose.
+        outputs: Reader of the outputs of ops between steps, or None.
+
+    Attributes:
+        contents: Reader of buffers of single PEs between steps, in the last iteration of a loop;
+            None to read nothing. Changes affect only phases that are bound afterwards.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        arenas: Mapping[int, Arena],
+        control: list[list[npt.NDArray[np.int32]]],
+        streams: Streams,
+        routing: Routing,
+        outputs: Outputs | None = None,
+    ) -> None:
+        self._outputs = outputs
+        self.contents: PeContents | None = None
+        self._program = program
+        self._arenas = arenas
+        self._control = control
+        self._routing = routing
+        self._views = {stage: [arena.view(t) for t in program.element_types] for stage, arena in arenas.items()}
+        self._moves = TransferCalls(program, arenas, self._views, control, streams, routing)
+        self.crossings = self._moves.crossings
+        self._equal: dict[tuple[Steps, bool, int], Phase] = {}  # first phase of those with equal calls
+        self._bound = lru_cache(maxsize=CACHED_PHASES)(self._bind)
+
+    def bind(self, phase: Phase, slots: Slots) -> BoundPhase:
+        """Return the calls of a phase, which are cached for the most recently bound phases.
+
+        Prompt chunks with the same steps and slots are bound once.
+
+        Args:
+            phase: The phase.
+            slots: Cache slots in use in each stage, for the user with the longest cache.
+        """
+        return self._bound(self._equal.setdefault((phase.steps, phase.begins, phase.user), phase), slots)
+
+    def _bind(self, phase: Phase, slots: Slots) -> BoundPhase:
+        """Turn a phase into a list of calls, without the cache of `bind`.
+
+        Calls that read the outputs of ops or the chosen experts are added after the last iteration
+        of a loop. Calls that read the contents of PEs are added within that iteration.
+
+        Args:
+            phase: The phase.
+            slots: Cache slots in use in each stage.
+        """
+        bound = BoundPhase(phase, slots, [], [], Counter())
+        calls_after_step = self._reads_of_choices(phase, slots)
+        for step, calls in ({} if self._outputs is None else self._outputs.calls(phase, slots)).items():
+            calls_after_step.setdefault(step, []).extend(calls)
+        content_calls = {} if self.contents is None else self.contents.calls(phase)
+        step = 0
+        while step < len(phase.steps):
+            loop = int(phase.steps.loop[step])
+            if loop < 0:
+                self._add(bound, step, 0)
+                _append(bound, step, content_calls.get(step, []))
+                _append(bound, step, calls_after_step.get(step, []))
+                step += 1
+                continue
+            first, end, iterations = (int(v) for v in phase.steps.loops[loop])
+            for iteration in range(iterations):
+                for loop_step in range(first, end):
+                    self._add(bound, loop_step, iteration)
+                    if iteration == iterations - 1:
+                        _append(bound, loop_step, content_calls.get(loop_step, []))
+            for loop_step in range(first, end):
+                _append(bound, loop_step, calls_after_step.get(loop_step, []))
+            step = end
+        return bound
+
+    def _add(self, bound: BoundPhase, step: int, iteration: int) -> None:
+        """Append the function calls of one step, in one iteration of its loop, to a bound phase."""
+        phase, slots = bound.phase, bound.slots
+        place = phase, step, slots, iteration, phase.user_of(step, iteration)
+        if phase.steps.computes(step):
+            _append(bound, step, self._compute(*place))
+            return
+        _append(bound, step, self._moves.calls(*place))
+        stage = int(phase.steps.stage[step])
+        loads = self._moves.loads(phase, step, slots, iteration) if stage in self._arenas else None
+        if loads is not None:
+            bound.loads[stage, loads] += 1
+
+    def _compute(self, phase: Phase, step: int, slots: Slots, iteration: int, user: int) -> list[Call]:
+        """Return the kernel call of a compute step, as a list of one element.
+
+        The list is empty if the stage is in another process.
+        """
+        kernel, stage = KERNELS[phase.steps.code[step]], int(phase.steps.stage[step])
+        if stage not in self._arenas:
+            return []
+        arena = self._arenas[stage]
+        step_operands = phase.steps.operands(step, slots, phase.round_of(step, iteration))
+        rows = step_operands[1]  # operands 0 to 2: first row, rows, blocks of a row
+        step_operands[2] = arena.blocks_per_row
+        compiled, memory = compiled_kernel(kernel.name), (*self._views[stage], self._control[user][stage])
+        core_s = (kernel.core_s(step_operands) * arena.lanes + BLOCK_S) * rows * arena.blocks_per_row
+        function = compiled.for_time(core_s)
+        operands = np.array([*step_operands, *self._prefetch_ranges(kernel, stage, step_operands)], np.int64)
+        return [(function, (*(memory[i] for i in compiled.takes), operands))]
+
+    def _prefetch_ranges(self, kernel: Kernel, stage: int, operands: list[int]) -> list[int]:
+        """Return the memory ranges of a kernel's operands that are worth prefetching.
+
+        Returns:
+            Pairs of a first byte and a length in bytes, one after another in a flat list. They
+            count from the start of a block, over all of its lanes.
+        """
+        arena, ranges = self._arenas[stage], []
+        for operand in kernel.operands:
+            if operand.view and operand.extent is not None:
+                size = ELEMENT_BYTES[self._program.element_type(operand.view)] * arena.lanes
+                elements = kernel.elements(operand.name, operands)
+                if elements * size <= MAX_BYTES_AHEAD:
+                    ranges += [operands[kernel.index[operand.name]] * size, elements * size]
+        return ranges
+
+    def _reads_of_choices(self, phase: Phase, slots: Slots) -> dict[int, list[Call]]:
+        """Return the calls that record which experts tokens have chosen.
+
+        Returns:
+            Lists of calls. The key is the index of the step after which they are made: the last
+            step of the router that chose the experts.
+        """
+        reads: dict[int, list[Call]] = {}
+        chooses = (phase.steps.kind == StepKind.COMPUTE) & (phase.steps.code == CODES[ROUTER.name])
+        for step in np.flatnonzero(chooses).tolist():
+            stage, op = int(phase.steps.stage[step]), phase.steps.op[step]
+            if stage in self._arenas:
+                operands = ROUTER.by_name(phase.steps.operands(step, slots))
+                ids_and_sizes = operands["ids"], operands["M"] * operands["A"], operands["E"]
+                last = int(np.flatnonzero(phase.steps.op == op)[-1])
+                call = (self._routing.read, (self._arenas[stage], self._program.op_layers[op], *ids_and_sizes))
+                reads.setdefault(last, []).append(call)
+        return reads
+
+
+def _append(bound: BoundPhase, step: int, calls: list[Call]) -> None:
+    """Append function calls to a bound phase, and record the step to which each belongs."""
+    bound.calls.extend(calls)
+    bound.steps.extend([step] * len(calls))

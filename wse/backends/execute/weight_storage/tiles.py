@@ -1,0 +1,295 @@
+"""Shards of a weight tile: which values of a tensor each PE stores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from wse.arrays import I32
+from wse.number_formats import CODINGS
+from wse.program.steps import COLUMNS, ROWS, SKEWED
+from wse.program.tiles import Tile, TilePart
+from wse_mappings.mesh.ring import skew
+
+Tensor = npt.NDArray[np.generic]
+VALUES_PER_READ: Final = 1 << 21
+"""Number of values of a tensor that are read at a time, if they are for different PEs."""
+VALUES_IN_FLIGHT: Final = 8 * VALUES_PER_READ
+"""Maximum number of values that all threads together read and keep in memory, 4 bytes each."""
+
+
+class Source(Protocol):
+    """Protocol of tensors whose rows can be read in ranges; a numpy array is an example."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the tensor. The first axis counts its rows."""
+
+    def __getitem__(self, rows: slice, /) -> Tensor:
+        """Return a range of rows."""
+
+
+@runtime_checkable
+class DecodedSource(Protocol):
+    """A source of tensor rows that may have to decode more values than it returns."""
+
+    @property
+    def is_read_whole(self) -> bool:
+        """True if reading any rows decodes the whole tensor, as for transposed matrices."""
+
+    def decoded_values(self, first: int, last: int) -> int:
+        """Return the maximum number of values in memory while some rows are read.
+
+        Args:
+            first, last: First row and one past the last row.
+        """
+
+
+def decoded_values(source: Source, first: int, last: int) -> int:
+    """Return the maximum number of values in memory while some rows of a source are read.
+
+    Args:
+        source: The source.
+        first, last: First row and one past the last row.
+    """
+    if isinstance(source, DecodedSource):
+        return source.decoded_values(first, last)
+    return (last - first) * math.prod(source.shape[1:])
+
+
+def is_read_whole(source: Source) -> bool:
+    """Return True if reading any rows decodes the whole tensor, which is then best read once."""
+    return isinstance(source, DecodedSource) and source.is_read_whole
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A rectangle of PEs in a region, as ranges of rows and columns. The ends are exclusive."""
+
+    first_row: int
+    last_row: int
+    first_col: int
+    last_col: int
+
+
+def patches(parts: Sequence[TilePart], sources: Sequence[Source], rows: int, cols: int) -> list[Patch]:
+    """Divide the PEs of a region into rectangles (patches) that need few tensor rows each.
+
+    Each row of the tensors is then read about once. The whole region is one patch if the tensors
+    are small, or if such a division does not exist.
+
+    Args:
+        parts: Parts of a tile (block of weights on a PE), each from one tensor.
+        sources: Tensor of each part.
+        rows, cols: Shape of the region.
+    """
+    whole_region = Patch(0, rows, 0, cols)
+    axes = {_row_axis(part) for part in parts}
+    values = max(math.prod(source.shape) for source in sources)
+    count = -(-values // VALUES_PER_READ)
+    if count == 1 or len(axes) > 1 or axes == {SKEWED} or any(map(is_read_whole, sources)):
+        return [whole_region]
+    cuts_columns = axes == {ROWS}
+    cut_patches = [
+        Patch(0, rows, *cut) if cuts_columns else Patch(*cut, 0, cols)
+        for cut in _cuts(cols if cuts_columns else rows, count)
+    ]
+    read_rows = sum(last - first for patch in cut_patches for first, last in [row_range(parts[0], patch)])
+    return cut_patches if read_rows <= 2 * sources[0].shape[0] else [whole_region]
+
+
+def strips(part: TilePart, patch: Patch) -> list[Patch]:
+    """Divide a patch (a rectangle of PEs) by rows if its index arrays would need too much memory.
+
+    This is only needed if the tensor indices vary along both rows and columns.
+
+    Args:
+        part: Part of a tile, with the tensor indices that each PE stores.
+        patch: The PEs.
+    """
+    is_skewed = part.outer is not None and part.outer_axis == SKEWED
+    if part.sharers == 1 and part.offset is None and not is_skewed:
+        return [patch]
+    rows = patch.last_row - patch.first_row
+    outers = 1 if part.outer is None else part.outer.shape[1]
+    indices = rows * (patch.last_col - patch.first_col) * max(part.width, outers)
+    return [
+        replace(patch, first_row=patch.first_row + first, last_row=patch.first_row + last)
+        for first, last in _cuts(rows, -(-indices // VALUES_PER_READ))
+    ]
+
+
+def _cuts(length: int, count: int) -> list[tuple[int, int]]:
+    """Divide a length into about ``count`` intervals; return their (first, end) indices."""
+    step = max(1, -(-length // max(1, count)))
+    return [(begin, min(begin + step, length)) for begin in range(0, length, step)]
+
+
+def split_by_offset(part: TilePart) -> list[TilePart]:
+    """Split a part of a tile that has several offsets into parts that have one offset each.
+
+    An offset is added to all inner tensor indices of a column of PEs. The parts are read
+    separately.
+    """
+    if part.offset is None:
+        return [part]
+    return [replace(part, offset=part.offset[:, at : at + 1]) for at in range(part.offset.shape[1])]
+
+
+def row_range(part: TilePart, patch: Patch) -> tuple[int, int]:
+    """Return the range of tensor rows that the PEs of a patch store: first, and one past the last.
+
+    Args:
+        part: Part of a tile, with the tensor indices that each PE stores.
+        patch: Rectangle of PEs.
+    """
+    if part.transposed or part.outer is None:
+        index = _inner_of_patch(part, patch)
+    else:
+        index = _index_of_patch(part.outer, part.outer_axis, patch)
+    valid_index = index[index >= 0]
+    return (int(valid_index.min()), int(valid_index.max()) + 1) if valid_index.size else (0, 0)
+
+
+def inner_places(parts: Sequence[TilePart], blocks: int) -> list[I32]:
+    """Return the positions of each part's inner elements in a row of the tile.
+
+    A row of the tile consists of ``blocks`` blocks. In each block, the parts are side by side.
+
+    Args:
+        parts: Parts of the tile, each from one tensor.
+        blocks: Number of blocks.
+    """
+    widths = [part.width // blocks for part in parts]
+    first = [sum(widths[:i]) for i in range(len(parts))]
+    return [
+        (np.arange(blocks)[:, None] * sum(widths) + at + np.arange(width)).reshape(-1).astype(np.int32)
+        for at, width in zip(first, widths, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchShard:
+    """Values of a tensor that each PE of a patch stores, as arguments of `wse_kernels.compute.storing`.
+
+    A patch is a rectangle of PEs.
+
+    Attributes:
+        patch: The PEs.
+        rows, columns: Indices into the values that were read.
+        row_places, column_places: Positions in the tile of a PE; a value is stored at their sum.
+        row_shifts, column_shifts: Bits by which a code is shifted left in its byte (their sum), if
+            several codes share a byte.
+    """
+
+    patch: Patch
+    rows: I32
+    columns: I32
+    row_places: I32
+    column_places: I32
+    row_shifts: I32
+    column_shifts: I32
+
+
+def patch_shard(part: TilePart, first: int, patch: Patch, tile: Tile, places: I32) -> PatchShard:
+    """Return which values of a tensor each PE of a patch stores, for one part of its tile.
+
+    Args:
+        part: Part of the tile, with the tensor indices that each PE stores.
+        first: First row of the tensor that was read. The rows of a vector have one column.
+        patch: Rectangle of PEs.
+        tile: The tile (block of weights on a PE).
+        places: Positions of the part's inner elements in a row of the tile, from `inner_places`.
+    """
+    width = sum(tile_part.width for tile_part in tile.parts)
+    sharing = 8 // CODINGS[tile.coding].bits if tile.coding else 1  # codes in a byte
+    inner_index = _by_lane(_inner_of_patch(part, patch))
+    outer_index = np.zeros((1, 1, 1), np.int32)
+    if part.outer is not None:
+        outer_index = _by_lane(_index_of_patch(part.outer, part.outer_axis, patch))
+    numbers = np.arange(outer_index.shape[1], dtype=np.int32)
+    sides = [
+        (outer_index, numbers // sharing * np.int32(width), numbers % sharing * np.int32(8 // sharing)),
+        (inner_index, places, np.zeros_like(places)),
+    ]
+    by_row, by_column = sides[::-1] if part.transposed or part.outer is None else sides
+    return PatchShard(
+        patch=patch,
+        rows=_shift_indices(by_row[0], first),
+        columns=by_column[0],
+        row_places=by_row[1],
+        column_places=by_column[1],
+        row_shifts=by_row[2],
+        column_shifts=by_column[2],
+    )
+
+
+def _by_lane(index: I32) -> I32:
+    """Transpose an index array ``[rows or 1, cols or 1, n]`` to ``[rows or 1, n, cols or 1]``.
+
+    Kernels process one element of all lanes (columns of PEs) at a time.
+    """
+    return np.ascontiguousarray(index.transpose(0, 2, 1), np.int32)
+
+
+def _index_of_patch(index: I32, axis: int, patch: Patch) -> I32:
+    """Return the tensor indices that the PEs of a patch (a rectangle of PEs) store.
+
+    Args:
+        index: Indices of every PE along an axis.
+        axis: ROWS, COLUMNS, or SKEWED if the indices vary along both.
+        patch: The PEs.
+
+    Returns:
+        ``[rows or 1, cols or 1, n]``. A dimension is 1 if the indices do not vary along it.
+    """
+    cols = slice(patch.first_col, patch.last_col)
+    if axis == ROWS:
+        return index[None, cols]
+    rows = range(patch.first_row, patch.last_row)
+    if axis == COLUMNS:
+        return index[rows.start : rows.stop, None]
+    return np.stack([index[skew(row, len(index))[cols]] for row in rows])
+
+
+def _inner_of_patch(part: TilePart, patch: Patch) -> I32:
+    """Return the inner tensor indices that each PE of a patch (a rectangle of PEs) stores.
+
+    The part's offset is added, or the indices are divided among several PEs, if the part requests
+    it.
+    """
+    if part.sharers > 1:
+        return _shared_out(part, patch)
+    index = _index_of_patch(part.inner, part.inner_axis, patch)
+    if part.offset is None:
+        return index
+    offset = part.offset[None, patch.first_col : patch.last_col]
+    return np.where((index >= 0) & (offset >= 0), index + offset, np.int32(-1))
+
+
+def _shared_out(part: TilePart, patch: Patch) -> I32:
+    """Return the inner tensor indices of each PE if several PEs divide a block of them.
+
+    The result is int32 ``[rows, cols, n]``.
+    """
+    width, lanes = part.width, len(part.inner)
+    padded = np.full((lanes, part.sharers * width), -1, np.int32)
+    padded[:, : part.inner.shape[1]] = part.inner
+    blocks = padded.reshape(lanes, part.sharers, width)
+    by_row_and_col = blocks.transpose(1, 0, 2) if part.inner_axis == ROWS else blocks
+    return by_row_and_col[patch.first_row : patch.last_row, patch.first_col : patch.last_col]
+
+
+def _shift_indices(index: I32, first: int) -> I32:
+    """Return the indices relative to ``first``. Padding becomes -1."""
+    return np.where(index >= 0, index - np.int32(first), np.int32(-1))
+
+
+def _row_axis(part: TilePart) -> int:
+    """Return the mesh axis along which PEs store different rows of the tensor."""
+    return part.inner_axis if part.transposed or part.outer is None else part.outer_axis

@@ -1,0 +1,371 @@
+"""Context of a lowering: what the lowering functions of all ops know, and where they add steps.
+
+A lowering function gets the context and an op. It asks the context for buffers, tiles and patterns,
+and adds steps to the context's builder. These functions have short names for sizes:
+
+- H and Hk: query and KV heads per column
+- F: features of a head per column
+- M: tokens
+- d: hidden features per PE
+- P: rows of a square region
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from wse.compiler.lowering.phase.buffers import Buffers, Patterns
+from wse.compiler.lowering.phase.builder import PhaseBuilder
+from wse.compiler.options import DECODE, MESH_GEMM_OWN, ROUTER_COPIES, SENT_CHOICE, VERIFY, Choice, Options
+from wse.compiler.passes.shard import prefill_tile_name
+from wse.compiler.state import RegionCut, StagePlan
+from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
+from wse.hardware.spec import WaferSpec
+from wse.models.spec import ModelSpec
+from wse.program.isa.operands import PICO
+from wse.program.isa.pe_costs import PeCosts
+from wse.program.steps import COLUMNS, ROWS
+from wse_mappings.cuts.layer_parts import ATTENTION, Parts
+from wse_mappings.cuts.split import ceil_div
+from wse_mappings.patterns.k_tree import EQUAL_GROUPS, FEWEST_RELAYS, equal_group_count
+from wse_mappings.patterns.multicast import diagonal_multicast
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserTokens:
+    """Number of tokens that steps process at a time if they run once per user or once per token.
+
+    Attributes:
+        tokens: Number of tokens per iteration.
+        is_loop: Whether there is a loop, with one token per iteration. Otherwise the steps process
+            all tokens at once.
+    """
+
+    tokens: int
+    is_loop: bool
+
+    def at(self, tokens: SymBuffer | SymAddress, elements: int | SymNumber) -> SymAddress:
+        """Return the address of the current iteration's tokens in a buffer that stores all tokens.
+
+        Args:
+            tokens: Buffer, or address of the first token of the first iteration.
+            elements: Elements per token.
+        """
+        at = SymAddress(buffer=tokens) if isinstance(tokens, SymBuffer) else tokens
+        stride = SymNumber(fixed=elements) if isinstance(elements, int) else elements
+        return replace(at, per_round=stride.fixed, per_slot_round=stride.per_slot) if self.is_loop else at
+
+
+@dataclass(kw_only=True)
+class Context:
+    """State of the lowering of one phase: inputs that it reads, and parts that it may change.
+
+    Attributes:
+        spec, wafer, options, choice: Inputs of the compilation.
+        costs: Costs of operations on a PE.
+        cuts, cuts_of_parts, plans: Divisions and plans of the stages, as in `State`.
+        builder: Builder that collects the steps.
+        buffers, patterns: Buffers and patterns of all phases.
+        on_mesh: Whether the tokens are divided over rows. Otherwise every PE processes all tokens.
+        name: Name of the phase.
+        chunk: Tokens that the phase processes.
+        user: Index of the user; -1 for decode.
+        cached: Tokens in the KV cache before the phase.
+        last: Whether the phase also computes the next token.
+        parts: Parts of a layer whose ops are being lowered.
+        tokens: Tokens that a PE processes: the chunk, or the maximum per row if the tokens are
+            divided over rows. In decode, one token of each user.
+        stream: Address of the residual stream.
+    """
+
+    spec: ModelSpec
+    wafer: WaferSpec
+    costs: PeCosts
+    options: Options
+    choice: Choice
+    cuts: tuple[RegionCut, ...]
+    cuts_of_parts: dict[tuple[int, Parts], RegionCut]
+    plans: tuple[StagePlan, ...]
+    builder: PhaseBuilder
+    buffers: Buffers
+    patterns: Patterns
+    on_mesh: bool
+    name: str
+    chunk: int
+    user: int
+    cached: int
+    last: bool
+    parts: Parts = ATTENTION
+    tokens: int = field(init=False)
+    stream: SymAddress = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tokens = ceil_div(self.chunk, self.cut.rows) if self.on_mesh else self.chunk
+        self.stream = SymAddress(buffer=self.temp("x", self.tokens * self.cut.hidden_per_pe, "act"))
+
+    @property
+    def decodes(self) -> bool:
+        """True if the phase decodes one token of each user."""
+        return self.name == DECODE
+
+    @property
+    def verifies(self) -> bool:
+        """True if the phase verifies several tokens of one user, with an id after each token."""
+        return self.name == VERIFY
+
+    @property
+    def cut(self) -> RegionCut:
+        """How the model's dimensions are divided over the PEs of the current region.
+
+        If a layer is split between regions, this is the division for the parts of the layer that
+        are being lowered.
+        """
+        stage = self.builder.stage
+        return self.cuts_of_parts.get((stage, self.parts)) or self.cuts[stage]
+
+    @property
+    def heads(self) -> tuple[int, int, int, int]:
+        """Per column of PEs: query heads, KV heads, queries per KV head, and features per head."""
+        kv_heads, queries_per_kv = self.cut.heads.kv_heads_per_col, self.spec.queries_per_kv // self.cut.heads.copies
+        return kv_heads * queries_per_kv, kv_heads, queries_per_kv, self.cut.heads.features_per_head
+
+    @property
+    def rotated_size(self) -> int:
+        """Number of rotated features (rotary embedding) of each head that a column stores.
+
+        They are stored before the other features of the head.
+        """
+        return self.cut.heads.rotated
+
+    @property
+    def rewrites(self) -> dict[str, int]:
+        """Names of the rewrites that apply to the phase, mapped to their settings.
+
+        A rewrite changes the steps of a layer to save cycles. The meaning of its setting, an
+        integer, depends on the rewrite; rewrites without settings have 1.
+        """
+        verify_rewrites = self.choice.verify_rewrites if self.verifies else None
+        return dict(self.choice.rewrites if verify_rewrites is None else verify_rewrites)
+
+    def sends_choice(self, layer: int) -> bool:
+        """Return whether a split layer's first stage sends its selected experts to the next stages.
+
+        The parts of a split layer are on different stages, which would otherwise all select the
+        experts. Sending the selection requires the rewrite `sent_choice`, a single token, and
+        regions with equal numbers of rows: each row sends to the same row of the next region.
+        """
+        rows = {(self.cuts[stage].rows, self.cuts[stage].hidden_group) for stage, _ in self.cuts_of_parts}
+        one_token = self.tokens == 1 and not self.on_mesh
+        return one_token and len(rows) == 1 and self.spec.layers[layer].experts and SENT_CHOICE in self.rewrites
+
+    @property
+    def router_columns(self) -> int:
+        """Number of neighbouring columns that together compute all outputs of a router of experts.
+
+        These are all columns of the region. With the rewrite `router_copies`, the columns form
+        several segments, each of which computes all outputs; the number is then that of one
+        segment.
+        """
+        assert self.spec.experts is not None
+        return self.cut.cols // self.cut.router_copies(self.spec.experts.count, self.choice.setting_of(ROUTER_COPIES))
+
+    @property
+    def own_weights(self) -> bool:
+        """True if the phase is prefill by MeshGEMM with its own copy of the weights."""
+        return self.on_mesh and self.choice.prefill == MESH_GEMM_OWN
+
+    @property
+    def scale_pico(self) -> int:
+        """Factor by which attention scores are multiplied, in units of 1e-12."""
+        return round(PICO * self.spec.attention_scale)
+
+    def temp(self, name: str, elements: int, view: str, use: str = "activations") -> SymBuffer:
+        """Return a buffer of the current stage for a temporary value.
+
+        Args:
+            name: Name. The same name stands for the same buffer in all phases.
+            elements: Minimum number of elements.
+            view: How the elements are read, such as ``act`` for activations or ``acc`` for sums.
+            use: Purpose under which reports count the buffer's SRAM.
+        """
+        return self.buffers.get(self.builder.stage, name, elements, view, use)
+
+    @property
+    def normed_hidden(self) -> SymBuffer:
+        """Buffer of the normalised hidden vectors, the input of attention or feed-forward."""
+        return self.temp("normed", self.tokens * self.cut.hidden_per_pe, "act")
+
+    @property
+    def stream_before_block(self) -> SymAddress:
+        """Address of the residual stream before a feed-forward block that is split between stages.
+
+        All parts of the block read it. The stream to which the parts add their results follows it
+        in the same buffer, so that both can be sent in one transfer. If the selection of experts is
+        sent too, the stream at this address is already normalised.
+        """
+        return SymAddress(buffer=self.temp("streams", 2 * self.tokens * self.cut.hidden_per_pe, "act"))
+
+    @property
+    def stream_of_parts(self) -> SymAddress:
+        """Address of the residual stream to which the parts of a split feed-forward block add.
+
+        The parts of the block are on different stages, between which the stream is sent.
+        """
+        return replace(self.stream_before_block, offset=self.tokens * self.cut.hidden_per_pe)
+
+    @property
+    def choice_of_parts(self) -> tuple[SymAddress, SymAddress]:
+        """Addresses of the expert ids and weights that are sent inside a split feed-forward block.
+
+        The parts of the block are on different stages. The first part selects the experts. Ids and
+        weights follow the two residual streams in memory, so that one transfer can send all.
+        """
+        assert self.spec.experts is not None
+        vectors, pair_count = 2 * self.tokens * self.cut.hidden_per_pe, self.tokens * self.spec.experts.active
+        buffer = self.temp("streams", vectors + 2 * pair_count, "act")
+        return SymAddress(buffer=buffer, offset=vectors), SymAddress(buffer=buffer, offset=vectors + pair_count)
+
+    def prompt_ids(self, elements: int) -> SymAddress:
+        """Return the address of the token ids of a prompt chunk.
+
+        The buffer of ids starts with the next id of each user. The ids of the chunk may overwrite
+        only the id of the last user, whose prompt is processed last.
+
+        Args:
+            elements: Number of ids of the chunk, padding included.
+        """
+        other_users = self.options.batch - 1
+        return SymAddress(buffer=self._ids(other_users + elements), offset=other_users)
+
+    def next_ids(self) -> SymAddress:
+        """Return the address of the token ids that this phase reads or writes.
+
+        - decode: one id for each user
+        - prefill: the id of the phase's user
+        - verification: the ids of the tokens of the pass, which are stored after the ids of all
+          users
+        """
+        batch = self.options.batch
+        if self.verifies:
+            return SymAddress(buffer=self._ids(batch + self.chunk), offset=batch)
+        return SymAddress(buffer=self._ids(batch), per_round=1 if batch > 1 and not self.decodes else 0)
+
+    def _ids(self, elements: int) -> SymBuffer:
+        """Return the current stage's buffer of token ids, with at least ``elements`` elements."""
+        return self.buffers.get(self.builder.stage, "token_ids", elements, "f32", "buffers", permanent=True)
+
+    def cache(self, name: str, elements: int) -> SymAddress:
+        """Return the address of one user's key cache or value cache.
+
+        The user is that of the phase, or of the iteration in a loop over users.
+
+        Args:
+            name: Name of the buffer with the caches of all users.
+            elements: Elements of one user's cache on a PE.
+        """
+        batch = self.options.batch
+        buffer = self.buffers.get(self.builder.stage, name, batch * elements, "act", "kv", permanent=True)
+        return SymAddress(buffer=buffer, per_round=elements if batch > 1 else 0)
+
+    @contextmanager
+    def over_users(self) -> Iterator[UserTokens]:
+        """Add the steps of a ``with`` block so that each run of them belongs to one user.
+
+        In decode with several users, the steps are put into a loop with one iteration per user. In
+        other phases they run once, because the whole phase belongs to one user.
+
+        Yields:
+            The number of tokens that the steps process in each iteration.
+        """
+        if self.decodes and self.options.batch > 1:
+            with self.builder.loop(self.options.batch, over_users=True):
+                yield UserTokens(tokens=1, is_loop=True)
+        else:
+            yield UserTokens(tokens=self.tokens, is_loop=False)
+
+    @contextmanager
+    def over_tokens(self) -> Iterator[UserTokens]:
+        """Add the steps of a ``with`` block so that they run once per token.
+
+        Yields:
+            The number of tokens that the steps process in each iteration.
+        """
+        if self.tokens > 1:
+            with self.builder.loop(self.tokens):
+                yield UserTokens(tokens=1, is_loop=True)
+        else:
+            yield UserTokens(tokens=1, is_loop=False)
+
+    def tile(self, name: str) -> SymBuffer:
+        """Return the buffer of a weight tile on the current stage."""
+        return self.buffers.tile(self.builder.stage, name)
+
+    def own_tile(self, tensor: str) -> SymBuffer:
+        """Return the buffer with the second copy of a weight tile, which is used only in prefill.
+
+        Prefill by MeshGEMM needs another layout of the weights than decode.
+        """
+        return self.buffers.tile(self.builder.stage, prefill_tile_name(tensor))
+
+    def hidden_vector(self, name: str, use: str) -> SymBuffer:
+        """Return a trained vector, such as a gain, divided over PEs like the hidden vectors.
+
+        In prefill by MeshGEMM, hidden vectors are divided over columns. If PEs store only the tiles
+        of decode, in which such vectors are divided over rows, the PEs on the diagonal first send
+        the vector along their columns.
+
+        Args:
+            name: Name of the vector.
+            use: Purpose, for the name of the buffer that receives the vector.
+        """
+        if self.own_weights:
+            return self.own_tile(name)
+        if not self.on_mesh:
+            return self.tile(name)
+        rows, d = self.cut.rows, self.cut.hidden_per_pe
+        by_column = self.temp(f"{use}_by_column", d, "wgt", "buffers")
+        self.builder.line(self.patterns.get(diagonal_multicast, rows), COLUMNS, self.tile(name), d, target=by_column)
+        return by_column
+
+    def groups(self, length: int) -> tuple[int, ...] | None:
+        """Return the groups in each level, except the last, of a K-tree all-reduce along a line.
+
+        A K-tree reduces within groups of PEs, then among the groups, level by level.
+
+        Args:
+            length: Number of PEs on the line.
+
+        Returns:
+            Groups per level; an empty tuple for a tree without groups; None to let the pattern
+            choose the groups with the fewest relays.
+        """
+        if self.own_weights:
+            return ()
+        if self.options.groups == FEWEST_RELAYS:
+            return None
+        return (equal_group_count(length) if self.options.groups == EQUAL_GROUPS else self.options.groups,)
+
+    def lines(self, axis: int) -> tuple[int, int]:
+        """Return the length and the number of the lines of PEs along an axis of the current region.
+
+        Args:
+            axis: ROWS for the rows of the region, COLUMNS for its columns.
+        """
+        return (self.cut.cols, self.cut.rows) if axis == ROWS else (self.cut.rows, self.cut.cols)
+
+    def end_block(self) -> None:
+        """Copy the residual stream back to its usual buffer after a split feed-forward block.
+
+        The parts of the block are on different stages. They keep the stream in a buffer together
+        with the input of the block.
+        """
+        parts, elements = self.stream, self.tokens * self.cut.hidden_per_pe
+        self.enter_stage(self.builder.stage)
+        self.builder.compute("copy", out=self.stream, x=parts, n=elements)
+
+    def enter_stage(self, stage: int) -> None:
+        """Continue lowering on another stage, with the residual stream in its buffer there."""
+        self.builder.stage = stage
+        self.stream = SymAddress(buffer=self.temp("x", self.tokens * self.cut.hidden_per_pe, "act"))
