@@ -141,8 +141,9 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
             few, median, many = 1e3 * np.percentile(growth.s[:, column], (25, 50, 75))
             ratio = f"{median / first / 1e3:.2f}"
             yield f"| {MEANINGS[growth.name][0]} | {value:,} | {median:.2f} | {few:.2f} to {many:.2f} | {ratio} |"
-    yield from ("", "If the time is proportional to a power of the number, this is the exponent of the power. The")
-    yield from ("range of the middle half of the repetitions is in parentheses:", "")
+    yield from ("", "The following exponents say how the time grows with each number. With an exponent of 1, twice the")
+    yield "number takes twice the time; with 0, it takes the same time. The range of the middle half of the repetitions"
+    yield from ("is in parentheses:", "")
     for growth in series:
         title, meaning = MEANINGS[growth.name]
         low, exponent, high = np.percentile(growth.exponents, (25, 50, 75))
