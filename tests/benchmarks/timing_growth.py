@@ -71,7 +71,7 @@ def section(found: Sequence[Rates]) -> Iterator[str]:
     yield from ("", "- wavelet reference: hops of words over links per second")
     yield "- fast model (the fabric model): links and ramps whose words are counted, per second"
     yield from ("", "The exponent in the last column says how the rate changes with the number of PEs. An exponent of")
-    yield "0 means that a link costs the same time on every mesh, and a negative one that it costs more on large meshes."
+    yield "0 means that a link costs the same time on every mesh, and a negative one that it costs more on large ones."
     yield from ("", "| model | mesh | rate | middle half | exponent |", "|---|---|---:|---:|---:|")
     for rates in found:
         slopes = np.quantile(rates.exponents(), (0.25, 0.5, 0.75))
