@@ -123,18 +123,17 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
     hidden, inner = MODEL["hidden_size"], MODEL["intermediate_size"]
     base = ", ".join(f"{MEANINGS[name][0]}: {value}" for name, value in BASE.items())
     yield from ("# How the emulation's time grows", "")
-    yield "Read this page to estimate how long `wse run` takes for a larger mesh, model or machine. Afterwards"
-    yield "you know which sizes make a run slower. All times are those of the computer that emulates the wafer,"
-    yield "not those of the wafer itself."
+    yield "Read this page to estimate how long `wse run` takes for a larger mesh, model or machine, and which"
+    yield "sizes make it slower. All times are those of the computer that emulates the wafer, not of the wafer."
     yield from ("", "`python tests/benchmarks/growth.py --output docs/performance.md` measured these times on this")
     yield "machine:"
     yield from ("", *(f"- {line}" for line in machine(read_bytes_per_s)), "")
     yield from ("## One number at a time", "")
     yield f"The model is a small Llama ({hidden} hidden features, {inner} features in the feed-forward block, random"
-    yield "weights in float16). Each group of rows changes one number and leaves the others at these values:"
+    yield "weights in float16). Each group of rows in the table varies one number. The others have these values:"
     yield from ("", base + ".", "")
-    yield f"The time is that of one generated token: the median of {len(series[0].s)} rounds, followed by the range of"
-    yield "the middle half of the rounds. The last column is the time relative to the first row of the group."
+    yield f"Each row shows the time for one generated token: the median of {len(series[0].s)} repetitions, the range"
+    yield "of the middle half of the repetitions, and the median relative to the first row of the group."
     yield from ("", "| number | value | ms per token | middle half | relative |", "|---|---:|---:|---:|---:|")
     for growth in series:
         first = float(np.median(growth.s[:, 0]))
@@ -142,8 +141,9 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
             few, median, many = 1e3 * np.percentile(growth.s[:, column], (25, 50, 75))
             ratio = f"{median / first / 1e3:.2f}"
             yield f"| {MEANINGS[growth.name][0]} | {value:,} | {median:.2f} | {few:.2f} to {many:.2f} | {ratio} |"
-    yield from ("", "The exponent is the slope of the logarithm of the time over that of the number. The range of the")
-    yield from ("middle half of the rounds is in parentheses:", "")
+    yield from ("", "The following exponents say how the time grows with each number. With an exponent of 1, twice the")
+    yield "number takes twice the time; with 0, it takes the same time. The range of the middle half of the repetitions"
+    yield from ("is in parentheses:", "")
     for growth in series:
         title, meaning = MEANINGS[growth.name]
         low, exponent, high = np.percentile(growth.exponents, (25, 50, 75))

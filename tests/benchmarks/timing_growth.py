@@ -66,12 +66,12 @@ def links_per_s(side: int) -> float:
 def section(found: Sequence[Rates]) -> Iterator[str]:
     """The lines of a section for docs/performance.md."""
     yield from ("## How the timing models grow", "")
-    yield "`python -m tests.benchmarks.timing_growth` measures the speed of both timing models on one core. The rate is"
-    yield "the median of several rounds, followed by the range of the middle half of the rounds:"
+    yield "`python -m tests.benchmarks.timing_growth` measures the speed of both timing models of wse on one core. The"
+    yield "table shows the median of several repetitions and the range of their middle half:"
     yield from ("", "- wavelet reference: hops of words over links per second")
-    yield "- fast model: links and ramps whose words are counted, per second"
-    yield from ("", "The exponent says how the rate changes with the number of PEs. It is 0 if a link costs the same")
-    yield "time on every mesh, and negative if larger meshes are slower."
+    yield "- fast model (the fabric model): links and ramps whose words are counted, per second"
+    yield from ("", "The exponent in the last column says how the rate changes with the number of PEs. An exponent of")
+    yield "0 means that a link costs the same time on every mesh, and a negative one that it costs more on large ones."
     yield from ("", "| model | mesh | rate | middle half | exponent |", "|---|---|---:|---:|---:|")
     for rates in found:
         slopes = np.quantile(rates.exponents(), (0.25, 0.5, 0.75))

@@ -189,9 +189,9 @@ def pes_of(system: dict[str, Any]) -> int:
 def section(found: WholeWafer) -> Iterator[str]:
     """The lines of a section for docs/performance.md."""
     yield from ("## A whole wafer", "")
-    yield "This command emulates a model with random weights on every PE of a whole wafer. Its values are compared"
-    yield "with values that plain numpy computes in float64. The errors are root mean squares. Those of a layer are"
-    yield "relative to the values that the layer adds to its input, and those of the logits are relative to the logits."
+    yield "The following command emulates a model with random weights on every PE of a whole wafer. To check the"
+    yield "result, plain numpy computes the same values in float64. The errors in the table are root mean squares."
+    yield "They are relative to the logits, or for a layer, to the values that it adds to its input."
     yield from ("", f"`{found.command}`", "")
     yield from ("| | |", "|---|---:|")
     yield f"| number of PEs, each with its own SRAM | {found.pes:,} |"

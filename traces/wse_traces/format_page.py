@@ -37,9 +37,10 @@ _HEAD = f"""\
 
 <!-- Generated from wse_traces/schema.py by `python -m wse_traces.format_page`. Do not edit. -->
 
-A trace is an HDF5 file that describes one emulated run, or an estimate of one: what was compiled,
-where it was placed, which steps were executed when, what they cost by cause, and what moved over
-which link. Plain h5py can read it without this project. These words have a special meaning:
+A trace is an HDF5 file that describes one emulated run of a model, or an estimate of one: what was
+compiled, where it was placed, which steps were executed when, how many cycles they took for which
+cause, and which words moved over which link. Any HDF5 library, such as h5py, can read it without
+this project. This page uses the following terms:
 
 - **PE**: one core of the wafer with its SRAM and its router
 - **region**: rectangle of PEs that stores some layers; **stage**: the layers that a region stores
@@ -121,9 +122,8 @@ which link. Plain h5py can read it without this project. These words have a spec
     - `features`: `gate_up` and `shared_gate_up` after the activation function
     - `2, chosen`: ids and then weights of a `router`
     - `vocabulary`: the logits of the `head`, as they are compared
-
-    The last norm and the head have only the last token of a prompt. Partial sums inside of ops,
-    and ops whose results are not stored on the PEs in a single order, are not recorded.
+    - The last norm and the head have only the last token of a prompt. Partial sums inside of ops,
+      and ops whose results are not stored on the PEs in a single order, are not recorded.
 14. **Contents of buffers.** If requested, `contents` contains the bytes of buffers of single PEs
     as stored in SRAM, little-endian. They are read in each pass after the last step that needs the
     buffer, or at the end of the pass if the buffer is always needed. Bytes that are equal to those
@@ -132,7 +132,8 @@ which link. Plain h5py can read it without this project. These words have a spec
 15. **Lives of buffers.** `lives` contains the steps between which a buffer is needed, for one
     schedule of each phase. A buffer without a row there is always needed if its `live_from` is -1.
 
-The fixed axes are, in order: {{axes}}. `row` and `col` have the lengths of the mesh, `dim` is 4.
+Some axes always have the same positions, in this order: {{axes}}. The axes `row` and `col` have the
+lengths of the mesh, and `dim` has length 4.
 
 ## A reader in 20 lines
 
