@@ -25,8 +25,9 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from wse.compiler.lowering.dispatch import expert_stage
-from wse.compiler.lowering.phase.builder import BlockSteps, Operand
+from wse.compiler.lowering.phase.block_steps import BlockSteps
 from wse.compiler.lowering.phase.context import Context
+from wse.compiler.lowering.phase.operands import Operand
 from wse.compiler.options import NORM_SCALES, Options
 from wse.compiler.passes.tiling.tiles import norm_products_name
 from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums

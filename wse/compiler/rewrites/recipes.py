@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wse.compiler.lowering.phase.builder import BlockSteps
+from wse.compiler.lowering.phase.block_steps import BlockSteps
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.options import BASELINE, OPTIMIZED, SCHEDULES, Options, Rewrites
 from wse.compiler.rewrites import joined_tasks
