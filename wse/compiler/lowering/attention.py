@@ -17,6 +17,7 @@ from wse.compiler.lowering.linear import into_stream, project
 from wse.compiler.lowering.mesh_gemm import align, dist_gemm_t, mesh_gemm, moving_copy, moving_operand
 from wse.compiler.lowering.norm import normalise_heads
 from wse.compiler.lowering.phase.context import Context
+from wse.compiler.lowering.phase.user_tokens import over_users
 from wse.compiler.lowering.sums import all_reduce, reduce_in_groups
 from wse.compiler.options import MODEL
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
@@ -49,7 +50,7 @@ def qkv(c: Context, op: Op) -> None:
     rotary, queries_and_keys, b = c.rotated_size > 0 and c.spec.layers[op.layer].rotary, [(q, H), (k, Hk)], c.builder
     # 2. Split into heads, and rotate.
     if rotary and c.spec.head_norm != "rms":
-        with c.over_users() as user:
+        with over_users(c) as user:
             heads: dict[str, Any] = {"q": user.at(q, H * F), "k": user.at(k, Hk * F), "v": user.at(v, Hk * F)}
             b.compute("rope", x=user.at(projected, N), M=user.tokens, **heads, **sizes, **rotation(c))
     else:
@@ -58,7 +59,7 @@ def qkv(c: Context, op: Op) -> None:
     if c.spec.head_norm == "rms":
         normalise_heads(c, queries_and_keys, [f"layers.{op.layer}.{name}_norm" for name in "qk"])
         for x, count in queries_and_keys if rotary else []:
-            with c.over_users() as user:
+            with over_users(c) as user:
                 b.compute("rotate", x=user.at(x, count * F), M=user.tokens, H=count, F=F, **rotation(c))
     elif c.spec.head_norm == "l2" and rotary:
         normalise_heads(c, queries_and_keys, [])
@@ -66,7 +67,7 @@ def qkv(c: Context, op: Op) -> None:
     if c.spec.position_scale is not None and not rotary:
         coefficient_pico = round(PICO * c.spec.position_scale.coefficient)
         scale = {"coefficient_pico": coefficient_pico, "tokens": c.spec.position_scale.floor_tokens}
-        with c.over_users() as user:
+        with over_users(c) as user:
             b.compute("scale_queries", x=user.at(q, H * F), M=user.tokens, n=H * F, **scale)
 
 
@@ -126,7 +127,7 @@ def append(
     b = c.builder
     if c.options.scope != MODEL:
         return
-    with c.over_users() as user:
+    with over_users(c) as user:
         if c.decodes and c.cut.rows > 1:
             for cache, elements in zip(caches, entries, strict=True):
                 b.transfer(CacheShift, cache, axis=COLUMNS, elements=elements)
@@ -195,7 +196,7 @@ def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: i
         "T": SymNumber(per_slot=1),
         "capacity": capacity,
     }
-    with c.over_users() as user:
+    with over_users(c) as user:
         operands: dict[str, Any] = {
             "q": user.at(q, H * F),
             "k": caches[0],
@@ -233,16 +234,16 @@ def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, ca
     reduce_in_groups(c, scores, SymNumber(per_slot=M * H))  # 1
     row = SymNumber(per_slot=H)  # scores of one token; all users get the room of the one with the longest cache
     softmax = _softmax(c, op, scores, SymNumber(per_slot=M * H)) | {"H": H, "T": T, "capacity": capacity}
-    with c.over_users() as user:
+    with over_users(c) as user:
         operands: dict[str, Any] = {"scores": user.at(scores, row), "M": user.tokens}
         b.compute("attention_max", out=user.at(maxima, H), **operands, **softmax)  # 2
     all_reduce(c, COLUMNS, maxima, M * H, Arrival.MAX)
-    with c.over_users() as user:
+    with over_users(c) as user:
         operands = {"scores": user.at(scores, row), "maxima": user.at(maxima, H), "M": user.tokens}
         b.compute("attention_exp", out=user.at(weights, row), sums=user.at(sums, H), **operands, **softmax)  # 3
     all_reduce(c, COLUMNS, sums, M * H)
     sizes: dict[str, Any] = {"Hk": Hk, "queries_per_kv": queries_per_kv, "F": F, "T": T, "capacity": capacity}
-    with c.over_users() as user:
+    with over_users(c) as user:
         operands = {"p": user.at(weights, row), "v": values, "out": user.at(attended_sums, H * F), "M": user.tokens}
         b.compute("attention_values", **operands, **sizes)  # 4
     all_reduce(c, COLUMNS, attended_sums, M * H * F)

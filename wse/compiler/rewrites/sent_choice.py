@@ -8,8 +8,8 @@ vectors. Without this rewrite, each part computes the choice of experts again.
    and weights of the selected experts, in the activation type.
 2. The other parts use these, without a norm and without a router.
 
-Both are implemented in the lowering of norms, routers and transfers between stages
-(`Context.sends_choice`), because no single block contains all these steps.
+Both are implemented in the lowering of norms, routers and transfers between stages (`sends_choice`
+in `wse.compiler.lowering.phase.split_block`), because no single block contains all these steps.
 """
 
 from __future__ import annotations
