@@ -22,11 +22,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from wse.compiler.lowering.attention import append, attend, rotation
+from wse.compiler.lowering.attention import append, rotation
 from wse.compiler.lowering.linear import join_stream
 from wse.compiler.lowering.local_product import local_product
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.phase.user_tokens import over_users
+from wse.compiler.lowering.softmax import attend
 from wse.compiler.lowering.sums import all_reduce
 from wse.compiler.passes.tiling.tiles import FIRST, HEADS, WANTED
 from wse.compiler.symbolic import SymAddress, SymNumber
