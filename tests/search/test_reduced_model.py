@@ -15,7 +15,7 @@ from wse.compiler.options import OPTIMIZED, REPORT, Choice
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.reduced import least_bytes
-from wse.compiler.search.reduced.reduced_model import reduced_model
+from wse.compiler.search.reduced.representatives import reduced_model
 from wse.models.spec import Layer
 
 OPTIONS = region_options(mapping="pipeline", dtype="float16", context=40, prompt_tokens=(9,), capacity=REPORT)

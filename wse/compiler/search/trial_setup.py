@@ -28,7 +28,8 @@ from wse.compiler.options import (
 from wse.compiler.passes.allocate import reserved_bytes
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.reduced.misfits import Misfits
-from wse.compiler.search.reduced.reduced_model import ReducedModel, reduced_model
+from wse.compiler.search.reduced.reduced_model import ReducedModel
+from wse.compiler.search.reduced.representatives import reduced_model
 from wse.compiler.search.trial import Timer
 from wse.compiler.strategies import strategies, strategy
 from wse.errors import BadInput
