@@ -23,17 +23,15 @@ from wse.compiler.options import (
     VERIFY,
 )
 from wse.compiler.passes.tiling.contraction import WeightTypes
+from wse.compiler.passes.tiling.expert_tiles import ROUTED, expert_tiles, router_tiles
 from wse.compiler.passes.tiling.quantised_tiles import coded_tiles
 from wse.compiler.passes.tiling.region_cuts import RegionShape, region_cut
 from wse.compiler.passes.tiling.tiles import (
-    ROUTED,
     column_vectors,
-    expert_tiles,
     frequency_table,
     hidden_vectors,
     latent_tables,
     norm_products,
-    router_tiles,
     skewed_tiles,
     tiles_in_place,
 )

@@ -25,8 +25,8 @@ from wse.compiler.passes.shard import (
     with_cuts,
 )
 from wse.compiler.passes.tiling.contraction import WeightTypes
+from wse.compiler.passes.tiling.expert_tiles import ROUTED
 from wse.compiler.passes.tiling.region_cuts import RegionShape, region_cut
-from wse.compiler.passes.tiling.tiles import ROUTED
 from wse.compiler.pipeline import PIPELINE, Pass
 from wse.compiler.state import State
 from wse.models.graph import Op, name_in_layer
