@@ -17,7 +17,7 @@ import numpy.typing as npt
 from wse.arrays import F64, I64
 from wse.compiler.options import Rewrites
 from wse.compiler.passes.allocate import aligned_bytes, element_bytes
-from wse.compiler.passes.shard import tiling_of
+from wse.compiler.passes.tiling.op_tiles import tiling_of
 from wse.compiler.pipeline import compile_until
 from wse.compiler.search.reduced.least_bytes import least_bytes
 from wse.compiler.search.tile_sizes import WITHOUT_TILES
