@@ -1,4 +1,4 @@
-"""Operands of steps, as lowering and rewrites give them: by name, and as buffers or plain integers."""
+"""Operands of steps: lowering gives them by name, and as addresses, numbers or whole buffers."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def stream_before_block(c: Context) -> SymAddress:
 
 
 def stream_of_parts(c: Context) -> SymAddress:
-    """Return the address of the residual stream to which the parts of a split feed-forward block add.
+    """Return the address of the residual stream to which the parts of a split block add.
 
     The parts of the block are on different stages, between which the stream is sent.
     """

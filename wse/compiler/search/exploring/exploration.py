@@ -1,4 +1,4 @@
-"""Exploration: the trials of a search over many layouts, and what they teach about the other layouts.
+"""Exploration: trials of some of many layouts, and what they teach about the other layouts.
 
 A linear model forecasts the cycles and bytes of layouts that were not tried from the trials so far
 (`wse.compiler.search.exploring.forecast`).

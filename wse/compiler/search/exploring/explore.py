@@ -1,4 +1,4 @@
-"""The layouts to explore: those on whole wafers, on parts of them, and those near the fastest one."""
+"""The layouts to explore: those on whole wafers, on parts of them, and near the fastest one."""
 
 from __future__ import annotations
 
