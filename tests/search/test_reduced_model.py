@@ -11,7 +11,8 @@ from session import SOFTWARE, region_options, wafer
 from tiny_model import latent_spec, tiny_spec
 
 from wse.backends.fabric.model import Fabric
-from wse.compiler.options import OPTIMIZED, REPORT, Choice
+from wse.compiler.choice import Choice
+from wse.compiler.options import OPTIMIZED, REPORT
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.reduced import least_bytes

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
-from wse.compiler.options import DECODE, FITTED_TREES, OPTIMIZED, VERIFY, WIDE_UNPACKING, Choice, Options, Rewrites
+from wse.compiler.choice import Choice, Rewrites
+from wse.compiler.options import DECODE, FITTED_TREES, OPTIMIZED, VERIFY, WIDE_UNPACKING, Options
 from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.fitting.attention_columns import fit_pass, free_columns

@@ -13,7 +13,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from wse.compiler.options import DECODE, REFUSE, VERIFY, Choice, Options
+from wse.compiler.choice import Choice
+from wse.compiler.options import DECODE, REFUSE, VERIFY, Options
 from wse.compiler.pipeline import with_tiles
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.check import check_mesh, check_names

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from wse.compiler.choice import Choice, Rewrites
 from wse.compiler.demand import demand_of
 from wse.compiler.options import (
     DECODE,
@@ -20,9 +21,7 @@ from wse.compiler.options import (
     PREFILL_PRODUCTS,
     REPORT,
     THIN_GEMM,
-    Choice,
     Options,
-    Rewrites,
     unsupported_on_mesh,
 )
 from wse.compiler.passes.allocate import reserved_bytes

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from wse.compiler.choice import Choice
 from wse.compiler.lowering.phase.buffers import Buffers, Patterns
 from wse.compiler.lowering.phase.builder import PhaseBuilder
-from wse.compiler.options import DECODE, MESH_GEMM_OWN, ROUTER_COPIES, VERIFY, Choice, Options
+from wse.compiler.options import DECODE, MESH_GEMM_OWN, ROUTER_COPIES, VERIFY, Options
 from wse.compiler.passes.tiling.op_tiles import prefill_tile_name
 from wse.compiler.state import RegionCut, StagePlan
 from wse.compiler.symbolic import SymAddress, SymBuffer

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from wse.compiler.options import TreeSize
+from wse.compiler.choice import TreeSize
 from wse.compiler.passes.block_routes import same_routes
 from wse.compiler.passes.route import count_route_rewrites
 from wse.compiler.rewrites.fitted_trees import with_groups

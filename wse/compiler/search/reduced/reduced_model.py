@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.arrays import F64, I64
-from wse.compiler.options import Rewrites
+from wse.compiler.choice import Rewrites
 from wse.compiler.passes.allocate import aligned_bytes, element_bytes
 from wse.compiler.passes.tiling.op_tiles import tiling_of
 from wse.compiler.pipeline import compile_until

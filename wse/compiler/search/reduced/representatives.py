@@ -9,7 +9,8 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import accumulate, pairwise
 
-from wse.compiler.options import REPORT, Choice, Options
+from wse.compiler.choice import Choice
+from wse.compiler.options import REPORT, Options
 from wse.compiler.passes.partition import placed_parts, plan_stages
 from wse.compiler.pipeline import first_state
 from wse.compiler.search.reduced.reduced_model import ReducedModel
