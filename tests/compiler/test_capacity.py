@@ -11,7 +11,8 @@ from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
 from wse.backends.execute.engine import Engine
-from wse.compiler.options import REPORT, Choice, Options
+from wse.compiler.choice import Choice
+from wse.compiler.options import REPORT, Options
 from wse.compiler.passes.allocate import SramOverflow
 from wse.compiler.pipeline import PIPELINE, compile_choice
 from wse.compiler.search.search import compile_model, fits

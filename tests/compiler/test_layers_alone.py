@@ -11,7 +11,8 @@ from tiny_model import tensors, tiny_spec
 
 from wse.backends.execute.engine import Engine
 from wse.backends.fabric.model import Fabric
-from wse.compiler.options import DECODE, LAYERS, PREFILL, Choice, Options
+from wse.compiler.choice import Choice
+from wse.compiler.options import DECODE, LAYERS, PREFILL, Options
 from wse.compiler.pipeline import compile_choice
 from wse.errors import WseBug
 from wse.program.isa.instructions import KERNELS

@@ -11,7 +11,8 @@ from tiny_model import tensors, tiny_spec
 
 from wse.backends.execute.host_memory.arena import Arena
 from wse.backends.execute.weight_storage.weights import store_weights
-from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PREFILL_PRODUCTS, PRODUCT, Choice, Options
+from wse.compiler.choice import Choice
+from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PREFILL_PRODUCTS, PRODUCT, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import compile_model
 from wse.errors import BadMesh, UnknownName

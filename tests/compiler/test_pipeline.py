@@ -12,7 +12,8 @@ from tiny_model import tensors, tiny_spec
 
 from wse.backends.execute.host_memory.arena import Arena
 from wse.backends.execute.weight_storage.weights import store_weights
-from wse.compiler.options import Choice, Options
+from wse.compiler.choice import Choice
+from wse.compiler.options import Options
 from wse.compiler.pipeline import PIPELINE, compile_choice
 from wse.compiler.state import State
 from wse.errors import WseBug

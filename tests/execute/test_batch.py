@@ -22,7 +22,8 @@ from wse.backends.execute.host_tokens.sampling import Sampler, Sampling
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.wavelet.phase import phase_run
-from wse.compiler.options import OPTIMIZED, Choice
+from wse.compiler.choice import Choice
+from wse.compiler.options import OPTIMIZED
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.remedies import remedies

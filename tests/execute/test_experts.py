@@ -14,7 +14,8 @@ from wse.backends.fabric.expert_costs import EVEN
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.wavelet.phase import phase_run
 from wse.backends.wavelet.size import check_size
-from wse.compiler.options import BASELINE, OPTIMIZED, THIN_GEMM, Choice
+from wse.compiler.choice import Choice
+from wse.compiler.options import BASELINE, OPTIMIZED, THIN_GEMM
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.remedies import remedies
 from wse.errors import BadInput

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from session import Session, golden, model, nll, session
 
-from wse.compiler.options import THIN_GEMM, Choice
+from wse.compiler.choice import Choice
+from wse.compiler.options import THIN_GEMM
 from wse.models.catalogue import BUNDLED
 
 MESHES = [(1, 1), (4, 4), (7, 5), (16, 16), (33, 20)]

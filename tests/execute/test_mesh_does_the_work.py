@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from session import Session, golden, session
 
-from wse.compiler.options import Choice
+from wse.compiler.choice import Choice
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program
 

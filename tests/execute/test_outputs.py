@@ -17,7 +17,8 @@ from tiny_model import latent_spec, tensors, tiny_spec
 
 from wse.backends.execute.engine import Engine
 from wse.backends.execute.observation.op_outputs import READABLE
-from wse.compiler.options import MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM, Choice
+from wse.compiler.choice import Choice
+from wse.compiler.options import MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM
 from wse.compiler.pipeline import compile_choice
 from wse.models.spec import ModelSpec
 from wse.number_formats import CODINGS

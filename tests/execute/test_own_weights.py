@@ -14,7 +14,8 @@ from tiny_model import tensors, tiny_spec
 
 from wse.backends.execute.engine import Engine
 from wse.backends.fabric.model import Fabric
-from wse.compiler.options import DECODE, MESH_GEMM, MESH_GEMM_OWN, PREFILL, Choice
+from wse.compiler.choice import Choice
+from wse.compiler.options import DECODE, MESH_GEMM, MESH_GEMM_OWN, PREFILL
 from wse.compiler.pipeline import compile_choice
 from wse.models.spec import ModelSpec
 from wse.program.program import Program

@@ -18,7 +18,8 @@ from tiny_model import latent_spec, tensors, tiny_spec
 from tiny_run import tiny_session
 
 from wse.backends.execute.engine import Engine
-from wse.compiler.options import THIN_GEMM, Choice
+from wse.compiler.choice import Choice
+from wse.compiler.options import THIN_GEMM
 from wse.compiler.pipeline import compile_choice
 from wse.models.spec import Experts, Layer, ModelSpec
 from wse.models.tensors.model_tensors import tensor_shapes

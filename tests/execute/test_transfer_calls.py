@@ -12,7 +12,8 @@ from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
 from wse.backends.execute.engine import Engine
-from wse.compiler.options import Choice, Options
+from wse.compiler.choice import Choice
+from wse.compiler.options import Options
 from wse.compiler.pipeline import compile_choice
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, ROWS

@@ -16,7 +16,7 @@ from wse.backends.execute.engine import Engine
 from wse.backends.fabric.causes import CAUSES
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
-from wse.compiler.options import Choice
+from wse.compiler.choice import Choice
 from wse.compiler.pipeline import compile_choice
 from wse.program.steps import HOST, StepKind
 from wse.program.transfers.transfer_types import transfer_steps

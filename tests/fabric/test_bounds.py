@@ -11,7 +11,7 @@ from tiny_model import latent_spec, tiny_spec
 from wse.backends.fabric.bounds import BOUNDS, PhaseBounds, reach
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.step_classes import step_classes
-from wse.compiler.options import Choice
+from wse.compiler.choice import Choice
 from wse.compiler.pipeline import compile_choice
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import is_linear

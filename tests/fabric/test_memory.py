@@ -8,7 +8,7 @@ from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, region_options, wafer
 
 from wse.backends.fabric.model import Fabric
-from wse.compiler.options import Choice
+from wse.compiler.choice import Choice
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.program.program import Program

@@ -17,7 +17,8 @@ from wse.backends.fabric.links.traffic import StepTraffic, Traffic
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.fabric.step_classes import by_slots
-from wse.compiler.options import Choice, Options
+from wse.compiler.choice import Choice
+from wse.compiler.options import Options
 from wse.compiler.pipeline import compile_choice
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import Layer

@@ -10,7 +10,8 @@ from tiny_model import tiny_spec
 
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.run_totals import RunTotals
-from wse.compiler.options import Choice, Options
+from wse.compiler.choice import Choice
+from wse.compiler.options import Options
 from wse.compiler.pipeline import compile_choice
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))

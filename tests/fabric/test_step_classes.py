@@ -14,7 +14,8 @@ from tiny_model import tiny_spec
 from wse.backends.fabric import group_cost, traffic_counts
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.step_classes import step_classes
-from wse.compiler.options import Choice, Options
+from wse.compiler.choice import Choice
+from wse.compiler.options import Options
 from wse.compiler.pipeline import compile_choice
 from wse.program.program import Program
 from wse.program.transfers.patterns import AlongLine

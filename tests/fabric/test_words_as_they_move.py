@@ -22,7 +22,7 @@ from wse.backends.execute.calls.streams import Call
 from wse.backends.execute.calls.transfer_calls import TransferCalls
 from wse.backends.execute.engine import Engine
 from wse.backends.fabric.model import Fabric
-from wse.compiler.options import Choice
+from wse.compiler.choice import Choice
 from wse.compiler.pipeline import compile_choice
 from wse.program.phase import Phase
 from wse.program.steps import Slots

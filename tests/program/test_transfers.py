@@ -12,8 +12,9 @@ from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, wafer
 from tiny_model import tiny_spec
 
+from wse.compiler.choice import Choice
 from wse.compiler.lowering.phase.builder import PhaseBuilder
-from wse.compiler.options import Choice, Options
+from wse.compiler.options import Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.symbolic import SymBuffer
 from wse.errors import WseBug

@@ -11,11 +11,12 @@ from session import SOFTWARE, region_options, wafer
 from tiny_model import latent_spec, tiny_spec
 
 from wse.backends.fabric.model import Fabric
-from wse.compiler.options import OPTIMIZED, REPORT, Choice
+from wse.compiler.choice import Choice
+from wse.compiler.options import OPTIMIZED, REPORT
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.reduced import least_bytes
-from wse.compiler.search.reduced.reduced_model import reduced_model
+from wse.compiler.search.reduced.representatives import reduced_model
 from wse.models.spec import Layer
 
 OPTIONS = region_options(mapping="pipeline", dtype="float16", context=40, prompt_tokens=(9,), capacity=REPORT)

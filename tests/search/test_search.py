@@ -227,7 +227,7 @@ def test_the_fastest_layout_is_tried_with_grouped_experts_even_with_room_without
         return try_layout(setup, layout, prefill, worth_cycles)
 
     with monkeypatch.context() as patch:  # one that cannot be does not end the search
-        patch.setattr("wse.compiler.search.exploring.explore.try_layout", refuse_groups)
+        patch.setattr("wse.compiler.search.exploring.exploration.try_layout", refuse_groups)
         without = search(spec, machine, SOFTWARE, options, timing=Timer(by_step, 500, line_cycles(machine)))
     assert GROUPED in tried
     assert {trial.layout.experts for trial in without.trials} == {None}

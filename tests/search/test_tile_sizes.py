@@ -10,7 +10,8 @@ from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, region_options, wafer
 from tiny_model import latent_spec, tiny_spec
 
-from wse.compiler.options import OPTIMIZED, REPORT, Choice, Options
+from wse.compiler.choice import Choice
+from wse.compiler.options import OPTIMIZED, REPORT, Options
 from wse.compiler.passes.partition import partition
 from wse.compiler.passes.shard import shard
 from wse.compiler.pipeline import compile_choice, first_state, with_tiles

@@ -11,7 +11,8 @@ from tiny_model import latent_spec, tiny_spec
 
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.pattern_times import pattern_times
-from wse.compiler.options import BASELINE, DECODE, FITTED_TREES, PREFILL, THIN_GEMM, VERIFY, Choice
+from wse.compiler.choice import Choice
+from wse.compiler.options import BASELINE, DECODE, FITTED_TREES, PREFILL, THIN_GEMM, VERIFY
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.fitted_trees import groups_of
 from wse.compiler.search.search import Compilation, search

@@ -8,7 +8,8 @@ from typing import Any
 from session import SOFTWARE, wafer
 from tiny_model import tiny_spec
 
-from wse.compiler.options import Choice, Options
+from wse.compiler.choice import Choice
+from wse.compiler.options import Options
 from wse.compiler.pipeline import PIPELINE, first_state
 from wse.compiler.state import State
 from wse.models.spec import ModelSpec

@@ -13,7 +13,8 @@ from tiny_model import tensors, tiny_spec
 from wse.backends.execute.engine import Engine
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
-from wse.compiler.options import BASELINE, FITTED_TREES, OPTIMIZED, THIN_GEMM, WIDE_UNPACKING, Choice, Options, Rewrites
+from wse.compiler.choice import Choice, Rewrites
+from wse.compiler.options import BASELINE, FITTED_TREES, OPTIMIZED, THIN_GEMM, WIDE_UNPACKING, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.rewrites.recipes import rewrites_of

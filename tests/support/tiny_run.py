@@ -13,7 +13,8 @@ from session import SOFTWARE, Session, region_options, wafer, worst_error
 from tiny_model import tensors
 
 from wse.backends.execute.engine import Engine
-from wse.compiler.options import OPTIMIZED, THIN_GEMM, Choice
+from wse.compiler.choice import Choice
+from wse.compiler.options import OPTIMIZED, THIN_GEMM
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.trees import with_group_count, without_fitted

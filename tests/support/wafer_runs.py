@@ -15,7 +15,8 @@ from tiny_model import tensors
 from wse.backends.execute.engine import Engine
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
-from wse.compiler.options import THIN_GEMM, Choice
+from wse.compiler.choice import Choice
+from wse.compiler.options import THIN_GEMM
 from wse.compiler.pipeline import compile_choice
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec

@@ -20,7 +20,8 @@ from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.wavelet.machine import Port
 from wse.backends.wavelet.phase import PhaseRun, phase_run
 from wse.backends.wavelet.size import check_size
-from wse.compiler.options import THIN_GEMM, Choice, Options
+from wse.compiler.choice import Choice
+from wse.compiler.options import THIN_GEMM, Options
 from wse.compiler.search.search import compile_model
 from wse.errors import BadMesh
 from wse.hardware.load import load_software, load_wafer

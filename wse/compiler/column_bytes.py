@@ -12,7 +12,8 @@ from functools import cache
 from typing import NamedTuple
 
 from wse.compiler.options import Options
-from wse.compiler.passes.tiling.contraction import EXPERTS, FFN, HIDDEN_IN, SHARED, WeightTypes
+from wse.compiler.passes.tiling.contraction import WeightTypes
+from wse.compiler.passes.tiling.dimensions import EXPERTS, FFN, HIDDEN_IN, SHARED
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import coding_of, in_block, layer_shapes, tensor_bytes
 from wse.number_formats import ELEMENT_BYTES

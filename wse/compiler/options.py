@@ -1,9 +1,8 @@
-"""Compile options: what a user requests, and the choices that the compiler makes."""
+"""Compile options: what a user requests of a compilation."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput, UnknownName
@@ -12,7 +11,7 @@ from wse.number_formats import CODINGS, DTYPES
 from wse_mappings.cuts.expert_groups import DISTRIBUTED
 from wse_mappings.patterns.k_tree import FEWEST_RELAYS
 from wse_mappings.result_cache import ResultCache
-from wse_mappings.strategies.strategy import Layout, ListedRegion
+from wse_mappings.strategies.strategy import ListedRegion
 
 MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM = "mesh-gemm", "mesh-gemm-own-weights", "thin-gemm"
 PREFILL_PRODUCTS = (MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM)
@@ -182,108 +181,6 @@ class Options:
     def batch(self) -> int:
         """Number of users whose tokens are decoded together."""
         return len(self.prompt_tokens)
-
-
-Rewrites = tuple[tuple[str, int], ...]
-"""Names of rewrites, each with its setting. The setting of a rewrite without settings is 1."""
-
-
-class TreeSize(NamedTuple):
-    """The size of some K-tree all-reduces, for which a search chooses a common number of groups.
-
-    A K-tree reduces within groups of PEs, then among the groups. The best number of groups depends
-    on the length of the line and on the bytes of a message.
-
-    Attributes:
-        phase: Name of the phase.
-        pes: PEs of the longest line segment over which the all-reduce adds up.
-        bytes: Bytes of a message without the part that grows with the KV cache, for the maximum
-            number of (token, expert) pairs on a column.
-        bytes_per_slot: Additional bytes for each KV-cache slot in use.
-        bytes_per_pair: Bytes to subtract for each pair below the maximum.
-        pes_before, pes_after: PEs of the line before and after the segment that also receive the
-            sums.
-    """
-
-    phase: str
-    pes: int
-    bytes: int
-    bytes_per_slot: int
-    bytes_per_pair: int
-    pes_before: int = 0
-    pes_after: int = 0
-
-
-Trees = tuple[tuple[TreeSize, int], ...]
-"""Sizes of all-reduces, each with the number of groups of its trees."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """The decisions that the compiler makes by trying alternatives, as opposed to `Options`.
-
-    Attributes:
-        bands: Number of bands, one below the other, into which the mesh is divided.
-        per_band: Maximum number of regions side by side in a band.
-        mesh: Rows and columns of the part of each mesh that is used; None for the whole mesh.
-        is_transposed: Whether the mesh is transposed, so that rows of regions run along its
-            columns.
-        prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
-        prefill_chunk: Prompt tokens that are processed together.
-        head_chunk: Vocabulary entries per column whose logits are computed at a time.
-        rewrites: Rewrites of the steps of layers, with their settings.
-        verify_rewrites: Rewrites for verification passes; None for the same ones.
-        trees: All-reduces with another number of groups than the one with the fewest relays.
-        block_parts: Number of parts into which feed-forward blocks may be split. Stages may then
-            begin and end between attention and these parts. 0 keeps layers whole.
-        attention_cols: Maximum number of columns for attention, in the middle of each region; 0 for
-            all columns.
-    """
-
-    bands: int = 1
-    per_band: int = 1
-    mesh: tuple[int, int] | None = None
-    is_transposed: bool = False
-    prefill: str
-    prefill_chunk: int
-    head_chunk: int
-    rewrites: Rewrites = ()
-    verify_rewrites: Rewrites | None = None
-    trees: Trees = ()
-    block_parts: int = 0
-    attention_cols: int = 0
-
-    def layout(self, mapping: str) -> Layout:
-        """Return the layout of this choice: how the wafers are divided into regions.
-
-        Args:
-            mapping: Name of the mapping strategy.
-        """
-        return Layout(
-            mapping, self.bands, self.per_band, self.is_transposed, mesh=self.mesh, block_parts=self.block_parts
-        )
-
-    def uses(self, rewrite: str) -> bool:
-        """Return whether a rewrite is used in any phase.
-
-        A rewrite changes the steps of a layer to save cycles.
-        """
-        return any(name == rewrite for name, _ in (*self.rewrites, *(self.verify_rewrites or ())))
-
-    def setting_of(self, rewrite: str) -> int:
-        """Return the setting of a rewrite in prefill and decode; 0 if it is not used there.
-
-        The setting is an integer whose meaning depends on the rewrite.
-        """
-        return dict(self.rewrites).get(rewrite, 0)
-
-    def always_uses(self, rewrite: str) -> bool:
-        """Return whether a rewrite is used in all phases.
-
-        A rewrite changes the steps of a layer to save cycles.
-        """
-        phase_rewrites = [self.rewrites] if self.verify_rewrites is None else [self.rewrites, self.verify_rewrites]
-        return all(any(name == rewrite for name, _ in rewrites) for rewrites in phase_rewrites)
 
 
 def check_types(dtype: str, activations: str | None) -> None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from wse.compiler.check import check
-from wse.compiler.options import Choice, Options
+from wse.compiler.choice import Choice
+from wse.compiler.options import Options
 from wse.compiler.passes.allocate import allocate
 from wse.compiler.passes.emit import emit, padding_fraction, tiles_at
 from wse.compiler.passes.lowering import lower_ops

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import networkx as nx
 
 from wse.arrays import I32
-from wse.compiler.options import Choice, Options
+from wse.compiler.choice import Choice
+from wse.compiler.options import Options
 from wse.compiler.symbolic import SymBuffer, SymPhase, SymTile
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from wse.compiler.options import TreeSize
+from wse.compiler.choice import TreeSize
 from wse.program.tiles import Tile
 
 

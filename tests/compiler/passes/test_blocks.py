@@ -12,7 +12,8 @@ from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, wafer
 from tiny_model import latent_spec, tiny_spec
 
-from wse.compiler.options import Choice, Options
+from wse.compiler.choice import Choice
+from wse.compiler.options import Options
 from wse.compiler.passes import lowering as schedule
 from wse.compiler.passes.lifetimes import live_steps
 from wse.compiler.pipeline import compile_choice

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from wse.compiler.passes.colouring import RouteDemand, Visits, colouring, rewrite_count
+from wse.compiler.passes.colouring import colouring, rewrite_count
+from wse.compiler.passes.route_demand import RouteDemand, Visits
 
 
 def demand(

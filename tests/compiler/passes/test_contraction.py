@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from session import SOFTWARE, region_options, wafer
 from tiny_model import tiny_spec
 
+from wse.compiler.choice import Choice
 from wse.compiler.column_bytes import column_bytes
-from wse.compiler.options import THIN_GEMM, Choice
-from wse.compiler.passes.tiling.contraction import EXPERTS, FFN, HIDDEN, SHARED, WeightTypes, even_cut, grouped_cut
+from wse.compiler.options import THIN_GEMM
+from wse.compiler.passes.tiling.contraction import WeightTypes, even_cut, grouped_cut
+from wse.compiler.passes.tiling.dimensions import EXPERTS, FFN, HIDDEN, SHARED
 from wse.compiler.pipeline import compile_choice
 from wse.models.spec import Experts, Layer, ModelSpec
 from wse.program.program import Program

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from session import SOFTWARE, region_options, wafer
 from tiny_model import tiny_spec
 
-from wse.compiler.options import MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM, Choice, unsupported_on_mesh
+from wse.compiler.choice import Choice
+from wse.compiler.options import MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM, unsupported_on_mesh
 from wse.compiler.passes.tiling.quantised_tiles import coded_tiles
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.remedies import remedies

@@ -10,7 +10,8 @@ import pytest
 from session import SOFTWARE, wafer
 from tiny_model import tiny_spec
 
-from wse.compiler.options import Choice, Options
+from wse.compiler.choice import Choice
+from wse.compiler.options import Options
 from wse.compiler.pipeline import compile_choice
 from wse.errors import TooFewColours
 from wse.program.program import ColourUse, Program

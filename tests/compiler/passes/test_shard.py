@@ -11,7 +11,7 @@ from compiler_states import CHOICE, before, begin
 from plain_router import MIXTURES, mixture_spec
 from tiny_model import tensors, tiny_spec
 
-from wse.compiler.options import Rewrites
+from wse.compiler.choice import Rewrites
 from wse.compiler.passes.shard import shard
 from wse.compiler.state import RegionCut
 from wse.models.spec import ModelSpec

@@ -17,7 +17,8 @@ from wse.backends.fabric.links import layer_links as module
 from wse.backends.fabric.links.layer_links import LayerLinks, Runs, layer_links
 from wse.backends.fabric.links.traffic import Traffic
 from wse.backends.fabric.model import Fabric
-from wse.compiler.options import Choice, Options, Rewrites
+from wse.compiler.choice import Choice, Rewrites
+from wse.compiler.options import Options
 from wse.compiler.pipeline import compile_choice
 from wse.program.program import Program
 from wse.program.steps import Slots

@@ -23,7 +23,8 @@ from wse.backends.fabric.links.layer_links import layer_links
 from wse.backends.fabric.links.routes import LongestLine
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
-from wse.compiler.options import Choice, Options
+from wse.compiler.choice import Choice
+from wse.compiler.options import Options
 from wse.compiler.pipeline import compile_choice
 from wse.hardware.load import load_wafer
 from wse.program.program import Program

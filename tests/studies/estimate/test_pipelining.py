@@ -11,7 +11,8 @@ from session import SOFTWARE, wafer
 from tiny_model import tiny_spec
 
 from wse.backends.fabric.model import Fabric
-from wse.compiler.options import Choice, Options
+from wse.compiler.choice import Choice
+from wse.compiler.options import Options
 from wse.compiler.pipeline import compile_choice
 from wse.serving.events import chunks, run
 from wse.serving.route import alone_cycles

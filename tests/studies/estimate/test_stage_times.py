@@ -14,7 +14,8 @@ from tiny_model import tiny_spec
 from wse.backends.fabric.causes import CAUSES
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
-from wse.compiler.options import OPTIMIZED, Choice, Options
+from wse.compiler.choice import Choice
+from wse.compiler.options import OPTIMIZED, Options
 from wse.compiler.pipeline import compile_choice
 from wse.program.isa.instructions import KERNELS
 from wse.program.program import Program

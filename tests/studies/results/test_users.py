@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from session import SOFTWARE, wafer
 from tiny_model import tiny_spec
 
-from wse.compiler.options import Choice, Options
+from wse.compiler.choice import Choice
+from wse.compiler.options import Options
 from wse.compiler.pipeline import compile_choice
 from wse.program.program import Program
 from wse.studies.results.users import CacheCapacity, cache_capacity, users_at

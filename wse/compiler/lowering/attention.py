@@ -17,6 +17,8 @@ from wse.compiler.lowering.linear import into_stream, project
 from wse.compiler.lowering.mesh_gemm import align, dist_gemm_t, mesh_gemm, moving_copy, moving_operand
 from wse.compiler.lowering.norm import normalise_heads
 from wse.compiler.lowering.phase.context import Context
+from wse.compiler.lowering.phase.user_tokens import over_users
+from wse.compiler.lowering.softmax import attend, divide_by_sums, softmax_operands
 from wse.compiler.lowering.sums import all_reduce, reduce_in_groups
 from wse.compiler.options import MODEL
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
@@ -49,7 +51,7 @@ def qkv(c: Context, op: Op) -> None:
     rotary, queries_and_keys, b = c.rotated_size > 0 and c.spec.layers[op.layer].rotary, [(q, H), (k, Hk)], c.builder
     # 2. Split into heads, and rotate.
     if rotary and c.spec.head_norm != "rms":
-        with c.over_users() as user:
+        with over_users(c) as user:
             heads: dict[str, Any] = {"q": user.at(q, H * F), "k": user.at(k, Hk * F), "v": user.at(v, Hk * F)}
             b.compute("rope", x=user.at(projected, N), M=user.tokens, **heads, **sizes, **rotation(c))
     else:
@@ -58,7 +60,7 @@ def qkv(c: Context, op: Op) -> None:
     if c.spec.head_norm == "rms":
         normalise_heads(c, queries_and_keys, [f"layers.{op.layer}.{name}_norm" for name in "qk"])
         for x, count in queries_and_keys if rotary else []:
-            with c.over_users() as user:
+            with over_users(c) as user:
                 b.compute("rotate", x=user.at(x, count * F), M=user.tokens, H=count, F=F, **rotation(c))
     elif c.spec.head_norm == "l2" and rotary:
         normalise_heads(c, queries_and_keys, [])
@@ -66,7 +68,7 @@ def qkv(c: Context, op: Op) -> None:
     if c.spec.position_scale is not None and not rotary:
         coefficient_pico = round(PICO * c.spec.position_scale.coefficient)
         scale = {"coefficient_pico": coefficient_pico, "tokens": c.spec.position_scale.floor_tokens}
-        with c.over_users() as user:
+        with over_users(c) as user:
             b.compute("scale_queries", x=user.at(q, H * F), M=user.tokens, n=H * F, **scale)
 
 
@@ -126,7 +128,7 @@ def append(
     b = c.builder
     if c.options.scope != MODEL:
         return
-    with c.over_users() as user:
+    with over_users(c) as user:
         if c.decodes and c.cut.rows > 1:
             for cache, elements in zip(caches, entries, strict=True):
                 b.transfer(CacheShift, cache, axis=COLUMNS, elements=elements)
@@ -151,34 +153,6 @@ def output(c: Context, op: Op) -> None:
     into_stream(c, attended, op.weights[0], H * F, bias=biased, column_range=c.cut.attention)
 
 
-def _softmax(c: Context, op: Op, scores: SymBuffer, elements: SymNumber) -> dict[str, Any]:
-    """Return the operands of the softmax kernels: score scale, window and chunk size.
-
-    A window limits attention to the last tokens, and a chunk limits it to the tokens of the same
-    chunk; 0 means no limit. If the model caps its scores, a step that scales and caps the scores is
-    added first, and the returned scale is 1.
-
-    Returns:
-        Keyword arguments for `PhaseBuilder.compute`: operands by name.
-    """
-    layer, scale, cap = c.spec.layers[op.layer], c.scale_pico, c.spec.score_cap
-    if cap is not None:
-        c.builder.compute("soft_cap", x=scores, n=elements, scale_pico=scale, cap_pico=round(PICO * cap))
-        scale = PICO
-    return {"scale_pico": scale, "window": layer.window or 0, "chunk": layer.chunk or 0}
-
-
-def _finish(c: Context, op: Op, attended_sums: SymBuffer, sums: SymBuffer, maxima: SymBuffer, F: int) -> None:
-    """Divide the weighted sums of values by the softmax sums, which are complete on every PE.
-
-    If the model has attention sinks, they are added to the softmax sums first.
-    """
-    H, M, b = c.heads[0], c.tokens, c.builder
-    if c.spec.sinks:
-        b.compute("sink_sums", sums=sums, maxima=maxima, sinks=c.tile(f"layers.{op.layer}.sinks"), M=M, H=H)
-    b.compute("attention_finish", x=attended_sums, sums=sums, out=c.temp("attended", M * H * F, "act"), M=M, H=H, F=F)
-
-
 def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
     """Lower attention for decode and for prefill by thin GEMM.
 
@@ -195,7 +169,7 @@ def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: i
         "T": SymNumber(per_slot=1),
         "capacity": capacity,
     }
-    with c.over_users() as user:
+    with over_users(c) as user:
         operands: dict[str, Any] = {
             "q": user.at(q, H * F),
             "k": caches[0],
@@ -204,49 +178,6 @@ def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: i
         }
         c.builder.compute("attention_scores", add=0, **operands, **sizes)
     attend(c, op, scores, caches[1], F, capacity)
-
-
-def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, capacity: int) -> None:
-    """Lower softmax and weighted values, from partial scores to attended features.
-
-    1. Add up the partial scores over the columns that store features of the same head.
-    2. Compute the maximum score of each head over all rows.
-    3. Compute exponentials and their sums over all rows.
-    4. Multiply the values by the exponentials, and add up the products over all rows.
-    5. Divide by the sums.
-
-    The result is divided over PEs like the queries.
-
-    Args:
-        c: Context of the phase that is lowered.
-        op: Op of the attention.
-        scores: Partial scores.
-        values: Cached values.
-        F: Features of a head per column.
-        capacity: Maximum cache entries per row.
-    """
-    H, Hk, queries_per_kv, _ = c.heads
-    M, b = c.tokens, c.builder
-    T = SymNumber(per_slot=1)
-    maxima, sums = c.temp("maxima", M * H, "f32"), c.temp("sums", M * H, "f32")
-    weights, attended_sums = c.temp("attention_weights", M * H * capacity, "act"), c.temp("mixed", M * H * F, "acc")
-    reduce_in_groups(c, scores, SymNumber(per_slot=M * H))  # 1
-    row = SymNumber(per_slot=H)  # scores of one token; all users get the room of the one with the longest cache
-    softmax = _softmax(c, op, scores, SymNumber(per_slot=M * H)) | {"H": H, "T": T, "capacity": capacity}
-    with c.over_users() as user:
-        operands: dict[str, Any] = {"scores": user.at(scores, row), "M": user.tokens}
-        b.compute("attention_max", out=user.at(maxima, H), **operands, **softmax)  # 2
-    all_reduce(c, COLUMNS, maxima, M * H, Arrival.MAX)
-    with c.over_users() as user:
-        operands = {"scores": user.at(scores, row), "maxima": user.at(maxima, H), "M": user.tokens}
-        b.compute("attention_exp", out=user.at(weights, row), sums=user.at(sums, H), **operands, **softmax)  # 3
-    all_reduce(c, COLUMNS, sums, M * H)
-    sizes: dict[str, Any] = {"Hk": Hk, "queries_per_kv": queries_per_kv, "F": F, "T": T, "capacity": capacity}
-    with c.over_users() as user:
-        operands = {"p": user.at(weights, row), "v": values, "out": user.at(attended_sums, H * F), "M": user.tokens}
-        b.compute("attention_values", **operands, **sizes)  # 4
-    all_reduce(c, COLUMNS, attended_sums, M * H * F)
-    _finish(c, op, attended_sums, sums, maxima, F)  # 5
 
 
 def _attend_on_ring(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
@@ -279,7 +210,7 @@ def _attend_on_ring(c: Context, op: Op, caches: list[SymAddress], capacity: int)
             for operand in (keys, values):
                 b.line(shift, COLUMNS, operand.current, block, target=operand.next)
         reduce_in_groups(c, scores, SymNumber(per_slot=M * H))  # 2
-        softmax = _softmax(c, op, scores, SymNumber(per_slot=M * H))
+        softmax = softmax_operands(c, op, scores, SymNumber(per_slot=M * H))
         b.compute(  # 3
             "attention_online",
             scores=scores,
@@ -292,7 +223,7 @@ def _attend_on_ring(c: Context, op: Op, caches: list[SymAddress], capacity: int)
             **sizes,
             **softmax,
         )
-    _finish(c, op, attended_sums, sums, maxima, F)
+    divide_by_sums(c, op, attended_sums, sums, maxima, F)
 
 
 def _attend_skewed(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
@@ -314,7 +245,7 @@ def _attend_skewed(c: Context, op: Op, caches: list[SymAddress], capacity: int) 
     dist_gemm_t(c, "matmul_act", q, keys, partial, scores, rows, F, T, transposed=True)
     # 2. Softmax.
     maxima, sums = c.temp("maxima", rows, "f32"), c.temp("sums", rows, "f32")
-    softmax = _softmax(c, op, scores, tile) | {"M": c.tokens, "H": H, "T": T}
+    softmax = softmax_operands(c, op, scores, tile) | {"M": c.tokens, "H": H, "T": T}
     b.compute("attention_max_by_column", scores=scores, out=maxima, **softmax)
     all_reduce(c, ROWS, maxima, rows, Arrival.MAX)
     exps, spare = (c.temp(f"attention_weights{suffix}", rows * capacity, "act") for suffix in ("", "_spare"))
@@ -326,7 +257,7 @@ def _attend_skewed(c: Context, op: Op, caches: list[SymAddress], capacity: int) 
     )
     attended_sums = c.temp("mixed", rows * F, "acc")
     mesh_gemm(c, "matmul_act", weights, values, attended_sums, rows, T, F, F)
-    _finish(c, op, attended_sums, sums, maxima, F)
+    divide_by_sums(c, op, attended_sums, sums, maxima, F)
 
 
 OPS: Final = {"qkv": qkv, "attention": attention, "output": output}

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from wse.compiler.lowering.phase.context import Context
+from wse.compiler.lowering.phase.user_tokens import over_users
 from wse.compiler.lowering.sums import all_reduce, to_all_wafers
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber, fixed_number
 from wse.models.graph import Op
@@ -73,7 +74,7 @@ def _look_up(c: Context, op: Op, ids: SymAddress, vectors: SymBuffer, row: SymNu
         )
     for positions in op.weights[1:]:
         table = {"table": c.tile(positions), "K": d, "V": c.cut.positions.shape[1]}
-        with c.over_users() as user:
+        with over_users(c) as user:
             b.compute("add_positions", x=user.at(vectors, d), M=user.tokens, row=row, **table)
     all_reduce(c, ROWS, vectors, M * d, over_rows=M * c.spec.hidden_size)
 

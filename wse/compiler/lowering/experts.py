@@ -21,6 +21,7 @@ from wse.compiler.lowering.feed_forward import activate
 from wse.compiler.lowering.linear import join_stream, project
 from wse.compiler.lowering.local_product import expert_product
 from wse.compiler.lowering.phase.context import Context
+from wse.compiler.lowering.phase.split_block import choice_of_parts, sends_choice, stream_before_block, stream_of_parts
 from wse.compiler.lowering.sums import all_reduce
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
 from wse.models.graph import Op
@@ -42,7 +43,7 @@ def router(c: Context, op: Op) -> None:
     feed-forward block is split between stages and its first stage sends the selection, the other
     stages only load it.
     """
-    if not (op.parts.cuts_block and c.sends_choice(op.layer)):
+    if not (op.parts.cuts_block and sends_choice(c, op.layer)):
         _choose(c, op)
     elif op.parts.first > BLOCK.first:
         _take_choice(c)
@@ -57,10 +58,10 @@ def _leave_choice(c: Context) -> None:
     If a feed-forward block is split between stages, its first stage does this.
     """
     d, choice_elements = c.tokens * c.cut.hidden_per_pe, c.tokens * _experts(c).active
-    for out, x in ((c.stream_before_block, c.normed_hidden), (c.stream_of_parts, c.stream)):
+    for out, x in ((stream_before_block(c), c.normed_hidden), (stream_of_parts(c), c.stream)):
         c.builder.compute("copy", out=out, x=x, n=d)
-    c.stream = c.stream_of_parts
-    for out, x in zip(c.choice_of_parts, _choice(c, _experts(c)), strict=True):
+    c.stream = stream_of_parts(c)
+    for out, x in zip(choice_of_parts(c), _choice(c, _experts(c)), strict=True):
         c.builder.compute("store_statistics", out=out, x=x, n=choice_elements)
 
 
@@ -71,7 +72,7 @@ def _take_choice(c: Context) -> None:
     the selection to the others.
     """
     choice_elements = c.tokens * _experts(c).active
-    for out, x in zip(_choice(c, _experts(c)), c.choice_of_parts, strict=True):
+    for out, x in zip(_choice(c, _experts(c)), choice_of_parts(c), strict=True):
         c.builder.compute("load_statistics", out=out, x=x, n=choice_elements)
 
 

@@ -12,6 +12,7 @@ from typing import Final
 from wse.compiler.lowering.embedding import ID_BYTES, take_ids
 from wse.compiler.lowering.local_product import local_product
 from wse.compiler.lowering.phase.context import Context
+from wse.compiler.lowering.phase.user_tokens import over_tokens
 from wse.compiler.lowering.sums import all_reduce_of_wafers
 from wse.compiler.options import PREFILL
 from wse.compiler.symbolic import SymAddress
@@ -76,7 +77,7 @@ def head(c: Context, op: Op) -> None:
         if by_host or c.options.logits_out == "all" or (c.options.logits_out == "prompt" and c.name == PREFILL):
             _logits_out(c, SymAddress(buffer=logits), M * n, first, n)  # 2
         if not by_host:
-            with c.over_tokens() as token:
+            with over_tokens(c) as token:
                 b.compute(
                     "argmax_fold",
                     only_row=root,

@@ -22,10 +22,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from wse.compiler.lowering.attention import append, attend, rotation
+from wse.compiler.lowering.attention import append, rotation
 from wse.compiler.lowering.linear import join_stream
 from wse.compiler.lowering.local_product import local_product
 from wse.compiler.lowering.phase.context import Context
+from wse.compiler.lowering.phase.user_tokens import over_users
+from wse.compiler.lowering.softmax import attend
 from wse.compiler.lowering.sums import all_reduce
 from wse.compiler.passes.tiling.tiles import FIRST, HEADS, WANTED
 from wse.compiler.symbolic import SymAddress, SymNumber
@@ -82,7 +84,7 @@ def norm_latent(c: Context, op: Op) -> None:
         at = SymAddress(buffer=sums, offset=i * M)
         b.compute("rms_scale", x=x, sums=at, gain=c.tile(gain), out=x, K=K, size=size, **scaling)
     if c.spec.layers[op.layer].rotary:
-        with c.over_users() as user:
+        with over_users(c) as user:
             b.compute("rotate", x=user.at(keys, R), M=user.tokens, H=1, F=R, **rotation(c))
 
 
@@ -146,7 +148,7 @@ def query(c: Context, op: Op) -> None:
     q = c.temp("q", M * H * (R + C), "act")
     b.compute("store", out=q, x=queries, n=M * H * (R + C))
     if c.spec.layers[op.layer].rotary:
-        with c.over_users() as user:
+        with over_users(c) as user:
             b.compute("rotate", x=user.at(q, H * R), M=user.tokens, H=H, F=R, **rotation(c))
 
 
@@ -163,7 +165,7 @@ def attention(c: Context, op: Op) -> None:
     caches = [c.cache(f"layers.{op.layer}.{name}_cache", capacity * entry) for name, entry in names]
     append(c, caches, _shared_vectors(c)[1:], (R, C), capacity)
     scores, q = c.temp("scores", M * H * capacity, "acc"), c.temp("q", M * H * (R + C), "act")
-    with c.over_users() as user:
+    with over_users(c) as user:
         for i, (cache, F) in enumerate(zip(caches, (R, C), strict=True)):
             c.builder.compute(
                 "attention_scores",

@@ -18,6 +18,7 @@ from typing import Final
 from wse.compiler.lowering.local_product import local_product
 from wse.compiler.lowering.mesh_gemm import MovingOperand, align, dist_gemm_t, mesh_gemm, moving_copy, moving_operand
 from wse.compiler.lowering.phase.context import Context
+from wse.compiler.lowering.phase.split_block import stream_before_block, stream_of_parts
 from wse.compiler.lowering.sums import all_reduce
 from wse.compiler.symbolic import SymAddress, SymBuffer
 from wse.models.graph import Op
@@ -101,10 +102,10 @@ def join_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> None:
         bias: Whether there is a bias.
     """
     d, M = c.cut.hidden_per_pe, c.tokens
-    if c.parts.cuts_block and c.stream != c.stream_of_parts:  # keep the input of the block for its other parts
-        for stream_copy in (c.stream_before_block, c.stream_of_parts):
+    if c.parts.cuts_block and c.stream != stream_of_parts(c):  # keep the input of the block for its other parts
+        for stream_copy in (stream_before_block(c), stream_of_parts(c)):
             c.builder.compute("copy", out=stream_copy, x=c.stream, n=M * d)
-        c.stream = c.stream_of_parts
+        c.stream = stream_of_parts(c)
     if bias:
         c.builder.compute("add_bias", x=out, bias=c.hidden_vector(f"{tensor}_bias", "bias"), M=M, n=d)
     if c.spec.post_norms:

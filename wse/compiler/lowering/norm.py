@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from wse.compiler.lowering.phase.context import Context
+from wse.compiler.lowering.phase.split_block import sends_choice, stream_before_block
 from wse.compiler.lowering.sums import all_reduce, reduce_in_groups
 from wse.compiler.symbolic import SymAddress, SymBuffer
 from wse.models.graph import Op
@@ -28,11 +29,11 @@ def norm(c: Context, op: Op) -> None:
     """
     if op.parts.first <= BLOCK.first:
         _normalise(c, op, c.stream, c.normed_hidden)
-    elif c.sends_choice(op.layer):
+    elif sends_choice(c, op.layer):
         normed = c.normed_hidden
-        c.builder.compute("copy", out=normed, x=c.stream_before_block, n=c.tokens * c.cut.hidden_per_pe)
+        c.builder.compute("copy", out=normed, x=stream_before_block(c), n=c.tokens * c.cut.hidden_per_pe)
     else:
-        _normalise(c, op, c.stream_before_block, c.normed_hidden)
+        _normalise(c, op, stream_before_block(c), c.normed_hidden)
 
 
 def post_norm(c: Context, op: Op) -> None:

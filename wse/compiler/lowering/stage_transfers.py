@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from wse.compiler.lowering.embedding import ID_BYTES, multicast_along_rows
 from wse.compiler.lowering.phase.context import Context
+from wse.compiler.lowering.phase.split_block import choice_of_parts, sends_choice, stream_before_block, stream_of_parts
 from wse.compiler.symbolic import SymAddress
 from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
 from wse.program.steps import ROWS
@@ -61,15 +62,15 @@ def transfer_inside_block(c: Context, target: int, rects: tuple[Rect, ...], laye
         rects: Rectangle of each stage.
         layer: Index of the layer that is split.
     """
-    source, at, choice = c.builder.stage, c.stream_before_block, 0
+    source, at, choice = c.builder.stage, stream_before_block(c), 0
     c.builder.stage = target
-    target_address = c.stream_before_block
-    if c.sends_choice(layer):
+    target_address = stream_before_block(c)
+    if sends_choice(c, layer):
         assert c.spec.experts is not None
-        choice, target_address = 2 * c.tokens * c.spec.experts.active, replace(c.choice_of_parts[0], offset=0)
+        choice, target_address = 2 * c.tokens * c.spec.experts.active, replace(choice_of_parts(c)[0], offset=0)
     c.builder.stage = source
     _send_vectors(c, target, rects, at, target_address, 2 * c.tokens, choice)
-    c.stream = c.stream_of_parts
+    c.stream = stream_of_parts(c)
 
 
 def _send_vectors(

@@ -13,59 +13,11 @@ preferably those that are used least. Sets of routes are integers whose bit i st
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-Visits = tuple[tuple[int, int], ...]
-"""Routes in the order in which the steps of a block need them, as (index, number of times)."""
-
-
-class RouteDemand(NamedTuple):
-    """The routes of a stage that need colours, and which of them run at the same time.
-
-    A route is the use of some colours by a transfer on all PEs of its lines. Routes are indexed in
-    descending order of use. Token phases are decode and verification, or the phases of prompts if
-    no others are compiled.
-
-    Attributes:
-        widths: Number of colours that each route needs. They are consecutive.
-        is_in_tokens: Whether each route is used in token phases.
-        uses: How often each route is used. If routes of tokens have priority, these are only the
-            uses in prompts.
-        simultaneous_routes: For each route, the routes that are used at the same time, as a bit
-            set.
-        max_widths: Maximum number of colours that are needed at the same time, by the routes of
-            token phases and by all routes.
-        tokens: For each token phase and each of its blocks of steps: the routes in the order in
-            which the steps need them, and the number of consecutive runs of the block. Empty for
-            the baseline schedule: routes then stay where they are placed first, and routes in the
-            pool are rewritten in every run.
-    """
-
-    widths: tuple[int, ...]
-    is_in_tokens: tuple[bool, ...]
-    uses: tuple[int, ...]
-    simultaneous_routes: tuple[int, ...]
-    max_widths: tuple[int, int]
-    tokens: tuple[tuple[tuple[Visits, int], ...], ...]
-
-    def routes_by_phase(self) -> Iterator[tuple[list[int], int]]:
-        """Yield the sets of routes that may be coloured first, each with the colours that it needs.
-
-        The sets are alternatives. The first contains the routes of token phases (decode and
-        verification). The second contains all routes, and is needed if the first leaves too few
-        colours for the routes of prompts.
-
-        Yields:
-            Indices of the routes, and the maximum number of colours that routes used at the same
-            time need together.
-        """
-        all_routes = list(range(len(self.widths)))
-        token_routes = [route for route in all_routes if self.is_in_tokens[route]]
-        yield token_routes, self.max_widths[0]
-        if token_routes != all_routes:
-            yield all_routes, self.max_widths[1]
+from wse.compiler.passes.route_demand import RouteDemand, Visits, bit_set
 
 
 class Colouring(NamedTuple):
@@ -117,9 +69,9 @@ def colouring(demand: RouteDemand, available: int) -> Colouring | None:
             for first_colours in (_move_routes(demand, routes, available, first) if pool else first, first):
                 with_prompts = _with_prompts(demand, available, first_colours)  # 2
                 if with_prompts is not None:
-                    conflicts = _conflicts(demand, with_prompts)
+                    conflicts = demand.conflicts(with_prompts)
                     numbered = tuple(with_prompts[route] for route in range(len(demand.widths)))
-                    outside_pool = _bits(
+                    outside_pool = bit_set(
                         route for route in routes if first[route] + demand.widths[route] <= available - pool
                     )
                     own_routes = _own_routes(routes, conflicts) if demand.tokens else outside_pool
@@ -159,24 +111,8 @@ def _own_routes(routes: Sequence[int], conflicts: Sequence[int]) -> int:
         routes: Indices of the routes of decode and verification.
         conflicts: For each route, the routes that share a colour with it, as a bit set.
     """
-    without_conflicts, bits = _bits(route for route, sharers in enumerate(conflicts) if not sharers), _bits(routes)
-    return without_conflicts | _bits(route for route in routes if not conflicts[route] & bits)
-
-
-def _conflicts(demand: RouteDemand, first: dict[int, int]) -> list[int]:
-    """Return for each route the other routes with which it shares a colour, as a bit set.
-
-    Args:
-        demand: The routes of the stage.
-        first: First colour of each route that already has colours. The set of a route without
-            colours is empty.
-    """
-    return [
-        _bits(other_route for other_route in _sharers(demand, route, first[route], first) if other_route != route)
-        if route in first
-        else 0
-        for route in range(len(demand.widths))
-    ]
+    without_conflicts, bits = bit_set(route for route, sharers in enumerate(conflicts) if not sharers), bit_set(routes)
+    return without_conflicts | bit_set(route for route in routes if not conflicts[route] & bits)
 
 
 def _beside_pool(demand: RouteDemand, routes: Sequence[int], available: int, pool: int) -> dict[int, int] | None:
@@ -204,10 +140,10 @@ def _beside_pool(demand: RouteDemand, routes: Sequence[int], available: int, poo
             start += demand.widths[route]
     pool_colours: dict[int, int] = {}
     for route in (route for route in routes if route not in first):  # 2
-        free = _free(demand, route, start, available, {**first, **pool_colours})
+        free = demand.free_colours(route, start, available, {**first, **pool_colours})
         if not free:
             return None
-        pool_colours[route] = min(free, key=partial(_contention, demand, route, pool_colours))
+        pool_colours[route] = min(free, key=partial(demand.contention, route, pool_colours))
     return {**first, **pool_colours}
 
 
@@ -230,10 +166,10 @@ def _with_prompts(demand: RouteDemand, available: int, placed_routes: dict[int, 
     for route in range(len(demand.widths)):
         if route in first:
             continue
-        free = _free(demand, route, 0, available, first)
+        free = demand.free_colours(route, 0, available, first)
         if not free:
             return None
-        first[route] = min(free, key=partial(_contention, demand, route, first))
+        first[route] = min(free, key=partial(demand.contention, route, first))
     return first
 
 
@@ -256,15 +192,15 @@ def _move_routes(
     Returns:
         The first colour of each route afterwards.
     """
-    first, conflicts = dict(placed_routes), _conflicts(demand, placed_routes)
+    first, conflicts = dict(placed_routes), demand.conflicts(placed_routes)
     fewest_rewrites, previous_rewrites = _rewrites_of_tokens(demand, routes, conflicts), -1
     while fewest_rewrites not in (0, previous_rewrites):
         previous_rewrites = fewest_rewrites
         for route in routes:
             other_colours = {other_route: at for other_route, at in first.items() if other_route != route}
             places: dict[int, int] = {}
-            for at in _free(demand, route, 0, available, other_colours):
-                places.setdefault(_bits(_sharers(demand, route, at, other_colours)), at)
+            for at in demand.free_colours(route, 0, available, other_colours):
+                places.setdefault(bit_set(demand.sharers(route, at, other_colours)), at)
             for sharing, at in places.items():
                 if any(
                     fewer_sharers & sharing == fewer_sharers for fewer_sharers in places if fewer_sharers != sharing
@@ -301,46 +237,3 @@ def _rewrites_of_tokens(demand: RouteDemand, routes: Sequence[int], conflicts: S
                 count, set_routes = rewrite_count(visits, set_routes, conflicts)
                 total += count * (times - 1)
     return total
-
-
-def _bits(routes: Iterable[int]) -> int:
-    """Return a set of routes as an integer whose bit i stands for route i."""
-    return sum(1 << route for route in routes)
-
-
-def _free(demand: RouteDemand, route: int, start: int, end: int, first: dict[int, int]) -> list[int]:
-    """Return the first colours at which a route would share no colour with a simultaneous route.
-
-    Args:
-        demand: The routes of the stage.
-        route: Index of the route.
-        start, end: Range of colours to search, ``end`` exclusive.
-        first: First colours of the routes that already have colours.
-    """
-    width = demand.widths[route]
-    simultaneous = {o: at for o, at in first.items() if demand.simultaneous_routes[route] >> o & 1}
-    return [at for at in range(start, end - width + 1) if not _sharers(demand, route, at, simultaneous)]
-
-
-def _contention(demand: RouteDemand, route: int, first: dict[int, int], at: int) -> tuple[int, int]:
-    """Return how often the routes are used with which a route would share a colour.
-
-    Args:
-        demand: The routes of the stage.
-        route: Index of the route.
-        first: First colours of the other routes.
-        at: First colour of the route.
-
-    Returns:
-        The sum of their uses, and their number.
-    """
-    sharers = _sharers(demand, route, at, first)
-    return sum(demand.uses[other_route] for other_route in sharers), len(sharers)
-
-
-def _sharers(demand: RouteDemand, route: int, at: int, first: dict[int, int]) -> list[int]:
-    """Return the routes that would share a colour with a route if its first colour were ``at``."""
-    end = at + demand.widths[route]
-    return [
-        other_route for other_route, start in first.items() if start < end and at < start + demand.widths[other_route]
-    ]

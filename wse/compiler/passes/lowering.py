@@ -22,6 +22,7 @@ from wse.compiler.lowering.head import last_token
 from wse.compiler.lowering.phase.buffers import Buffers, Patterns
 from wse.compiler.lowering.phase.builder import PhaseBuilder
 from wse.compiler.lowering.phase.context import Context
+from wse.compiler.lowering.phase.split_block import end_split_block
 from wse.compiler.lowering.stage_transfers import return_ids, transfer_inside_block, transfer_to_stage
 from wse.compiler.options import DECODE, MODEL, PREFILL, THIN_GEMM, VERIFY
 from wse.compiler.passes.shard import residual_stages
@@ -220,7 +221,7 @@ def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
         builder.op, c.parts = index, op.parts
         LOWER[op.kind](c, op)
     if c.parts.cuts_block and c.parts.last == BLOCK.last:
-        c.end_block()
+        end_split_block(c)
     builder.rewrite_steps()
     c.parts = ATTENTION
     requests = c.buffers.take_requests()

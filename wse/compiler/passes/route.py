@@ -19,7 +19,6 @@ tokens use them. The costs of that schedule were fitted to measurements with thi
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby, permutations
 from operator import attrgetter
@@ -28,22 +27,18 @@ import numpy as np
 
 from wse.arrays import I32
 from wse.compiler.options import BASELINE, PREFILL
-from wse.compiler.passes.colouring import Colouring, RouteDemand, Visits, colouring, rewrite_count
+from wse.compiler.passes.block_routes import NO_PATTERN, BlockRoutes, Key, same_routes
+from wse.compiler.passes.colouring import Colouring, colouring, rewrite_count
+from wse.compiler.passes.route_demand import RouteDemand, Visits
 from wse.compiler.state import State
-from wse.compiler.symbolic import Block, SymStep, SymSteps, distinct_phases
+from wse.compiler.symbolic import Block, SymSteps, distinct_phases
 from wse.errors import TooFewColours
 from wse.program.program import ColourUse
-from wse.program.steps import StepKind
 from wse.program.transfers.transfer_types import TRANSFERS
 from wse_mappings.result_cache import ResultCache
-from wse_mappings.schedule import Arrival, LineSchedule
 
 DECODE_WEIGHT = 1000
 """Weight of a use in a decoded token or a verification pass, relative to a use in a prompt."""
-
-Key = tuple[int, int, int]
-"""A route: index of its kind of transfer, index of its pattern (or NO_PATTERN), and axis."""
-NO_PATTERN = -1
 
 
 @dataclass(kw_only=True)
@@ -144,7 +139,7 @@ def _colour_stages(state: State, first_with_routes: list[int]) -> tuple[list[_St
         The stages with their colours; and for the steps of each phase, int32 ``[steps]``: route
         rewrites of each step.
     """
-    routes = _Routes(state, first_with_routes)
+    routes = BlockRoutes(state, first_with_routes)
     available, stages = state.wafer.colours - state.wafer.reserved_colours, _demand(state, routes)  # 1
     for number, stage in enumerate(stages):  # 2
         _assign(stage, available, number, routes, state.options.cache)
@@ -155,72 +150,7 @@ def _colour_stages(state: State, first_with_routes: list[int]) -> tuple[list[_St
     }
 
 
-def same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
-    """Return for each pattern the index of the first pattern that uses the same routes.
-
-    Such patterns differ only in what a PE does with arriving words, for example add them or take
-    their maximum. They can use the same colours.
-    """
-    first: dict[tuple[object, ...], int] = {}
-    same_routes = []
-    for code, pattern in enumerate(patterns):
-        links = pattern.messages.copy()
-        links[:, 2] = links[:, 2] == Arrival.MULTICAST
-        arrays = (links, pattern.first, pattern.variants)
-        same_routes.append(
-            first.setdefault((pattern.length, pattern.colours, *(array.tobytes() for array in arrays)), code)
-        )
-    return same_routes
-
-
-class _Routes:
-    """The routes that the steps of each block need, computed once per block.
-
-    A route is the use of some colours by a transfer on all PEs of its lines. Patterns with the same
-    routes (`same_routes`) count as one.
-    """
-
-    def __init__(self, state: State, first_with_routes: list[int]) -> None:
-        self._patterns, self._first_with_routes = state.patterns, first_with_routes
-        self._of_blocks: dict[Block, list[tuple[Key, int] | None]] = {}
-        self._visits: dict[Block, list[tuple[int, Key, int]]] = {}
-
-    def of(self, block: Block) -> list[tuple[Key, int] | None]:
-        """Return the route of each step of a block and its number of colours; None without a route.
-
-        A route is a tuple of indices: kind of transfer, pattern, and axis.
-        """
-        if block not in self._of_blocks:
-            self._of_blocks[block] = [self._route_of_step(step) for step in block.steps]
-        return self._of_blocks[block]
-
-    def visits(self, block: Block) -> list[tuple[int, Key, int]]:
-        """Return (step, route, count) for a block's steps that need a route, in execution order.
-
-        A step in a loop of several iterations occurs twice: with count 1 for the first iteration,
-        and with the number of remaining iterations.
-        """
-        if block not in self._visits:
-            needs = self.of(block)
-            self._visits[block] = [
-                (index, need[0], times) for index, times in _visits(block) if (need := needs[index]) is not None
-            ]
-        return self._visits[block]
-
-    def _route_of_step(self, step: SymStep) -> tuple[Key, int] | None:
-        """Return the route of a step and its number of colours; None if the step needs no route.
-
-        A route is a tuple of indices: kind of transfer, pattern, and axis.
-        """
-        if step.kind != StepKind.TRANSFER:
-            return None
-        has_pattern = step.pattern >= 0
-        colours = TRANSFERS[step.code].colours(self._patterns[step.pattern] if has_pattern else None)
-        pattern = self._first_with_routes[step.pattern] if has_pattern else NO_PATTERN
-        return ((step.code, pattern, step.axis), colours) if colours else None
-
-
-def _demand(state: State, routes: _Routes) -> list[_Stage]:
+def _demand(state: State, routes: BlockRoutes) -> list[_Stage]:
     """Count how often each stage uses each route, before colours are assigned.
 
     Args:
@@ -246,7 +176,7 @@ def _demand(state: State, routes: _Routes) -> list[_Stage]:
     return stages
 
 
-def _count_block(demand: _Stage, block: Block, routes: _Routes, weight: int, *, is_of_tokens: bool) -> None:
+def _count_block(demand: _Stage, block: Block, routes: BlockRoutes, weight: int, *, is_of_tokens: bool) -> None:
     """Add the routes of a block of steps to the record of its stage.
 
     Args:
@@ -273,7 +203,7 @@ def _count_block(demand: _Stage, block: Block, routes: _Routes, weight: int, *, 
     demand.groups += [frozenset(group) for group in groups.values()]
 
 
-def _assign(stage: _Stage, available: int, number: int, routes: _Routes, cache: ResultCache) -> None:
+def _assign(stage: _Stage, available: int, number: int, routes: BlockRoutes, cache: ResultCache) -> None:
     """Assign colours to all routes of a stage.
 
     1. Index the routes in descending order of use.
@@ -327,23 +257,7 @@ def _assign(stage: _Stage, available: int, number: int, routes: _Routes, cache: 
     stage.colouring = found
 
 
-def _visits(block: Block) -> Iterator[tuple[int, int]]:
-    """Yield (index of a step, number of times) for the steps of a block, in execution order.
-
-    The steps of a loop of several iterations are yielded twice: with count 1 for the first
-    iteration, and with the number of remaining iterations, which are all equal.
-    """
-    index = 0
-    while index < len(block.steps):
-        loop = block.steps[index].loop
-        first, end, iterations = (index, index + 1, 1) if loop < 0 else block.loops[loop]
-        for iteration in range(min(iterations, 2)):
-            for index_in_loop in range(first, end):
-                yield index_in_loop, 1 if iteration == 0 else iterations - 1
-        index = end
-
-
-def _route_rewrites(phase: SymSteps, stages: list[_Stage], routes: _Routes, *, is_prompt: bool) -> I32:
+def _route_rewrites(phase: SymSteps, stages: list[_Stage], routes: BlockRoutes, *, is_prompt: bool) -> I32:
     """Return the route rewrites of each step in one run of a phase, all iterations included.
 
     Args:

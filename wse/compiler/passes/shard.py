@@ -9,42 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-from wse.arrays import I32
-from wse.compiler.options import (
-    DECODE,
-    MESH_GEMM_OWN,
-    NORM_SCALES,
-    PREFILL,
-    PRODUCT,
-    ROUTER_COPIES,
-    ROUTER_SCORES,
-    VERIFY,
-)
+from wse.compiler.options import PRODUCT
 from wse.compiler.passes.tiling.contraction import WeightTypes
-from wse.compiler.passes.tiling.quantised_tiles import coded_tiles
+from wse.compiler.passes.tiling.expert_tiles import ROUTED
+from wse.compiler.passes.tiling.op_tiles import Tiling, op_tiles, tiling_of
 from wse.compiler.passes.tiling.region_cuts import RegionShape, region_cut
-from wse.compiler.passes.tiling.tiles import (
-    ROUTED,
-    column_vectors,
-    expert_tiles,
-    frequency_table,
-    hidden_vectors,
-    latent_tables,
-    norm_products,
-    router_tiles,
-    skewed_tiles,
-    tiles_in_place,
-)
+from wse.compiler.passes.tiling.tiles import frequency_table, latent_tables
 from wse.compiler.state import RegionCut, State
 from wse.compiler.symbolic import SymBuffer, SymTile
 from wse.models.graph import Op, name_in_layer, ops_in_order
 from wse.models.spec import ModelSpec
-from wse.program.steps import COLUMNS, ROWS
 from wse.program.tiles import Tile
-from wse_mappings.cuts.output_copies import copied_blocks
-from wse_mappings.result_cache import ResultCache
 
 
 def with_cuts(state: State) -> State:
@@ -221,108 +198,6 @@ def _in_layer(tile: Tile, layer: int, stage: int) -> Tile:
         return replace(tile, stage=stage)
     parts = tuple(replace(part, tensor=name_in_layer(part.tensor, layer)) for part in tile.parts)
     return replace(tile, stage=stage, name=name_in_layer(tile.name, layer), parts=parts)
-
-
-def prefill_tile_name(tensor: str) -> str:
-    """Return the name of the copy of a tensor's tile that is stored for prefill only.
-
-    Only the product ``mesh-gemm-own-weights`` uses such copies.
-    """
-    return f"prefill.{tensor}"
-
-
-class Tiling(NamedTuple):
-    """Choices of a compilation that, with the division of a region, determine its weight tiles.
-
-    Attributes:
-        dtype: Type in which weights are stored.
-        phases: Phases that use the tiles.
-        prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
-        with_norms: Whether the tiles of `norm_products` are needed.
-        scored_on_columns: Whether the scores of a router are computed on the columns of its
-            outputs, on regions of one wafer.
-        router_outputs: Maximum number of router outputs per column if several column segments
-            compute them all; 0 if there is a single segment.
-    """
-
-    dtype: str
-    phases: tuple[str, ...]
-    prefill: str
-    with_norms: bool
-    scored_on_columns: bool
-    router_outputs: int
-
-
-def tiling_of(state: State) -> Tiling:
-    """Return the choices of a compilation that determine its weight tiles."""
-    options, choice = state.options, state.choice
-    phases = (*options.phases, *([VERIFY] if options.verify_tokens else []))
-    with_norms = state.spec.norm == "layer" and choice.uses(NORM_SCALES)
-    scored_on_columns, router_outputs = choice.always_uses(ROUTER_SCORES), choice.setting_of(ROUTER_COPIES)
-    return Tiling(options.dtype, phases, choice.prefill, with_norms, scored_on_columns, router_outputs)
-
-
-def op_tiles(cache: ResultCache, spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the tiles of one op on stage 0, in the layouts of all phases that use them.
-
-    If prefill by MeshGEMM has its own weights, ops of layers have two layouts; other ops have one.
-    Results are cached, because layers share them. For experts only a few results are cached,
-    because an index of all experts for each column of many wafers needs tens of megabytes.
-
-    Args:
-        cache: Cache of the request.
-        spec: Model.
-        tiling: Choices that determine the tiles, in addition to ``cut``.
-        op: The op.
-        cut: Division over the region of the stage.
-    """
-    if op.kind in _OF_EXPERTS:
-        return cache.of(_expert_tiles, 6)(spec, tiling, op, cut)
-    return cache.of(_tiles_without_experts, 64)(spec, tiling, op, cut)
-
-
-ROUTER_OP = "router"
-_OF_EXPERTS = (ROUTER_OP, *ROUTED)
-"""Kinds of the ops with the tiles of a router or of experts."""
-
-
-def _expert_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the weight tiles of a router op or an expert op."""
-    on_columns = tiling.scored_on_columns and cut.span == 1
-    whole_tiles = (
-        router_tiles(op, cut, _router_index(spec, tiling, cut), scored_on_columns=on_columns)
-        if op.kind == ROUTER_OP
-        else expert_tiles(op, cut, spec.hidden_size)
-    )
-    return [tile for whole_tile in whole_tiles for tile in coded_tiles(whole_tile, spec, tiling.dtype, op.parts)]
-
-
-def _router_index(spec: ModelSpec, tiling: Tiling, cut: RegionCut) -> I32:
-    """Return the indices of the router outputs that each column computes.
-
-    Returns:
-        int32 ``[cols, n]``; -1 is padding.
-    """
-    outputs = spec.experts.count if spec.experts else 0
-    return copied_blocks(outputs, cut.cols, cut.router_copies(outputs, tiling.router_outputs))
-
-
-def _tiles_without_experts(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the weight tiles of an op that is neither a router nor part of the experts."""
-    tiles = column_vectors(op, cut, spec)
-    is_stored_twice = op.layer >= 0 and tiling.prefill == MESH_GEMM_OWN
-    if not is_stored_twice or {DECODE, VERIFY} & {*tiling.phases}:
-        tiles += [
-            tile
-            for whole_tile in tiles_in_place(op, cut)
-            for tile in coded_tiles(whole_tile, spec, tiling.dtype, op.parts)
-        ]
-        tiles += hidden_vectors(op, cut, COLUMNS)
-        tiles += norm_products(op, cut, spec) if tiling.with_norms else []
-    if is_stored_twice and PREFILL in tiling.phases:
-        prefill_tiles = skewed_tiles(op, cut) + hidden_vectors(op, cut, ROWS)
-        tiles += [replace(tile, name=prefill_tile_name(tile.name)) for tile in prefill_tiles]
-    return tiles
 
 
 def _sym_tile(tile: Tile, real_elements: int) -> SymTile:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.compiler.lowering.phase.builder import BlockSteps
+from wse.compiler.lowering.phase.block_steps import BlockSteps
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite, needs
 from wse.compiler.rewrites.steps import address, count, is_line, line_step, live_range, move_buffer, runs

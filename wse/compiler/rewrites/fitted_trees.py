@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.compiler.lowering.phase.builder import BlockSteps
+from wse.compiler.choice import TreeSize
+from wse.compiler.lowering.phase.block_steps import BlockSteps
 from wse.compiler.lowering.phase.context import Context
-from wse.compiler.options import FITTED_TREES, TreeSize
+from wse.compiler.options import FITTED_TREES
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.steps import is_line, number
 from wse.compiler.state import PatternCall

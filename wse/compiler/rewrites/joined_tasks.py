@@ -11,7 +11,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Final
 
-from wse.compiler.lowering.phase.builder import BlockSteps
+from wse.compiler.lowering.phase.block_steps import BlockSteps
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.steps import is_line, kernel_of

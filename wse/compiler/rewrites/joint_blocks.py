@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from wse.compiler.lowering.dispatch import expert_stage
-from wse.compiler.lowering.phase.builder import BlockSteps
+from wse.compiler.lowering.phase.block_steps import BlockSteps
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite, needs_shared_block
 from wse.compiler.rewrites.steps import (

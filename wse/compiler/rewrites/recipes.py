@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from wse.compiler.lowering.phase.builder import BlockSteps
+from wse.compiler.choice import Rewrites
+from wse.compiler.lowering.phase.block_steps import BlockSteps
 from wse.compiler.lowering.phase.context import Context
-from wse.compiler.options import BASELINE, OPTIMIZED, SCHEDULES, Options, Rewrites
+from wse.compiler.options import BASELINE, OPTIMIZED, SCHEDULES, Options
 from wse.compiler.rewrites import joined_tasks
 from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.symbolic import SymStep

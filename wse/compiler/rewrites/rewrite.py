@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from wse.compiler.lowering.phase.builder import BlockSteps
+from wse.compiler.lowering.phase.block_steps import BlockSteps
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.options import Options
 from wse.models.spec import ModelSpec

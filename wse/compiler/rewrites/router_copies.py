@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.compiler.lowering.phase.builder import BlockSteps
+from wse.compiler.lowering.phase.block_steps import BlockSteps
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.options import ROUTER_COPIES
 from wse.compiler.rewrites import gathers

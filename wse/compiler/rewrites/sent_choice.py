@@ -8,15 +8,15 @@ vectors. Without this rewrite, each part computes the choice of experts again.
    and weights of the selected experts, in the activation type.
 2. The other parts use these, without a norm and without a router.
 
-Both are implemented in the lowering of norms, routers and transfers between stages
-(`Context.sends_choice`), because no single block contains all these steps.
+Both are implemented in the lowering of norms, routers and transfers between stages (`sends_choice`
+in `wse.compiler.lowering.phase.split_block`), because no single block contains all these steps.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from wse.compiler.lowering.phase.builder import BlockSteps
+from wse.compiler.lowering.phase.block_steps import BlockSteps
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.options import SENT_CHOICE, Options
 from wse.compiler.rewrites.rewrite import Rewrite

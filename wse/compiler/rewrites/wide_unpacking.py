@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from wse.compiler.lowering.local_product import UNPACKED_CODES, scratch
-from wse.compiler.lowering.phase.builder import BlockSteps
+from wse.compiler.lowering.phase.block_steps import BlockSteps
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.options import WIDE_UNPACKING, Options
 from wse.compiler.rewrites.rewrite import Rewrite

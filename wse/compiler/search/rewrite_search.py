@@ -6,11 +6,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
-from wse.compiler.options import DECODE, FITTED_TREES, OPTIMIZED, VERIFY, WIDE_UNPACKING, Choice, Options, Rewrites
+from wse.compiler.choice import Choice, Rewrites
+from wse.compiler.options import DECODE, FITTED_TREES, OPTIMIZED, VERIFY, WIDE_UNPACKING, Options
 from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.rewrites.recipes import rewrites_of
-from wse.compiler.search.fitting.attention_columns import fit_pass
+from wse.compiler.search.fitting.attention_columns import fit_pass, free_columns
 from wse.compiler.search.trees import fit_trees, without_fitted
 from wse.compiler.search.trial import Timer, Trial
 from wse.compiler.search.trial_setup import TrialSetup
@@ -42,7 +44,50 @@ def settings_of(rewrites: Sequence[RewriteTrial]) -> Rewrites:
     return tuple((trial.name, trial.setting) for trial in rewrites)
 
 
-def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, is_forced: bool) -> tuple[RewriteTrial, ...]:
+class PayingRewrites(NamedTuple):
+    """The rewrites that save cycles on the fastest layout, and the inputs of trials with them.
+
+    A rewrite changes the steps of a layer to save cycles.
+
+    Attributes:
+        setup: Inputs of further trials.
+        decode_trials: Rewrites that save cycles in decode.
+        verify_trials: Rewrites that save cycles in verification passes; None if they are the same.
+    """
+
+    setup: TrialSetup
+    decode_trials: tuple[RewriteTrial, ...] = ()
+    verify_trials: tuple[RewriteTrial, ...] | None = None
+
+
+def paying_rewrites(setup: TrialSetup, rewrites: Rewrites, fastest_trial: Trial) -> PayingRewrites:
+    """Find the rewrites that save cycles, and restrict attention to fewer columns, on one layout.
+
+    The result is used for all other layouts.
+
+    Args:
+        setup: Inputs that all trials share, such as model, wafer and request.
+        rewrites: Rewrites to try.
+        fastest_trial: Trial of the fastest layout, on which rewrites are tried.
+    """
+    options = setup.options
+    setup = replace(setup, attention_cols=free_columns(setup, fastest_trial))
+    if not rewrites:
+        return PayingRewrites(setup)
+    is_forced = options.schedule != OPTIMIZED
+    decode_trials = _try_rewrites(setup, rewrites, fastest_trial, is_forced=is_forced)
+    verify_trials = (
+        _try_verify_rewrites(setup, rewrites, fastest_trial, is_forced=is_forced) if options.verify_tokens else None
+    )
+    setup = replace(setup, rewrites=settings_of(decode_trials))
+    if verify_trials is not None:
+        setup = replace(setup, verify_rewrites=settings_of(verify_trials))
+    return PayingRewrites(setup, decode_trials, verify_trials)
+
+
+def _try_rewrites(
+    setup: TrialSetup, candidates: Rewrites, trial: Trial, *, is_forced: bool
+) -> tuple[RewriteTrial, ...]:
     """Return the rewrites that save cycles per generated token on a layout.
 
     A rewrite changes the steps of a layer to save cycles, but does not save any on every layout.
@@ -67,7 +112,7 @@ def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, is_fo
         """Return the cycles of a token with the given rewrites; None if the layout does not fit."""
         return try_layout(replace(setup, rewrites=rewrites), trial.layout, trial.prefill).token_cycles
 
-    paying = _paying_rewrites(setup, candidates, partial(cycles_of_layers, setup, layers), is_forced=is_forced)  # 1
+    paying = _rewrites_that_save(setup, candidates, partial(cycles_of_layers, setup, layers), is_forced=is_forced)  # 1
     may_add = not is_forced and trial.layout.block_parts  # 2
     split_layer_rewrites = [
         (name, setting) for name, setting in candidates if may_add and known_rewrites()[name].between_stages
@@ -76,7 +121,7 @@ def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, is_fo
     setup_with_rewrites = replace(setup, rewrites=settings_of(paying), timing=None)
     if try_layout(setup_with_rewrites, trial.layout, trial.prefill).may_be_compiled(setup.options):
         return paying
-    return _paying_rewrites(setup, candidates, token_cycles, is_forced=is_forced)  # 3
+    return _rewrites_that_save(setup, candidates, token_cycles, is_forced=is_forced)  # 3
 
 
 def _with_paying(
@@ -101,7 +146,7 @@ def _with_paying(
     return paying
 
 
-def try_verify_rewrites(
+def _try_verify_rewrites(
     setup: TrialSetup, candidates: Rewrites, trial: Trial, *, is_forced: bool
 ) -> tuple[RewriteTrial, ...] | None:
     """Return the rewrites that save cycles in a verification pass; None if they do not fit.
@@ -115,7 +160,7 @@ def try_verify_rewrites(
         is_forced: Whether all candidates are used, and only their settings are chosen.
     """
     layers = layers_on(setup, trial.layout, trial.prefill, VERIFY)
-    paying = _paying_rewrites(setup, candidates, partial(cycles_of_layers, setup, layers), is_forced=is_forced)
+    paying = _rewrites_that_save(setup, candidates, partial(cycles_of_layers, setup, layers), is_forced=is_forced)
     setup_with_rewrites = replace(setup, verify_rewrites=settings_of(paying), timing=None)
     return (
         paying if try_layout(setup_with_rewrites, trial.layout, trial.prefill).may_be_compiled(setup.options) else None
@@ -155,7 +200,7 @@ def verify_choice(
     layout = choice.layout(options.mapping)
     trial = Trial(layout=layout, prefill=choice.prefill, needed_bytes=0, fits=False)
     # 1. Rewrites.
-    paying = try_verify_rewrites(setup, rewrites, trial, is_forced=options.schedule != OPTIMIZED)
+    paying = _try_verify_rewrites(setup, rewrites, trial, is_forced=options.schedule != OPTIMIZED)
     decode_rewrites = tuple(rewrite for rewrite in choice.rewrites if rewrite[0] != FITTED_TREES)
     unpacking = tuple(rewrite for rewrite in choice.rewrites if rewrite[0] == WIDE_UNPACKING)
     verify_rewrites = decode_rewrites if paying is None else (*settings_of(paying), *unpacking)
@@ -167,7 +212,7 @@ def verify_choice(
     return fit_trees(setup, layout, choice).choice if FITTED_TREES in dict(requested_rewrites) else choice
 
 
-def _paying_rewrites(
+def _rewrites_that_save(
     setup: TrialSetup, candidates: Rewrites, time: Callable[[Rewrites], float | None], *, is_forced: bool
 ) -> tuple[RewriteTrial, ...]:
     """Return the rewrites that save cycles, with their best settings and what each saves.

@@ -13,7 +13,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from wse.compiler.options import DECODE, OPTIMIZED, REFUSE, VERIFY, Choice, Options, Rewrites
+from wse.compiler.choice import Choice
+from wse.compiler.options import DECODE, REFUSE, VERIFY, Options
 from wse.compiler.pipeline import with_tiles
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.check import check_mesh, check_names
@@ -26,9 +27,8 @@ from wse.compiler.search.exploring.first_trials import (
     within_limits,
 )
 from wse.compiler.search.finalists import Cost, Finalist, Finalists, tree_trials, with_cheaper_attention
-from wse.compiler.search.fitting.attention_columns import free_columns
 from wse.compiler.search.reduced.misfits import Misfits
-from wse.compiler.search.rewrite_search import RewriteTrial, settings_of, try_rewrites, try_verify_rewrites
+from wse.compiler.search.rewrite_search import PayingRewrites, RewriteTrial, paying_rewrites
 from wse.compiler.search.trees import without_fitted
 from wse.compiler.search.trial import Timer, Trial
 from wse.compiler.search.trial_setup import TrialSetup
@@ -166,13 +166,10 @@ def search(
         timing=timing,
         many_users=breadth.many_users,
     )
-    # 1. Try layouts on reduced models.
-    setup, trials = within_limits(setup, try_layouts)
+    setup, trials = within_limits(setup, try_layouts)  # 1
     fitting = fastest_first([trial for trial in trials if trial.may_be_compiled(options)])
     # 2. Drop rewrites that save nothing.
-    kept_rewrites = _PayingRewrites(setup)
-    if is_timed and fitting:
-        kept_rewrites = _paying_rewrites(setup, rewrites, fitting[0][0])
+    kept_rewrites = paying_rewrites(setup, rewrites, fitting[0][0]) if is_timed and fitting else PayingRewrites(setup)
     # 3. Compile the fastest layouts fully.
     fitted_later = {name for name, _ in requested_rewrites} - {name for name, _ in rewrites} if is_timed else set[str]()
     finalist_search = Finalists(kept_rewrites.setup, fitted_later, has_cost=cost is not None)
@@ -183,50 +180,8 @@ def search(
     trials = finalist_search.with_updated_trials(trials)
     if not finalist_search.finalists:
         raise finalist_search.failures[0] if finalist_search.failures else refusal(kept_rewrites.setup, trials)
-    # 4. Choose the lowest cost.
-    ranked_finalists = _cheapest_first(kept_rewrites.setup, finalist_search.finalists, fitted_later, cost)
+    ranked_finalists = _cheapest_first(kept_rewrites.setup, finalist_search.finalists, fitted_later, cost)  # 4
     return _compilation(kept_rewrites, trials, ranked_finalists)
-
-
-class _PayingRewrites(NamedTuple):
-    """The rewrites that save cycles on the fastest layout, and the inputs of trials with them.
-
-    A rewrite changes the steps of a layer to save cycles.
-
-    Attributes:
-        setup: Inputs of further trials.
-        decode_trials: Rewrites that save cycles in decode.
-        verify_trials: Rewrites that save cycles in verification passes; None if they are the same.
-    """
-
-    setup: TrialSetup
-    decode_trials: tuple[RewriteTrial, ...] = ()
-    verify_trials: tuple[RewriteTrial, ...] | None = None
-
-
-def _paying_rewrites(setup: TrialSetup, rewrites: Rewrites, fastest_trial: Trial) -> _PayingRewrites:
-    """Find the rewrites that save cycles, and restrict attention to fewer columns, on one layout.
-
-    The result is used for all other layouts.
-
-    Args:
-        setup: Inputs that all trials share, such as model, wafer and request.
-        rewrites: Rewrites to try.
-        fastest_trial: Trial of the fastest layout, on which rewrites are tried.
-    """
-    options = setup.options
-    setup = replace(setup, attention_cols=free_columns(setup, fastest_trial))
-    if not rewrites:
-        return _PayingRewrites(setup)
-    is_forced = options.schedule != OPTIMIZED
-    decode_trials = try_rewrites(setup, rewrites, fastest_trial, is_forced=is_forced)
-    verify_trials = (
-        try_verify_rewrites(setup, rewrites, fastest_trial, is_forced=is_forced) if options.verify_tokens else None
-    )
-    setup = replace(setup, rewrites=settings_of(decode_trials))
-    if verify_trials is not None:
-        setup = replace(setup, verify_rewrites=settings_of(verify_trials))
-    return _PayingRewrites(setup, decode_trials, verify_trials)
 
 
 def _cheapest_first(
@@ -260,7 +215,7 @@ def _cheapest_first(
 
 
 def _compilation(
-    kept_rewrites: _PayingRewrites, trials: Sequence[Trial], ranked_finalists: Sequence[tuple[Finalist, float | None]]
+    kept_rewrites: PayingRewrites, trials: Sequence[Trial], ranked_finalists: Sequence[tuple[Finalist, float | None]]
 ) -> Compilation:
     """Return the result of a search, after adding the weight tiles to the best Program.
 

@@ -12,21 +12,19 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from wse.compiler.passes.shard import (
-    Tiling,
     distinct_tiles,
     model_shape,
-    op_tiles,
     region_tables,
     regions_of,
     shard,
     table_needs,
-    tiling_of,
     weights_buffer,
     with_cuts,
 )
 from wse.compiler.passes.tiling.contraction import WeightTypes
+from wse.compiler.passes.tiling.expert_tiles import ROUTED
+from wse.compiler.passes.tiling.op_tiles import Tiling, op_tiles, tiling_of
 from wse.compiler.passes.tiling.region_cuts import RegionShape, region_cut
-from wse.compiler.passes.tiling.tiles import ROUTED
 from wse.compiler.pipeline import PIPELINE, Pass
 from wse.compiler.state import State
 from wse.models.graph import Op, name_in_layer

@@ -14,20 +14,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
-from wse.compiler.options import (
-    DECODE,
-    FITTED_TREES,
-    PREFILL,
-    VERIFY,
-    WIDE_UNPACKING,
-    Choice,
-    Options,
-    Rewrites,
-    TreeSize,
-)
+from wse.compiler.choice import Choice, Rewrites, TreeSize
+from wse.compiler.options import DECODE, FITTED_TREES, PREFILL, VERIFY, WIDE_UNPACKING, Options
 from wse.compiler.rewrites.fitted_trees import groups_of, with_groups
 from wse.compiler.search.fitting.tree_costs import Saving, TreeCosts
-from wse.compiler.search.reduced.reduced_model import ReducedModel, reduced_model
+from wse.compiler.search.reduced.reduced_model import ReducedModel
+from wse.compiler.search.reduced.representatives import reduced_model
 from wse.compiler.search.trial import Timer
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.state import PatternCall, State

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from wse.compiler.choice import Choice, Rewrites
 from wse.compiler.demand import demand_of
 from wse.compiler.options import (
     DECODE,
@@ -20,15 +21,14 @@ from wse.compiler.options import (
     PREFILL_PRODUCTS,
     REPORT,
     THIN_GEMM,
-    Choice,
     Options,
-    Rewrites,
     unsupported_on_mesh,
 )
 from wse.compiler.passes.allocate import reserved_bytes
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.reduced.misfits import Misfits
-from wse.compiler.search.reduced.reduced_model import ReducedModel, reduced_model
+from wse.compiler.search.reduced.reduced_model import ReducedModel
+from wse.compiler.search.reduced.representatives import reduced_model
 from wse.compiler.search.trial import Timer
 from wse.compiler.strategies import strategies, strategy
 from wse.errors import BadInput

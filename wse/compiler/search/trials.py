@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from wse.arrays import F64
-from wse.compiler.options import REPORT, VERIFY, Choice, Options, Rewrites
+from wse.compiler.choice import Choice, Rewrites
+from wse.compiler.options import REPORT, VERIFY, Options
 from wse.compiler.search.fitting.chunks import chunk_sizes
-from wse.compiler.search.reduced.reduced_model import ReducedModel, most_common_layers, reduced_model
+from wse.compiler.search.reduced.reduced_model import ReducedModel
+from wse.compiler.search.reduced.representatives import most_common_layers, reduced_model
 from wse.compiler.search.trial import ChunkTime, PromptTime, Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.errors import DoesNotFit

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from wse.compiler.state import PatternCall
-from wse.compiler.symbolic import (
-    SymBuffer,
-)
+from wse.compiler.symbolic import SymBuffer
 from wse.errors import WseBug
 from wse.models.graph import name_in_layer
 from wse_mappings.result_cache import ResultCache

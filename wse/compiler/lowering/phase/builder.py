@@ -7,112 +7,20 @@ they get as `BlockSteps`. The steps of an overlap group run at the same time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
-from wse.compiler.symbolic import (
-    Block,
-    BlockRun,
-    Loops,
-    SymAddress,
-    SymBuffer,
-    SymNumber,
-    SymPhase,
-    SymStep,
-    SymSteps,
-    fixed_number,
-)
+from wse.compiler.lowering.phase.block_steps import BlockSteps
+from wse.compiler.lowering.phase.operands import Operand, kernel_operands, operand_of, row_operands, transfer_operands
+from wse.compiler.symbolic import Block, BlockRun, SymAddress, SymBuffer, SymNumber, SymPhase, SymStep, SymSteps
 from wse.errors import WseBug
 from wse.program.isa.instructions import CODES, kernel_named
 from wse.program.isa.operands import VIEWS
 from wse.program.steps import ROWS, StepKind
 from wse.program.transfers.patterns import AlongLine
 from wse.program.transfers.transfer import Transfer
-from wse.program.transfers.transfer_types import TRANSFERS, operand_index
-
-Operand = SymAddress | SymNumber | SymBuffer | int
-
-
-@dataclass(slots=True, kw_only=True)
-class BlockSteps:
-    """The steps of a block while the block is open: lowering adds steps, rewrites change them.
-
-    A block is a list of steps that equivalent layers share.
-
-    Attributes:
-        steps: The steps in order. The steps of a loop are consecutive.
-        iterations: Number of iterations of each loop.
-        groups: Number of overlap groups, whose steps run at the same time.
-        over_users: Indices of the loops that have one iteration per user.
-    """
-
-    steps: list[SymStep]
-    iterations: list[int]
-    groups: int
-    over_users: set[int] = field(default_factory=set)
-
-    def with_used_loops(self) -> tuple[tuple[SymStep, ...], Loops, frozenset[int]]:
-        """Return the steps with loops renumbered, because rewrites may have emptied some loops.
-
-        Returns:
-            The steps; (first step, one past the last step, iterations) of each loop that has steps;
-            and the indices of the loops over users.
-        """
-        steps_of_loop: dict[int, list[int]] = {}
-        for index, step in enumerate(self.steps):
-            if step.loop >= 0:
-                steps_of_loop.setdefault(step.loop, []).append(index)
-        new_index = {loop: i for i, loop in enumerate(steps_of_loop)}
-        steps = tuple(
-            step if new_index.get(step.loop, -1) == step.loop else step.copy_with(loop=new_index[step.loop])
-            for step in self.steps
-        )
-        loops = tuple((indices[0], indices[-1] + 1, self.iterations[loop]) for loop, indices in steps_of_loop.items())
-        return steps, loops, frozenset(new_index[loop] for loop in self.over_users if loop in new_index)
-
-    def add_group(self) -> dict[str, int]:
-        """Add an empty overlap group, whose steps will run at the same time.
-
-        Returns:
-            Values of the fields ``loop`` and ``overlap`` that a step of the group must have. The
-            group is also a loop of one iteration.
-        """
-        self.iterations.append(1)
-        self.groups += 1
-        return {"loop": len(self.iterations) - 1, "overlap": self.groups - 1}
-
-    def group_of_pattern(self, index: int) -> dict[str, int] | None:
-        """Return the overlap group of a step that runs a pattern, so that other steps can join it.
-
-        The steps of an overlap group run at the same time. A step outside any group gets a new
-        group.
-
-        Args:
-            index: Index of the step that runs the pattern.
-
-        Returns:
-            Values of the fields ``loop`` and ``overlap`` that a step of the group must have. None
-            if no step can be added in parallel with the pattern: it is in a chain (a sequence of
-            steps within a group), in a loop of several iterations, or in a loop without a group.
-        """
-        step = self.steps[index]
-        if step.in_chain or (step.loop >= 0 and (step.overlap < 0 or self.iterations[step.loop] > 1)):
-            return None
-        if step.overlap < 0:
-            self.steps[index] = step.copy_with(**self.add_group())
-        return {"loop": self.steps[index].loop, "overlap": self.steps[index].overlap}
-
-    def end_of_group(self, index: int) -> int:
-        """Return the index after the last step in the overlap group of the step at ``index``.
-
-        The steps of an overlap group are consecutive and run at the same time.
-        """
-        end = index + 1
-        while end < len(self.steps) and self.steps[end].overlap == self.steps[index].overlap >= 0:
-            end += 1
-        return end
+from wse.program.transfers.transfer_types import TRANSFERS
 
 
 class PhaseBuilder:
@@ -165,22 +73,7 @@ class PhaseBuilder:
             requests: Buffers to list first among the block's buffers, in this order. A run of the
                 block for another layer replaces the buffers by position.
         """
-        steps, loops, over_users = self._block.with_used_loops()
-        operand_buffers = dict.fromkeys(
-            buffer
-            for step in steps
-            for operand in step.operands.values()
-            if isinstance(operand, SymAddress)
-            for buffer in (operand.buffer, operand.odd_round_buffer)
-            if buffer is not None
-        )
-        block = Block(
-            steps=steps,
-            loops=loops,
-            over_users=over_users,
-            groups=self._block.groups,
-            buffers=tuple(dict.fromkeys((*filter(operand_buffers.__contains__, requests), *operand_buffers))),
-        )
+        block = self._block.to_block(requests)
         if block.steps:
             self.add_run(block, self._stage_of_block, self._first_op, block.buffers)
         self._open()
@@ -234,7 +127,7 @@ class PhaseBuilder:
             if (value.buffer.view if isinstance(value, SymAddress) else "") != view:
                 message = f"{kernel}: operand {name} must be {view or 'a number'}, got {value}"
                 raise WseBug(message)
-        self._add(StepKind.COMPUTE, CODES[kernel], 0, "act", self._rect(only_row) | indexed)
+        self._add(StepKind.COMPUTE, CODES[kernel], 0, "act", row_operands(only_row, self.rows[self.stage]) | indexed)
 
     def line(
         self,
@@ -290,21 +183,18 @@ class PhaseBuilder:
         Raises:
             WseBug: The kind has no such operand.
         """
-        start, index = _operand(source), operand_index(kind)
+        start = operand_of(source)
         if not isinstance(start, SymAddress):
             raise TypeError(source)
         if by_choice:
             operands["by_choice"] = by_choice
-        if unknown_names := sorted(set(operands) - set(index)):
-            message = f"{kind.__name__} has the operands {sorted(index)}, got {unknown_names}"
-            raise WseBug(message)
-        indexed = {index[name]: _operand(value) for name, value in operands.items()} | {index["source"]: start}
+        indexed = transfer_operands(kind, {**operands, "source": start})
         self._add(
             StepKind.TRANSFER,
             TRANSFERS.index(kind),
             axis,
             start.buffer.view,
-            self._rect(only_row) | indexed,
+            row_operands(only_row, self.rows[self.stage]) | indexed,
             pattern=pattern,
             depends_on_experts=bool(by_choice),
         )
@@ -356,16 +246,6 @@ class PhaseBuilder:
         steps = SymSteps(runs=tuple(self.runs))
         return SymPhase(name=name, tokens=tokens, user=user, on_mesh=on_mesh, cached=cached, steps=steps)
 
-    def _rect(self, only_row: int | None) -> dict[int, SymAddress | SymNumber]:
-        """Return the operands that say on which rows a step runs: first row and number of rows.
-
-        Returns:
-            The operands, with their indices in the operand array as keys.
-        """
-        if only_row is None:
-            return {0: fixed_number(0), 1: fixed_number(self.rows[self.stage])}
-        return {0: fixed_number(only_row), 1: fixed_number(1)}
-
     def _enter(self) -> None:
         """Prepare the builder for a new step: start a new block if the stage has changed."""
         if self.stage != self._stage_of_block:
@@ -404,32 +284,3 @@ class PhaseBuilder:
                 operands=operands,
             )
         )
-
-
-def kernel_operands(kernel: str, operands: Mapping[str, Operand]) -> dict[int, SymAddress | SymNumber]:
-    """Convert the operands of a kernel to addresses and numbers, and key them by index.
-
-    Args:
-        kernel: Name of the kernel.
-        operands: Operands by name. A buffer stands for its first element.
-
-    Returns:
-        The operands, with their indices in the operand array as keys.
-
-    Raises:
-        WseBug: An operand is missing or does not belong to the kernel.
-    """
-    record = kernel_named(kernel)
-    if operands.keys() != record.views.keys():
-        message = f"{kernel} needs the operands {list(record.views)}, got {sorted(operands)}"
-        raise WseBug(message)
-    return {record.index[name]: _operand(operands[name]) for name in record.views}
-
-
-def _operand(value: Operand) -> SymAddress | SymNumber:
-    """Return an operand as an address or a number. A buffer stands for its first element."""
-    if isinstance(value, SymBuffer):
-        return SymAddress(buffer=value)
-    if isinstance(value, int):
-        return fixed_number(value)
-    return value

@@ -12,16 +12,15 @@ and adds steps to the context's builder. These functions have short names for si
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from wse.compiler.choice import Choice
 from wse.compiler.lowering.phase.buffers import Buffers, Patterns
 from wse.compiler.lowering.phase.builder import PhaseBuilder
-from wse.compiler.options import DECODE, MESH_GEMM_OWN, ROUTER_COPIES, SENT_CHOICE, VERIFY, Choice, Options
-from wse.compiler.passes.shard import prefill_tile_name
+from wse.compiler.options import DECODE, MESH_GEMM_OWN, ROUTER_COPIES, VERIFY, Options
+from wse.compiler.passes.tiling.op_tiles import prefill_tile_name
 from wse.compiler.state import RegionCut, StagePlan
-from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
+from wse.compiler.symbolic import SymAddress, SymBuffer
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.isa.operands import PICO
@@ -31,31 +30,6 @@ from wse_mappings.cuts.layer_parts import ATTENTION, Parts
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS, FEWEST_RELAYS, equal_group_count
 from wse_mappings.patterns.multicast import diagonal_multicast
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserTokens:
-    """Number of tokens that steps process at a time if they run once per user or once per token.
-
-    Attributes:
-        tokens: Number of tokens per iteration.
-        is_loop: Whether there is a loop, with one token per iteration. Otherwise the steps process
-            all tokens at once.
-    """
-
-    tokens: int
-    is_loop: bool
-
-    def at(self, tokens: SymBuffer | SymAddress, elements: int | SymNumber) -> SymAddress:
-        """Return the address of the current iteration's tokens in a buffer that stores all tokens.
-
-        Args:
-            tokens: Buffer, or address of the first token of the first iteration.
-            elements: Elements per token.
-        """
-        at = SymAddress(buffer=tokens) if isinstance(tokens, SymBuffer) else tokens
-        stride = SymNumber(fixed=elements) if isinstance(elements, int) else elements
-        return replace(at, per_round=stride.fixed, per_slot_round=stride.per_slot) if self.is_loop else at
 
 
 @dataclass(kw_only=True)
@@ -149,17 +123,6 @@ class Context:
         verify_rewrites = self.choice.verify_rewrites if self.verifies else None
         return dict(self.choice.rewrites if verify_rewrites is None else verify_rewrites)
 
-    def sends_choice(self, layer: int) -> bool:
-        """Return whether a split layer's first stage sends its selected experts to the next stages.
-
-        The parts of a split layer are on different stages, which would otherwise all select the
-        experts. Sending the selection requires the rewrite `sent_choice`, a single token, and
-        regions with equal numbers of rows: each row sends to the same row of the next region.
-        """
-        rows = {(self.cuts[stage].rows, self.cuts[stage].hidden_group) for stage, _ in self.cuts_of_parts}
-        one_token = self.tokens == 1 and not self.on_mesh
-        return one_token and len(rows) == 1 and self.spec.layers[layer].experts and SENT_CHOICE in self.rewrites
-
     @property
     def router_columns(self) -> int:
         """Number of neighbouring columns that together compute all outputs of a router of experts.
@@ -196,36 +159,6 @@ class Context:
     def normed_hidden(self) -> SymBuffer:
         """Buffer of the normalised hidden vectors, the input of attention or feed-forward."""
         return self.temp("normed", self.tokens * self.cut.hidden_per_pe, "act")
-
-    @property
-    def stream_before_block(self) -> SymAddress:
-        """Address of the residual stream before a feed-forward block that is split between stages.
-
-        All parts of the block read it. The stream to which the parts add their results follows it
-        in the same buffer, so that both can be sent in one transfer. If the selection of experts is
-        sent too, the stream at this address is already normalised.
-        """
-        return SymAddress(buffer=self.temp("streams", 2 * self.tokens * self.cut.hidden_per_pe, "act"))
-
-    @property
-    def stream_of_parts(self) -> SymAddress:
-        """Address of the residual stream to which the parts of a split feed-forward block add.
-
-        The parts of the block are on different stages, between which the stream is sent.
-        """
-        return replace(self.stream_before_block, offset=self.tokens * self.cut.hidden_per_pe)
-
-    @property
-    def choice_of_parts(self) -> tuple[SymAddress, SymAddress]:
-        """Addresses of the expert ids and weights that are sent inside a split feed-forward block.
-
-        The parts of the block are on different stages. The first part selects the experts. Ids and
-        weights follow the two residual streams in memory, so that one transfer can send all.
-        """
-        assert self.spec.experts is not None
-        vectors, pair_count = 2 * self.tokens * self.cut.hidden_per_pe, self.tokens * self.spec.experts.active
-        buffer = self.temp("streams", vectors + 2 * pair_count, "act")
-        return SymAddress(buffer=buffer, offset=vectors), SymAddress(buffer=buffer, offset=vectors + pair_count)
 
     def prompt_ids(self, elements: int) -> SymAddress:
         """Return the address of the token ids of a prompt chunk.
@@ -268,35 +201,6 @@ class Context:
         batch = self.options.batch
         buffer = self.buffers.get(self.builder.stage, name, batch * elements, "act", "kv", permanent=True)
         return SymAddress(buffer=buffer, per_round=elements if batch > 1 else 0)
-
-    @contextmanager
-    def over_users(self) -> Iterator[UserTokens]:
-        """Add the steps of a ``with`` block so that each run of them belongs to one user.
-
-        In decode with several users, the steps are put into a loop with one iteration per user. In
-        other phases they run once, because the whole phase belongs to one user.
-
-        Yields:
-            The number of tokens that the steps process in each iteration.
-        """
-        if self.decodes and self.options.batch > 1:
-            with self.builder.loop(self.options.batch, over_users=True):
-                yield UserTokens(tokens=1, is_loop=True)
-        else:
-            yield UserTokens(tokens=self.tokens, is_loop=False)
-
-    @contextmanager
-    def over_tokens(self) -> Iterator[UserTokens]:
-        """Add the steps of a ``with`` block so that they run once per token.
-
-        Yields:
-            The number of tokens that the steps process in each iteration.
-        """
-        if self.tokens > 1:
-            with self.builder.loop(self.tokens):
-                yield UserTokens(tokens=1, is_loop=True)
-        else:
-            yield UserTokens(tokens=1, is_loop=False)
 
     def tile(self, name: str) -> SymBuffer:
         """Return the buffer of a weight tile on the current stage."""
@@ -354,16 +258,6 @@ class Context:
             axis: ROWS for the rows of the region, COLUMNS for its columns.
         """
         return (self.cut.cols, self.cut.rows) if axis == ROWS else (self.cut.rows, self.cut.cols)
-
-    def end_block(self) -> None:
-        """Copy the residual stream back to its usual buffer after a split feed-forward block.
-
-        The parts of the block are on different stages. They keep the stream in a buffer together
-        with the input of the block.
-        """
-        parts, elements = self.stream, self.tokens * self.cut.hidden_per_pe
-        self.enter_stage(self.builder.stage)
-        self.builder.compute("copy", out=self.stream, x=parts, n=elements)
 
     def enter_stage(self, stage: int) -> None:
         """Continue lowering on another stage, with the residual stream in its buffer there."""

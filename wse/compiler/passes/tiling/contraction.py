@@ -18,25 +18,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Final, NamedTuple
 
 import numpy as np
 
 from wse.compiler.options import Options
-from wse.models.spec import Layer, ModelSpec
-from wse.models.tensors.model_tensors import coding_of, layer_shapes
-from wse.number_formats import CODINGS, ELEMENT_BYTES, Coding
+from wse.compiler.passes.tiling.dimensions import EXPERTS, HIDDEN, Cut, Dimension, dimension_of
+from wse.models.spec import ModelSpec
+from wse.number_formats import CODINGS, ELEMENT_BYTES
 from wse_mappings.cuts.expert_groups import GROUPED, columns_of_expert
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.result_cache import ResultCache
-
-HIDDEN, FFN, SHARED, EXPERTS = "hidden", "ffn", "shared", "experts"
-"""Dimensions: hidden features, and the features of a dense block, shared block and expert."""
-
-HIDDEN_IN: Final = ("q", "k", "v", "q_a", "kv_a", "k_rope", "router", "gate", "up")
-"""Matrices of a layer, without prefix, that contract over hidden features."""
-_HIDDEN_OUT: Final = ("o", "down")
-
 
 MAX_EXPERT_GROUPS, MAX_EXTRA_FRACTION = 32, 0.02
 """Maximum number of column groups to try, and the excess over the minimum bytes to accept.
@@ -64,6 +55,15 @@ class WeightTypes:
     def from_options(cls, options: Options) -> WeightTypes:
         """Return the types of weights and activations that a compile request asks for."""
         return cls(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type], cache=options.cache)
+
+    def dimension(self, spec: ModelSpec, kind: str) -> Dimension:
+        """Return the properties of a dimension of the model that determine how it is best divided.
+
+        Args:
+            spec: Model.
+            kind: The dimension: ``HIDDEN``, ``FFN``, ``SHARED`` or ``EXPERTS``.
+        """
+        return dimension_of(spec, kind, self.dtype, self.float_bytes)
 
     def group_of_cut(self, spec: ModelSpec, kind: str, parts: int) -> int:
         """Return the group size at whose multiples a dimension is divided; 0 to divide it evenly.
@@ -104,8 +104,8 @@ class WeightTypes:
         """
         if self.dtype not in CODINGS:
             return ceil_div(spec.hidden_size, rows) / spec.hidden_size
-        index = _index(spec, self, HIDDEN)
-        return index.line_bytes(self.cut(spec, HIDDEN, rows)) / index.place_bytes / spec.hidden_size
+        dimension = self.dimension(spec, HIDDEN)
+        return dimension.line_bytes(self.cut(spec, HIDDEN, rows)) / dimension.place_bytes / spec.hidden_size
 
     def expert_bytes(self, spec: ModelSpec, cols: int) -> float:
         """Return the bytes of one expert on the fullest of the columns over which it is divided.
@@ -114,7 +114,7 @@ class WeightTypes:
             spec: Model with experts.
             cols: Number of columns over which the features of an expert are divided.
         """
-        return _index(spec, self, EXPERTS).line_bytes(self.cut(spec, EXPERTS, cols))
+        return self.dimension(spec, EXPERTS).line_bytes(self.cut(spec, EXPERTS, cols))
 
     def expert_placement(self, spec: ModelSpec, placement: str, cols: int, segment_count: int = 1) -> str:
         """Return the requested placement of experts; ``grouped`` becomes a number of groups.
@@ -139,101 +139,6 @@ class WeightTypes:
         multiples the dimension is divided (0: evenly), and the resulting `Cut`. Results are cached.
         """
         return self.cache.of(_best_cuts, 64)(spec, self, kind)
-
-
-class _Matrix(NamedTuple):
-    """Size and number format of a weight matrix that has a certain dimension as input or output.
-
-    Attributes:
-        coding: Quantisation format of the matrix; None if it is not quantised.
-        weights: Weights per element of the dimension.
-    """
-
-    coding: Coding | None
-    weights: int
-
-
-class _Index(NamedTuple):
-    """A dimension that is divided over PEs, and the weight matrices that have it.
-
-    Attributes:
-        extent: Number of elements.
-        group: Size of the quantisation groups of the matrices that contract over the dimension; 0
-            if there are none, or several sizes.
-        contracting_matrices: Matrices that contract over the dimension.
-        output_matrices: Matrices whose outputs are the dimension.
-        float_bytes: Bytes of an element that is not quantised.
-    """
-
-    extent: int
-    group: int
-    contracting_matrices: tuple[_Matrix, ...]
-    output_matrices: tuple[_Matrix, ...]
-    float_bytes: int
-
-    def line_bytes(self, cut: Cut) -> float:
-        """Return the bytes of the matrices on the row or column of PEs with the largest block.
-
-        Args:
-            cut: The division: size of the largest block, and number of quantisation groups that a
-                block touches.
-        """
-        width, float_bytes = cut.width, self.float_bytes
-        total: float = sum(
-            _code_bytes(coding, width, float_bytes) * weights for coding, weights in self.contracting_matrices
-        )
-        total += sum(_bits(coding, float_bytes) * width * weights for coding, weights in self.output_matrices) / 8
-        for coding, weights in self.contracting_matrices:
-            if coding is not None:
-                total += cut.touched * coding.scale_bytes(float_bytes) * weights / coding.block
-        return total
-
-    @property
-    def place_bytes(self) -> float:
-        """Bytes of all matrices per element of the dimension.
-
-        The scales of matrices that contract over the dimension are not included.
-        """
-        return (
-            sum(
-                _bits(coding, self.float_bytes) * weights
-                for coding, weights in (*self.contracting_matrices, *self.output_matrices)
-            )
-            / 8
-        )
-
-
-class Cut(NamedTuple):
-    """The result of dividing a dimension into blocks, one for each row or column of PEs.
-
-    Attributes:
-        width: Elements of the largest block.
-        touched: Maximum number of quantisation groups that a block touches.
-    """
-
-    width: int
-    touched: int
-
-
-def _index(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> _Index:
-    """Return the properties of a dimension that determine how it is best divided.
-
-    Args:
-        spec: Model.
-        weight_types: Types in which weights are stored.
-        kind: The dimension: ``HIDDEN``, ``FFN``, ``SHARED`` or ``EXPERTS``.
-    """
-    matrices = _matrices(spec, kind)
-    by_contraction: dict[bool, list[_Matrix]] = {True: [], False: []}
-    for name, weights in matrices:
-        by_contraction[_contracts(name, kind)].append(
-            _Matrix(coding_of(spec, f"layers.0.{name}", weight_types.dtype), weights)
-        )
-    groups = {coding.group for coding, _ in by_contraction[True] if coding is not None and coding.group}
-    group = groups.pop() if len(groups) == 1 else 0
-    return _Index(
-        _extent(spec, kind), group, tuple(by_contraction[True]), tuple(by_contraction[False]), weight_types.float_bytes
-    )
 
 
 def even_cut(extent: int, parts: int, group: int) -> Cut:
@@ -290,17 +195,17 @@ def _best_cuts(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> Callabl
         A function from the number of rows or columns to the division: the group size at whose
         multiples the dimension is divided (0: evenly), and its blocks.
     """
-    index = _index(spec, weight_types, kind)
+    dimension = weight_types.dimension(spec, kind)
 
     @cache
     def best_cut(parts: int) -> tuple[int, Cut]:
         """Return the division with the fewest bytes: the group size (0: evenly) and its blocks."""
-        even_division = even_cut(index.extent, parts, index.group)
-        if not index.group or not index.extent:
+        even_division = even_cut(dimension.extent, parts, dimension.group)
+        if not dimension.group or not dimension.extent:
             return 0, even_division
-        grouped_division = grouped_cut(index.extent, parts, index.group)
-        if index.line_bytes(grouped_division) < index.line_bytes(even_division):
-            return index.group, grouped_division
+        grouped_division = grouped_cut(dimension.extent, parts, dimension.group)
+        if dimension.line_bytes(grouped_division) < dimension.line_bytes(even_division):
+            return dimension.group, grouped_division
         return 0, even_division
 
     return best_cut
@@ -322,56 +227,10 @@ def _few_groups(spec: ModelSpec, weight_types: WeightTypes, cols: int, segment_c
         segment_count: Number of equal segments of columns that store different experts.
     """
     assert spec.experts is not None
-    count, index = spec.experts.count, _index(spec, weight_types, EXPERTS)  # 1
+    count, dimension = spec.experts.count, weight_types.dimension(spec, EXPERTS)  # 1
     sizes = {}
     for groups in range(2, max(2, min(MAX_EXPERT_GROUPS, count, cols)) + 1):
         cut = weight_types.cut(spec, EXPERTS, columns_of_expert(cols, count, str(groups), segment_count))
-        sizes[groups] = ceil_div(count, groups) * index.line_bytes(cut)
+        sizes[groups] = ceil_div(count, groups) * dimension.line_bytes(cut)
     min_size = min(sizes.values())  # 2
     return next(groups for groups, size in sizes.items() if size <= (1 + MAX_EXTRA_FRACTION) * min_size)
-
-
-def _extent(spec: ModelSpec, kind: str) -> int:
-    """Return the number of elements of a dimension; 0 if the model does not have the dimension."""
-    if kind in (HIDDEN, FFN):
-        return spec.hidden_size if kind == HIDDEN else spec.ffn_size
-    if spec.experts is None:
-        return 0
-    return spec.experts.ffn_size if kind == EXPERTS else spec.experts.shared_size
-
-
-def _matrices(spec: ModelSpec, kind: str) -> list[tuple[str, int]]:
-    """Return the matrices of a layer whose inputs or outputs are a given dimension.
-
-    Returns:
-        (name of the matrix, weights per element of the dimension) pairs.
-    """
-    extent = max(_extent(spec, kind), 1)
-    layer = Layer(experts=spec.experts is not None and kind != FFN)
-    prefix = {HIDDEN: None, FFN: "", SHARED: "shared.", EXPERTS: "experts."}[kind]
-    return [
-        (name, shape[0] * shape[1] // extent)
-        for name, shape in layer_shapes(spec, layer).items()
-        if len(shape) == 2
-        and (
-            name.rpartition(".")[2] in (*HIDDEN_IN, *_HIDDEN_OUT)
-            if prefix is None
-            else name in (f"{prefix}gate", f"{prefix}up", f"{prefix}down")
-        )
-    ]
-
-
-def _contracts(name: str, kind: str) -> bool:
-    """Return whether a dimension is the input of a matrix (is contracted over), not its output."""
-    last = name.rpartition(".")[2]
-    return last in HIDDEN_IN if kind == HIDDEN else last == "down"
-
-
-def _bits(coding: Coding | None, float_bytes: int) -> int:
-    """Return the bits per weight in a quantisation format, or of a float if ``coding`` is None."""
-    return 8 * float_bytes if coding is None else coding.bits
-
-
-def _code_bytes(coding: Coding | None, rows: int, float_bytes: int) -> int:
-    """Return the bytes of the weights from ``rows`` inputs to one output, without scales."""
-    return rows * float_bytes if coding is None else coding.code_bytes(rows, 1)

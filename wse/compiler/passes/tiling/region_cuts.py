@@ -9,7 +9,8 @@ import numpy as np
 
 from wse.arrays import I32
 from wse.compiler.options import LAYERS
-from wse.compiler.passes.tiling.contraction import EXPERTS, FFN, HIDDEN, SHARED, WeightTypes
+from wse.compiler.passes.tiling.contraction import WeightTypes
+from wse.compiler.passes.tiling.dimensions import EXPERTS, FFN, HIDDEN, SHARED
 from wse.compiler.state import RegionCut
 from wse.models.spec import Experts, ModelSpec
 from wse.program.mixture import Mixture

@@ -24,13 +24,10 @@ from wse.models.spec import ModelSpec
 from wse.program.program import ORDINALS, TIMES
 from wse.program.steps import COLUMNS, ROWS, SKEWED
 from wse.program.tiles import Tile, TilePart
-from wse_mappings.cuts.expert_groups import ExpertGroups
 
 Cut = tuple[I32, int]
 """Indices ``[rows or cols, n]`` and the axis along which they vary, ROWS, COLUMNS or SKEWED."""
 
-ROUTED = ("experts", "experts_down")
-"""Kinds of the ops with the weights of experts."""
 
 NORM_OF = {"qkv": "attention_norm", "gate_up": "mlp_norm"}
 """For ops whose norm may be applied after their products, the name of that norm."""
@@ -98,7 +95,7 @@ def tile_of(parts: Sequence[TilePart], *, view: str = "wgt", name: str = "", blo
     )
 
 
-def _matrices(tensors: Sequence[str], inputs: Cut, *outputs: Cut, transposed: bool = True) -> Tile:
+def matrix_tile(tensors: Sequence[str], inputs: Cut, *outputs: Cut, transposed: bool = True) -> Tile:
     """Return a weight tile that stores several matrices with the same inputs side by side.
 
     Args:
@@ -119,7 +116,7 @@ def _vectors(tensors: Sequence[str], *cuts: Cut) -> Tile:
 def tiles_in_place(op: Op, cut: RegionCut) -> list[Tile]:
     """Return the weight tiles of an op's matrices and gains, as decode and thin GEMM use them.
 
-    Routers and experts are not covered: see `router_tiles` and `expert_tiles`.
+    Routers and experts are not covered: see `wse.compiler.passes.tiling.expert_tiles`.
 
     Raises:
         WseBug: The kind of op is unknown.
@@ -130,19 +127,19 @@ def tiles_in_place(op: Op, cut: RegionCut) -> list[Tile]:
         case "embedding" | "head":
             indices = (cut.vocab, cut.positions)
             return [
-                _matrices([table], (index, ROWS), hidden, transposed=False)
+                matrix_tile([table], (index, ROWS), hidden, transposed=False)
                 for table, index in zip(op.weights, indices, strict=False)
             ]
         case "norm" | "post_norm":
             return [_vectors(op.weights, hidden)]
         case "qkv":
-            return [_matrices(op.weights, hidden, queries, keys, keys)]
+            return [matrix_tile(op.weights, hidden, queries, keys, keys)]
         case "output":
-            return [_matrices(op.weights, queries, hidden)]
+            return [matrix_tile(op.weights, queries, hidden)]
         case "gate_up" | "shared_gate_up" | "product":
-            return [_matrices(op.weights, hidden, *[ffn] * len(op.weights))]
+            return [matrix_tile(op.weights, hidden, *[ffn] * len(op.weights))]
         case "down" | "shared_down":
-            return [_matrices(op.weights, ffn, hidden)]
+            return [matrix_tile(op.weights, ffn, hidden)]
         case _ if not op.weights:
             return []
         case _ if cut.latent is not None:
@@ -222,46 +219,6 @@ def hidden_vectors(op: Op, cut: RegionCut, axis: int) -> list[Tile]:
     return [_vectors(group, *[(cut.hidden, axis)] * len(group)) for group in op.vectors if _is_hidden(group[0])]
 
 
-def router_tiles(op: Op, cut: RegionCut, outputs: I32, *, scored_on_columns: bool) -> list[Tile]:
-    """Return the weight tiles of a router of experts: its matrix and its vectors.
-
-    Args:
-        op: Op of kind ``router``.
-        cut: Division over the region.
-        outputs: int32 ``[cols, n]``: outputs of the router on each column.
-        scored_on_columns: Whether each column computes the scores of only its own outputs. A column
-            then stores the score corrections of these outputs; otherwise every PE stores the
-            corrections of all outputs. Corrections are float32.
-    """
-    return [
-        _matrices(op.weights, (cut.hidden, COLUMNS), (outputs, ROWS)),
-        *(_router_vector(name, outputs, scored_on_columns=scored_on_columns) for (name,) in op.vectors),
-    ]
-
-
-def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
-    """Return the weight tiles of experts: matrices first, then bias vectors.
-
-    Gate and up of an expert are stored next to each other, as one matrix. Biases are added to
-    partial sums before an all-reduce. The PEs of the all-reduce therefore divide each bias equally:
-    the rows divide the biases of gate and up, and the columns of a group those of down.
-
-    Args:
-        op: Op of kind ``experts`` or ``experts_down``.
-        cut: Division over the region.
-        hidden_size: Hidden features of the model.
-    """
-    hidden, groups = (cut.hidden, COLUMNS), cut.experts
-    assert groups is not None
-    if op.kind == "experts":
-        rows = (groups.rows, ROWS)
-        matrices = replace(_matrices(op.weights, hidden, *[rows] * len(op.weights)), blocks=groups.experts_per_col)
-        vectors = [[part_of(name, None, rows, sharers=cut.rows) for name in group] for group in op.vectors]
-        return [matrices, *map(tile_of, vectors)]
-    names = [(op.weights[0], False), *((name, True) for (name,) in op.vectors)]
-    return [tile_of([_expert_down(name, groups, cut, hidden_size, vector=vector)]) for name, vector in names]
-
-
 def latent_tables(cut: RegionCut) -> list[Tile]:
     """Return the float32 tables from which kernels of latent attention read their indices.
 
@@ -300,44 +257,21 @@ def _latent_tiles(op: Op, cut: RegionCut) -> list[Tile]:
     match op.kind:
         case "latent_compress":
             outputs = (source, rotated, latent)[-len(op.weights) :]
-            return [_matrices(op.weights, (cut.hidden, COLUMNS), *outputs)]
+            return [matrix_tile(op.weights, (cut.hidden, COLUMNS), *outputs)]
         case "latent_norm":
             indices = (source, latent)[-len(op.weights) :]
             return [_vectors([gain], index) for gain, index in zip(op.weights, indices, strict=True)]
         case "latent_query":
             q_nope, q_rope, k_b = op.weights
-            return [_matrices([q_nope, q_rope], source, nope, rope), _matrices([k_b], nope, latent, transposed=False)]
+            return [
+                matrix_tile([q_nope, q_rope], source, nope, rope),
+                matrix_tile([k_b], nope, latent, transposed=False),
+            ]
         case "latent_output":
             v_b, o = op.weights
-            return [_matrices([v_b], latent, value), _matrices([o], value, hidden)]
+            return [matrix_tile([v_b], latent, value), matrix_tile([o], value, hidden)]
     message = f"no tiles are known for ops of kind {op.kind}"
     raise WseBug(message)
-
-
-def _router_vector(name: str, outputs: I32, *, scored_on_columns: bool) -> Tile:
-    """Return the tile of a router's bias, or of the corrections that it uses to select experts."""
-    is_correction = name.endswith("router_correction")
-    if scored_on_columns or not is_correction:
-        return tile_of([part_of(name, None, (outputs, ROWS))], view="f32" if is_correction else "wgt")
-    experts = int(outputs.max(initial=-1)) + 1
-    index_on_every_pe = np.broadcast_to(np.arange(experts, dtype=np.int32), (len(outputs), experts))
-    return tile_of([part_of(name, None, (index_on_every_pe, ROWS))], view="f32")
-
-
-def _expert_down(name: str, groups: ExpertGroups, cut: RegionCut, hidden_size: int, *, vector: bool) -> TilePart:
-    """Return the tile part with the down-projections of a column's experts, or with their biases.
-
-    Args:
-        name: Name of the tensor with all experts.
-        groups: Assignment of experts to columns.
-        cut: Division over the region.
-        hidden_size: Hidden features of the model.
-        vector: Whether the part contains the biases instead of the matrix.
-    """
-    experts = groups.shared_experts() if vector else groups.experts
-    offset = np.where(experts >= 0, experts * np.int32(hidden_size), np.int32(-1))
-    inputs = None if vector else (groups.features, ROWS)
-    return part_of(name, inputs, (cut.hidden, COLUMNS), transposed=not vector, offset=offset)
 
 
 def _is_hidden(name: str) -> bool:

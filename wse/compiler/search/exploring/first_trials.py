@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from wse.compiler.options import OPTIMIZED, THIN_GEMM, Options, Rewrites, unsupported_on_mesh
+from wse.compiler.choice import Rewrites
+from wse.compiler.options import OPTIMIZED, THIN_GEMM, Options, unsupported_on_mesh
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.search.exploring.explore import explore

@@ -13,7 +13,8 @@ from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
-from wse.compiler.options import DECODE, PREFILL, REFUSE, VERIFY, Choice
+from wse.compiler.choice import Choice
+from wse.compiler.options import DECODE, PREFILL, REFUSE, VERIFY
 from wse.compiler.search.fitting.attention_widths import column_counts
 from wse.compiler.search.fitting.chunks import first_that_fits
 from wse.compiler.search.trial import Trial

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from wse.compiler.options import Choice, Options
-from wse.compiler.search.reduced.reduced_model import reduced_model
+from wse.compiler.choice import Choice
+from wse.compiler.options import Options
+from wse.compiler.search.reduced.representatives import reduced_model
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.errors import DoesNotFit

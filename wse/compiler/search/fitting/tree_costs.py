@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from wse.compiler.options import TreeSize
-from wse.compiler.passes.route import count_route_rewrites, same_routes
+from wse.compiler.choice import TreeSize
+from wse.compiler.passes.block_routes import same_routes
+from wse.compiler.passes.route import count_route_rewrites
 from wse.compiler.rewrites.fitted_trees import with_groups
 from wse.compiler.search.reduced.reduced_model import ReducedModel
 from wse.compiler.symbolic import BlockRun, SymPhase, SymSteps, distinct_phases

@@ -10,7 +10,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Final
 
-from wse.compiler.options import DECODE, WIDE_UNPACKING, Choice, Rewrites
+from wse.compiler.choice import Choice, Rewrites
+from wse.compiler.options import DECODE, WIDE_UNPACKING
 from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.search.fitting.chunks import first_that_fits
 from wse.compiler.search.rewrite_search import RewriteTrial

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from wse.compiler.passes.allocate import aligned_bytes, element_bytes, reserved_bytes
 from wse.compiler.passes.shard import distinct_tiles, model_shape, regions_of, table_needs
-from wse.compiler.passes.tiling.contraction import FFN, WeightTypes
+from wse.compiler.passes.tiling.contraction import WeightTypes
+from wse.compiler.passes.tiling.dimensions import FFN
 from wse.compiler.passes.tiling.region_cuts import RegionShape
 from wse.compiler.search.tile_sizes import TileSize, sizes_of
 from wse.compiler.state import State

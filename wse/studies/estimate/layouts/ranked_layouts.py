@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Final, NamedTuple
 
-from wse.compiler.options import THIN_GEMM, WIDE_UNPACKING, Choice, Options
+from wse.compiler.choice import Choice
+from wse.compiler.options import THIN_GEMM, WIDE_UNPACKING, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import Candidate, Compilation
 from wse.compiler.search.tile_sizes import WITHOUT_TILES

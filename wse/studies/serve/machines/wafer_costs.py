@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Final
 
 from wse.backends.fabric.model import Fabric
-from wse.compiler.options import REPORT, THIN_GEMM, Choice, Options
+from wse.compiler.choice import Choice
+from wse.compiler.options import REPORT, THIN_GEMM, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.placeable import Placeable
 from wse.compiler.search.search import Compilation

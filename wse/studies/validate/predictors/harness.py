@@ -13,17 +13,8 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
 from wse.backends.fabric.model import Fabric
-from wse.compiler.options import (
-    DECODE,
-    LAYERS,
-    MESH_GEMM_OWN,
-    PREFILL,
-    PRODUCT,
-    REPORT,
-    THIN_GEMM,
-    Choice,
-    Options,
-)
+from wse.compiler.choice import Choice
+from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PRODUCT, REPORT, THIN_GEMM, Options
 from wse.compiler.pipeline import compile_choice
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.configs.rope import plain_rope

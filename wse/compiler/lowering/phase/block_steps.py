@@ -1,0 +1,111 @@
+"""Steps of a block while it is open: lowering adds steps to it, and rewrites change them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from wse.compiler.symbolic import Block, Loops, SymAddress, SymBuffer, SymStep
+
+
+@dataclass(slots=True, kw_only=True)
+class BlockSteps:
+    """The steps of a block while the block is open: lowering adds steps, rewrites change them.
+
+    A block is a list of steps that equivalent layers share.
+
+    Attributes:
+        steps: The steps in order. The steps of a loop are consecutive.
+        iterations: Number of iterations of each loop.
+        groups: Number of overlap groups, whose steps run at the same time.
+        over_users: Indices of the loops that have one iteration per user.
+    """
+
+    steps: list[SymStep]
+    iterations: list[int]
+    groups: int
+    over_users: set[int] = field(default_factory=set)
+
+    def to_block(self, requests: Iterable[SymBuffer]) -> Block:
+        """Return the block with these steps, after which the steps must not be changed.
+
+        Args:
+            requests: Buffers to list first among the block's buffers, in this order.
+        """
+        steps, loops, over_users = self._with_used_loops()
+        operand_buffers = dict.fromkeys(
+            buffer
+            for step in steps
+            for operand in step.operands.values()
+            if isinstance(operand, SymAddress)
+            for buffer in (operand.buffer, operand.odd_round_buffer)
+            if buffer is not None
+        )
+        return Block(
+            steps=steps,
+            loops=loops,
+            over_users=over_users,
+            groups=self.groups,
+            buffers=tuple(dict.fromkeys((*filter(operand_buffers.__contains__, requests), *operand_buffers))),
+        )
+
+    def add_group(self) -> dict[str, int]:
+        """Add an empty overlap group, whose steps will run at the same time.
+
+        Returns:
+            Values of the fields ``loop`` and ``overlap`` that a step of the group must have. The
+            group is also a loop of one iteration.
+        """
+        self.iterations.append(1)
+        self.groups += 1
+        return {"loop": len(self.iterations) - 1, "overlap": self.groups - 1}
+
+    def group_of_pattern(self, index: int) -> dict[str, int] | None:
+        """Return the overlap group of a step that runs a pattern, so that other steps can join it.
+
+        The steps of an overlap group run at the same time. A step outside any group gets a new
+        group.
+
+        Args:
+            index: Index of the step that runs the pattern.
+
+        Returns:
+            Values of the fields ``loop`` and ``overlap`` that a step of the group must have. None
+            if no step can be added in parallel with the pattern: it is in a chain (a sequence of
+            steps within a group), in a loop of several iterations, or in a loop without a group.
+        """
+        step = self.steps[index]
+        if step.in_chain or (step.loop >= 0 and (step.overlap < 0 or self.iterations[step.loop] > 1)):
+            return None
+        if step.overlap < 0:
+            self.steps[index] = step.copy_with(**self.add_group())
+        return {"loop": self.steps[index].loop, "overlap": self.steps[index].overlap}
+
+    def end_of_group(self, index: int) -> int:
+        """Return the index after the last step in the overlap group of the step at ``index``.
+
+        The steps of an overlap group are consecutive and run at the same time.
+        """
+        end = index + 1
+        while end < len(self.steps) and self.steps[end].overlap == self.steps[index].overlap >= 0:
+            end += 1
+        return end
+
+    def _with_used_loops(self) -> tuple[tuple[SymStep, ...], Loops, frozenset[int]]:
+        """Return the steps with loops renumbered, because rewrites may have emptied some loops.
+
+        Returns:
+            The steps; (first step, one past the last step, iterations) of each loop that has steps;
+            and the indices of the loops over users.
+        """
+        steps_of_loop: dict[int, list[int]] = {}
+        for index, step in enumerate(self.steps):
+            if step.loop >= 0:
+                steps_of_loop.setdefault(step.loop, []).append(index)
+        new_index = {loop: i for i, loop in enumerate(steps_of_loop)}
+        steps = tuple(
+            step if new_index.get(step.loop, -1) == step.loop else step.copy_with(loop=new_index[step.loop])
+            for step in self.steps
+        )
+        loops = tuple((indices[0], indices[-1] + 1, self.iterations[loop]) for loop, indices in steps_of_loop.items())
+        return steps, loops, frozenset(new_index[loop] for loop in self.over_users if loop in new_index)

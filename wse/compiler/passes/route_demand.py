@@ -1,0 +1,112 @@
+"""Demand of a stage for colours: what its routes need, and which of them may share colours.
+
+A route is the use of some colours by a transfer on all PEs of its lines. Sets of routes are
+integers whose bit i stands for route i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+Visits = tuple[tuple[int, int], ...]
+"""Routes in the order in which the steps of a block need them, as (index, number of times)."""
+
+
+class RouteDemand(NamedTuple):
+    """The routes of a stage that need colours, and which of them run at the same time.
+
+    A route is the use of some colours by a transfer on all PEs of its lines. Routes are indexed in
+    descending order of use. Token phases are decode and verification, or the phases of prompts if
+    no others are compiled.
+
+    Attributes:
+        widths: Number of colours that each route needs. They are consecutive.
+        is_in_tokens: Whether each route is used in token phases.
+        uses: How often each route is used. If routes of tokens have priority, these are only the
+            uses in prompts.
+        simultaneous_routes: For each route, the routes that are used at the same time, as a bit
+            set.
+        max_widths: Maximum number of colours that are needed at the same time, by the routes of
+            token phases and by all routes.
+        tokens: For each token phase and each of its blocks of steps: the routes in the order in
+            which the steps need them, and the number of consecutive runs of the block. Empty for
+            the baseline schedule: routes then stay where they are placed first, and routes in the
+            pool are rewritten in every run.
+    """
+
+    widths: tuple[int, ...]
+    is_in_tokens: tuple[bool, ...]
+    uses: tuple[int, ...]
+    simultaneous_routes: tuple[int, ...]
+    max_widths: tuple[int, int]
+    tokens: tuple[tuple[tuple[Visits, int], ...], ...]
+
+    def routes_by_phase(self) -> Iterator[tuple[list[int], int]]:
+        """Yield the sets of routes that may be coloured first, each with the colours that it needs.
+
+        The sets are alternatives. The first contains the routes of token phases (decode and
+        verification). The second contains all routes, and is needed if the first leaves too few
+        colours for the routes of prompts.
+
+        Yields:
+            Indices of the routes, and the maximum number of colours that routes used at the same
+            time need together.
+        """
+        all_routes = list(range(len(self.widths)))
+        token_routes = [route for route in all_routes if self.is_in_tokens[route]]
+        yield token_routes, self.max_widths[0]
+        if token_routes != all_routes:
+            yield all_routes, self.max_widths[1]
+
+    def free_colours(self, route: int, start: int, end: int, first: dict[int, int]) -> list[int]:
+        """Return the first colours at which a route shares no colour with simultaneous routes.
+
+        Args:
+            route: Index of the route.
+            start, end: Range of colours to search, ``end`` exclusive.
+            first: First colours of the routes that already have colours.
+        """
+        width = self.widths[route]
+        simultaneous = {o: at for o, at in first.items() if self.simultaneous_routes[route] >> o & 1}
+        return [at for at in range(start, end - width + 1) if not self.sharers(route, at, simultaneous)]
+
+    def contention(self, route: int, first: dict[int, int], at: int) -> tuple[int, int]:
+        """Return how often the routes are used with which a route would share a colour.
+
+        Args:
+            route: Index of the route.
+            first: First colours of the other routes.
+            at: First colour of the route.
+
+        Returns:
+            The sum of their uses, and their number.
+        """
+        sharers = self.sharers(route, at, first)
+        return sum(self.uses[other_route] for other_route in sharers), len(sharers)
+
+    def conflicts(self, first: dict[int, int]) -> list[int]:
+        """Return for each route the other routes with which it shares a colour, as a bit set.
+
+        Args:
+            first: First colour of each route that already has colours. The set of a route without
+                colours is empty.
+        """
+        return [
+            bit_set(other_route for other_route in self.sharers(route, first[route], first) if other_route != route)
+            if route in first
+            else 0
+            for route in range(len(self.widths))
+        ]
+
+    def sharers(self, route: int, at: int, first: dict[int, int]) -> list[int]:
+        """Return the routes that share a colour with a route if its first colour is ``at``."""
+        end = at + self.widths[route]
+        return [
+            other_route for other_route, start in first.items() if start < end and at < start + self.widths[other_route]
+        ]
+
+
+def bit_set(routes: Iterable[int]) -> int:
+    """Return a set of routes as an integer whose bit i stands for route i."""
+    return sum(1 << route for route in routes)

@@ -1,0 +1,215 @@
+"""Exploration: trials of some of many layouts, and what they teach about the other layouts.
+
+A linear model forecasts the cycles and bytes of layouts that were not tried from the trials so far
+(`wse.compiler.search.exploring.forecast`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from wse.compiler.options import REPORT
+from wse.compiler.search.exploring.layout_family import PATIENCE, LayoutFamily, Pick
+from wse.compiler.search.trial import Trial
+from wse.compiler.search.trial_setup import TrialSetup
+from wse.compiler.search.trials import deciding_trials, try_layout
+from wse.compiler.strategies import strategy
+from wse.errors import BadMesh, DoesNotFit
+from wse_mappings.strategies.strategy import Layout
+
+MAX_TIMED, MAX_MISFITS, MAX_CUT = 24, 8, 48
+"""Maximum numbers of layouts that are timed, do not fit, and have weights that do not fit."""
+
+
+class Exploration:
+    """State of a search that tries layouts and learns from each trial to forecast the others.
+
+    Attributes:
+        trials: Trials so far.
+        errors: Errors of layouts that could not be tried.
+    """
+
+    def __init__(self, setup: TrialSetup) -> None:
+        self._setup = setup
+        self._families: dict[tuple[object, ...], LayoutFamily] = {}
+        self._most_bytes = math.inf if setup.options.capacity == REPORT else setup.wafer.sram_bytes_per_pe
+        self.trials: list[Trial] = []
+        self.errors: list[BadMesh | DoesNotFit] = []
+        self._oversized_count = 0  # layouts whose weights alone do not fit
+        self._cycle_misses: list[float] = []  # relative errors of forecasts of cycles
+        self._trials_in_vain = 0  # trials since the last fastest one, or since layouts were added
+
+    @property
+    def fastest_trial(self) -> Trial | None:
+        """The trial with the fewest dominant cycles; None if no trial was timed.
+
+        The dominant cycles are those of the phase, prefill or decode, that takes longer.
+        """
+        timed_trials = [trial for trial in self.trials if trial.dominant_cycles is not None]
+        return min(timed_trials, key=lambda trial: trial.dominant_cycles or 0.0, default=None)
+
+    @property
+    def _fastest_cycles(self) -> float:
+        """Dominant cycles of the fastest trial; infinity if no trial was timed.
+
+        The dominant cycles are those of the phase, prefill or decode, that takes longer.
+        """
+        return math.inf if self.fastest_trial is None else self.fastest_trial.dominant_cycles or 0.0
+
+    @property
+    def goes_on(self) -> bool:
+        """True until the maximum number of timed, non-fitting or oversized layouts is reached."""
+        misfits = sum(not trial.fits for trial in self.trials) if self._most_bytes < math.inf else 0
+        return len(self.trials) - misfits < MAX_TIMED and misfits < MAX_MISFITS and self._oversized_count < MAX_CUT
+
+    def add(self, layouts: Iterable[Layout]) -> None:
+        """Add layouts that may be tried, each to the family of layouts with a common forecast."""
+        by_family: dict[tuple[object, ...], list[Layout]] = defaultdict(list)
+        for layout in layouts:
+            mapping_strategy, products = strategy(layout.mapping), self._setup.products(layout)
+            if products:
+                by_family[
+                    mapping_strategy.spans_wafers, mapping_strategy.experts_apart, products, layout.experts
+                ].append(layout)
+        for key, members in by_family.items():
+            if key not in self._families:
+                self._families[key] = LayoutFamily(self._setup, members[0].experts, self._free_bytes)
+            self._families[key].candidates.add(members)
+        self._trials_in_vain = 0
+
+    def try_while_faster(self) -> None:
+        """Try layouts in ascending order of their forecast of cycles, while one may be the fastest.
+
+        Until a trial is timed, layouts with the lowest forecast of bytes are tried as well.
+        """
+        while self.goes_on and (self.try_most_promising() or (self.fastest_trial is None and self.try_emptiest())):
+            pass
+
+    def try_most_promising(self) -> bool:
+        """Try the layout with the lowest forecast of cycles; return whether one was tried.
+
+        None is tried if no forecast, reduced by its usual error, is below the cycles of the fastest
+        trial, or if the last `PATIENCE` trials were not faster.
+        """
+        pick = _first(family.best_candidate(self._free_bytes) for family in self._families.values())
+        fastest_cycles = self._fastest_cycles
+        if pick is None or self._trials_in_vain == PATIENCE or pick.forecast * (1 - self._usual_miss) >= fastest_cycles:
+            return False
+        _, cycles = self._try(pick)
+        if cycles is not None:
+            self._cycle_misses.append(abs(pick.forecast / cycles - 1))
+            self._trials_in_vain = 0 if cycles < fastest_cycles else self._trials_in_vain + 1
+        return True
+
+    def try_emptiest(self) -> bool:
+        """Try the layout with the lowest forecast of bytes; return False if none may fit."""
+        pick = _first(family.emptiest(self._free_bytes) for family in self._families.values())
+        if pick is None:
+            return False
+        needed_bytes, _ = self._try(pick)
+        if needed_bytes is not None:
+            pick.family.byte_misses.append(abs(pick.forecast / needed_bytes - 1))
+        return True
+
+    def nearest_trials(self) -> list[Trial]:
+        """Return a trial of the layout that comes closest to fitting, for the error message.
+
+        This is the layout with the lowest known bound of bytes per PE that can be tried.
+
+        Returns:
+            A list with the trial; an empty list if no layout can be tried.
+        """
+        candidates = [
+            (family, number) for family in self._families.values() for number in range(len(family.candidates.layouts))
+        ]
+        for family, number in sorted(
+            candidates, key=lambda candidate: candidate[0].candidates.least_bytes[candidate[1]]
+        )[:MAX_MISFITS]:
+            layout = family.candidates.layouts[number]
+            try:
+                return [try_layout(replace(self._setup, timing=None), layout, self._setup.products(layout)[-1])]
+            except (BadMesh, DoesNotFit) as error:
+                self.errors.append(error)
+        return []
+
+    @property
+    def _free_bytes(self) -> float:
+        """Bytes per PE for weights, KV cache and activations; infinity if layouts need not fit."""
+        return self._most_bytes - self._setup.reserved_bytes
+
+    @property
+    def _usual_miss(self) -> float:
+        """Median relative error of the last forecasts of cycles; 0 before the first timed trial."""
+        return float(np.median(self._cycle_misses[-PATIENCE:])) if self._cycle_misses else 0.0
+
+    def _try(self, pick: Pick) -> tuple[float | None, float | None]:
+        """Try a candidate layout if its weights fit, and update the forecasts with the result.
+
+        Returns:
+            Bytes per PE without reserved bytes, and dominant cycles (those of the phase that takes
+            longer); None if unknown.
+        """
+        setup, candidates = self._setup, pick.family.candidates
+        layout = candidates.layouts[pick.number]
+        products = setup.products(layout)
+        candidates.open[pick.number] = False
+        trials: list[Trial] = []
+        try:
+            needed_bytes = setup.least_bytes(layout, products[-1])
+            if setup.allows(needed_bytes):
+                trials = deciding_trials(setup, layout, products, self._fastest_cycles)
+        except (BadMesh, DoesNotFit) as error:
+            self.errors.append(error)
+            return None, None
+        self._oversized_count += not trials
+        self.trials += trials
+        needed_bytes = min((trial.needed_bytes for trial in trials if trial.needed_bytes), default=needed_bytes)
+        timed_cycles = [(trial.dominant_cycles, trial.passes) for trial in trials if trial.dominant_cycles is not None]
+        cycles, passes = min(timed_cycles, default=(None, 1))
+        free_of_reserved = needed_bytes - setup.reserved_bytes
+        pick.family.learn(pick.number, free_of_reserved, None if cycles is None else cycles * passes)
+        return free_of_reserved, cycles
+
+    def try_placements(self) -> None:
+        """Try the fastest layout with the other placements of experts that the mapping offers."""
+        best, setup = self.fastest_trial, self._setup
+        if best is not None and best.layout.experts is None:
+            for other_layout in setup.with_other_expert_placements([best.layout]):
+                self._try_other(other_layout, best.prefill, self._fastest_cycles)
+
+    def try_groups(self, counts: Sequence[int]) -> None:
+        """Try the fastest layout with other numbers of groups in its all-reduces.
+
+        Args:
+            counts: Numbers of groups. Numbers above the PEs of the shortest line are skipped.
+        """
+        best, setup = self.fastest_trial, self._setup
+        if best is None:
+            return
+        shortest_line = setup.shortest_line(best.layout, best.prefill)
+        for groups in counts:
+            if groups <= shortest_line and groups != setup.options.groups:
+                self._try_other(best.layout._replace(groups=groups), best.prefill)
+
+    def _try_other(self, layout: Layout, prefill: str, worth_cycles: float = math.inf) -> None:
+        """Try a variant of the fastest layout, and record the error if the variant is impossible.
+
+        Args:
+            layout: The variant.
+            prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
+            worth_cycles: Dominant cycles that the variant should not exceed; see `try_layout`.
+        """
+        try:
+            self.trials.append(try_layout(self._setup, layout, prefill, worth_cycles))
+        except (BadMesh, DoesNotFit) as error:
+            self.errors.append(error)
+
+
+def _first(picks: Iterable[Pick | None]) -> Pick | None:
+    """Return the candidate with the lowest forecast; None if there are no candidates."""
+    return min((pick for pick in picks if pick is not None), key=lambda pick: pick.forecast, default=None)
