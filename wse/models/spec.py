@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rope:
-    """Rotary position embeddings (RoPE) of one model.
+    """Rotary position embeddings (RoPE) of a model.
 
     Feature p of a head is rotated together with feature ``p + len(frequencies)``, by the angle
     ``position * frequencies[p]``. Features from ``2 * len(frequencies)`` on are not rotated.
@@ -15,7 +15,7 @@ class Rope:
     Attributes:
         frequencies: Angle per token in radians, as float32 values. They include any scaling for
             long contexts.
-        multiplier: Factor of cosine and sine.
+        multiplier: Factor applied to cosine and sine.
     """
 
     frequencies: tuple[float, ...]
@@ -24,17 +24,17 @@ class Rope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """The properties in which one layer of a model may differ from other layers.
+    """Properties of a layer that may vary between the layers of a model.
 
     A token attends to itself and to earlier tokens, within the limits given by ``window`` and
     ``chunk``.
 
     Attributes:
         rotary: Whether queries and keys are rotated by their positions.
-        window: Number of tokens that a token attends to, itself included. None if there is no
+        window: Number of tokens that a token attends to, including itself. None if there is no
             window.
-        chunk: Length of the chunks into which the text is divided. A token attends to its own chunk
-            only. None if the layer attends across the whole text.
+        chunk: Length of the chunks into which the text is divided. A token attends only to its own
+            chunk. None if the layer attends across the whole text.
         experts: Whether the feed-forward block is a mixture of experts.
     """
 
@@ -48,17 +48,17 @@ class Layer:
 class Latent:
     """Sizes of multi-head latent attention (DeepSeek-V2, arXiv 2405.04434), in features.
 
-    The KV cache stores for each token one latent vector and some rotated key features. All heads
-    share both. Each head also has key and query features without rotation, which are computed from
-    latent vectors.
+    For each token, the KV cache stores one latent vector and some rotated key features, which all
+    heads share. Each head also has unrotated key and query features, which are computed from latent
+    vectors.
 
     Attributes:
         q_rank: Size of the latent vector from which queries are computed; 0 if they are computed
             from the hidden vector.
         kv_rank: Size of the latent vector of keys and values.
-        nope_size: Features of a head's queries and keys that are not rotated.
-        rope_size: Features of a head's queries and keys that are rotated.
-        value_size: Features of a head's values.
+        nope_size: Unrotated features of queries and keys per head.
+        rope_size: Rotated features of queries and keys per head.
+        value_size: Features of values per head.
         norm_eps: Epsilon of the root mean square norms of the latent vectors.
     """
 
@@ -110,7 +110,7 @@ class Experts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionScale:
-    """A factor of queries that grows with their position, in layers without rotary embeddings.
+    """A query factor that grows with position, used in layers without rotary embeddings.
 
     The factor is 1 + coefficient * ln(1 + floor((position + 1) / floor_tokens)).
     """
@@ -128,8 +128,8 @@ class Packing:
             or "" if no matrix is packed.
         block: Numbers of outputs and inputs that share one fp8 scale in the matrices of the file.
         runs: Pairs of a tensor name in wse, without its layer, and the number of adjacent outputs
-            that share an fp8 scale. Only tensors for which this number is not ``block[0]`` are
-            listed: their outputs are a subset of the file's, or in another order.
+            that share an fp8 scale. Only tensors for which this number differs from ``block[0]``
+            are listed, because wse selects or reorders the file's outputs.
         unpacked: Names of linear layers, without the layer index, that the checkpoint stores
             unpacked, in ``ModelSpec.dtype``.
     """
@@ -161,7 +161,7 @@ class ModelSpec:
         hidden_size: Width of the residual stream.
         head_count, kv_head_count: Number of query heads; number of heads with their own keys and
             values.
-        head_size: Features of a head. With latent attention, the features of a key in the cache.
+        head_size: Features per head. With latent attention, the features of a key in the cache.
         attention_scale: Factor of the attention scores.
         rope: Rotary position embeddings; None if no layer rotates.
         ffn_size: Width of the dense feed-forward blocks; 0 if there are none.
@@ -239,7 +239,7 @@ class ModelSpec:
 
     @property
     def weight_type(self) -> str:
-        """Element type in which linear layers were published: the packed type, or else ``dtype``.
+        """Published element type of linear layers: the packed type if any, or else ``dtype``.
 
         All machines use this type unless ``--dtype`` names another one.
         """
@@ -257,7 +257,7 @@ class ModelSpec:
 
     @property
     def rotary_size(self) -> int:
-        """Number of features of a head that are rotated; 0 if no layer rotates."""
+        """Number of rotated features per head; 0 if no layer uses rotation."""
         return 0 if self.rope is None else 2 * len(self.rope.frequencies)
 
     @property

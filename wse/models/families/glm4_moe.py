@@ -25,12 +25,12 @@ UNSTATED_DENSE: Final = 1
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """Return the specification that the config.json of a GLM-4-MoE model describes.
 
-    If the config has ``attention_bias``, only queries, keys and values have biases, not the output.
+    ``attention_bias`` in the config applies to queries, keys and values, but not to the output.
 
     Args:
         config: Reader of the keys in config.json.
         name: Name of the model.
-        unstated_dtype: Element type to use if the config states none.
+        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
@@ -61,7 +61,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
 
     Args:
         spec: Specification of the model.
-        file_names: Names of all tensors in the checkpoint, which show how it stores the experts.
+        file_names: Names of all tensors in the checkpoint, used to detect how experts are stored.
     """
     return expert_tensors(spec, {**NAMES, **SIGMOID_NAMES}, file_names)
 

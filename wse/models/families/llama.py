@@ -20,7 +20,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     Args:
         config: Reader of the keys in config.json.
         name: Name of the model.
-        unstated_dtype: Element type to use if the config states none.
+        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.

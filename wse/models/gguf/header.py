@@ -13,9 +13,9 @@ EMBEDDING: Final = "token_embd.weight"
 
 
 class Header(ConfigReader):
-    """The metadata of a GGUF file for one architecture, such as ``llama.block_count``.
+    """Metadata of a GGUF file for one architecture, such as ``llama.block_count``.
 
-    All methods expect a key without the name of the architecture, such as ``block_count``.
+    All methods expect keys without the architecture prefix, such as ``block_count``.
 
     Attributes:
         gguf: The GGUF file.
@@ -37,7 +37,7 @@ class Header(ConfigReader):
 
         Args:
             key: Key without the architecture.
-            default: Value to return if the key is absent. Without a default, this is an error.
+            default: Value to return if the key is absent, which is otherwise an error.
         """
         value = self.value(key)
         if isinstance(value, GgufArray):
@@ -59,24 +59,24 @@ class Header(ConfigReader):
 
         Args:
             key: Key without the architecture.
-            default: Value to return if the key is absent. Without a default, this is an error.
+            default: Value to return if the key is absent, which is otherwise an error.
         """
         return self.number(key, 0.0, 1e15, *([] if default is None else [default]))
 
     def text(self, key: str) -> str | None:
-        """Return the value of a key as a text; None if the key is absent."""
+        """Return the value of a key as a string, or None if the key is absent."""
         value = self.value(key)
         if value is not None and not isinstance(value, str):
             self.refuse(key, value, "give a text")
         return value
 
     def token(self, kind: str) -> int | None:
-        """Return the id of a special token, such as "bos"; None if the file does not state it."""
+        """Return the id of a special token such as "bos", or None if the file does not state it."""
         key = f"tokenizer.ggml.{kind}_token_id"
         return self._all.integer(key, 0, LARGEST) if self._all.has_value(key) else None
 
     def has_tensor(self, name: str) -> bool:
-        """Return whether the file contains a tensor of this name."""
+        """Return whether the file contains a tensor with this name."""
         return name in self.gguf.tensors
 
     @property

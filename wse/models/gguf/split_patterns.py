@@ -55,9 +55,9 @@ class Split:
 
     Attributes:
         patterns: Regular expressions, applied in order.
-        whole_words: Whether a piece that is itself a token stays one token, even if the merges of
-            BPE would not produce it.
-        begins: Whether a text starts with the BOS token if the file does not say.
+        whole_words: Whether a piece that is itself a token stays one token, even if BPE merges
+            would not produce it.
+        begins: Whether to start a text with the BOS token if the file does not say.
     """
 
     patterns: tuple[str, ...]

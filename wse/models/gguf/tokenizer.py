@@ -33,22 +33,22 @@ PREFIX: Final = "tokenizer.ggml."
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GgufVocabulary:
-    """The tokenizer data in a GGUF file.
+    """Tokenizer data from a GGUF file.
 
     Attributes:
         model: Type of the tokenizer: ``llama`` (SentencePiece), ``gpt2`` (byte-level BPE) and
             others.
         pre: Name of the rule that splits text before BPE; None if the file has none.
         tokens: Text of each token; the index is the token id.
-        scores: Score of each token; None if there are none.
+        scores: Score of each token; None if absent.
         types: Type of each token: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte.
-            None if there are none.
-        merges: Pairs of tokens that BPE merges, separated by a space, in the order of their rank;
-            None if there are none.
-        special_ids: Token ids; the keys are names in the file, such as bos, eos, unknown, padding
-            and eot.
-        flags: Boolean settings; the keys are names such as add_bos_token and add_space_prefix.
-        chat_template: Jinja template of a chat; None if there is none.
+            None if absent.
+        merges: Pairs of tokens that BPE merges, separated by a space, in rank order; None if
+            absent.
+        special_ids: Ids of special tokens, keyed by their names in the file, such as bos, eos,
+            unknown, padding and eot.
+        flags: Boolean settings, keyed by names such as add_bos_token and add_space_prefix.
+        chat_template: Jinja chat template; None if absent.
     """
 
     model: str
@@ -66,8 +66,8 @@ def read_vocabulary(gguf: GgufFile) -> GgufVocabulary | None:
     """Return the vocabulary of a GGUF file; None if it has no tokens.
 
     Raises:
-        BadModel: An array has elements of a wrong type or a wrong length, or the id of a special
-            token is not in the vocabulary.
+        BadModel: An array has the wrong length or element type, or the id of a special token is not
+            in the vocabulary.
     """
     tokens = _elements(gguf, "tokens", str)
     if not tokens:
@@ -92,7 +92,7 @@ def read_vocabulary(gguf: GgufFile) -> GgufVocabulary | None:
 
 
 def _text(config: ConfigReader, name: str) -> str | None:
-    """Return a text from the tokenizer metadata of a GGUF file; None if it is absent."""
+    """Return a string from the tokenizer metadata of a GGUF file; None if it is absent."""
     value = config.value(PREFIX + name)
     if value is not None and not isinstance(value, str):
         config.refuse(PREFIX + name, value, "give a text")
@@ -109,7 +109,7 @@ def _elements(gguf: GgufFile, name: str, kind: type[Any], length: int | None = N
         length: Required number of elements; None for any number.
 
     Raises:
-        BadModel: The type or the number of the elements is wrong.
+        BadModel: The type or number of elements is wrong.
     """
     elements = gguf.elements(PREFIX + name)
     if elements is None:
@@ -143,7 +143,7 @@ def gguf_tokenizer(gguf: GgufFile, spec: ModelSpec) -> LibraryTokenizer | None:
 
     Raises:
         BadModel: The vocabulary is damaged, or does not fit the model.
-        UnknownName: The type of the tokenizer or its rule to split text is not supported.
+        UnknownName: The tokenizer's type or its rule for splitting text is not supported.
     """
     vocabulary = read_vocabulary(gguf)
     architecture = str(gguf.metadata.get("general.architecture", ""))
@@ -159,11 +159,11 @@ def tokenizer_of(v: GgufVocabulary, architecture: str, origin: str, spec: ModelS
         v: The vocabulary.
         architecture: Value of ``general.architecture``, on which some details depend.
         origin: Path of the file, for messages.
-        spec: The model, whose vocabulary the tokenizer must have.
+        spec: The model, whose vocabulary the tokenizer must match.
 
     Raises:
-        BadModel: The vocabulary is inconsistent, or has another size than the model's vocabulary.
-        UnknownName: The type of the tokenizer or the rule to split text is not supported.
+        BadModel: The vocabulary is inconsistent, or differs in size from the model's vocabulary.
+        UnknownName: The tokenizer's type or its rule for splitting text is not supported.
     """
     splitting = SPLITS.get(v.pre or UNSTATED_SPLIT)
     if v.model == BYTE_LEVEL:
@@ -246,5 +246,5 @@ def _byte_level(v: GgufVocabulary, origin: str) -> Library:
 
 
 def _kinds(v: GgufVocabulary) -> list[int]:
-    """Return the type of each token. All tokens are normal if the file does not state types."""
+    """Return the type of each token; all are normal if the file does not state types."""
     return [PieceType.NORMAL] * len(v.tokens) if v.types is None else v.types

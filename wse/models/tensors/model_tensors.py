@@ -45,7 +45,7 @@ _LINEAR = frozenset((*_ATTENTION, *(f"{prefix}{name}" for prefix in ("", "shared
 def tensor_shapes(spec: ModelSpec) -> Shapes:
     """Return the shape of every tensor of a model, keyed by its name in wse.
 
-    Tensors outside of the layers come first, then the tensors of each layer.
+    Tensors outside the layers come first, then the tensors of each layer.
     """
     hidden = spec.hidden_size
     shapes: Shapes = {"embedding": (spec.vocab_size, hidden)}
@@ -100,7 +100,7 @@ def is_linear(tensor: str) -> bool:
 
 
 def coding_of(spec: ModelSpec, tensor: str, weight_type: str) -> Coding | None:
-    """Return how the values of a tensor are coded for a weight type; None if it is not quantised.
+    """Return how a tensor is coded for a weight type, or None if it is not quantised.
 
     A coding says how many bits a value has and which values share a scale. If the checkpoint is
     already packed in this type, its own codes and scales are used: FP8 then has one scale per
@@ -109,7 +109,7 @@ def coding_of(spec: ModelSpec, tensor: str, weight_type: str) -> Coding | None:
     Args:
         spec: Specification of the model.
         tensor: Name of the tensor in wse.
-        weight_type: Type of the linear layers, a name that ``--dtype`` accepts.
+        weight_type: Type of the linear layers, as accepted by ``--dtype``.
     """
     coding, packing = CODINGS.get(weight_type), spec.packing
     if coding is None or not is_linear(tensor):
@@ -123,24 +123,24 @@ def coding_of(spec: ModelSpec, tensor: str, weight_type: str) -> Coding | None:
 
 
 def stored_bytes(spec: ModelSpec, weight_type: str, float_bytes: int) -> int:
-    """Return the total bytes of all tensors of a model, including codes and scales.
+    """Return the total size of a model's tensors in bytes, including codes and scales.
 
     Args:
         spec: Specification of the model.
-        weight_type: Type of the linear layers, a name that ``--dtype`` accepts.
-        float_bytes: Bytes of an element that is not quantised.
+        weight_type: Type of the linear layers, as accepted by ``--dtype``.
+        float_bytes: Bytes per unquantised element.
     """
     tensors = tensor_shapes(spec).items()
     return sum(tensor_bytes(shape, coding_of(spec, name, weight_type), float_bytes) for name, shape in tensors)
 
 
 def tensor_bytes(shape: tuple[int, ...], coding: Coding | None, float_bytes: int) -> int:
-    """Return the bytes that a tensor needs, which for a quantised tensor are its codes and scales.
+    """Return the size of a tensor in bytes, including the scales if it is quantised.
 
     Args:
         shape: Shape of the tensor; [out, in] if it has a coding.
         coding: How the values are quantised; None if they are not.
-        float_bytes: Bytes of an element that is not quantised.
+        float_bytes: Bytes per unquantised element.
     """
     if coding is None:
         return math.prod(shape) * float_bytes
@@ -254,7 +254,7 @@ def cache_bytes(spec: ModelSpec, context: int, element_bytes: int) -> int:
         spec: Specification of the model.
         context: Number of tokens in the sequence. A layer with a sliding window or attention chunks
             stores at most as many tokens as its window or chunk.
-        element_bytes: Bytes of an element of the cache.
+        element_bytes: Bytes per cache element.
     """
     layer_bytes_per_token = kv_bytes_per_token(spec, element_bytes) // spec.layer_count
     return sum(min(context, layer.window or layer.chunk or context) * layer_bytes_per_token for layer in spec.layers)
@@ -269,6 +269,6 @@ def kv_bytes_per_token(spec: ModelSpec, element_bytes: int) -> int:
 
     Args:
         spec: Specification of the model.
-        element_bytes: Bytes of an element of the cache.
+        element_bytes: Bytes per cache element.
     """
     return spec.layer_count * spec.cache_features * element_bytes
