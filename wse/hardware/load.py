@@ -115,7 +115,7 @@ def load_wafer(name_or_path: str | Path, values: Values = ()) -> WaferSpec:
 
     Raises:
         UnknownName: There is no such preset, or an unknown key in the file or the values.
-        BadWafer: The file cannot be read, or a number is missing, in a wrong unit, out of bounds,
+        BadWafer: The file cannot be read, or a number is missing, in the wrong unit, out of bounds,
             or contradicts another number.
     """
     source_name = str(name_or_path)
@@ -148,7 +148,7 @@ def load_software(name_or_path: str | Path, generation: str, values: Values = ()
 
     Raises:
         UnknownName: There is no such profile, or an unknown key in the file or the values.
-        BadWafer: The file cannot be read, or a number is missing, in a wrong unit, or out of
+        BadWafer: The file cannot be read, or a number is missing, in the wrong unit, or out of
             bounds.
     """
     source_name = str(name_or_path)
@@ -185,7 +185,7 @@ def provenance(name_or_path: str | Path, values: Values = ()) -> dict[str, Sourc
 
     Raises:
         UnknownName: There is no such preset, or an unknown key in the file or the values.
-        BadWafer: The file cannot be read, or a number is missing, in a wrong unit, or out of
+        BadWafer: The file cannot be read, or a number is missing, in the wrong unit, or out of
             bounds.
     """
     source_name = str(name_or_path)

@@ -98,7 +98,7 @@ class PresetKind:
         Raises:
             UnknownName: There is no such preset, or the file has an unknown key. The message
                 suggests a similar name.
-            BadWafer: The file cannot be read, or a number is missing, in a wrong unit or out of
+            BadWafer: The file cannot be read, or a number is missing, in the wrong unit or out of
                 bounds.
         """
         name = self.bundled_name(name_or_path)

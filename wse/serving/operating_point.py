@@ -24,7 +24,7 @@ from wse.serving.steady_state import SteadyState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestShape:
-    """The prompt length and answer length of the requests of a workload, which are all equal.
+    """Prompt and answer length of the requests in a workload, all of which are identical.
 
     Attributes:
         prompt_tokens: Tokens of the prompt.
@@ -39,14 +39,14 @@ class RequestShape:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens of the prompt and the answer together."""
+        """Total number of tokens in the prompt and the answer."""
         return self.prompt_tokens + self.new_tokens
 
 
 class Deployment(Protocol):
     """A model on one machine of several wafers or GPUs, in one layout and one element type.
 
-    Implementations compute the latency and the rate of requests of equal length.
+    Implementations compute the latency and rate of requests of equal length.
     """
 
     @property
@@ -55,7 +55,7 @@ class Deployment(Protocol):
 
     @property
     def max_concurrency(self) -> int:
-        """Maximum number of requests whose KV caches fit at the same time."""
+        """Maximum number of requests whose KV caches fit concurrently."""
 
     @property
     def chips(self) -> int:
@@ -102,20 +102,20 @@ class OperatingPoint:
 
     @property
     def tokens_per_s_per_user(self) -> float | None:
-        """Output tokens per second of each user after the first; None for requests of one token."""
+        """Output tokens per second per user after the first token; None for one-token requests."""
         return None if self.tpot_s is None else 1 / self.tpot_s
 
 
 def operating_point(deployment: Deployment, concurrency: int, replicas: int = 1) -> OperatingPoint:
     """Return the latency, throughput and cost for a constant number of requests in flight.
 
-    Requests are distributed evenly over the replicas. Latencies are those of the replica with the
-    most requests.
+    Requests are distributed evenly over the replicas. Latencies apply to the replica with the most
+    requests.
 
     Args:
         deployment: The deployment of each replica.
         concurrency: Requests in flight on all replicas, at least 1.
-        replicas: Number of equal deployments, at least 1.
+        replicas: Number of identical deployments, at least 1.
     """
     min_requests, fuller_replicas = divmod(concurrency, replicas)
     max_requests = min_requests + (fuller_replicas > 0)
@@ -143,7 +143,7 @@ def operating_point(deployment: Deployment, concurrency: int, replicas: int = 1)
 def max_passing_count(condition: Callable[[int], bool], maximum: int) -> int:
     """Return the largest number from 1 to ``maximum`` that meets a condition; 0 if none does.
 
-    The search assumes that if a number meets the condition, all smaller numbers do, too.
+    The search assumes that if a number meets the condition, all smaller numbers do as well.
 
     Args:
         condition: Function that returns whether a number meets the condition.

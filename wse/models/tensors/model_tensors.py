@@ -161,7 +161,7 @@ def _projection(name: str, outputs: int, inputs: int, *, bias: bool) -> Shapes:
 
 
 def _heads(spec: ModelSpec) -> Shapes:
-    """Return the shapes of the tensors of attention without latent vectors, keyed by name."""
+    """Return the tensor shapes of standard (non-latent) attention, keyed by name."""
     hidden, queries = spec.hidden_size, spec.head_count * spec.head_size
     keys = spec.kv_head_count * spec.head_size
     shapes = _projection("q", queries, hidden, bias=spec.qkv_bias)
@@ -175,7 +175,7 @@ def _heads(spec: ModelSpec) -> Shapes:
 
 
 def _latent(spec: ModelSpec, latent: Latent) -> Shapes:
-    """Return the shapes of the tensors of latent attention, keyed by name."""
+    """Return the tensor shapes of latent attention, keyed by name."""
     hidden, heads = spec.hidden_size, spec.head_count
     shapes: Shapes = {}
     if latent.q_rank:
@@ -194,11 +194,11 @@ def _latent(spec: ModelSpec, latent: Latent) -> Shapes:
 
 
 def _dense(spec: ModelSpec, prefix: str, width: int) -> Shapes:
-    """Return the shapes of the tensors of a dense feed-forward block, keyed by name.
+    """Return the tensor shapes of a dense feed-forward block, keyed by name.
 
     Args:
         spec: Specification of the model.
-        prefix: Start of the names.
+        prefix: Prefix of the names.
         width: Number of features inside the block.
     """
     shapes = _projection(f"{prefix}gate", width, spec.hidden_size, bias=spec.ffn_bias) if spec.gated else {}
@@ -207,9 +207,9 @@ def _dense(spec: ModelSpec, prefix: str, width: int) -> Shapes:
 
 
 def _experts(spec: ModelSpec, experts: Experts) -> Shapes:
-    """Return the shapes of the tensors of a mixture of experts, keyed by name.
+    """Return the tensor shapes of a mixture of experts, keyed by name.
 
-    The tensors of the shared expert, if there is one, are included.
+    The shared expert's tensors, if any, are included.
     """
     hidden, count, width = spec.hidden_size, experts.count, experts.ffn_size
     shapes = _projection("router", count, hidden, bias=experts.router_bias)
@@ -224,16 +224,17 @@ def _experts(spec: ModelSpec, experts: Experts) -> Shapes:
 
 
 def parameters_per_token(spec: ModelSpec, *, input_table: bool = False, head: bool = True) -> int:
-    """Return the number of parameters that take part in the computation of one token.
+    """Return the number of parameters used to compute one token.
 
-    Only the experts that are selected for the token are counted. Each value of a matrix is used in
-    one multiply-add. With the default arguments, twice the result is therefore about the number of
-    floating-point operations per token, without attention over the context (Kaplan et al., arXiv
+    Only the experts selected for the token are counted. Each value of a matrix is used in one
+    multiply-add, so with the default arguments, twice the result is about the number of
+    floating-point operations per token, excluding attention over the context (Kaplan et al., arXiv
     2001.08361, section 2.1).
 
     Args:
         spec: Specification of the model.
-        input_table: Whether to count the whole embedding table, of which a token reads one row.
+        input_table: Whether to count the whole embedding table, although a token reads only one
+            row.
         head: Whether to count the output head. A tied table is counted at most once.
     """
     total = 0
@@ -248,12 +249,12 @@ def parameters_per_token(spec: ModelSpec, *, input_table: bool = False, head: bo
 
 
 def cache_bytes(spec: ModelSpec, context: int, element_bytes: int) -> int:
-    """Return the bytes of the KV caches of one sequence in all layers.
+    """Return the size of one sequence's KV caches in all layers, in bytes.
 
     Args:
         spec: Specification of the model.
         context: Number of tokens in the sequence. A layer with a sliding window or attention chunks
-            stores at most as many tokens as its window or chunk.
+            stores no more tokens than its window or chunk spans.
         element_bytes: Bytes per cache element.
     """
     layer_bytes_per_token = kv_bytes_per_token(spec, element_bytes) // spec.layer_count
@@ -261,7 +262,7 @@ def cache_bytes(spec: ModelSpec, context: int, element_bytes: int) -> int:
 
 
 def kv_bytes_per_token(spec: ModelSpec, element_bytes: int) -> int:
-    """Return the bytes that one token adds to the KV caches of all layers.
+    """Return how many bytes one token adds to the KV caches of all layers.
 
     Layers with a sliding window are counted like the others, although they discard the token later.
     With latent attention, the values are part of the keys (DeepSeek-V2, arXiv 2405.04434,

@@ -58,8 +58,8 @@ def canonical_tensors(
 
     Args:
         spec: Specification of the model.
-        names: Names in the file. The key is the name of the tensor in wse, without the layer.
-        layers: Text before the index of a layer in the names of the file.
+        names: Names in the file, keyed by the tensor's name in wse without the layer.
+        layers: Text before the layer index in the file's tensor names.
         slices_of: Rule for tensors that are not stored separately.
     """
     for name, shape in tensor_shapes(spec).items():
@@ -86,7 +86,7 @@ def _file_name(name: str, names: Mapping[str, str]) -> str:
 
 
 def plain_tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield each tensor of a model whose checkpoint has the names and the layout of Llama.
+    """Yield each tensor of a model whose checkpoint uses the names and layout of Llama.
 
     Args:
         spec: Specification of the model.
@@ -96,7 +96,7 @@ def plain_tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[Cano
 
 
 def split_halves(size: int) -> NDArray[np.intp]:
-    """Return the order of rows that moves rotated pairs from adjacent rows to two halves.
+    """Return the row order that moves rotated pairs from adjacent rows to two halves.
 
     Rotary embeddings rotate the features of a head in pairs. Pair p is in rows 2p and 2p + 1
     before, and in rows p and p + size / 2 afterwards.
@@ -139,7 +139,7 @@ def expert_slices(
         name: Name of the tensor in wse, without its layer.
         spec: Specification of the model.
         prefix: Start of the names in the file.
-        file_names: Names of the tensors in the checkpoint, which show the layout.
+        file_names: Names of the tensors in the checkpoint, used to detect the layout.
         parts: Names of the gate, up and down matrices in the file.
     """
     if name not in (*GATE_UP, DOWN) or spec.experts is None:
@@ -161,13 +161,13 @@ def expert_tensors(
     block: str = "mlp",
     parts: tuple[str, str, str] = PARTS,
 ) -> Iterator[CanonicalTensor]:
-    """Yield each tensor of a model whose checkpoint differs from Llama's layout only in experts.
+    """Yield each tensor of a model whose checkpoint differs from Llama's only in its experts.
 
     Args:
         spec: Specification of the model.
-        names: Names in the file. The key is the name of the tensor in wse, without the layer.
+        names: Names in the file, keyed by the tensor's name in wse without the layer.
         file_names: Names of the tensors in the checkpoint.
-        block: Name of the feed-forward block in the file, of which ``experts`` is a part.
+        block: Name of the feed-forward block in the file, which contains ``experts``.
         parts: Names of the gate, up and down matrices in the file.
     """
 
@@ -181,7 +181,7 @@ def expert_tensors(
 def stacked_slices(
     name: str, spec: ModelSpec, prefix: str, *, transposed: bool, interleaved: bool = False
 ) -> tuple[FileSlice, ...]:
-    """Return the slices of a tensor of experts from a file that stacks all experts in one tensor.
+    """Return the slices of an expert tensor in a file that stacks all experts in one tensor.
 
     There is one slice per expert, in ``gate_up_proj`` or ``down_proj``. Biases are stored in
     ``gate_up_proj_bias`` and ``down_proj_bias`` [experts, out]. The result is () if the tensor does
@@ -220,7 +220,7 @@ def _half(part: int, width: int, *, interleaved: bool) -> slice:
 
     Args:
         part: 0 for gate, 1 for up.
-        width: Outputs of each of the two.
+        width: Number of outputs of each projection.
         interleaved: Whether their outputs alternate. Otherwise all outputs of gate come first.
     """
     return slice(part, None, 2) if interleaved else slice(part * width, (part + 1) * width)

@@ -28,7 +28,7 @@ TEXT_LIMIT: Final = 2**24  # characters
 
 
 class RefusedTurnsError(jinja2.TemplateError):
-    """Error that a chat template raises when it does not accept the messages."""
+    """Error raised by a chat template that does not accept the messages."""
 
 
 class Generation(Extension):
@@ -44,7 +44,7 @@ class Generation(Extension):
 
 
 class PlainNamespace(Namespace):
-    """Jinja namespace that refuses attribute names with a leading underscore."""
+    """Jinja namespace that rejects attribute names with a leading underscore."""
 
     def __setitem__(self, name: str, value: Any) -> None:
         """Set a variable of the namespace."""
@@ -88,7 +88,7 @@ def render(template: str, messages: list[dict[str, str]], marks: dict[str, str])
 
 
 def answer(request: dict[str, Any]) -> dict[str, str]:
-    """Render the chat of a request and return the reply: ``text``, or ``error`` and its ``kind``.
+    """Render the chat in a request and return the reply: ``text``, or ``error`` and its ``kind``.
 
     The kind is "refused" if the template rejects the messages, otherwise "broken".
     """

@@ -56,9 +56,8 @@ class WaferDeployment:
     def decode_round_s(self, decoding: float) -> float:
         """Return the mean duration in seconds of a round in which no prompt is read.
 
-        A round is the time in which every decoding request gets one token. If the mean number of
-        requests is 1.9, for example, the result is interpolated between rounds with 1 and with 2
-        requests.
+        A round is the time in which every decoding request gets one token. For a mean of 1.9
+        requests, for example, the result is interpolated between rounds with 1 and 2 requests.
 
         Args:
             decoding: Mean number of requests that decode.
@@ -68,31 +67,31 @@ class WaferDeployment:
         return more_s - (whole_requests + 1 - decoding) * (more_s - max(self.token_s, self._work_s(whole_requests)))
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
-        """Return number and duration of the rounds that read one prompt while others decode.
+        """Return the number and duration of rounds that read one prompt while others decode.
 
         A round is the time in which every decoding request gets one token.
 
         Args:
             decoding: Number of requests that decode in these rounds; may be 0.
-            prompts: Unused, because prompts are read one after another.
+            prompts: Unused, because prompts are read sequentially.
         """
         work_s = self._work_s(decoding)
         gap_s = max(self.chunk_s, self.stage_s / self.slots, self.token_s - work_s)
         return PromptRounds(rounds=self.prompt_s / gap_s, round_s=work_s + gap_s)
 
     def wait_s(self, other_requests: float) -> float:
-        """Return the seconds between reading the prompt and the first token of a request.
+        """Return the time from reading the prompt to the first token of a request, in seconds.
 
-        They do not depend on the other requests.
+        It does not depend on the other requests.
         """
         return self.delay_s
 
     def is_busy(self, decoding: float) -> bool:
-        """Return whether ``decoding`` requests keep the busiest stage busy all the time."""
+        """Return whether ``decoding`` requests keep the busiest stage fully occupied."""
         return self._work_s(decoding) > self.token_s
 
     def _work_s(self, decoding: float) -> float:
-        """Return the seconds that the busiest stage works on decoded tokens in a round.
+        """Return how long the busiest stage works on decoded tokens per round, in seconds.
 
         A round is the time in which each of ``decoding`` requests gets one token.
         """

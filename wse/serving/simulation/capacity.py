@@ -42,7 +42,7 @@ def capacity_requests_per_s(
 
     Args:
         workload: Requests, of which only the lengths matter.
-        slot_count: Number of batch slots, that is, of users that are served at the same time.
+        slot_count: Number of batch slots, that is, of users that are served concurrently.
         serve: Function that simulates a workload.
     """
     outcome = serve(workload.all_at_once(min(max(MIN_REQUESTS, REQUESTS_PER_SLOT * slot_count), MAX_REQUESTS)))
@@ -58,7 +58,7 @@ def capacity_requests_per_s(
 def closed_loop_requests_per_s(
     workload: Workload, users: int, expected_per_s: float, serve: Callable[[Workload], SimulationOutcome]
 ) -> float:
-    """Return the requests per second of a machine with a constant number of requests in flight.
+    """Return the request rate of a machine with a constant number of requests in flight.
 
     The first requests arrive at equal intervals, which limit the rate. If requests end faster than
     expected, the simulation is repeated with shorter intervals.

@@ -28,8 +28,8 @@ class Drafts:
     """Random acceptance of draft tokens, with the same number of draft tokens in every pass.
 
     Attributes:
-        acceptances: For each position, the probability that its draft token is accepted, provided
-            that all draft tokens before it were accepted.
+        acceptances: For each position, the probability that its draft token is accepted, given that
+            all previous draft tokens were accepted.
         seed: Seed of the random numbers.
     """
 
@@ -80,7 +80,7 @@ class Drafts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerPasses:
-    """The number of decode passes for the answer to each request of a workload.
+    """Number of decode passes for the answer to each request of a workload.
 
     Attributes:
         tokens_per_pass: Mean number of tokens per pass; 1 without drafts.
@@ -98,7 +98,7 @@ def answer_passes(workload: Workload, drafts: Drafts | None) -> AnswerPasses:
     """Return the number of decode passes for each answer: one pass per token without drafts.
 
     Args:
-        workload: Requests with the lengths of their answers.
+        workload: Requests and the lengths of their answers.
         drafts: How many draft tokens are accepted; None without drafts.
     """
     further_tokens, prompts = workload.new_tokens - 1, workload.prompt_tokens

@@ -104,8 +104,8 @@ class Recorder:
 
         Args:
             workload: The requests of all machines.
-            requests: Indices of the requests of this machine, in the order of arrival; None for
-                all requests.
+            requests: Indices of the requests of this machine, in arrival order; None for all
+                requests.
         """
         self.workload = workload
         self.order = list(range(len(workload)) if requests is None else requests)
@@ -158,10 +158,10 @@ class Recorder:
         The duration of a pass changes linearly from the first to the last pass.
 
         Args:
-            first_s, last_s: Seconds of the first and the last pass.
+            first_s, last_s: Duration of the first and the last pass in seconds.
             passes: Number of passes.
             users: Number of users.
-            seconds: Total seconds of all passes.
+            seconds: Total duration of all passes in seconds.
             delays_s: For each user whose first pass this is, the seconds from the previous token to
                 the start of the pass.
         """
@@ -183,8 +183,8 @@ class Recorder:
         Args:
             request: Index of the request.
             at_s: Time at which it left.
-            pass_s: Seconds of a pass, within which the next request of a closed loop arrives; 0 if
-                passes have no common start.
+            pass_s: Duration of a pass in seconds, within which the next request of a closed loop
+                arrives; 0 if passes have no common start.
         """
         self._in_system_s -= self.now - at_s
         self.left_s[request] = at_s

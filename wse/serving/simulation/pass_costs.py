@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 
 class PromptPart(NamedTuple):
-    """A part of a prompt: the tokens of the prompt that are read in one round.
+    """Part of a prompt: the prompt tokens that are read in one round.
 
     Attributes:
         tokens: Number of these tokens.
@@ -64,8 +64,8 @@ class PassCosts(Protocol):
     def room_tokens(self, tokens: int) -> int:
         """Return how many tokens of `kv_capacity_tokens` the KV cache of a request needs.
 
-        Caches consist of whole blocks. Layers with a sliding window may need less capacity than the
-        request has tokens. The result never falls when ``tokens`` rises.
+        Caches are allocated in whole blocks. Layers with a sliding window may need less capacity
+        than the request has tokens. The result never falls when ``tokens`` rises.
 
         Args:
             tokens: Tokens of the request.
@@ -73,25 +73,25 @@ class PassCosts(Protocol):
         ...
 
     def round_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
-        """Return the seconds of a round, which decodes a token per user and reads parts of prompts.
+        """Return the duration of a round that decodes a token per user and reads parts of prompts.
 
         Args:
             users: Number of users.
-            context: Mean number of tokens in the cache of a user.
-            parts: Parts of prompts that are read in the round.
+            context: Mean number of tokens in a user's cache.
+            parts: Prompt parts that are read in the round.
         """
         ...
 
     def work_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
-        """Return the seconds that the busiest stage works in a round.
+        """Return how long the busiest stage works in a round, in seconds.
 
-        On a machine with a single stage, this is the whole round. The arguments are those of
+        On a machine with a single stage, this is the whole round. The arguments are the same as for
         `round_s`.
         """
         ...
 
     def drain_s(self, part: PromptPart) -> float:
-        """Return the seconds from the end of a prompt's last round to the answer's first token.
+        """Return the time in seconds from a prompt's last round to the answer's first token.
 
         Args:
             part: The last part of the prompt, which was read in the round.
@@ -99,7 +99,7 @@ class PassCosts(Protocol):
         ...
 
     def part_busy_s(self, part: PromptPart) -> float:
-        """Return the seconds that the busiest stage works for one part of a prompt."""
+        """Return how long the busiest stage works on one part of a prompt, in seconds."""
         ...
 
 

@@ -22,11 +22,12 @@ from wse.serving.simulation.workload import Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticPolicy:
-    """The rules by which static batching starts a batch.
+    """Rules by which static batching starts a batch.
 
     Attributes:
         batch_slots: Maximum number of requests in a batch.
-        longest_wait_s: Maximum seconds that a request waits before a batch starts with empty slots.
+        longest_wait_s: Maximum time in seconds that a request waits before a batch starts with
+            empty slots.
     """
 
     batch_slots: int
@@ -43,7 +44,7 @@ def simulate_static(
 ) -> SimulationOutcome:
     """Simulate a machine that serves all requests of a workload with static batching.
 
-    All requests of a batch start together, and the next batch starts when the last of them ends.
+    All requests of a batch start together, and the next batch starts when the last request ends.
     For each batch:
 
     1. Determine its requests and when it starts.
@@ -52,11 +53,11 @@ def simulate_static(
 
     Args:
         workload: The requests. Each must fit in the KV cache by itself.
-        costs: Times of passes. With drafts, a decode pass is a verification pass together with its
+        costs: Times of passes. With drafts, a decode pass consists of a verification pass and its
             draft passes.
         policy: Rules of static batching.
         drafts: How many draft tokens are accepted; None without drafts.
-        on_done: Function that is called now and then with the number of requests that have left.
+        on_done: Function that is called periodically with the number of requests that have left.
 
     Returns:
         The times of all requests.

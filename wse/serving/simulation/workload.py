@@ -26,14 +26,14 @@ _ARRIVALS, _PROMPTS, _ANSWERS, _TIERS, _PREFIXES, DRAFTS = range(6)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Workload:
-    """The requests that a simulation serves, in the order of their arrival.
+    """The requests that a simulation serves, in order of arrival.
 
     Attributes:
-        arrival_s: Times of arrival in seconds, never falling, float64 [requests].
+        arrival_s: Arrival times in seconds, non-decreasing, float64 [requests].
         prompt_tokens, new_tokens: Lengths of prompts and answers, at least 1, int64 [requests].
         tier: Service tier of each request, FAST or NORMAL, int64 [requests].
         prefix: Index of the prefix with which a prompt starts, or NO_PREFIX, int64 [requests].
-        prefix_tokens: Tokens of this prefix, fewer than the prompt's, int64 [requests].
+        prefix_tokens: Length of this prefix in tokens, less than the prompt's, int64 [requests].
         in_flight: Number of requests in flight in a closed loop. The first ``in_flight`` requests
             arrive at ``arrival_s``, and each later one when another ends. None if all requests
             arrive at ``arrival_s``.
@@ -116,9 +116,9 @@ class WorkloadOptions:
         burst: Requests per burst.
         prompt_tokens, new_tokens: Mean lengths of prompts and answers.
         length_cv: Coefficient of variation of lengths, which are log-normal; 0 for equal lengths.
-        context: Maximum tokens of a prompt and its answer together; longer draws are cut.
+        context: Maximum combined length of a prompt and its answer; longer draws are cut.
         fast_share: Fraction of requests in the fast tier, which are admitted first.
-        prefix_tokens: Tokens of the common prefixes with which prompts start; 0 for none.
+        prefix_tokens: Length in tokens of the common prefixes of prompts; 0 if there are none.
         prefixes: Number of different prefixes.
         seed: Seed of all random numbers.
     """
@@ -161,7 +161,7 @@ def draw_workload(options: WorkloadOptions) -> Workload:
 
 
 def _arrivals(options: WorkloadOptions) -> F64:
-    """Draw arrival times from 0 on, one per second on average, float64 [requests]."""
+    """Draw arrival times starting at 0, one per second on average, float64 [requests]."""
     count, burst = options.requests, options.burst if options.arrivals == BURSTS else 1
     if options.arrivals == CONSTANT:
         return np.arange(count, dtype=np.float64)
