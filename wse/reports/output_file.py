@@ -20,7 +20,7 @@ _LONGEST: Final = 50  # characters of a name to use for the temporary file: up t
 
 
 def output_path(option: str, text: str, *, suffix: str = "", kind: str = "", inputs: Iterable[Path] = ()) -> Path:
-    """Check the path of an output file that an option names, and return it.
+    """Check and return the path of an output file specified by an option.
 
     Args:
         option: Name of the option, for error messages.
@@ -54,7 +54,7 @@ def output_path(option: str, text: str, *, suffix: str = "", kind: str = "", inp
 
 
 def picture_path(option: str, text: str, *, inputs: Iterable[Path] = ()) -> Path:
-    """Check the path of a PNG image that an option names, and return it.
+    """Check and return the path of a PNG image specified by an option.
 
     Raises:
         BadInput: The path cannot be written, is an input, or does not end in ``.png``.
@@ -63,7 +63,7 @@ def picture_path(option: str, text: str, *, inputs: Iterable[Path] = ()) -> Path
 
 
 def page_path(option: str, text: str, *, inputs: Iterable[Path] = ()) -> Path:
-    """Check the path of an HTML page that an option names, and return it.
+    """Check and return the path of an HTML page specified by an option.
 
     Raises:
         BadInput: The path cannot be written, is an input, or does not end in ``.html``.

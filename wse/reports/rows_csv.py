@@ -32,7 +32,7 @@ def as_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
     spreadsheet could execute as a formula are escaped.
 
     Args:
-        rows: Values of each row, keyed by the name of the column.
+        rows: Values of each row, keyed by column name.
         columns: Names of the columns, in order.
     """
     filled_columns = [name for name in columns if any(name in row for row in rows)]

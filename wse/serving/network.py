@@ -53,7 +53,7 @@ class Network:
 
     @property
     def weakest(self) -> tuple[Grade, str]:
-        """Weakest evidence grade of the numbers, and the name of the first number with that grade."""
+        """Weakest evidence grade, and the name of the first number with that grade."""
         name = max(_NAMES, key=lambda name: list(GRADES).index(self.sources[name].grade))
         return self.sources[name].grade, name
 

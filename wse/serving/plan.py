@@ -65,7 +65,7 @@ def plan(deployment: Deployment, goal: Goal) -> Plan | None:
         return None
 
     def keeps(concurrency: int) -> bool:
-        """Return whether the latencies meet the limits with a given number of users on one replica."""
+        """Return whether the latencies of one replica with that many users meet the limits."""
         return goal.excess(operating_point(deployment, concurrency)) <= 1
 
     max_users = max_passing_count(keeps, deployment.max_concurrency)

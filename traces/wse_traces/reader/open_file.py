@@ -118,9 +118,9 @@ def _rotate(word: int, bits: int) -> int:
 
 
 class _ReleasedFile(io.FileIO):
-    """A file that returns ``start`` in place of its first bytes when it is read.
+    """A file that returns ``start`` instead of its first bytes when it is read.
 
-    The replacement clears the mark by which HDF5 knows that another process writes the file.
+    The replacement clears the flag that tells HDF5 that another process is writing the file.
     """
 
     start = b""
@@ -135,7 +135,7 @@ class _ReleasedFile(io.FileIO):
 
 
 def _is_unfinished(start: bytes) -> bool:
-    """Return whether the first bytes of a file say that its writer has not closed it."""
+    """Return whether the first bytes of a file indicate that its writer has not closed it."""
     return len(start) == SUPERBLOCK_BYTES and start[8] == 3 and start[_FLAGS_AT] != 0
 
 

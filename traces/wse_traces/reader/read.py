@@ -60,13 +60,13 @@ class Trace(TraceFile):
         names: ``trace.frame("edge")`` has ``src``, ``src_text``, ``dst`` and ``dst_text``.
 
         A plane (a dataset with a value for every PE) such as ``trace.frame("links/words")`` has a
-        row for each element. Planes that are columns of a larger table are left out.
+        row for each element. Planes that are columns of a larger table are omitted.
 
         Args:
-            what: Name of a table, or arrays keyed by the name of the column.
+            what: Name of a table, or arrays keyed by column name.
             start: First row of the table.
-            stop: Row after the last. None means all.
-            kind: "polars" or "pandas". None selects the one that is installed, polars first.
+            stop: Row after the last one. None means all rows.
+            kind: "polars" or "pandas". None selects whichever is installed, preferring polars.
 
         Raises:
             ImportError: The library is not installed.
@@ -128,7 +128,7 @@ class Trace(TraceFile):
             n: Maximum number of rows.
 
         Returns:
-            Columns, keyed by their names: those that identify the steps, ``times`` (number of
+            Columns, keyed by name: the columns that identify the steps, ``times`` (number of
             executions), the totals of ``cycles``, ``words``, ``hops`` and ``<cause>_cycles``, and
             ``start_cycle`` (start of the first execution).
 

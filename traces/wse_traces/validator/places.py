@@ -118,7 +118,7 @@ def buffer_problems(trace: Trace) -> Iterator[str]:
 
 
 def _furthest_ends(ends: Array) -> Array:
-    """Return, for each buffer, the highest end address of all buffers before it, or 0."""
+    """Return, for each buffer, the highest end address of all previous buffers, or 0."""
     return np.concatenate([[0], np.maximum.accumulate(ends)])[: len(ends)]
 
 
@@ -154,9 +154,9 @@ def live_problems(trace: Trace) -> Iterator[str]:
 
 
 def content_problems(trace: Trace) -> Iterator[str]:
-    """Yield a message for each kind of error in recorded contents of buffers.
+    """Yield a message for each kind of error in recorded buffer contents.
 
-    1. The number of bytes is not the size of the buffer.
+    1. The number of bytes differs from the size of the buffer.
     2. The PE is outside of the mesh.
     """
     columns, header = trace.table("content"), trace.header

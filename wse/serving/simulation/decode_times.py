@@ -42,12 +42,12 @@ class DecodeTimes:
             self._sums.append(self._sums[at] + self._part(at, self._contexts[at + 1] - self._contexts[at]))
 
     def pass_s(self, context: int) -> float:
-        """Return the duration of a decode pass in seconds, given the tokens in each user's cache."""
+        """Return the duration of a decode pass in seconds, given the tokens in a user's cache."""
         grid_index = bisect_right(self._contexts, context) - 1
         return self._seconds[grid_index] + self._slopes[grid_index] * (context - self._contexts[grid_index])
 
     def run_s(self, context: int, passes: int) -> float:
-        """Return the duration in seconds of consecutive passes that each add a token to the context.
+        """Return the duration in seconds of consecutive passes that each lengthen the context by 1.
 
         Args:
             context: Context length before the first pass.

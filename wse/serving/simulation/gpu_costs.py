@@ -80,7 +80,7 @@ class GpuCosts:
 
     @property
     def prompts_fill_gaps(self) -> bool:
-        """False: all GPUs work on one pass at a time, so no stage is idle and could read prompts."""
+        """False: all GPUs work on one pass at a time, so no idle stage could read prompts."""
         return False
 
     def part_busy_s(self, part: PromptPart) -> float:

@@ -96,7 +96,7 @@ class KvRoom:
         self._prefix_users.add(request)
 
     def give_back(self, request: int) -> None:
-        """Free the space of a request. A prefix that later requests may share stays in the cache."""
+        """Free a request's space. A prefix that later requests may share stays in the cache."""
         if request in self._prefix_users:
             self._prefix_users.remove(request)
             prefix = self._prefixes[request]

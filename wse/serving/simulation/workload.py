@@ -53,7 +53,7 @@ class Workload:
 
     @staticmethod
     def concatenated(parts: Sequence[Workload]) -> Workload:
-        """Return one workload with the requests of several workloads, one after another.
+        """Concatenate the requests of several workloads into one workload.
 
         The result is not a closed loop, even if the given workloads have a constant number of
         requests in flight.
@@ -72,11 +72,11 @@ class Workload:
 
     @property
     def most_tokens(self) -> int:
-        """Tokens of the longest request, prompt and answer together."""
+        """Length of the longest request in tokens, including prompt and answer."""
         return int((self.prompt_tokens + self.new_tokens).max())
 
     def all_at_once(self, requests: int) -> Workload:
-        """Return a workload with the lengths of this one, whose requests all arrive at time 0.
+        """Return a workload with the same lengths in which all requests arrive at time 0.
 
         Args:
             requests: Number of requests. Lengths are repeated if this workload has fewer.
@@ -84,16 +84,16 @@ class Workload:
         return replace(self.part(np.arange(requests) % len(self)), arrival_s=np.zeros(requests))
 
     def part(self, requests: I64) -> Workload:
-        """Return the requests with the given indices, with their arrival times.
+        """Return the requests with the given indices and their arrival times.
 
-        All of them arrive at these times, even if this workload has a constant number of requests
-        in flight.
+        They all arrive at these times, even if this workload has a constant number of requests in
+        flight.
         """
         columns: dict[str, Any] = {name: getattr(self, name)[requests] for name in _PER_REQUEST}
         return Workload(**columns)
 
     def at_rate(self, rate_per_s: float) -> Workload:
-        """Return the same requests with arrival times scaled to another rate.
+        """Return the same requests with arrival times scaled to a different rate.
 
         Workloads whose requests all arrive at once are returned unchanged.
         """
@@ -176,7 +176,7 @@ def _lengths(options: WorkloadOptions, stream: int, mean: int, max_lengths: I64)
 
     Args:
         options: Distributions of the workload.
-        stream: Index of the stream of random numbers.
+        stream: Index of the random-number stream.
         mean: Mean length.
         max_lengths: Maximum length of each request, int64 [requests].
     """
@@ -189,7 +189,7 @@ def _lengths(options: WorkloadOptions, stream: int, mean: int, max_lengths: I64)
 
 
 def random_stream(seed: int, stream: int) -> np.random.Generator:
-    """Return the generator of one of several independent streams of random numbers.
+    """Return the generator of one of several independent random-number streams.
 
     Args:
         seed: Seed of the workload.
