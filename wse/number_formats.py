@@ -45,7 +45,7 @@ def round_to(value: float, element: str) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coding:
-    """A storage format of quantised weight matrices ``[out, in]``.
+    """A storage format for quantised weight matrices ``[out, in]``.
 
     Weights are stored as small codes, which are multiplied by scales.
 
@@ -68,12 +68,12 @@ class Coding:
 
     @property
     def number(self) -> int:
-        """Index of the coding, by which a kernel selects the code that decodes it."""
+        """Index by which a kernel selects the code that decodes this coding."""
         return _CODINGS_IN_ORDER.index(self.name)
 
     @property
     def is_factored(self) -> bool:
-        """True if scales are stored in another type than the activations.
+        """True if scales are stored in a different type from the activations.
 
         Such scales are converted only when the PE unpacks a row of codes.
         """
@@ -84,14 +84,14 @@ class Coding:
         return -(-inputs // self.group) if self.group else 1
 
     def code_bytes(self, rows: int, columns: int) -> int:
-        """Return the bytes of the codes of a part ``[rows, columns]`` of a matrix.
+        """Return the size in bytes of the codes for a part ``[rows, columns]`` of a matrix.
 
         Codes that share a byte are adjacent in a column, so each column starts with a new byte.
         """
         return -(-rows * self.bits // 8) * columns
 
     def scale_bytes(self, float_bytes: int) -> int:
-        """Return the bytes of one scale, given the bytes of one activation."""
+        """Return the size of one scale in bytes, given the size of one activation in bytes."""
         return {"wgt": float_bytes, "f32": 4, "raw": 1}[self.scale_view]
 
 

@@ -86,7 +86,7 @@ def _shown_default(field: RequestField) -> Any:
 
 
 def _info(field: RequestField) -> Any:
-    """Return the description of an option that typer needs: a positional argument or an option."""
+    """Return typer's description of an option, which is a positional argument or an option."""
     option = field.option
     common: dict[str, Any] = {
         "help": option.doc,

@@ -288,7 +288,7 @@ def parts_suffix(parts: Parts) -> str:
 
 
 def _biases(names: Names, *, present: bool) -> tuple[Names, ...]:
-    """Return the bias names of projections as one group of vectors; () if they have no biases.
+    """Return the bias names of projections as one group of vectors, or () if they have no biases.
 
     Args:
         names: Names of the projections.

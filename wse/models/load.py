@@ -114,7 +114,7 @@ def _folder(path: Path, config: Path, *, with_weights: bool) -> LoadedModel:
 
 
 def _open_weights(path: Path, spec: ModelSpec) -> dict[str, TensorEntry] | None:
-    """Return the tensors in a model folder, keyed by name; None if there are no weight files.
+    """Return the tensors in a model folder, keyed by name, or None if there are no weight files.
 
     Matrices that the checkpoint stores in a packed format are decoded when they are read.
     """

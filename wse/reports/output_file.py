@@ -144,9 +144,9 @@ def open_output_folder(option: str, path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _os_errors_as_bad_input(option: str, path: Path) -> Iterator[None]:
-    """Convert errors of the operating system to BadInput while an output is written.
+    """Convert operating-system errors to BadInput while an output is written.
 
-    Errors from reading a trace at the same time are not converted.
+    Errors from concurrently reading a trace are not converted.
     """
     try:
         yield
@@ -161,7 +161,7 @@ def _free_path(path: Path, kind: str) -> Path:
     """Return the path of a hidden file or folder that does not exist yet, in the same folder.
 
     Args:
-        path: File or folder from whose name the new name is made.
+        path: File or folder on whose name the new name is based.
         kind: Suffix that states the purpose, such as "partial".
     """
     return path.with_name(f".{path.name[:_LONGEST]}.{os.getpid()}.{kind}")

@@ -109,7 +109,7 @@ def number(key: str, title: str = "", formatter: Callable[[Any], str] = count, *
         key: Key of the values in a row.
         title: Displayed heading.
         formatter: Function that returns the text of a number.
-        **settings: Further attributes of the column.
+        **settings: Additional column attributes.
     """
     return Column(key=key, title=title, formatter=formatter, numeric=True, **settings)
 
@@ -120,7 +120,7 @@ def address(key: str, title: str = "") -> Column:
 
 
 def more_rows(rows: Sequence[Row], shown_rows: int) -> tuple[tuple[str, str], ...]:
-    """Return the footer of a table that shows only its first rows, with the number of further rows.
+    """Return a footer that states how many rows of a table are not shown.
 
     The footer is empty if all rows are shown.
 
@@ -132,7 +132,7 @@ def more_rows(rows: Sequence[Row], shown_rows: int) -> tuple[tuple[str, str], ..
 
 
 def pair_table(rows: Sequence[tuple[str, str]], title: str = "", note: str = "") -> Table:
-    """Return a table of two columns, names and texts, without headings.
+    """Return a two-column table of names and texts, without headings.
 
     Args:
         rows: Names and texts.

@@ -141,7 +141,7 @@ def operating_point(deployment: Deployment, concurrency: int, replicas: int = 1)
 
 
 def max_passing_count(condition: Callable[[int], bool], maximum: int) -> int:
-    """Return the largest number from 1 to ``maximum`` that meets a condition; 0 if none does.
+    """Return the largest number from 1 to ``maximum`` that meets a condition, or 0 if none does.
 
     The search assumes that if a number meets the condition, all smaller numbers do as well.
 

@@ -50,7 +50,7 @@ class Plan:
 
 
 def plan(deployment: Deployment, goal: Goal) -> Plan | None:
-    """Return the operating point of a deployment that best fits a goal; None if no user fits.
+    """Return the operating point of a deployment that best fits a goal, or None if no user fits.
 
     If the goal does not state a number of users, the objective determines it. For latency, it is
     one user. For other objectives, it is the maximum that meets the latency limits, up to the

@@ -51,7 +51,7 @@ def read_prices(price: Price | None) -> dict[str, float]:
 
 
 def prices_text(price: Price | None) -> str | None:
-    """Return prices in the format of the option ``--price``; None if there are none."""
+    """Return prices in the format of the option ``--price``, or None if there are none."""
     return ",".join(f"{name}={usd_per_hour:.15g}" for name, usd_per_hour in read_prices(price).items()) or None
 
 
@@ -93,7 +93,7 @@ def prices_of_gpu(price: Price | None, gpu: str | Path) -> dict[str, float] | No
 
 
 def prices_without_gpus(price: Price | None, gpus: Iterable[str | Path]) -> dict[str, float] | None:
-    """Return the stated prices without the prices of some GPUs; None if no price remains.
+    """Return the stated prices without the prices of some GPUs, or None if no price remains.
 
     The remaining prices are for the wafer of the request. `wafer_price` later rejects names that
     match no machine.

@@ -81,7 +81,7 @@ class ConfigReader:
         return float(value)
 
     def flag(self, key: str, default: bool) -> bool:  # noqa: FBT001 (a value, not a switch)
-        """Return a Boolean value; ``default`` if the key is absent or null."""
+        """Return a Boolean value, or ``default`` if the key is absent or null."""
         value = self._get(key, default, "true or false")
         if not isinstance(value, bool):
             self.refuse(key, value, "give true or false")
@@ -126,7 +126,7 @@ class ConfigReader:
         return [*self._values]
 
     def integers(self, key: str, low: int, high: int) -> tuple[int, ...] | None:
-        """Return a list of integers; None if the key is absent or null.
+        """Return a list of integers, or None if the key is absent or null.
 
         Args:
             key: Key of the value.

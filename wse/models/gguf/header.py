@@ -51,7 +51,7 @@ class Header(ConfigReader):
         return self.integer(key, 1, LARGEST, *([] if default is None else [default]))
 
     def count(self, key: str) -> int:
-        """Return the value of a key as an integer of at least 0; 0 if the key is absent."""
+        """Return the value of a key as an integer of at least 0, or 0 if the key is absent."""
         return self.integer(key, 0, LARGEST, 0)
 
     def positive(self, key: str, default: float | None = None) -> float:

@@ -63,7 +63,7 @@ class GgufVocabulary:
 
 
 def read_vocabulary(gguf: GgufFile) -> GgufVocabulary | None:
-    """Return the vocabulary of a GGUF file; None if it has no tokens.
+    """Return the vocabulary of a GGUF file, or None if it has no tokens.
 
     Raises:
         BadModel: An array has the wrong length or element type, or the id of a special token is not
@@ -92,7 +92,7 @@ def read_vocabulary(gguf: GgufFile) -> GgufVocabulary | None:
 
 
 def _text(config: ConfigReader, name: str) -> str | None:
-    """Return a string from the tokenizer metadata of a GGUF file; None if it is absent."""
+    """Return a string from the tokenizer metadata of a GGUF file, or None if it is absent."""
     value = config.value(PREFIX + name)
     if value is not None and not isinstance(value, str):
         config.refuse(PREFIX + name, value, "give a text")
@@ -100,7 +100,7 @@ def _text(config: ConfigReader, name: str) -> str | None:
 
 
 def _elements(gguf: GgufFile, name: str, kind: type[Any], length: int | None = None) -> list[Any] | None:
-    """Return the elements of an array in the tokenizer metadata; None if the array is absent.
+    """Return the elements of an array in the tokenizer metadata, or None if the array is absent.
 
     Args:
         gguf: The GGUF file.
@@ -139,7 +139,7 @@ TEMPLATE_TOKENS: Final = (
 
 
 def gguf_tokenizer(gguf: GgufFile, spec: ModelSpec) -> LibraryTokenizer | None:
-    """Return the tokenizer of a GGUF file; None if it has no tokens.
+    """Return the tokenizer of a GGUF file, or None if it has no tokens.
 
     Raises:
         BadModel: The vocabulary is damaged, or does not fit the model.
@@ -184,7 +184,7 @@ def tokenizer_of(v: GgufVocabulary, architecture: str, origin: str, spec: ModelS
 
 
 def _chat(v: GgufVocabulary, origin: str) -> ChatTemplate | None:
-    """Return the chat template of a vocabulary; None if it has none."""
+    """Return the chat template of a vocabulary, or None if it has none."""
     if v.chat_template is None:
         return None
     marks = tuple((mark, v.tokens[v.special_ids[name]]) for mark, name in TEMPLATE_TOKENS if name in v.special_ids)

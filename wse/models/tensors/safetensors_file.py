@@ -263,6 +263,6 @@ def _is_plain_file_name(name: str) -> bool:
 
 
 def _shortened(value: Any) -> str:
-    """Return the repr of a value, cut to 80 characters for use in a message."""
+    """Return the repr of a value, truncated to 80 characters for use in a message."""
     text = repr(value)
     return text if len(text) <= 80 else text[:80] + "…"

@@ -129,7 +129,7 @@ PARTS: Final = ("gate_proj", "up_proj", "down_proj")
 def expert_slices(
     name: str, spec: ModelSpec, prefix: str, file_names: Collection[str], parts: tuple[str, str, str] = PARTS
 ) -> tuple[FileSlice, ...]:
-    """Return the slices of the file that make up an expert matrix; () if the tensor is not one.
+    """Return the slices of the file that make up an expert matrix, or () if the tensor is not one.
 
     Files contain one matrix per expert, ``prefix.E.PART.weight`` for expert E. The stacked layout
     of transformers 5 is accepted as well: ``prefix.gate_up_proj`` [experts, 2 width, hidden] and
@@ -172,7 +172,7 @@ def expert_tensors(
     """
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the slices of the file that make up an expert matrix; () for other tensors."""
+        """Return the slices of the file that make up an expert matrix, or () for other tensors."""
         return expert_slices(name, spec, f"{LAYERS}{layer}.{block}.experts", file_names, parts)
 
     return canonical_tensors(spec, names, slices_of=slices_of)

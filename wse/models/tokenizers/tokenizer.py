@@ -134,7 +134,7 @@ def _normalizer(model: SentencePieceModel) -> Library:
 
 
 def load_tokenizer(folder: Path, spec: ModelSpec) -> Tokenizer | None:
-    """Return the tokenizer of a model folder; None if it has none.
+    """Return the tokenizer of a model folder, or None if it has none.
 
     The first of these files that exists is used: tokenizer.json, tokenizer.model (SentencePiece),
     tokenizer.bin and tok*.bin (llama2.c).

@@ -68,7 +68,7 @@ class TokenizerConfig:
         return dict(self.marks).get(name)
 
     def chat(self, folder: Path) -> ChatTemplate | None:
-        """Return the chat template of the model; None if the config has none.
+        """Return the chat template of the model, or None if the config has none.
 
         Args:
             folder: Folder of the model, for messages.
@@ -142,7 +142,7 @@ def _more_marks(config: ConfigReader) -> list[AddedToken]:
 
 
 def _template(config: ConfigReader) -> str | None:
-    """Return the chat template of a tokenizer_config.json; None if there is none.
+    """Return the chat template of a tokenizer_config.json, or None if there is none.
 
     If the config has a list of templates, the one named "default" is returned.
     """
@@ -160,7 +160,7 @@ def _template(config: ConfigReader) -> str | None:
 
 
 def _template_file(folder: Path) -> str | None:
-    """Return the content of chat_template.jinja; None if there is no such file."""
+    """Return the content of chat_template.jinja, or None if there is no such file."""
     path = folder / "chat_template.jinja"
     if not path.exists():
         return None

@@ -33,11 +33,11 @@ def inline_page(package: str, *, scripts: Sequence[str], data: dict[str, Any], *
     """Return an HTML page that contains its scripts, styles and data, encoded in UTF-8.
 
     Args:
-        package: Name of the package with the files of the page.
-        scripts: Scripts of the page, in order. Each uses only the shared scripts and the scripts
-            before it.
+        package: Name of the package that contains the files of the page.
+        scripts: Scripts of the page, in order. Each script uses only the shared scripts and the
+            preceding ones.
         data: Data that the scripts draw.
-        **texts: Variables of the template, which are escaped. ``title`` is required.
+        **texts: Template variables, which are escaped. ``title`` is required.
     """
     script = "\n".join([*(_text(SHARED, name) for name in SCRIPTS), *(_text(package, name) for name in scripts)])
     style = style_variables() + "\n".join(_text(folder, "style.css") for folder in (SHARED, package))
@@ -55,7 +55,7 @@ def inline_page(package: str, *, scripts: Sequence[str], data: dict[str, Any], *
 
 
 def _text(package: str, name: str) -> str:
-    """Return the content of a text file that belongs to a package."""
+    """Return the content of a text file in a package."""
     return (files(package) / name).read_text(encoding="utf-8")
 
 
@@ -65,7 +65,7 @@ def _embed(data: dict[str, Any]) -> str:
 
 
 def _digest(text: str) -> str:
-    """Return the hash by which a content security policy allows an inline script or style.
+    """Return the hash with which a content security policy allows an inline script or style.
 
     Source: W3C CSP level 3, section 2.3.1.
     """
