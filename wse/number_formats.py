@@ -30,7 +30,7 @@ SIGNIFICANT_BITS: Final = {"float32": 24, "float16": 11, "bfloat16": 8}
 
 
 def round_to(value: float, element: str) -> float:
-    """Return a value rounded to the nearest number of an element type. Ties are rounded to even.
+    """Round a value to the nearest number of an element type, with ties to even.
 
     The value must be in the range of normal numbers of the type; overflow and underflow are not
     handled.

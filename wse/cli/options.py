@@ -43,7 +43,7 @@ def given_fields(context: typer.Context, request: type) -> set[str]:
 
 
 def mapping_path(write_mapping: str | None) -> Path | None:
-    """Return the path given by the option --write-mapping, or None if it was not given.
+    """Return the path from the option --write-mapping, or None if it was not specified.
 
     The path is checked here, before any long computation.
 

@@ -121,7 +121,7 @@ def fewest_wafers_with_defects(
 
 
 def live_wafer(wafer: WaferSpec, meshes: Meshes) -> WaferSpec:
-    """Return a copy of a wafer whose mesh has the size of the given meshes of live PEs."""
+    """Return a copy of a wafer with the mesh size of the given meshes of live PEs."""
     rows, cols = meshes[0].shape
     return replace(wafer, mesh_rows=rows, mesh_cols=cols)
 

@@ -139,7 +139,7 @@ def load_wafer(name_or_path: str | Path, values: Values = ()) -> WaferSpec:
 
 
 def load_software(name_or_path: str | Path, generation: str, values: Values = ()) -> SoftwareProfile:
-    """Return the costs of software on a generation of wafers, read from a software profile.
+    """Return the software costs of a wafer generation, read from a software profile.
 
     Args:
         name_or_path: Name of the profile, or path of a TOML file.

@@ -136,7 +136,7 @@ def weakest(grades: Iterable[Grade]) -> Grade:
 
 
 def unit_of(field: str) -> str:
-    """Return the unit of a field, which the end of its name determines.
+    """Return the unit of a field, which is determined by the end of its name.
 
     >>> unit_of("sram_bytes_per_pe"), unit_of("hop_cycles"), unit_of("mac_fp16_per_cycle")
     ('byte/PE', 'cycle', 'element/cycle')

@@ -35,7 +35,7 @@ class Origin:
         licence: Licence of the model's weights, which are not part of wse.
         released: Month of publication, such as 2024-07.
         same_shape: Names of other published models with the same layers.
-        note: Settings that are uncertain or left out; "" if there are none.
+        note: Settings that are uncertain or omitted; "" if there are none.
     """
 
     repository: str

@@ -120,16 +120,17 @@ class Family:
     """A model family: how its config becomes a `ModelSpec`, and where its files store tensors.
 
     Attributes:
-        model_types: Values of ``model_type`` in its configs. The first is the family's name.
+        model_types: The ``model_type`` values in its configs. The first is the family's name.
         read: Function that returns the `ModelSpec` for a config, a model name, and the element type
-            to use if the config states none. Keys that the function does not read are refused
-            afterwards, unless they are harmless.
-        tensors: Function from a spec and the tensor names in the file to all tensors of the model.
-            If the family has several file layouts, the function recognises them by these names.
+            to use if the config does not specify one. Keys that the function does not read are
+            rejected afterwards, unless they are harmless.
+        tensors: Function that maps a spec and the tensor names in the file to all tensors of the
+            model. If the family has several file layouts, the function recognises them by these
+            names.
         harmless_keys: Config keys that do not affect the results, in addition to the keys that are
             harmless in all families.
-        harmless_tensors: Function from a spec to a pattern for the names of tensors without trained
-            values.
+        harmless_tensors: Function that maps a spec to a pattern for the names of tensors without
+            trained values.
         tied_copy: Name in the file under which a checkpoint may store a second copy of the
             embedding table if the output head uses the same table.
     """

@@ -34,7 +34,7 @@ class Op:
         kind: Type of the op, which determines how it is lowered to steps.
         layer: Index of the layer; -1 outside the layers.
         weights: Names of its weight tensors in wse.
-        vectors: Names of further trained vectors, such as biases and gains. Vectors of one group
+        vectors: Names of additional trained vectors, such as biases and gains. Vectors of one group
             are stored side by side.
         parts: Parts of the layer that the op computes: attention, or some of the equal parts into
             which the feed-forward features are divided.
@@ -140,8 +140,8 @@ class _GraphBuilder:
             kind: Type of the op.
             weights: Names of its weight tensors within the layer.
             inputs: Full names of the ops whose results it reads.
-            vectors: Names of further trained vectors, within the layer, in groups that are stored
-                side by side.
+            vectors: Names of additional trained vectors, within the layer, in groups that are
+                stored side by side.
         """
         prefix = "" if self.layer < 0 else f"layers.{self.layer}."
         op = Op(
@@ -208,7 +208,7 @@ class _GraphBuilder:
         )
 
     def add_feed_forward(self) -> None:
-        """Add a dense feed-forward block, which every token uses as a whole."""
+        """Add a dense feed-forward block, which every token uses in full."""
         spec = self.spec
         norm = self.add_norm("mlp_norm", *self.before_block)
         projections = ("gate", "up") if spec.gated else ("up",)

@@ -126,7 +126,7 @@ def _open_weights(path: Path, spec: ModelSpec) -> dict[str, TensorEntry] | None:
 
 
 def _dtype_note(config: Path, spec: ModelSpec) -> str:
-    """Return a note that names the element type assumed for a model whose files state none."""
+    """Return a note on the element type assumed for a model whose files do not specify one."""
     subject = "weights" if spec.weight_type == spec.dtype else f"all weights except {spec.weight_type} ones"
     return f"{config.name} states no torch_dtype: {subject} are assumed to be {spec.dtype}"
 

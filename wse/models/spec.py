@@ -56,9 +56,9 @@ class Latent:
         q_rank: Size of the latent vector from which queries are computed; 0 if they are computed
             from the hidden vector.
         kv_rank: Size of the latent vector of keys and values.
-        nope_size: Unrotated features of queries and keys per head.
-        rope_size: Rotated features of queries and keys per head.
-        value_size: Features of values per head.
+        nope_size: Number of unrotated query and key features per head.
+        rope_size: Number of rotated query and key features per head.
+        value_size: Number of value features per head.
         norm_eps: Epsilon of the root mean square norms of the latent vectors.
     """
 
@@ -72,10 +72,10 @@ class Latent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experts:
-    """A mixture of experts: feed-forward blocks of which each token uses a few.
+    """A mixture of experts: feed-forward blocks, only a few of which are used by each token.
 
     The router of a layer computes a score for each expert. The ``active`` experts with the best
-    scores are selected, and their outputs are added with weights that derive from the scores.
+    scores are selected, and their outputs are added with weights derived from the scores.
 
     Attributes:
         count: Number of experts.
@@ -83,15 +83,15 @@ class Experts:
         ffn_size: Width of an expert.
         scoring: Function that turns router outputs into scores: ``softmax`` or ``sigmoid``.
         normalised: Whether the weights of the selected experts are divided by their sum.
-        scale: Factor of the weights, applied last.
-        groups: Number of equal groups of experts.
-        chosen_groups: Number of groups from which experts may be selected: those with the largest
-            sums of their two best scores.
+        scale: Factor applied to the weights last.
+        groups: Number of equal-sized groups of experts.
+        chosen_groups: Number of groups from which experts may be selected: the groups with the
+            largest sums of their two best scores.
         correction: Whether a trained value per expert is added to the scores for the selection. It
             does not affect the weights.
         router_bias: Whether the router adds a trained vector.
         weighs_input: Whether the weights multiply the input of an expert instead of its output.
-        shared_size: Width of a further block that every token uses; 0 if there is none.
+        shared_size: Width of an additional block that every token uses; 0 if there is none.
     """
 
     count: int
@@ -150,7 +150,7 @@ class Packing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """The shape and the mathematics of a decoder-only transformer. Defaults are those of Llama.
+    """Shape and mathematics of a decoder-only transformer. The defaults are Llama's.
 
     Sizes count elements. Query head h uses the keys and values of KV head ``h // queries_per_kv``.
 
@@ -159,29 +159,29 @@ class ModelSpec:
         family: Name of its family, a module of `wse.models.families`.
         layers: Traits of each layer, in order.
         hidden_size: Width of the residual stream.
-        head_count, kv_head_count: Number of query heads; number of heads with their own keys and
-            values.
+        head_count, kv_head_count: Number of query heads; number of key-value heads.
         head_size: Features per head. With latent attention, the features of a key in the cache.
-        attention_scale: Factor of the attention scores.
+        attention_scale: Factor applied to the attention scores.
         rope: Rotary position embeddings; None if no layer rotates.
         ffn_size: Width of the dense feed-forward blocks; 0 if there are none.
         vocab_size: Number of tokens in the vocabulary.
         context_limit: Maximum number of tokens of a text.
         norm_eps: Epsilon of the norms.
-        tied_embedding: Whether the output head is the embedding table.
-        dtype: Element type of all tensors of the checkpoint that are not packed: ``float32``,
-            ``float16`` or ``bfloat16``.
+        tied_embedding: Whether the embedding table also serves as the output head.
+        dtype: Element type of all unpacked tensors in the checkpoint: ``float32``, ``float16`` or
+            ``bfloat16``.
         bos_token_id: Token that starts a text; None if there is none.
         eos_token_ids: Tokens that end a text.
-        qkv_bias, output_bias: Whether these projections of attention add a trained vector.
+        qkv_bias, output_bias: Whether these attention projections add a trained vector.
         head_norm: Norm of each head's queries and keys. ``rms``: root mean square with a trained
             gain, before rotation. ``l2``: without a gain, after rotation, only in layers that
             rotate. "": none.
         score_cap: With a cap c, a score becomes c * tanh(score / c) before masking. None: no cap.
         sinks: Whether each head has a trained score that takes part in the softmax without a value.
-        position_scale: Position-dependent factor of queries; None if there is none.
-        latent: Sizes of latent attention; None for other attention. With it, ``head_size`` is
-            kv_rank + rope_size, rotated features come first, and ``kv_head_count`` is 1.
+        position_scale: Position-dependent factor applied to queries; None if there is none.
+        latent: Sizes of latent attention; None for other attention. With latent attention,
+            ``head_size`` is kv_rank + rope_size, rotated features come first, and ``kv_head_count``
+            is 1.
         activation: ``silu``, ``gelu``, ``gelu_tanh`` (the tanh approximation), or ``clamped_silu``
             of gpt-oss: x * sigmoid(1.702 x) with x limited from above, times one more than the up
             projection, which is limited from both sides.
@@ -194,9 +194,10 @@ class ModelSpec:
         norm_unit_offset: Whether gains are stored minus one.
         post_norms: Whether the output of a block is normalised before it is added to the residual
             stream.
-        learned_positions: Rows of a table of positions that is added to the embedding; 0 for none.
-        embedding_scale: Factor of embeddings, rounded to the element type before use.
-        logit_cap: Cap of the logits, applied as ``score_cap`` is. None: no cap.
+        learned_positions: Number of rows in the position table that is added to the embedding; 0
+            without such a table.
+        embedding_scale: Factor applied to embeddings, rounded to the element type before use.
+        logit_cap: Cap of the logits, applied like ``score_cap``. None: no cap.
         packing: Storage format of quantised matrices in the checkpoint.
     """
 

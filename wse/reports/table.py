@@ -30,20 +30,20 @@ class Column:
     Attributes:
         key: Key of the values in a row.
         title: Displayed heading.
-        doc: Description of the column in one line.
+        doc: One-line description of the column.
         formatter: Function that returns the text of the value under ``key``. Missing values leave
             the cell empty.
         cell: Function that returns the text of the cell from the whole row. It replaces
             ``formatter``.
         numeric: Whether the cells are numbers, which are right-aligned and sorted by value.
         best: Whether the largest or the smallest value of the column is marked.
-        priority: On a narrow terminal, columns with the largest priority are left out first, those
-            with 0 last, from right to left. The first column is never left out.
-        wraps: Whether a long text may continue on further lines.
-        style: Style of the cells on a terminal, in the notation of rich.
-        min_width: Minimum width of a column that wraps, in characters. Other columns are left out
+        priority: On a narrow terminal, columns with the largest priority are omitted first, and
+            columns with 0 last, from right to left. The first column is never omitted.
+        wraps: Whether a long text may continue on additional lines.
+        style: Style of the cells on a terminal, in rich's notation.
+        min_width: Minimum width of a column that wraps, in characters. Other columns are omitted
             before it becomes narrower.
-        width: Width of the column on a terminal, in characters. Longer texts are cut off. None
+        width: Width of the column on a terminal, in characters. Longer texts are truncated. None
             means as wide as needed.
     """
 

@@ -32,7 +32,7 @@ def print_result(result: Result, stream: TextIO, *, detail: bool = False) -> Non
 
 
 def print_tables(console: Console, tables: Iterable[Table]) -> None:
-    """Print tables one below the other."""
+    """Print several tables, one below another."""
     for table in tables:
         print_table(console, table)
 

@@ -152,7 +152,7 @@ def activity_joules(activity: Activity, energies: Mapping[str, float]) -> dict[s
 
 
 def activity_energies(economics: Economics) -> dict[str, float]:
-    """Return the assumed energy per operation of each kind, keyed by `ACTIVITY_KEYS`."""
+    """Return the assumed energy per operation, keyed by `ACTIVITY_KEYS`."""
     return {key: economics.sources[key].value for key in ACTIVITY_KEYS}
 
 

@@ -67,7 +67,7 @@ class Economics:
 
     @property
     def power_w(self) -> SourcedNumber:
-        """Power of one machine at the wall socket while it serves requests, in W."""
+        """Wall-socket power of one machine while it serves requests, in W."""
         return self.sources[f"{self.kind}_power_w"]
 
     @property

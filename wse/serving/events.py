@@ -19,7 +19,7 @@ COMES, DONE = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job that visits servers one after another: a pass of a stream, or a chunk of a prompt.
+    """A job that visits servers in sequence: a pass of a stream, or a chunk of a prompt.
 
     Attributes:
         route: Visits of the job.

@@ -24,11 +24,11 @@ from wse.serving.steady_state import SteadyState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestShape:
-    """Prompt and answer length of the requests in a workload, all of which are identical.
+    """Prompt and answer length that all requests of a workload have in common.
 
     Attributes:
-        prompt_tokens: Tokens of the prompt.
-        new_tokens: Generated tokens, at least 1.
+        prompt_tokens: Number of tokens in the prompt.
+        new_tokens: Number of generated tokens, at least 1.
         prefix_tokens: Tokens at the start of the prompt that are already in the KV cache, fewer
             than ``prompt_tokens``.
     """
@@ -59,7 +59,7 @@ class Deployment(Protocol):
 
     @property
     def chips(self) -> int:
-        """Number of wafers or GPUs, including those of a draft model."""
+        """Number of wafers or GPUs, including the draft model's."""
 
     @property
     def economics(self) -> Economics | None:
@@ -71,22 +71,22 @@ class Deployment(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatingPoint:
-    """What users get and what tokens cost when some requests are in flight on equal deployments.
+    """Performance and cost with a number of requests in flight on identical deployments.
 
     A deployment is a model on one machine in a certain layout.
 
     Attributes:
-        concurrency: Requests in flight on all replicas together, one per user.
-        replicas: Number of equal deployments that share the requests.
+        concurrency: Total number of requests in flight on all replicas, one per user.
+        replicas: Number of identical deployments that share the requests.
         ttft_s: Mean time to first token on the replica with the most requests, in seconds.
-        tpot_s: Time per output token on this replica, in seconds; None for requests of one token.
-        tokens_per_s: Output tokens of all requests per second.
-        requests_per_s: Requests that end per second, on all replicas.
-        saturated: Whether further requests in flight would only wait.
-        usd_per_million_tokens: Cost of a million output tokens with its range; None if no price is
+        tpot_s: Time per output token on this replica, in seconds; None for one-token requests.
+        tokens_per_s: Output tokens per second, summed over all requests.
+        requests_per_s: Requests completed per second on all replicas.
+        saturated: Whether additional requests in flight would only wait.
+        usd_per_million_tokens: Cost per million output tokens with its range; None if no price is
             known.
         usd_per_hour: Price of all machines per hour; None if no price is known.
-        joules_per_token: Energy of an output token with its range; None if no power is known.
+        joules_per_token: Energy per output token with its range; None if no power is known.
     """
 
     concurrency: int

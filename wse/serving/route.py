@@ -50,7 +50,7 @@ def busy_cycles(routes: Sequence[PassRoute]) -> dict[int, float]:
 
 
 def busiest_server(route: PassRoute) -> tuple[int, float]:
-    """Return the index of the server with the most busy cycles on a route, and their number.
+    """Return the index of the server with the most busy cycles on a route, and those cycles.
 
     If several servers are equally busy, the first is returned.
     """

@@ -74,7 +74,7 @@ class RoundCosts(Protocol):
         """
 
     def decode_round_s(self, decoding: float) -> float:
-        """Return the duration in seconds of a round without prompts and at least one request."""
+        """Return the duration in seconds of a decode-only round, for at least one request."""
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
         """Return the number and duration of the rounds in which a prompt is read.

@@ -31,7 +31,7 @@ def schedule_rows(trace: TraceFile) -> tuple[Array, Array]:
         First row, int ``[schedule]``, and number of rows, int ``[schedule]``.
 
     Raises:
-        TraceError: A schedule extends beyond the table of steps.
+        TraceError: A schedule extends beyond the step table.
     """
     first, count = trace.column("schedules/first_step"), trace.column("schedules/steps")
     step_count = trace.rows("step")
@@ -56,7 +56,7 @@ def cache_shifts(trace: TraceFile) -> Columns:
     """Return the table of cache shifts, with an additional column ``row``.
 
     A cache shift moves entries of a KV cache between rows of PEs. ``row`` is the index of its step
-    in the table of steps.
+    in the step table.
 
     Raises:
         TraceError: A cache shift refers to a missing pass, or to no step in the schedule of its

@@ -40,7 +40,7 @@ def plane_chunks(trace: Trace, path: str, index: int) -> Iterator[tuple[int, int
 
 
 def layer_link_words(trace: Trace, *, wafer: int, layer: int | None = None) -> Array:
-    """Return the words that left each PE of a wafer in each direction, for one or all layers.
+    """Return how many words left each PE of a wafer in each direction, for one or all layers.
 
     Args:
         trace: An open trace.

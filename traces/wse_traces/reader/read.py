@@ -165,7 +165,7 @@ class Trace(TraceFile):
         return np.bincount(schedule, minlength=count)
 
     def _first_start_cycles(self) -> Array:
-        """Return, for each row of the table of steps, the cycle in which its schedule first starts.
+        """Return, for each row of the step table, the cycle in which its schedule first starts.
 
         A schedule is a sequence of steps that passes execute. The value is 0 if no pass executed
         it.
@@ -176,7 +176,7 @@ class Trace(TraceFile):
         return np.where(first == never, 0, first)[self._schedule_of_steps()]
 
     def _schedule_of_steps(self) -> Array:
-        """Return, for each row of the table of steps, the index of its schedule, or -1.
+        """Return, for each row of the step table, the index of its schedule, or -1.
 
         A schedule is a sequence of steps that passes execute. While the trace is still being
         written, the last rows may not have a schedule yet.

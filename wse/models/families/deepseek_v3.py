@@ -33,7 +33,7 @@ UNSTATED_DENSE: Final = 3
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification that the config.json of a DeepSeek-V3 model describes.
+    """Read the specification of a DeepSeek-V3 model from its config.json.
 
     Args:
         config: Reader of the keys in config.json.

@@ -23,7 +23,7 @@ UNSTATED_DENSE: Final = 1
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification that the config.json of a GLM-4-MoE model describes.
+    """Read the specification of a GLM-4-MoE model from its config.json.
 
     ``attention_bias`` in the config applies to queries, keys and values, but not to the output.
 

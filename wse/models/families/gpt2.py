@@ -27,7 +27,7 @@ ACTIVATIONS: Final = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification that the config.json of a GPT-2 model describes.
+    """Read the specification of a GPT-2 model from its config.json.
 
     GPT-2 configs use different key names from other model families.
 

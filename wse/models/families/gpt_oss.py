@@ -37,7 +37,7 @@ UNSTATED_SCALING: Final[Mapping[str, Any]] = MappingProxyType(
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification that the config.json of a gpt-oss model describes.
+    """Read the specification of a gpt-oss model from its config.json.
 
     gpt-oss applies a softmax to the scores of the selected experts. This is equivalent to a softmax
     over all experts that is renormalised over the selected experts, which is the default of
@@ -96,8 +96,8 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
         """Return the slices of checkpoint tensors that make up one tensor of the model.
 
-        Only expert tensors are stored in different shapes from those that wse uses. The result is
-        () for all other tensors, which are stored unchanged.
+        Only expert tensors are stored in shapes that differ from wse's. The result is () for all
+        other tensors, which are stored unchanged.
 
         Args:
             name: Name of the tensor in wse, without the layer prefix, such as ``q`` or

@@ -32,7 +32,7 @@ UNSTATED_INTERVAL: Final = 4
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification that the config.json of a Llama 4 model describes.
+    """Read the specification of a Llama 4 model from its config.json.
 
     If the model is multimodal, only its text model (``text_config``) is read.
 

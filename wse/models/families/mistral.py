@@ -16,7 +16,7 @@ UNSTATED_WINDOW: Final = 4096
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification that the config.json of a Mistral model describes.
+    """Read the specification of a Mistral model from its config.json.
 
     Args:
         config: Reader of the keys in config.json.

@@ -20,7 +20,7 @@ PUBLISHED_BLOCK, MEMORY_BLOCK = "block_sparse_moe", "mlp"
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification that the config.json of a Mixtral model describes.
+    """Read the specification of a Mixtral model from its config.json.
 
     Mixtral applies a softmax to the scores of the selected experts. This is equivalent to a softmax
     over all experts that is renormalised over the selected experts, which is the default of

@@ -18,7 +18,7 @@ SCALINGS: Final = {"default": "default", "longrope": "longrope", "su": "longrope
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification that the config.json of a Phi-3 or Phi-4 model describes.
+    """Read the specification of a Phi-3 or Phi-4 model from its config.json.
 
     Args:
         config: Reader of the keys in config.json.

@@ -18,7 +18,7 @@ from wse.models.tensors.tensor_names import plain_tensors
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification that the config.json of a Qwen2 or Qwen2.5 model describes.
+    """Read the specification of a Qwen2 or Qwen2.5 model from its config.json.
 
     The query, key and value projections always have biases (``qkv_bias``), although no key of a
     Qwen2 config says so.

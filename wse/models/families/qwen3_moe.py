@@ -17,7 +17,7 @@ from wse.models.tensors.tensor_names import NAMES, expert_tensors
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification that the config.json of a Qwen3-MoE model describes.
+    """Read the specification of a Qwen3-MoE model from its config.json.
 
     Every ``decoder_sparse_step``-th layer has experts, except those in ``mlp_only_layers``.
 

@@ -22,22 +22,22 @@ from wse.serving.steady_state import ClosedLoop, PromptRounds, SteadyState
 
 @dataclass(frozen=True, kw_only=True)
 class WaferDeployment:
-    """A model that is served on wafers in one layout, with the times that a serving model needs.
+    """A model served on wafers in one layout, with the timings that a serving model needs.
 
     It implements `wse.serving.operating_point.Deployment`.
 
     Attributes:
-        shape: Numbers of tokens of a request.
-        max_concurrency: Maximum number of requests whose KV caches fit at the same time.
+        shape: Token counts of a request.
+        max_concurrency: Maximum number of requests whose KV caches fit concurrently.
         chips: Number of wafers, including the wafers of a draft model.
         economics: Power and price of a wafer.
         slots: Users whose tokens are decoded in one pass.
-        token_s: Seconds of a pass through all stages, divided by the tokens that it yields for each
-            user.
-        stage_s: Seconds of work of the busiest stage, link or draft for a pass, divided by the same
+        token_s: Duration of a pass through all stages in seconds, divided by the tokens that it
+            yields per user.
+        stage_s: Seconds that the busiest stage, link or draft works on a pass, divided by the same
             number of tokens.
-        prompt_s: Seconds of work of the busiest stage for one prompt.
-        chunk_s: Seconds of work of the busiest stage for one chunk of the prompt.
+        prompt_s: Seconds that the busiest stage works on one prompt.
+        chunk_s: Seconds that the busiest stage works on one chunk of the prompt.
         delay_s: Seconds from the end of ``prompt_s`` to the first token of a single request: the
             path of the last chunk through the other stages, and the round trip to the host.
     """

@@ -13,8 +13,7 @@ from wse.serving.drafts.tree import DraftTree
 class DraftSteps:
     """Timings of one verification pass and the draft passes that precede it, in seconds.
 
-    Draft passes propose several tokens cheaply. The verification pass then checks all of them at
-    once.
+    Draft passes propose several tokens cheaply. The verification pass then checks them all at once.
 
     Attributes:
         draft_tokens: Number of draft tokens that the pass verifies.

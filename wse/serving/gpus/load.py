@@ -96,7 +96,7 @@ def load_gpu(name_or_path: str | Path) -> GpuSpec:
 
 
 def load_stack(name_or_path: str | Path, generation: str) -> StackSpec:
-    """Return the costs of a serving stack, which depend on the generation of the GPU.
+    """Return the costs of a serving stack, which depend on the GPU generation.
 
     A serving stack is the software, in specific versions, that serves models on GPUs.
 

@@ -105,8 +105,8 @@ class GpuServer:
         """Return the duration in seconds of a pass that reads a prompt, or a chunk of one.
 
         Args:
-            tokens: Tokens of the prompt or chunk.
-            context_tokens: Tokens of the same prompt before the chunk.
+            tokens: Number of tokens in the prompt or chunk.
+            context_tokens: Number of tokens of the same prompt before the chunk.
         """
         return self.pass_time([Tokens(users=1, new=tokens, context=context_tokens)]).total_s
 
@@ -217,7 +217,7 @@ class GpuServer:
         the number of tokens of the user, rounded up to whole blocks.
 
         Args:
-            context_tokens: Tokens of the user.
+            context_tokens: Number of tokens of the user.
         """
         draft_user_bytes = (
             0.0 if self.draft is None else self._draft_copies * self.draft.user_cache_bytes(context_tokens)
@@ -237,7 +237,7 @@ class GpuServer:
         """Return the maximum number of users in flight, limited by KV caches and the serving stack.
 
         Args:
-            context_tokens: Tokens of each user.
+            context_tokens: Number of tokens per user.
         """
         return min(self.max_sequences, self.kv_capacity_tokens // self.kv_room_tokens(context_tokens))
 
@@ -247,7 +247,7 @@ class GpuServer:
         Caches are allocated in blocks of `BLOCK_TOKENS`.
 
         Args:
-            context_tokens: Tokens of the user.
+            context_tokens: Number of tokens of the user.
         """
         entry_bytes = self.kv_bytes_per_token / self.spec.layer_count
         spans = ((kind.count, min(context_tokens, kind.span or context_tokens)) for kind in self.rooflines.kinds)

@@ -41,7 +41,7 @@ def capacity_requests_per_s(
     requests take no time.
 
     Args:
-        workload: Requests, of which only the lengths matter.
+        workload: Requests; only their lengths matter.
         slot_count: Number of batch slots, that is, of users that are served concurrently.
         serve: Function that simulates a workload.
     """
@@ -58,13 +58,13 @@ def capacity_requests_per_s(
 def closed_loop_requests_per_s(
     workload: Workload, users: int, expected_per_s: float, serve: Callable[[Workload], SimulationOutcome]
 ) -> float:
-    """Return the request rate of a machine with a constant number of requests in flight.
+    """Return how many requests per second a machine serves with a constant number in flight.
 
     The first requests arrive at equal intervals, which limit the rate. If requests end faster than
     expected, the simulation is repeated with shorter intervals.
 
     Args:
-        workload: Requests, of which only the lengths matter.
+        workload: Requests; only their lengths matter.
         users: Requests in flight. Whenever one ends, the next one starts.
         expected_per_s: Estimate of the result.
         serve: Function that simulates a workload.

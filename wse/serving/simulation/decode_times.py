@@ -56,7 +56,7 @@ class DecodeTimes:
         return self._sum(context + passes) - self._sum(context)
 
     def passes_until(self, context: int, seconds: float, max_passes: int) -> int:
-        """Return the minimum number of passes that together take at least a given time.
+        """Return the minimum number of passes whose total duration reaches a given time.
 
         Args:
             context: Context length before the first pass.
@@ -143,7 +143,7 @@ def gap_times(costs: PassCosts, users: int, tokens_per_pass: float, chunk_s: flo
         return max(chunk_s, fair_s, costs.round_s(users, tokens, ()) - work_s)
 
     def round_s(context: int) -> float:
-        """Return the duration in seconds of a round with prompts at a given context."""
+        """Return the duration in seconds of a round that reads prompts at a given context."""
         return costs.work_s(users, round(context * tokens_per_pass), ()) + gap_s(context)
 
     return DecodeTimes(contexts, round_s), DecodeTimes(contexts, gap_s)

@@ -42,7 +42,7 @@ class Drafts:
         return 1.0 + float(self._more_than.sum())
 
     def passes(self, tokens: I64) -> I64:
-        """Draw at random how many passes each request needs, int64 [requests].
+        """Randomly draw how many passes each request needs, int64 [requests].
 
         Args:
             tokens: Tokens that each request needs from passes, int64 [requests].

@@ -28,16 +28,16 @@ class PromptPart(NamedTuple):
 
 
 class PassCosts(Protocol):
-    """The times of passes on a machine, and the capacity of its KV caches.
+    """Pass times and KV cache capacity of a machine.
 
     Attributes:
-        kv_capacity_tokens: Tokens of all users together that fit in the KV caches.
+        kv_capacity_tokens: Total number of tokens, over all users, that fit in the KV caches.
         kv_block_tokens: Tokens per block of the cache. Requests with a common prefix share the
             blocks of the prefix.
         max_users: Maximum number of users for which pass times are known. No more are admitted.
         chunk_tokens: Granularity of the parts of a prompt: all parts except the last consist of a
             multiple of this many tokens.
-        contexts: Context lengths between which times are interpolated, rising from 0 to the
+        contexts: Context lengths between which times are interpolated, ascending from 0 to the
             longest.
         host_s: Seconds that a request needs to reach the machine, plus the seconds that its tokens
             need to reach their reader.
@@ -68,12 +68,12 @@ class PassCosts(Protocol):
         than the request has tokens. The result never falls when ``tokens`` rises.
 
         Args:
-            tokens: Tokens of the request.
+            tokens: Number of tokens in the request.
         """
         ...
 
     def round_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
-        """Return the duration of a round that decodes a token per user and reads parts of prompts.
+        """Return the duration in seconds of a round, which decodes tokens and reads prompt parts.
 
         Args:
             users: Number of users.
@@ -111,6 +111,6 @@ def users_that_fit(costs: PassCosts, tokens: int) -> int:
 
     Args:
         costs: Times and capacity of the machine.
-        tokens: Tokens of each user.
+        tokens: Number of tokens per user.
     """
     return min(costs.max_users, costs.kv_capacity_tokens // costs.room_tokens(tokens))

@@ -22,7 +22,7 @@ from wse.serving.simulation.workload import Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticPolicy:
-    """Rules by which static batching starts a batch.
+    """Rules that determine when static batching starts a batch.
 
     Attributes:
         batch_slots: Maximum number of requests in a batch.

@@ -9,7 +9,7 @@ from wse.serving.simulation.pass_costs import PassCosts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContinuousPolicy:
-    """Rules by which continuous batching admits users and reads prompts.
+    """Rules that determine how continuous batching admits users and reads prompts.
 
     Attributes:
         max_users: Number of batch slots: maximum number of admitted users.
