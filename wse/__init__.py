@@ -42,7 +42,7 @@ __all__ = [
     "validate",
     "what_if",
 ]
-"""Names that ``from wse import *`` imports. ``compile`` is left out: it would hide the built-in."""
+"""Names that ``from wse import *`` imports, without ``compile``, which would hide the built-in."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Look-up of names that ignores upper and lower case if the result is unambiguous."""
+"""Look up names, ignoring case if the result is unambiguous."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Element types of numbers on a PE, and codings of quantised weights.
+"""Element types of numbers on a PE, and codings for quantised weights.
 
 A quantised weight is the product of a code and a scale. Codes are symmetric around 0. The weights
 that share a scale have the scale max|w| / (largest code), where max|w| is their largest magnitude.
@@ -18,7 +18,7 @@ from functools import cache
 from typing import Final
 
 DTYPES: Final = ("float32", "float16", "bfloat16")
-"""Element types of activations and accumulators, and of weights that are not quantised."""
+"""Element types of activations, accumulators and unquantised weights."""
 
 ELEMENT_BYTES: Final = {"float32": 4, "float16": 2, "bfloat16": 2, "uint8": 1}
 
@@ -110,7 +110,7 @@ CODINGS: Final = {
         Coding(name=MXFP4, bits=4, largest_code=6, group=32, scale_view="raw"),
     )
 }
-"""Codings to which plain weights of a checkpoint can be quantised, by their ``--dtype`` name."""
+"""Codings to which a checkpoint's plain weights can be quantised, keyed by ``--dtype`` name."""
 
 _CODINGS_IN_ORDER: Final = (*CODINGS, FP8_BLOCKS)
 

@@ -19,7 +19,7 @@ PANELS: Final = (
     "Machines",
     "Output",
 )
-"""Headings in the order in which they appear. Options without a heading are under "Options"."""
+"""Headings in order of appearance. Options without a heading are under "Options"."""
 
 HELP_NAMES: Final = ("-h", "--help")
 

@@ -1,4 +1,4 @@
-"""Parameters of commands for typer, derived from the options of the commands.
+"""Command parameters for typer, derived from the options of the commands.
 
 A command is a function. Its parameter ``request: RunRequest`` stands for all options of that class.
 A parameter ``Annotated[TYPE, Option(...)]`` is an option by itself. ``with_options`` creates a

@@ -1,4 +1,4 @@
-"""Dead PEs and links of wafers, read from a file or drawn at random.
+"""Dead PEs and links of wafers, read from a file or randomly drawn.
 
 A file is CSV with the columns ``row`` and ``col`` and, optionally, ``direction`` and ``wafer``. A
 line without a direction is a dead PE. A line with a direction (north, east, south or west) is the
@@ -6,7 +6,7 @@ dead link between a PE and that neighbour, in both directions. A line without a 
 wafers. Rows and columns count from 0 at the north-west corner of the full wafer. A smaller mesh is
 this corner; defects outside it do not matter.
 
-With a rate, every PE of every wafer is dead with this probability, independently. Links are not
+With a rate, every PE of every wafer is independently dead with this probability. Links are not
 drawn, because published redundancy figures count faults per core.
 """
 

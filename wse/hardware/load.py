@@ -1,8 +1,8 @@
 """Load wafers and software profiles from presets and user files.
 
-A wafer names in ``generation`` the generation whose software costs apply to it. With ``announced =
-true``, a file says that nobody has measured such a wafer. Numbers of a software profile may differ
-by generation. See `wse.hardware.preset_reader` for the format.
+The field ``generation`` of a wafer names the generation whose software costs apply to it. With
+``announced = true``, a file states that nobody has measured such a wafer. Numbers of a software
+profile may differ by generation. See `wse.hardware.preset_reader` for the format.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wse.known_names import known_name
 from wse.plugins import SOFTWARE, WAFERS
 
 Values = tuple[tuple[str, float], ...]
-"""Numbers by field that replace those of a file, as data that can be compared and sent."""
+"""Numbers by field that override a file's numbers, as data that can be compared and sent."""
 
 LONGEST_NAME: Final = 64
 _HERE: Final = Path(__file__).parent

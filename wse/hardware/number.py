@@ -87,7 +87,7 @@ _NAMES_BY_BOUNDS: Final[dict[tuple[float, float], tuple[str, ...]]] = {
 }
 """Fields by their minimum and maximum.
 
-The maxima are far beyond any machine and detect wrong units.
+The maxima are far beyond any machine and serve to detect wrong units.
 """
 _BOUNDS: Final = {name: bounds for bounds, names in _NAMES_BY_BOUNDS.items() for name in names}
 _OTHER_BOUNDS: Final = (1, 10**6)  # rates of a PE, and cycles of an operation

@@ -1,11 +1,11 @@
 """Read presets: TOML files with the numbers of a machine or its software.
 
 There are four kinds of presets: wafers, software profiles, GPUs and serving stacks. Bundled presets
-are the files in the folder of their kind. Other packages add presets by entry points in the group
-of the kind, whose object is the `pathlib.Path` of a TOML file. Users can also give the path of
-their own file.
+are the files in the folder of their kind. Other packages add presets through entry points in the
+kind's group. The object of such an entry point is the `pathlib.Path` of a TOML file. Users can also
+give the path of their own file.
 
-A file states every field, or ``base = "wse2"`` and the fields that differ from this preset. A field
+A file states every field, or ``base = "wse2"`` and the fields that differ from that preset. A field
 is a plain number in the unit of its name, or a table: ``hop_cycles = { value = 2, unit = "cycle",
 grade = "M", source = "..." }``. In some kinds of presets, a number may differ by generation of the
 machine: ``relay_cycles = { wse2 = 14, wse3 = 5 }``.
@@ -27,7 +27,7 @@ from wse.known_names import known_name
 from wse.plugins import with_plugins, wrong_type
 
 Numbers = dict[str, SourcedNumber]
-"""Numbers by field. If a number is for one generation, its key is ``FIELD.GENERATION``."""
+"""Numbers keyed by field. A number for one generation has the key ``FIELD.GENERATION``."""
 
 
 class PresetContent(NamedTuple):

@@ -11,9 +11,9 @@ _QUANTITY: Final = re.compile(rf"({_NUMBER})\s*([A-Za-zµμ][A-Za-z/µμ]*)?")
 _FACTOR: Final = re.compile(rf"[x×*]\s*({_NUMBER})")
 _PREFIXED: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?\s*[kKMG]i?")
 LONGEST: Final = 40
-"""Maximum length of a quantity in characters. A longer text is assumed to be a mistake."""
+"""Maximum length of a quantity in characters. Longer texts are assumed to be mistakes."""
 MAX_DIGITS: Final = 20
-"""Number of digits from which on integers are refused, as Python reads very long ones slowly."""
+"""Number of digits at which integers are rejected, because Python parses very long ones slowly."""
 
 TOKEN: Final = "token"
 """Unit of token counts, in which ``k`` is 1,024: the 128k context of a model is 131,072 tokens."""

@@ -1,4 +1,4 @@
-"""WaferSpec and SoftwareProfile: the properties of a wafer, and the costs of its software."""
+"""WaferSpec and SoftwareProfile: the properties of a wafer and its software costs."""
 
 from __future__ import annotations
 

@@ -15,12 +15,12 @@ _DATA: Final = Path(__file__).parents[1] / "data"
 _CONFIGS: Final = _DATA / "configs"
 
 BUNDLED: Final[dict[str, Path]] = {"story": _DATA / "story", "story-draft": _DATA / "story-draft"}
-"""Folders of models with weights, by name."""
+"""Folders of models with weights, keyed by name."""
 
 _TUNED: Final = re.compile(r"(-(instruct|chat|it|hf|base|fp8|bf16|[0-9]{4}))+$")
 
 CONFIGURATIONS: Final[dict[str, Path]] = {path.stem: path for path in sorted(_CONFIGS.glob("*.json"))}
-"""Config files in Hugging Face's format, without weights, by model name.
+"""Config files in Hugging Face's format, without weights, keyed by model name.
 
 Such models can be timed, or executed with random weights.
 """

@@ -1,4 +1,4 @@
-"""Family: the definition of a model family, as each file of `wse.models.families` makes one."""
+"""Family: the definition of a model family, which each file of `wse.models.families` provides."""
 
 from __future__ import annotations
 

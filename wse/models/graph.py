@@ -18,7 +18,7 @@ _LAYER: Final = re.compile(r"layers\.[0-9]+\.")
 Names = tuple[str, ...]
 
 PARTS_MARK: Final = ":"
-"""Separator in the name of an op between the name of the whole op and the parts it covers."""
+"""Separator in an op's name between the name of the whole op and the parts it covers."""
 
 PartsOfLayers = tuple[tuple[Parts, ...], ...]
 """For each layer, the groups of parts that are placed together, in order."""

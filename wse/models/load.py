@@ -1,7 +1,7 @@
-"""Load a model from a folder, a GGUF file, a config.json, or by the name of a bundled one.
+"""Load a model from a folder, a GGUF file or a config.json, or by its bundled name.
 
-The readers of weights and tokenizers are imported only when needed. This halves the time to read a
-config alone.
+The readers of weights and tokenizers are imported only when needed. This halves the time needed to
+read only a config.
 """
 
 from __future__ import annotations

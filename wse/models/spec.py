@@ -1,4 +1,4 @@
-"""ModelSpec: the description of a transformer that the compiler uses, whatever its file format."""
+"""ModelSpec: the description of a transformer that the compiler uses, regardless of file format."""
 
 from __future__ import annotations
 

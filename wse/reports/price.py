@@ -1,4 +1,4 @@
-"""Texts about the hourly price from which costs were computed."""
+"""Texts on the hourly price from which costs were computed."""
 
 from __future__ import annotations
 

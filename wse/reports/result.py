@@ -1,9 +1,9 @@
 """Base class of the results of studies, which are typed in Python and plain in JSON.
 
 A result is a frozen dataclass. The type of each field is ``Annotated`` with its description
-(``Doc``), from which the reference of the JSON keys is generated. In JSON, the fields are keys in
-their order. Fields that do not apply are None and left out. A field whose JSON key is a Python
-keyword, such as ``pass``, has an underscore at its end.
+(``Doc``), from which the reference of the JSON keys is generated. In JSON, the fields become keys
+in the same order. Fields that do not apply are None and omitted. A field whose JSON key is a Python
+keyword, such as ``pass``, ends in an underscore.
 """
 
 from __future__ import annotations

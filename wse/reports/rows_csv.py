@@ -1,4 +1,4 @@
-"""Rows as CSV: a line with the names of the columns, then a line for each row."""
+"""Rows as CSV: a line with the column names, then a line for each row."""
 
 from __future__ import annotations
 

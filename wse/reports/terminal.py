@@ -17,7 +17,7 @@ from wse.reports import colours
 
 WIDEST: Final = 100
 NARROW: Final = 90
-"""Width in characters below which bars are short and less important parts are left out."""
+"""Width in characters below which bars are short and less important parts are omitted."""
 INDENT: Final = 2
 EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 

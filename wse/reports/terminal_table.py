@@ -1,4 +1,4 @@
-"""Tables on a terminal. If the width does not suffice, whole columns are left out."""
+"""Tables on a terminal. If the terminal is too narrow, whole columns are omitted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wse.reports.table import Column, Row, Table, value_of
 from wse.reports.terminal import INDENT, console_on, heading, lines, plain_table, show
 
 GAP = 2
-"""Spaces between two columns."""
+"""Number of spaces between two columns."""
 BEST = "*"
 """Mark after the best cell of a column. The cell is also bold and green if supported."""
 

@@ -2,8 +2,8 @@
 
 The power of a wafer is the maximum that its vendor states, because its consumption while serving
 has not been published. The bottom-up estimate adds up the energy of operations on PEs and links. It
-leaves out everything without a published figure (control, clocks of busy PEs, the host). The real
-energy of a wafer is therefore between the two.
+omits everything without a published figure (control, clocks of busy PEs, the host). A wafer's real
+energy is therefore between the two.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Network: the time between a user and a machine, for connection, network and service.
 
-The time to first token of a machine is measured from its host and to its host. A user also waits
-for a connection, for the transfer of request and answer, and for the service's own computers. On a
-fast machine, this takes as long as the machine itself.
+The time to first token of a machine is measured from its host and back to its host. A user also
+waits for a connection, for the transfer of request and answer, and for the service's own computers.
+On a fast machine, this takes as long as the machine itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Operating points: what users get and what a token costs, for a deployment and a concurrency.
 
-All commands take these figures from here. The definitions are those of load generators for LLM
-services (AIPerf, vLLM's benchmark). See docs/explanation/operating-point.md.
+All commands take these figures from here. The definitions follow load generators for LLM services
+(AIPerf, vLLM's benchmark). See docs/explanation/operating-point.md.
 
     TTFT              time to first token, from the request to its first token, with waiting
     TPOT              time per output token: (request latency - TTFT) / (output tokens - 1)

@@ -6,9 +6,9 @@ the previous one, so one pass of each stream is in transit at a time.
 If every server is visited once, times are constant and queues are unlimited, such a system is a
 timed event graph. Its cycle time is the largest mean weight of any circuit (Baccelli, Cohen, Olsder
 and Quadrat, Synchronization and Linearity, Wiley 1992, chapter 3). There are two kinds of circuits:
-that of one server, which has one token, and the whole loop, which has all streams. The larger value
-is exact. If passes start at this distance, streams wait only at the first server. If a route
-returns to a server, the value is a lower bound.
+the circuit of one server, which has one token, and the whole loop, which has all streams. The
+larger value is exact. If passes start at this distance, streams wait only at the first server. If a
+route returns to a server, the value is a lower bound.
 
 `wse.serving.events` simulates the same routes event by event.
 """

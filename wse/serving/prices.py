@@ -1,4 +1,4 @@
-"""Prices of wafers and GPUs in USD per hour that a user gives: ``--price wafer=60,h200=2.5``."""
+"""User-specified prices of wafers and GPUs in USD per hour: ``--price wafer=60,h200=2.5``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wse.known_names import known_name
 from wse.serving.gpus.load import known_gpus, load_gpu
 
 WAFER: Final = "wafer"
-"""Name for the wafer of a request in prices, whichever wafer it is."""
+"""Name that stands for a request's wafer in prices, regardless of its type."""
 HIGHEST_USD_PER_HOUR: Final = 10**6
 
 Price = str | Mapping[str, float]

@@ -1,8 +1,8 @@
-"""Closed form of the steady state of a machine that serves a constant number of equal requests.
+"""Closed form of the steady state of a machine that serves a constant number of identical requests.
 
 A *round* is the time in which every decoding request gets one token. A prompt is read over R
 rounds, alongside the requests that decode. In a closed loop of N requests that start at equal
-distances, each request meets the prompt of every other request once. With T further tokens per
+distances, each request meets the prompt of every other request once. With T additional tokens per
 request, rounds of D seconds without a prompt, and rounds of P seconds with a part of a prompt:
 
     answer_s  = (T - (N - 1) R) D + (N - 1) R P
@@ -16,10 +16,10 @@ adds to the requests in flight.
 
 The machine is saturated if more requests do not raise the rate. This happens in two cases:
 
-1. All rounds are full: N R f = R + T. Further requests wait for their prompts to be read, and the
-   time per token stays constant.
-2. Decoded tokens alone keep the machine busy all the time. Each further request makes the rounds
-   longer.
+1. All rounds are full: N R f = R + T. Additional requests wait for their prompts to be read, and
+   the time per token stays constant.
+2. Decoded tokens alone keep the machine fully occupied. Each additional request lengthens the
+   rounds.
 
 `wse.serving.simulation.continuous` serves the same rounds event by event.
 """
@@ -32,7 +32,7 @@ from functools import cached_property
 from typing import Final, NamedTuple, Protocol
 
 PRECISION: Final = 1e-12
-"""Relative error of a number of requests that is found by iteration."""
+"""Relative error of a number of requests found by iteration."""
 MAX_STEPS: Final = 100
 
 

@@ -1,6 +1,6 @@
-"""Upper bound of the speed of a machine that streams all weights in from outside for every pass.
+"""Upper bound on the speed of a machine that streams in all weights for every pass.
 
-A pass over a batch reads every weight that any of its tokens uses, once. In a layer with n experts,
+A pass over a batch reads each weight that any of its tokens uses once. In a layer with n experts,
 of which each token uses k, a batch of B tokens uses n (1 - (1 - k/n)^B) experts on average. This
 assumes independent and uniform choices: each token leaves an expert out with probability 1 - k/n.
 

@@ -1,4 +1,4 @@
-"""Checks of a file before any of its data is read: links, types, shapes, filters and sizes."""
+"""Check a file before reading any of its data: links, types, shapes, filters and sizes."""
 
 from __future__ import annotations
 

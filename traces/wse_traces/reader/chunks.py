@@ -1,9 +1,9 @@
-"""Reading of chunked datasets. Each chunk is checked and decoded here, in bounded memory.
+"""Read chunked datasets. Each chunk is checked and decoded here, in bounded memory.
 
 HDF5 returns chunks as they are stored. It could also decode them, but it trusts their contents. A
-gzip chunk that contains more than a chunk is inflated completely, however large it becomes. If a
-chunk contains less, HDF5 2.0 continues to read and returns memory of the process as values. Only
-the three filters that every HDF5 installation has are supported.
+gzip chunk that contains too much data is inflated completely, no matter how large it becomes. If a
+chunk contains too little data, HDF5 2.0 reads on and returns process memory as values. Only the
+three filters that every HDF5 installation has are supported.
 """
 
 from __future__ import annotations

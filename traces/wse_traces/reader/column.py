@@ -1,4 +1,4 @@
-"""A column of a trace. Its description is available at once, its values are read on demand."""
+"""A trace column. Its description is available immediately, and its values are read on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Executed steps: the steps of the schedule of each pass, plus the traffic of its cache shifts."""
+"""Executed steps: the steps of each pass's schedule, plus the traffic of its cache shifts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversion of columns to data frames of polars or pandas, with names in place of codes."""
+"""Convert columns to polars or pandas data frames, with names instead of codes."""
 
 from __future__ import annotations
 

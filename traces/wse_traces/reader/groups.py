@@ -1,4 +1,4 @@
-"""Grouping of rows by keys, and sums over groups and ranges, without Python loops over rows."""
+"""Group rows by keys, and sum over groups and ranges, without Python loops over rows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Look-up of groups, datasets and attributes in an HDF5 file, without following links out of it.
+"""Look up groups, datasets and attributes in an HDF5 file, without following links out of it.
 
 HDF5's low-level interface is used for speed and safety: it opens nothing implicitly, and a trace
-has a hundred datasets.
+has about a hundred datasets.
 """
 
 from __future__ import annotations

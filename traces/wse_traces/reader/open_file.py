@@ -1,9 +1,9 @@
-"""Opening of a trace's HDF5 file, whether its writer has closed it, is still running or was killed.
+"""Open a trace's HDF5 file, whether its writer has closed it, is still running or was killed.
 
 The file of a writer that is running or was killed is marked as being written. HDF5 reads such files
 only in a mode that waits forever for damaged metadata to become valid. The file is therefore read
-through a view in which the mark is cleared. This is safe because the metadata on disk is consistent
-at every moment, and any damage is reported at once.
+through a view in which this flag is cleared. This is safe because the metadata on disk is
+consistent at every moment, and any damage is reported at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Planes, which have a value for every PE: reading in parts, and sums of words over layers."""
+"""Read planes, which have a value for every PE, in parts, and sum words over layers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Replay of logged wavelets: which words were on the links, cycle by cycle, and totals per link.
 
-The log is read in parts, so the memory depends on what is requested and not on the size of the log.
-A wavelet is one 32-bit word in the fabric.
+The log is read in parts, so memory use depends on what is requested, not on the size of the log. A
+wavelet is one 32-bit word in the fabric.
 """
 
 from __future__ import annotations

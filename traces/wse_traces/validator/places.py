@@ -1,4 +1,4 @@
-"""Validation of places in a trace: ops, stages and their rectangles, and the contents of SRAM."""
+"""Validate places in a trace: ops, stages and their rectangles, and the contents of SRAM."""
 
 from __future__ import annotations
 

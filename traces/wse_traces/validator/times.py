@@ -1,4 +1,4 @@
-"""Validation of the times in a trace: steps, their schedules, passes and tokens."""
+"""Validate the times in a trace: steps, their schedules, passes and tokens."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def repetitions(values: Any) -> Iterator[tuple[int, int]]:
 
 
 def step_problems(trace: Trace) -> Iterator[str]:
-    """Yield a message for the first step whose per-cause cycles do not add up to its total cycles."""
+    """Yield a message for the first step whose per-cause cycles do not add up to its cycles."""
     cycles_by, cycles = trace.column("steps/cycles_by"), trace.column("steps/cycles")
     differs = cycles_by.sum(axis=1) != cycles
     for row in first_row(differs):

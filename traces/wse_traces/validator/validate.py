@@ -1,4 +1,4 @@
-"""Validation of a trace: the description of each dataset, each value, and their consistency."""
+"""Validate a trace: the description of each dataset, each value, and their consistency."""
 
 from __future__ import annotations
 

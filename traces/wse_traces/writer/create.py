@@ -1,8 +1,8 @@
-"""Creation of an empty trace, and opening for appending such that a kill leaves it readable.
+"""Create an empty trace, and open it for appending so that it stays readable after a kill.
 
 All datasets exist from the start, because HDF5's single-writer mode cannot add any. Texts have a
-fixed length, because that mode supports no others, and because readers can then check their size
-before they read them.
+fixed length, because that mode supports no other kind, and because readers can then check their
+size before reading them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The file of a trace on disk: ``NAME.partial`` while it grows, and ``NAME`` when it is complete.
+"""A trace's file on disk: ``NAME.partial`` while it grows, and ``NAME`` when it is complete.
 
 HDF5 cannot handle a full disk: a failed write leaves unwritten metadata in memory, and closing the
 file then crashes the interpreter. Disk space is therefore reserved before HDF5 writes.

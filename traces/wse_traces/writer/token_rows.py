@@ -1,4 +1,4 @@
-"""Tokens in the form in which a writer receives them."""
+"""Tokens in the form that a writer receives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Datasets as a writer uses them: the type and shape of their rows, and how rows are appended."""
+"""Datasets from a writer's point of view: the type and shape of rows, and how they are appended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wse_traces.schema import Field
 
 Array = NDArray[Any]
 BufferedRows = dict[str, Array] | list[list[Any]]
-"""Buffered rows: columns by name, or single rows with values in the order of the columns."""
+"""Buffered rows: columns by name, or single rows with values in column order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Extraction of parts of docstrings, and the comment that marks a page as generated."""
+"""Extract parts of docstrings; defines the comment that marks a page as generated."""
 
 from __future__ import annotations
 

@@ -36,9 +36,9 @@ def _all_families() -> dict[str, Family]:
 
 
 FAMILIES: Final[dict[str, Family]] = _all_families()
-"""The bundled families, by model_type."""
+"""The bundled families, keyed by model_type."""
 UNSTATED_DTYPE: Final = "bfloat16"
-"""Assumed element type of a model whose files state none: that of most published weights."""
+"""Element type assumed if a model's files do not specify one; most published weights use it."""
 CONFIG_LIMIT_BYTES: Final = 4 * 2**20
 GENERATION_LIMIT_BYTES: Final = 2**20
 

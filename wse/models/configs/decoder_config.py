@@ -1,4 +1,4 @@
-"""Read the config keys that most model families share into the parts of a ModelSpec."""
+"""Read the config keys shared by most model families into the parts of a ModelSpec."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_EXPERTS: Final = 65_536
 WIDEST: Final = 2**20
 LARGEST_TABLE: Final = 2**24
 DTYPE_KEYS: Final = ("dtype", "torch_dtype")
-"""Config keys of the element type, in the new and in the old spelling."""
+"""Config keys for the element type, in the new and the old spelling."""
 
 
 SILU: Final[Mapping[str, str]] = MappingProxyType({"silu": "silu", "swish": "silu"})

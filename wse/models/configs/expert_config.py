@@ -11,7 +11,7 @@ from wse.models.configs.decoder_config import LARGEST_TABLE, MAX_EXPERTS, MAX_LA
 from wse.models.spec import Experts, Layer, ModelSpec
 
 COUNTS: Final = ("num_local_experts", "num_experts", "n_routed_experts")
-"""Spellings of the number of experts. transformers 5 treats them as equivalent."""
+"""Config keys for the number of experts. transformers 5 treats them as equivalent."""
 
 
 def read_experts(config: ConfigReader, width_key: str) -> Experts:

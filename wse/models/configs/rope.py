@@ -1,7 +1,7 @@
 """Rotary frequencies, with each kind of scaling for long contexts.
 
-The float32 results equal those of Hugging Face transformers. Frequencies without scaling are those
-of RoFormer (Su et al., arXiv 2104.09864): base ** (-2 p / size) for pair p.
+The float32 results are the same as in Hugging Face transformers. Frequencies without scaling follow
+RoFormer (Su et al., arXiv 2104.09864): base ** (-2 p / size) for pair p.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ LARGEST_BASE: Final = 1e15
 SMALLEST_FACTOR: Final = 1e-6
 LARGEST_FACTOR: Final = 1e6
 ORIGINAL_BASE: Final = 10_000.0
-"""Base of configs older than the key ``rope_theta``."""
+"""Base for configs that predate the key ``rope_theta``."""
 
 TABLES: Final = ("rope_parameters", "rope_scaling")
 KINDS: Final[Mapping[str, str]] = MappingProxyType(

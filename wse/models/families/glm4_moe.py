@@ -1,4 +1,4 @@
-"""GLM-4-MoE (GLM-4.5 to 4.7): the routing of DeepSeek-V3, and rotation of half of each head.
+"""GLM-4-MoE (GLM-4.5 to 4.7): DeepSeek-V3 routing, and rotation of half of each head.
 
 The first layers have dense feed-forward blocks.
 """

@@ -1,6 +1,6 @@
 """GPT-2: LayerNorm, learned positions, GELU and biases.
 
-Matrices are stored as [in, out]. Queries, keys and values are in one matrix.
+Matrices are stored as [in, out]. Queries, keys and values share one matrix.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Decode the blocks of ggml's quantised types to float32.
 
-Layouts and formulas are those of ggml (github.com/ggml-org/ggml): ``ggml-common.h`` for the block
+Layouts and formulas follow ggml (github.com/ggml-org/ggml): ``ggml-common.h`` for the block
 structures and ``dequantize_row_*`` in ``ggml-quants.c``. Products are rounded in the same order, so
 values are equal bit for bit.
 

@@ -1,4 +1,4 @@
-"""Header: typed, range-checked access to a GGUF file's metadata on the model's architecture."""
+"""Header: typed, range-checked access to the model metadata in a GGUF file."""
 
 from __future__ import annotations
 

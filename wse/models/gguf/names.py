@@ -1,4 +1,4 @@
-"""Map tensor names in GGUF files to those of Hugging Face checkpoints, for each architecture.
+"""Map tensor names in GGUF files to Hugging Face checkpoint names, for each architecture.
 
 Names: ``constants.py`` and ``tensor_mapping.py`` of gguf-py (github.com/ggml-org/llama.cpp).
 """
@@ -32,7 +32,7 @@ from wse.models.tensors.tensor_entry import TensorEntry
 
 BLOCK: Final = re.compile(r"blk\.(0|[1-9]\d{0,5})\.(.+)\.(weight|bias)")
 ROPE_FACTORS: Final = "rope_freqs.weight"
-"""Tensor with a divisor for each rotary frequency: how llama.cpp stores the scaling of Llama 3."""
+"""Tensor with a divisor for each rotary frequency, as llama.cpp stores the scaling of Llama 3."""
 
 
 TABLES: Final[dict[str, Rule]] = {
@@ -153,7 +153,7 @@ NAMES: Final[dict[str, Names]] = {
     "glm4moe": _names(HEAD_NORMS, EXPERTS, SHARED, {"post_attention_norm": rename("post_attention_layernorm")}),
     "deepseek2": _names(LATENT, EXPERTS, SHARED),
 }
-"""Rules for the tensors of a file, by general.architecture."""
+"""Rules for the tensors of a file, keyed by general.architecture."""
 
 
 def family_entries(header: Header, layer_count: int) -> dict[str, TensorEntry]:

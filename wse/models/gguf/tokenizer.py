@@ -1,8 +1,8 @@
-"""Build the tokenizer of a GGUF file, which is run by the tokenizers library.
+"""Build the tokenizer of a GGUF file with the tokenizers library.
 
 The vocabulary is read from the keys ``tokenizer.*`` (docs/gguf.md of github.com/ggml-org/ggml). The
 tokenizer is built as in transformers (integrations/gguf/gguf_tokenizer_mapping.py). Defaults for
-absent keys are those of llama.cpp (src/llama-vocab.cpp).
+absent keys follow llama.cpp (src/llama-vocab.cpp).
 """
 
 from __future__ import annotations

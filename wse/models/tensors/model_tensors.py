@@ -39,7 +39,7 @@ _ATTENTION = ("q", "k", "v", "o", "q_a", "q_nope", "q_rope", "kv_a", "k_rope")
 _BLOCK = ("gate", "up", "down")
 _OF_BLOCK = ("mlp_norm", "post_mlp_norm", "router", "experts.", "shared.", *_BLOCK)
 _LINEAR = frozenset((*_ATTENTION, *(f"{prefix}{name}" for prefix in ("", "shared.", "experts.") for name in _BLOCK)))
-"""Names of the matrices of linear layers, within a layer. Those of experts are stacked."""
+"""Names of the linear-layer matrices within a layer. Expert matrices are stacked."""
 
 
 def tensor_shapes(spec: ModelSpec) -> Shapes:

@@ -1,4 +1,4 @@
-"""Decode packed matrices of a checkpoint: FP8 and MXFP4 numbers with scales.
+"""Decode a checkpoint's packed matrices: FP8 and MXFP4 numbers with scales.
 
 Codes and scales become one tensor under the plain name. The tensor is decoded to float32 without
 rounding, except for FP8 (see below).

@@ -33,7 +33,7 @@ COMPRESSED_WEIGHTS: Final[dict[str, Any]] = {
     "strategy": "group",
     "group_size": CODINGS[INT4].group,
 }
-"""Supported settings of weights in compressed-tensors: those of the coding int4."""
+"""Supported weight settings in compressed-tensors, which correspond to the coding int4."""
 
 
 def read_packing(config: ConfigReader, tensors: Iterable[CanonicalTensor]) -> Packing:

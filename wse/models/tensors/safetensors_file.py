@@ -34,7 +34,7 @@ DTYPES: Final[Mapping[str, np.dtype[Any]]] = MappingProxyType(
         **{f"{sign.upper()}{8 * size}": np.dtype(f"<{sign}{size}") for sign in "iu" for size in (2, 4, 8)},
     }
 )
-"""Element types that can be read. The class `Checkpoint` checks which of them are weights."""
+"""Element types that can be read. `Checkpoint` checks which types are acceptable for weights."""
 
 _KINDS: Final = {dtype: kind for kind, dtype in DTYPES.items()}
 

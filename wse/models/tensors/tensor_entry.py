@@ -1,6 +1,6 @@
 """TensorEntry: one tensor of a memory-mapped file, decoded when it is requested.
 
-The operating system loads the mapped bytes page by page. A file is never read as a whole.
+The operating system loads the mapped bytes page by page. A file is never read in full.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ Rows = Callable[[RowSelection], Array]
 """Function that returns the selected rows of a tensor. The first axis is kept."""
 
 FLOATS: dict[str, str] = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
-"""Names of plain element types in files, and the element types of the arrays they are read into."""
+"""Names of plain element types in files, mapped to the element types of the resulting arrays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

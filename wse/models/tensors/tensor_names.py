@@ -1,6 +1,6 @@
 """Map canonical tensors to the names and layouts that the files of most model families share.
 
-Expert matrices are stored one by one in some files, and stacked in one tensor per layer in others.
+Expert matrices are stored separately in some files and stacked in one tensor per layer in others.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Shape = tuple[int, ...]
 SliceRule = Callable[[str, int, Shape], tuple[FileSlice, ...]]
 """Function from a canonical name without ``layers.I.``, the index I and a shape to file slices.
 
-I is -1 outside the layers. The function returns () if the file has the tensor under a name of its
-own.
+I is -1 outside the layers. The function returns () if the file stores the tensor under its own
+name.
 """
 
 NAMES: Final[Mapping[str, str]] = MappingProxyType(

@@ -1,4 +1,4 @@
-"""Chat templates, which turn the messages of a chat into the text that a model was trained on."""
+"""Chat templates, which turn chat messages into text in the form that a model was trained on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Build tokenizers whose pieces write a space as ▁: SentencePiece, and "llama" in GGUF files.
+"""Build tokenizers whose pieces represent a space as ▁: SentencePiece, and "llama" in GGUF files.
 
 The results are objects of the tokenizers library.
 """

@@ -4,7 +4,7 @@ Templates are untrusted code. They run in jinja2's sandbox, in a separate proces
 files and with little memory and time.
 
 Standard input is a JSON object with template, messages and marks. Standard output is one with
-``text``, or with ``error`` and ``kind``. Templates find the same functions as in transformers
+``text``, or with ``error`` and ``kind``. Templates can use the same functions as in transformers
 (``_compile_jinja_template`` in ``utils/chat_template_utils.py``).
 """
 

@@ -1,7 +1,7 @@
-"""Pages that consist of a single file and are safe for data from untrusted traces.
+"""Single-file pages that are safe for data from untrusted traces.
 
-No text in the data can end the element that contains it, and the content security policy allows no
-script or style other than those of the page.
+No text in the data can end the element that contains it, and the content security policy allows
+only the page's own scripts and styles.
 
 A page belongs to a package with three kinds of files: ``page.html.j2``, which fills the blocks of
 ``base.html.j2``; ``style.css``, which adds to the style of all pages; and scripts. All pages share
@@ -23,7 +23,7 @@ from wse.reports.colours import style_variables
 
 SHARED: Final = "wse.reports.page"
 SCRIPTS: Final = ("format.js", "elements.js", "tips.js", "theme.js", "tables.js", "charts.js")
-"""Scripts of all pages, in order. They are concatenated, followed by those of the page itself.
+"""Scripts of all pages, in order. They are concatenated, followed by the page's own scripts.
 
 ``elements.js`` defines ``DATA``, the data of the page.
 """

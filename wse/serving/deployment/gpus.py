@@ -18,7 +18,7 @@ from wse.serving.operating_point import RequestShape
 from wse.serving.steady_state import ClosedLoop, PromptRounds, SteadyState
 
 MAX_BATCHED_TOKENS: Final = 8_192
-"""Maximum tokens of a pass: the default of vLLM's server on GPUs of 70 GB and more.
+"""Maximum tokens per pass: the default of vLLM's server on GPUs with 70 GB or more.
 
 The setting is `max_num_batched_tokens`. On an A100, the server uses a smaller default, but the same
 number is modelled.

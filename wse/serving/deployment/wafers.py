@@ -4,9 +4,9 @@ A pass over one token of each of its users goes through all stages in ``token_s`
 busiest stage busy for ``stage_s``. With several passes in flight, a round takes as long as one
 pass, or as the busiest stage works in it.
 
-Prompts are read in the time in which the busiest stage would wait, from their arrival on. Each
-round reads at least one chunk of a prompt. It also gives the prompt at least the time that a
-further decoding request would get.
+Once they have arrived, prompts are read while the busiest stage would otherwise be idle. Each round
+reads at least one chunk of a prompt. It also gives the prompt at least the time that one more
+decoding request would get.
 """
 
 from __future__ import annotations

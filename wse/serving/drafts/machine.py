@@ -1,4 +1,4 @@
-"""Times of a machine that drafts and verifies tokens."""
+"""Timings of a machine that drafts and verifies tokens."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """Speculative decoding: the speed-up from verifying several draft tokens in one pass of the model.
 
-A draft proposes some tokens. One pass of the model accepts them up to the first token that the
+A draft proposes several tokens. One pass of the model accepts them up to the first token that the
 model would not have chosen, and adds one token of its own. Source: Leviathan, Kalman, Matias, Fast
 inference from transformers via speculative decoding, ICML 2023, arXiv 2211.17192.
 
 The tokens per pass depend on the length of the draft. They are measured, or typical of several
 measurements. Between two measured lengths they are interpolated linearly, which is never above a
-curve with decreasing gains. Beyond the last measured length they stay constant, as a longer draft
-never yields less.
+curve with decreasing gains. Beyond the last measured length they stay constant, because a longer
+draft never yields less.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ TYPICAL: Final = "typical"
 """Name of the geometric mean of the measured acceptances."""
 
 MISMATCH_GRADE: Final[Grade] = "I"
-"""Grade of an acceptance that is applied to another kind of draft or model than measured."""
+"""Grade of an acceptance that is applied to a different kind of draft or model than measured."""
 
 _BUNDLED: Final = Path(__file__).parents[2] / "data" / "acceptance.toml"
 

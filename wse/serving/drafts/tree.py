@@ -4,9 +4,9 @@ A tree has several candidate tokens per position. A pass verifies all of them an
 longest path from the root that the model would have generated. Source: Chen et al., Sequoia:
 scalable, robust, and hardware-aware speculative decoding, arXiv 2402.12374, sections 3.1 and 3.3.
 
-``shares[d][k]`` is an acceptance probability: that of the draft's choice k at position d after the
-root, given that its parent is accepted. Choice 0 is the most likely. The value of a node is the
-product along its path. Beyond the last position or choice, nothing is accepted.
+``shares[d][k]`` is the acceptance probability of the draft's choice k at position d after the root,
+given that its parent is accepted. Choice 0 is the most likely. The value of a node is the product
+along its path. Beyond the last position or choice, nothing is accepted.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Shares = tuple[tuple[float, ...], ...]
 """Acceptance probabilities by position and choice."""
 
 ROOT: Final = -1
-"""Parent of nodes at the first position: the token that the model itself generated last."""
+"""Parent of nodes at the first position: the last token that the model itself generated."""
 
 MAX_NODES: Final = 64
-"""Maximum number of nodes of a tree. The computation grows with the square of this number."""
+"""Maximum number of nodes in a tree. The computation grows with the square of this number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ On g GPUs, linear layers and heads are divided into g parts (tensor parallelism;
 1909.08053). The cache is divided into as many parts as there are KV heads. With one KV head, as
 with latent attention, each GPU stores the whole cache. With data-parallel attention, each GPU has
 its own users, their whole cache, and all weights of attention (DeepSeek-V3, arXiv 2412.19437). With
-expert parallelism, each expert is stored on one GPU as a whole. The experts in use are then
-distributed unevenly, and the GPU with the most of them determines the time.
+expert parallelism, each expert is stored entirely on one GPU. The experts in use are then
+distributed unevenly, and the GPU with the most experts in use determines the time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""GpuServer: a model that a stack serves on GPUs, with the time of passes and the KV capacity."""
+"""GpuServer: a model served on GPUs by a stack, with its pass times and KV capacity."""
 
 from __future__ import annotations
 

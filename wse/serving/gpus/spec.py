@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 GENERATIONS: Final = ("ampere", "hopper", "blackwell")
-"""Generations of GPUs. The kernels for experts differ between them."""
+"""GPU generations. The kernels for experts differ between generations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,7 +55,7 @@ FORMATS: Final = {
         WeightFormat(name="nvfp4", bits=4.5, product_bits=4, cache_bits=8),
     )
 }
-"""Formats by name.
+"""Formats, keyed by name.
 
 Scales have 16 bits per 32 weights in int4, 8 bits per 32 weights in mxfp4, and 8 bits per 16
 weights in nvfp4.

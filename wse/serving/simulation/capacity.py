@@ -1,9 +1,9 @@
-"""The maximum rate of requests that a machine serves, and its rate in a closed loop.
+"""The maximum request rate of a machine, and its request rate in a closed loop.
 
 For the maximum rate, requests with the lengths of a workload all arrive at once and are simulated
 like any others. The rate is that of admissions in about the second half, before the machine drains.
-Equal requests are admitted in bursts, as many at a time as the machine holds. The admissions that
-are counted are therefore a multiple of this number, so that they span whole bursts.
+Identical requests are admitted in bursts, each as large as the machine's capacity. The number of
+counted admissions is therefore a multiple of this capacity, so that they span whole bursts.
 
 The offered load is the arrival rate divided by this rate. If it is 1 or more, the queue grows
 without limit.
@@ -29,7 +29,7 @@ It is above 1, so that these arrivals do not limit the loop.
 MIN_REQUESTS: Final = 1_000
 MAX_REQUESTS: Final = 20_000
 REQUESTS_PER_SLOT: Final = 10
-"""Simulated requests: those of all batch slots, but at least the minimum and at most the maximum."""
+"""Number of simulated requests per batch slot, subject to a minimum and maximum total."""
 
 
 def capacity_requests_per_s(

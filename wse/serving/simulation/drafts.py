@@ -1,10 +1,10 @@
 """Drafts: random numbers of passes per answer if every pass verifies draft tokens.
 
-A pass over n draft tokens yields those up to the first that is not accepted, and one token of the
-model itself (Leviathan et al., arXiv 2211.17192). It yields more than k tokens with probability a1
-a2 ... ak, where ai is the acceptance probability at position i. Tokens beyond the end of an answer
-are dropped. By Wald's identity, the mean number of passes times the mean tokens per pass is the
-mean number of tokens, dropped ones included.
+A pass over n draft tokens yields the draft tokens before the first that is not accepted, and one
+token from the model itself (Leviathan et al., arXiv 2211.17192). It yields more than k tokens with
+probability a1 a2 ... ak, where ai is the acceptance probability at position i. Tokens beyond the
+end of an answer are dropped. By Wald's identity, the mean number of passes times the mean tokens
+per pass is the mean number of tokens, including dropped ones.
 """
 
 from __future__ import annotations

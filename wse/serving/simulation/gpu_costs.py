@@ -1,8 +1,8 @@
-"""GpuCosts: times of passes of a model on GPUs, from `wse.serving.gpus.server`.
+"""GpuCosts: pass times of a model on GPUs, from `wse.serving.gpus.server`.
 
-A pass processes decoded tokens and parts of prompts together, as in continuous batching (Sarathi,
-arXiv 2308.16369). All GPUs together hold one model, so a round is one pass, and a first token is
-available at its end.
+A pass processes both decoded tokens and parts of prompts, as in continuous batching (Sarathi, arXiv
+2308.16369). All GPUs share one model, so a round is one pass, and a first token is available at its
+end.
 """
 
 from __future__ import annotations

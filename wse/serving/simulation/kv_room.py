@@ -1,10 +1,10 @@
-"""KvRoom: the capacity of a machine for KV caches, and prefixes that stay there for later prompts.
+"""KvRoom: a machine's capacity for KV caches, including prefixes kept for later prompts.
 
-A request occupies room for its prompt and its whole answer when it is admitted
+A request reserves space for its prompt and its whole answer when it is admitted
 (`PassCosts.room_tokens`). It is therefore never interrupted. A request that finds its prefix in the
-cache occupies room only for the tokens after the prefix.
+cache reserves space only for the tokens after the prefix.
 
-The prefix of a prompt stays in the cache until its room is needed. The least recently used prefix
+The prefix of a prompt stays in the cache until its space is needed. The least recently used prefix
 is removed first. A prompt that arrives while its prefix is still being read reads the prefix
 itself.
 """

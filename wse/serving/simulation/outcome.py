@@ -15,14 +15,14 @@ from wse.errors import WseBug
 from wse.serving.simulation.workload import Workload
 
 EVENNESS: Final = 0.9
-"""Minimum distance of two arrivals in a closed loop, relative to that of the first arrivals."""
+"""Minimum distance between two arrivals in a closed loop, relative to the first arrivals."""
 GOLDEN_RATIO: Final = (5**0.5 - 1) / 2
 """Step between the phases of requests, in passes.
 
 Multiples of the step modulo 1 are evenly distributed (Knuth, TAOCP 3, section 6.4).
 """
 LITTLE_TOLERANCE: Final = 1e-6
-"""Relative difference between both sides of Little's law that is attributed to rounding."""
+"""Relative difference between the two sides of Little's law that is attributed to rounding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,8 +1,8 @@
-"""PassCosts: what a simulation needs to know of a machine, its pass times and its KV capacity.
+"""PassCosts: what a simulation needs to know about a machine: its pass times and KV capacity.
 
 A *round* is the time from the start of one decode pass of every user in flight to the start of
 their next pass. With one stage, a round is one pass. In a pipeline of stages, users are streams in
-transit, and a round lasts until each of them has come around. Parts of prompts may be read in a
+transit, and a round lasts until each stream has come around. Parts of prompts may be read in a
 round in addition to the decoded tokens.
 """
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 OnDone = Callable[[int, int], None]
-"""Function that is called with the number of requests that have left, and of all requests."""
+"""Function that is called with the number of requests that have left and the total number."""
 _CALLS: Final = 100
 
 

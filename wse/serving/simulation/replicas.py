@@ -1,9 +1,9 @@
-"""Simulation of replicas: equal machines that share the requests of one workload.
+"""Simulation of replicas: identical machines that share the requests of one workload.
 
 Each request goes to one machine when it arrives. Requests go to the machines round-robin, or to the
-machine with the fewest requests in flight. Among machines with equally many, the one that has
-received the fewest requests is chosen. The dispatcher knows the load of each machine at the end of
-its last round.
+machine with the fewest requests in flight. Among machines with the same number in flight, the one
+that has received the fewest requests is chosen. The dispatcher knows the load of each machine at
+the end of its last round.
 """
 
 from __future__ import annotations

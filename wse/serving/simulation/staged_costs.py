@@ -1,12 +1,11 @@
-"""StagedCosts: times of passes in a pipeline of stages, from tables of compiled passes.
+"""StagedCosts: pass times in a pipeline of stages, from tables of compiled passes.
 
 A decode pass has slots for a number of users. It goes through all stages in T seconds and keeps the
-busiest of them busy for b seconds. With U users in flight, there are U / slots passes, at least
-one, and a round takes max(T, passes x b). This is a timed event graph as in
-`wse.serving.pipelining`.
+busiest stage busy for b seconds. With U users in flight, there are U / slots passes, at least one,
+and a round takes max(T, passes x b). This is a timed event graph as in `wse.serving.pipelining`.
 
-Chunks of prompts go through the same stages one after another and keep the busiest stage busy for a
-time of their own. Times are interpolated between contexts, and between lengths of a last chunk.
+Prompt chunks go through the same stages sequentially and keep the busiest stage busy for a time of
+their own. Times are interpolated between contexts, and between lengths of a last chunk.
 """
 
 from __future__ import annotations

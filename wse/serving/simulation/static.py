@@ -1,8 +1,9 @@
 """Simulation of static batching: a batch of requests is read, decoded and finished as a whole.
 
 A batch starts when all of its slots are filled, when the first waiting request has waited for the
-longest allowed time, or when no more requests come. All prompts are read first. Then all slots are
-decoded until the longest answer is complete. A request that ends earlier keeps its slot until then.
+longest allowed time, or when no more requests will arrive. All prompts are read first. Then all
+slots are decoded until the longest answer is complete. A request that ends earlier keeps its slot
+until then.
 """
 
 from __future__ import annotations

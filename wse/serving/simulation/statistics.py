@@ -14,7 +14,7 @@ from wse.serving.simulation.outcome import SimulationOutcome
 
 QUANTILES: Final = (0.5, 0.9, 0.99)
 PARTS_OF_RUN: Final = 8
-"""Number of equal parts into which a run of passes with rising times is divided."""
+"""Number of equal parts into which a run of passes with increasing durations is divided."""
 
 
 @dataclass(frozen=True, kw_only=True)

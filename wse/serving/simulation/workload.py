@@ -1,8 +1,8 @@
-"""Workload: requests with their arrivals, lengths and tiers, given or drawn at random.
+"""Workload: requests with their arrivals, lengths and tiers, specified or randomly drawn.
 
 Random numbers come from Philox, a counter-based generator (Salmon, Moraes, Dror and Shaw, Parallel
 random numbers: as easy as 1, 2, 3, SC 2011). Arrivals, lengths, tiers, prefixes and drafts have
-separate streams of random numbers. A change of one of them does not change the others.
+separate random-number streams, so changing one does not change the others.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from wse.arrays import F64, I64
 from wse.serving.simulation.arrivals import BURSTS, CONSTANT, POISSON, Arrivals
 
 FAST, NORMAL = 0, 1
-"""Service tiers, in the order of their precedence."""
+"""Service tiers, in order of precedence."""
 NO_PREFIX: Final = -1
 _ARRIVALS, _PROMPTS, _ANSWERS, _TIERS, _PREFIXES, DRAFTS = range(6)
-"""Indices of the streams of random numbers."""
+"""Indices of the random-number streams."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
