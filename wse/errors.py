@@ -64,7 +64,7 @@ class UnknownName(BadInput):
         with the most similar spelling, or else the shortest known name that contains ``name``.
 
         Args:
-            kind: What is named, such as "pattern".
+            kind: Kind of thing that is named, such as "pattern".
             name: The unknown name.
             known_names: The known names.
             place: File, option or key that contains the name, for the start of the message.

@@ -1,4 +1,4 @@
-"""Readers for user files that have not been checked yet: size limits, file types and error messages."""
+"""Readers for unchecked user files: size limits, file types and error messages."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def wrong_type(plugin: object, expected_type: str) -> TypeError:
     """Build the error for an installed package's object that is not of the expected type.
 
     Args:
-        plugin: The object, to which an entry point of the package refers.
+        plugin: The object that an entry point of the package refers to.
         expected_type: Full name of the type, such as ``wse.models.family.Family``, with more
             details if they help.
     """

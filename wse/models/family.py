@@ -62,7 +62,7 @@ class FileSlice:
         result is a view of the entry's array unless rows are reordered.
 
         Args:
-            entry: The file's tensor, from which the slice is read.
+            entry: The file's tensor from which the slice is read.
             row_range: Range of rows to read; by default all.
         """
         if not self.is_sliced_by_rows:

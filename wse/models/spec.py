@@ -143,7 +143,7 @@ class Packing:
         """Return the number of adjacent outputs of a matrix that share an fp8 scale.
 
         Args:
-            name: Name of the matrix in wse, without its layer.
+            name: Name of the matrix in wse, without the layer prefix.
         """
         return dict(self.runs).get(name, self.block[0])
 
@@ -165,7 +165,7 @@ class ModelSpec:
         rope: Rotary position embeddings; None if no layer rotates.
         ffn_size: Width of the dense feed-forward blocks; 0 if there are none.
         vocab_size: Number of tokens in the vocabulary.
-        context_limit: Maximum number of tokens of a text.
+        context_limit: Maximum number of tokens in a text.
         norm_eps: Epsilon of the norms.
         tied_embedding: Whether the embedding table also serves as the output head.
         dtype: Element type of all unpacked tensors in the checkpoint: ``float32``, ``float16`` or

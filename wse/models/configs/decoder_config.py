@@ -194,7 +194,7 @@ def finish(config: ConfigReader, harmless: frozenset[str]) -> None:
 
     Args:
         config: The config, after all supported keys have been read.
-        harmless: Further keys that may stay unread, because the family ignores them.
+        harmless: Additional keys that may remain unread, because the family ignores them.
     """
     for key in ("is_encoder_decoder", "add_cross_attention", "tie_encoder_decoder"):
         config.require(key, (False,), "only decoders are supported; supported: false")

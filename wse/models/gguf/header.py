@@ -36,7 +36,7 @@ class Header(ConfigReader):
         An array that repeats the same number for every layer is read as that number.
 
         Args:
-            key: Key without the architecture.
+            key: Key without the architecture prefix.
             default: Value to return if the key is absent, which is otherwise an error.
         """
         value = self.value(key)
@@ -58,7 +58,7 @@ class Header(ConfigReader):
         """Return the value of a key as a positive number.
 
         Args:
-            key: Key without the architecture.
+            key: Key without the architecture prefix.
             default: Value to return if the key is absent, which is otherwise an error.
         """
         return self.number(key, 0.0, 1e15, *([] if default is None else [default]))

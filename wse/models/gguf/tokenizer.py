@@ -142,7 +142,7 @@ def gguf_tokenizer(gguf: GgufFile, spec: ModelSpec) -> LibraryTokenizer | None:
     """Return the tokenizer of a GGUF file, or None if it has no tokens.
 
     Raises:
-        BadModel: The vocabulary is damaged, or does not fit the model.
+        BadModel: The vocabulary is damaged, or does not match the model.
         UnknownName: The tokenizer's type or its rule for splitting text is not supported.
     """
     vocabulary = read_vocabulary(gguf)

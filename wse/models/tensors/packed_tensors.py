@@ -135,7 +135,7 @@ def _fp8(name: str, scales: TensorEntry, entries: Mapping[str, TensorEntry], pac
 
     Args:
         name: Name of the matrix in the file.
-        scales: Its scales.
+        scales: Scales of the matrix.
         entries: Tensors of the files, keyed by name.
         packing: Storage format, including the block size.
 
@@ -176,8 +176,8 @@ def _mxfp4(name: str, scales: TensorEntry, blocks: TensorEntry | None) -> Tensor
 
     Args:
         name: Name of the matrix without suffix.
-        scales: Its scales.
-        blocks: Its codes; None if they are missing.
+        scales: Scales of the matrix.
+        blocks: Codes of the matrix; None if they are missing.
 
     Raises:
         BadModel: The codes are missing, or types or shapes do not match.

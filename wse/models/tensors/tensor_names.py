@@ -77,7 +77,7 @@ def _file_name(name: str, names: Mapping[str, str]) -> str:
     """Return the name of a tensor or bias in the file, without the layer.
 
     Args:
-        name: Name of the tensor in wse, without the layer.
+        name: Name of the tensor in wse, without the layer prefix.
         names: Names in the file, keyed by the name in wse.
     """
     if name in names:
@@ -136,7 +136,7 @@ def expert_slices(
     ``prefix.down_proj`` [experts, hidden, width].
 
     Args:
-        name: Name of the tensor in wse, without its layer.
+        name: Name of the tensor in wse, without the layer prefix.
         spec: Specification of the model.
         prefix: Start of the names in the file.
         file_names: Names of the tensors in the checkpoint, used to detect the layout.
@@ -188,7 +188,7 @@ def stacked_slices(
     not belong to experts.
 
     Args:
-        name: Name of the tensor in wse, without its layer.
+        name: Name of the tensor in wse, without the layer prefix.
         spec: Specification of the model.
         prefix: Start of the names in the file.
         transposed: True if matrices are stored as [experts, in, out], false for [experts, out, in].

@@ -83,8 +83,7 @@ class LibraryTokenizer:
 
         Args:
             text: Text to encode.
-            bare: Whether to leave out the fixed tokens before and after a text, such as a BOS
-                token.
+            bare: Whether to omit the fixed tokens before and after a text, such as a BOS token.
         """
         valid_text = checked_text(text)
         ids: list[int] = build(

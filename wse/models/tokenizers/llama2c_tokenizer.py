@@ -86,7 +86,7 @@ class Llama2cTokenizer:
 
         Args:
             text: Text to encode.
-            bare: Whether to leave out the BOS token.
+            bare: Whether to omit the BOS token.
 
         Raises:
             BadInput: A character has no token and the vocabulary has no byte tokens.

@@ -46,8 +46,7 @@ class Tokenizer(Protocol):
 
         Args:
             text: Text to encode.
-            bare: Whether to leave out the fixed tokens before and after a text, such as a BOS
-                token.
+            bare: Whether to omit the fixed tokens before and after a text, such as a BOS token.
         """
 
     def decode(self, ids: Sequence[int]) -> str:

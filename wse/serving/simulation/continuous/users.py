@@ -1,4 +1,4 @@
-"""Users: the users in flight, with the sizes of their caches and the round that ends each answer."""
+"""Users: the users in flight, with their cache sizes and the round that ends each answer."""
 
 from __future__ import annotations
 
