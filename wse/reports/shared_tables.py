@@ -117,7 +117,7 @@ def experts_table(load: Sequence[Mapping[str, Any]]) -> Table:
     its layer's tokens, and the number of experts without tokens.
 
     Args:
-        load: For each layer, its index ``layer`` and the tokens of each expert: ``prompt`` and
+        load: For each layer, its index ``layer`` and the token count of each expert: ``prompt`` and
             ``generated``.
     """
     rows = []

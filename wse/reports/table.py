@@ -90,8 +90,8 @@ class Table:
         title: Title of the table.
         note: Remark next to the title.
         footer: Names and texts below the rows. They are not shown if there are no rows.
-        style: Function that returns the style of a row on a terminal, in the notation of rich; None
-            for no styles.
+        style: Function that returns the style of a row on a terminal, in rich's notation; None for
+            no styles.
     """
 
     columns: tuple[Column, ...]

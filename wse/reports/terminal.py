@@ -285,7 +285,7 @@ def rate_and_latency(bytes_per_s: float, latency_s: float | None = None, *, join
     Args:
         bytes_per_s: Bandwidth.
         latency_s: Latency in seconds, or None if it is unknown.
-        joint: Text between the two.
+        joint: Text between bandwidth and latency.
 
     >>> rate_and_latency(8e9), rate_and_latency(150e9, 5e-7, joint=" and ")
     ('8 GB/s', '150 GB/s and 500 ns')

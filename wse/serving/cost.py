@@ -29,12 +29,12 @@ class Activity:
     A PE is a core with its own memory and router.
 
     Attributes:
-        macs_fp16, macs_fp16_fp32, macs_fp32: Multiply-adds in fp16, of fp16 products accumulated in
-            fp32, and in fp32.
+        macs_fp16, macs_fp16_fp32, macs_fp32: Numbers of multiply-adds in fp16, of fp16 products
+            accumulated in fp32, and in fp32.
         sram_read_bytes, sram_written_bytes: Bytes read from and written to SRAM.
         wavelet_hops: Sum, over all 32-bit words, of the number of links that each word crosses.
         ramp_wavelets: Words that cross the ramp between a router and its PE.
-        vector_operations: Vector operations issued.
+        vector_operations: Number of vector operations issued.
         pe_s: Number of PEs multiplied by the duration of the token in seconds.
     """
 

@@ -24,8 +24,8 @@ class Weights:
     Attributes:
         always_bytes: Size of the weights that every token uses, in bytes.
         expert_bytes: Total size of the experts in all layers, in bytes.
-        experts: Experts per layer; 1 if there are none.
-        active: Experts per layer that a token uses; 1 if there are none.
+        experts: Number of experts per layer; 1 if there are none.
+        active: Number of experts per layer that a token uses; 1 if there are none.
     """
 
     always_bytes: float

@@ -195,7 +195,7 @@ def shares_of(curve: Acceptance, choices: Sequence[float]) -> Shares:
 
     Args:
         curve: Tokens per pass for each draft length, for a draft with one choice per position.
-        choices: Measured probability of each choice of a draft, the most likely choice first.
+        choices: Measured probability of each choice of a draft, with the most likely choice first.
     """
     yields = [0.0, *(curve.at(length) for length in range(max(curve.draft_tokens) + 1))]
     added_tokens = [next_value - value for value, next_value in pairwise(yields)]

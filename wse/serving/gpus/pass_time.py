@@ -36,13 +36,13 @@ class PassTime:
     """Duration of one model pass on GPUs, as a sum of terms in seconds.
 
     Attributes:
-        weights_s: Reading weights.
-        cache_s: Reading the KV cache.
-        compute_s: Matrix products.
-        launch_s: Launching and synchronising kernels.
-        all_reduce_s: Waiting for the other GPUs in all-reduces.
-        crossing_s: Moving vectors over the links in all-reduces.
-        host_s: Work of the host.
+        weights_s: Time to read the weights.
+        cache_s: Time to read the KV cache.
+        compute_s: Time for matrix products.
+        launch_s: Time to launch and synchronise kernels.
+        all_reduce_s: Time spent waiting for the other GPUs in all-reduces.
+        crossing_s: Time to move vectors over the links in all-reduces.
+        host_s: Time for the host's work.
     """
 
     weights_s: float

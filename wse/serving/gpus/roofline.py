@@ -81,13 +81,13 @@ class Roofline:
     The times apply to the GPU with the most work.
 
     Attributes:
-        weights_s: Reading all weights except routed experts.
+        weights_s: Time to read all weights except routed experts.
         four_bit_s: Part of ``weights_s`` for weights that tensor cores multiply in 4 bits.
-        experts_s: Reading the routed experts that are used.
-        cache_s: Reading the KV cache.
-        products_s: Products of linear layers and the head.
-        row_s: Attention of the first new token of each user: scores and weighted sums of values.
-        rows_s: Attention of the remaining new tokens.
+        experts_s: Time to read the routed experts that are used.
+        cache_s: Time to read the KV cache.
+        products_s: Time for the products of linear layers and the head.
+        row_s: Attention time of each user's first new token: scores and weighted sums of values.
+        rows_s: Attention time of the remaining new tokens.
         vector_bytes: Size of all tokens' hidden vectors in bytes, which an all-reduce adds up.
         users: Number of users in the pass.
         cache_steps: Tokens that attention reads one by one from the longest cache, summed over all

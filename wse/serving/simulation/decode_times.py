@@ -61,7 +61,7 @@ class DecodeTimes:
         Args:
             context: Context length before the first pass.
             seconds: Minimum duration of these passes.
-            max_passes: Upper limit of the result, which is at least 1.
+            max_passes: Upper limit on the result, which is at least 1.
         """
         if self.run_s(context, max_passes) < seconds:
             return max_passes
@@ -101,7 +101,7 @@ def decode_times(costs: PassCosts, users: int, tokens_per_pass: float) -> tuple[
     A round is the time in which every user gets one decode pass.
 
     Args:
-        costs: Times of passes.
+        costs: Pass times.
         users: Number of users in flight.
         tokens_per_pass: Mean tokens per pass and user. The contexts of the results are counted in
             passes, each of which adds this many tokens.
@@ -124,7 +124,7 @@ def gap_times(costs: PassCosts, users: int, tokens_per_pass: float, chunk_s: flo
     decode.
 
     Args:
-        costs: Times of passes.
+        costs: Pass times.
         users: Number of users in flight.
         tokens_per_pass: Mean tokens per pass and user. The contexts of the results are counted in
             passes, each of which adds this many tokens.

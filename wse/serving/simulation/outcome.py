@@ -95,7 +95,7 @@ class Recorder:
         order: Indices of the requests of this machine, in arrival order.
         arrivals: Time of arrival of each request; infinity if it is not known yet.
         now: Current time.
-        arrived, left: Number of requests that have arrived, and that have left.
+        arrived, left: Numbers of requests that have arrived and that have left.
         start_s, first_s, end_s, left_s: Times of each request, as in `SimulationOutcome`.
     """
 
@@ -182,7 +182,7 @@ class Recorder:
 
         Args:
             request: Index of the request.
-            at_s: Time at which it left.
+            at_s: Time at which the request left.
             pass_s: Duration of a pass in seconds, within which the next request of a closed loop
                 arrives; 0 if passes have no common start.
         """

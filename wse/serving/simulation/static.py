@@ -54,8 +54,8 @@ def simulate_static(
 
     Args:
         workload: The requests. Each must fit in the KV cache by itself.
-        costs: Times of passes. With drafts, a decode pass consists of a verification pass and its
-            draft passes.
+        costs: Pass times. With drafts, a decode pass consists of a verification pass and its draft
+            passes.
         policy: Rules of static batching.
         drafts: How many draft tokens are accepted; None without drafts.
         on_done: Function that is called periodically with the number of requests that have left.
@@ -119,7 +119,7 @@ def _decode(record: Recorder, times: DecodeTimes, context: int, decoded: int, en
 
     Args:
         record: Recorder of the simulation.
-        times: Times of passes.
+        times: Pass times.
         context: Context before the first pass.
         decoded: Number of passes recorded so far.
         end_pass: Number of recorded passes after the call.

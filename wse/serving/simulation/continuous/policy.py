@@ -14,7 +14,7 @@ class ContinuousPolicy:
     Attributes:
         max_users: Number of batch slots: maximum number of admitted users.
         prompt_tokens: Maximum number of prompt tokens per round, rounded down to whole chunks. With
-            None, prompts are read in the time that decoded tokens leave on the busiest stage.
+            None, prompts are read in the time when the busiest stage has no decode work.
         prefix_cache: Whether prefixes of prompts stay in the cache for later requests.
     """
 
@@ -28,7 +28,7 @@ class PrefillMachine:
     """A separate machine that reads prompts one by one and sends their caches to the decoder.
 
     Attributes:
-        costs: Times of the machine's passes.
+        costs: Pass times of the machine.
         transfer_s_per_token: Seconds that the cache of one token occupies the link to the decode
             machine. Caches are sent sequentially.
         transfer_s: Latency of the transfer in seconds.

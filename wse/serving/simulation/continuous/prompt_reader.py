@@ -26,7 +26,7 @@ class PromptReader:
 
         Args:
             prompt_tokens: Lengths of all prompts of the workload, in tokens.
-            costs: Times of passes on the machine.
+            costs: Pass times on the machine.
         """
         self.gap_free_s = -math.inf
         self._costs, self._prompts = costs, prompt_tokens
