@@ -41,7 +41,7 @@ def read_prices(price: Price | None) -> dict[str, float]:
         if name in prices:
             message = f"--price: {name} is given twice; keep one"
             raise BadInput(message)
-        if not 0 < usd_per_hour <= HIGHEST_USD_PER_HOUR:  # refuses NaN as well
+        if not 0 < usd_per_hour <= HIGHEST_USD_PER_HOUR:  # rejects NaN as well
             message = (
                 f"--price {name}={usd_per_hour:g}: give USD per hour, more than 0 and at most {HIGHEST_USD_PER_HOUR:,}"
             )

@@ -134,7 +134,7 @@ class ClosedLoop:
                 others_fraction * in_rounds
             )
 
-        others_fraction = 1 - 1 / concurrency  # fraction of the requests in rounds that are of other users
+        others_fraction = 1 - 1 / concurrency  # fraction of the requests in rounds that belong to other users
         in_rounds = _solve(in_flight, concurrency, 0.0, concurrency)
         state = self._in_rounds(in_rounds, others_fraction)
         if state.requests_per_s < self._rate_alone:

@@ -76,7 +76,7 @@ class ConfigReader:
         value = self._get(key, default, rule)
         if isinstance(value, bool) or not isinstance(value, int | float):
             self.refuse(key, value, f"give {rule}")
-        if not low < value <= high:  # refuses NaN as well
+        if not low < value <= high:  # rejects NaN as well
             self.refuse(key, value, f"give {rule}")
         return float(value)
 

@@ -146,7 +146,7 @@ def split_experts(name: str) -> Rule:
         """
         count = tensor.entry.shape[0]
         if len(tensor.entry.shape) != 3 or count != tensor.header.count("expert_count"):
-            return [tensor.entry]  # refused later, as no family knows this name
+            return [tensor.entry]  # rejected later, because no family knows this name
         return [_expert(tensor.entry, tensor.new_name(name.format(index)), index) for index in range(count)]
 
     return rule
@@ -236,7 +236,7 @@ def _split_halves(tensor: StoredTensor, layer_name: str, heads: int) -> TensorEn
     entry, name = tensor.entry, tensor.new_name(layer_name)
     size, odd = divmod(entry.shape[0], heads)
     if odd or size % 2:
-        return replace(entry, name=name)  # its shape is refused later
+        return replace(entry, name=name)  # its shape is rejected later
 
     def read(rows: RowSelection) -> Array:
         """Return rows of the reordered tensor."""

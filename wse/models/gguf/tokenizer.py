@@ -126,7 +126,7 @@ def _elements(gguf: GgufFile, name: str, kind: type[Any], length: int | None = N
 PIECES, BYTE_LEVEL = "llama", "gpt2"
 UNSTATED_SPLIT: Final = "default"
 NO_TOKENS: Final = ("none", "no_vocab")
-# Architectures whose pieces merge in the order of their ids, whatever their scores. No space precedes a text.
+# Architectures whose pieces merge in the order of their ids, regardless of their scores. No space precedes a text.
 BY_ORDER: Final = frozenset({"gemma", "gemma2", "gemma3"})
 # Architectures that put a space before each text between special tokens, even if it starts with a space.
 SPACE_EVERYWHERE: Final = frozenset({"phi3"})

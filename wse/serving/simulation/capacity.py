@@ -50,7 +50,7 @@ def capacity_requests_per_s(
     burst = max(1, int(np.searchsorted(starts, outcome.end_s.min())))  # admitted before the first request ends
     admissions = max(1, len(starts) // 2 // burst) * burst
     span_s = float(starts[-1] - starts[max(0, len(starts) - 1 - admissions)])
-    if burst == len(starts) or not span_s:  # all requests fit at the same time, or take no time
+    if burst == len(starts) or not span_s:  # all requests fit concurrently, or take no time
         return len(starts) / outcome.makespan_s if outcome.makespan_s else math.inf
     return admissions / span_s
 

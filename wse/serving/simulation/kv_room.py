@@ -42,10 +42,10 @@ class KvRoom:
         self._tokens: list[int] = (workload.prompt_tokens + workload.new_tokens).tolist()
         self._prefixes: list[int] = workload.prefix.tolist()
         self._prefix_tokens: list[int] = workload.prefix_tokens.tolist()
-        self._room_of: dict[int, int] = {}  # request: its room, without that of a cached prefix
+        self._room_of: dict[int, int] = {}  # request: its space, without its cached prefix
         self._cached_tokens: OrderedDict[int, int] = OrderedDict()  # prefix: its tokens, least recently used first
         self._users_of: dict[int, int] = {}  # cached prefix: number of requests that use it
-        self._idle_room = 0  # room of cached prefixes that no request uses
+        self._idle_room = 0  # space of cached prefixes that no request uses
         self._prefix_users: set[int] = set()  # requests that use a cached prefix
 
     def fits(self, request: int) -> bool:
