@@ -1,4 +1,4 @@
-"""Output files of commands: paths are checked first, and files are written all or not at all."""
+"""Output files of commands: path checks, and writing files either completely or not at all."""
 
 from __future__ import annotations
 
