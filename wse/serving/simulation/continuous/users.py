@@ -45,7 +45,7 @@ class Users:
         heappush(self._finish, (self._rounds + self._answers.passes[request], request))
 
     def run(self, passes: int) -> None:
-        """Advance all users by ``passes`` rounds, at most until the first answer is complete."""
+        """Advance all users by ``passes`` rounds, which must not exceed `passes_to_first`."""
         self._rounds += passes
 
     def pop_done(self) -> int | None:
