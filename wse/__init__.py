@@ -42,11 +42,11 @@ __all__ = [
     "validate",
     "what_if",
 ]
-"""Names that ``from wse import *`` imports. ``compile`` is left out: it would hide the built-in."""
+"""Names that ``from wse import *`` imports, without ``compile``, which would hide the built-in."""
 
 
 def __getattr__(name: str) -> Any:
-    """Return a public name of `wse.api`, and import that module on first use.
+    """Return a public name of `wse.api`, importing that module on first use.
 
     Every module of wse imports this package. Importing `wse.api` here would make each of those
     imports slow.

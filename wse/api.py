@@ -1,7 +1,7 @@
 """The commands of wse as Python functions, with typed results and without printed output.
 
-Arguments and defaults are those of the command line: the option ``--new-tokens`` is the argument
-``new_tokens``. Errors are those of `wse.errors`.
+Arguments and defaults are the same as on the command line: the option ``--new-tokens`` is the
+argument ``new_tokens``. Errors are defined in `wse.errors`.
 
 Functions whose arguments are the options of a command are defined in the file ``api.py`` of their
 study and imported here. The shorter functions are defined in this file. Each function imports the

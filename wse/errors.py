@@ -46,7 +46,7 @@ class BadInput(WseError):
 
 
 class UnknownName(BadInput):
-    """Error for a name that is not known. The message suggests a similar known name."""
+    """Error for an unknown name. The message suggests a similar known name."""
 
     def __init__(
         self,
@@ -60,15 +60,15 @@ class UnknownName(BadInput):
     ) -> None:
         """Build the message from the unknown name and the known names.
 
-        The message suggests ``suggested_name`` if given. Otherwise it suggests the known name with
-        the most similar spelling, or else the shortest known name that contains ``name``.
+        The message suggests ``suggested_name`` if specified. Otherwise it suggests the known name
+        with the most similar spelling, or else the shortest known name that contains ``name``.
 
         Args:
-            kind: What is named, such as "pattern".
+            kind: Kind of thing that is named, such as "pattern".
             name: The unknown name.
             known_names: The known names.
             place: File, option or key that contains the name, for the start of the message.
-            listed_by: Command that lists the known names, if they are too many for one line.
+            listed_by: Command that lists the known names, if there are too many for one line.
             suggested_name: Known name of the same thing, such as ``wse3`` for ``cs3``.
         """
         self.kind, self.name, self.known = kind, name, _group_members(name, sorted(known_names))
@@ -80,11 +80,11 @@ class UnknownName(BadInput):
 
 
 def _nearest_name(name: str, names: list[str]) -> str:
-    """Return the known name that is most similar to an unknown one; "" if no name is similar.
+    """Return the known name that is most similar to an unknown one, or "" if no name is similar.
 
     This is the name with the most similar spelling, or else the shortest name that contains the
-    unknown one. Upper and lower case are equivalent. A prefix such as ``wafer.`` is not compared if
-    all known names have one.
+    unknown one. Case is ignored. A prefix such as ``wafer.`` is not compared if all known names
+    have one.
     """
     prefix_length = len(_group(name)) if all(map(_group, names)) else 0
     by_letters = {known_name[prefix_length:].casefold(): known_name for known_name in reversed(names)}
@@ -98,7 +98,7 @@ def _nearest_name(name: str, names: list[str]) -> str:
 def _group(name: str) -> str:
     """Return the prefix that a name shares with related names: ``wafer.`` for ``wafer.clock_hz``.
 
-    The prefix is empty if what precedes the last point is not an identifier, as in
+    The prefix is empty if the text before the last dot is not an identifier, as in
     ``llama-3.1-8b``.
     """
     group, point, _ = name.rpartition(".")
@@ -125,7 +125,7 @@ def _folded(name: str, names: list[str]) -> list[str]:
 def _group_members(name: str, names: list[str]) -> list[str]:
     """Return the known names with the same prefix as an unknown name, or else all known names.
 
-    The prefix ends with the last point, as in ``wafer.clock_hz``.
+    The prefix ends with the last dot, as in ``wafer.clock_hz``.
     """
     return [other_name for other_name in names if _group(name) and _group(other_name) == _group(name)] or names
 
@@ -135,7 +135,7 @@ class BadModel(BadInput):
 
 
 class BadWafer(BadInput):
-    """Error for a file of a wafer, GPU, software profile or serving stack that cannot be used."""
+    """Error for a wafer, GPU, software profile or serving stack file that cannot be used."""
 
 
 class BadMesh(BadInput):

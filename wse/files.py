@@ -1,4 +1,4 @@
-"""Readers for user files that have not been checked yet: size limits, file types and error messages."""
+"""Readers for unchecked user files: size limits, file types and error messages."""
 
 from __future__ import annotations
 
@@ -83,6 +83,6 @@ def names_toml_file(text: str) -> bool:
 
 
 def short_repr(value: Any) -> str:
-    """Return the repr of a value, cut to 80 characters for use in a message."""
+    """Return the repr of a value, truncated to 80 characters for use in a message."""
     text = repr(value)
     return text if len(text) <= 80 else text[:80] + "…"

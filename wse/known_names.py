@@ -1,4 +1,4 @@
-"""Look-up of names that ignores upper and lower case if the result is unambiguous."""
+"""Look up names, ignoring case if the result is unambiguous."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable
 def known_name(text: str, known_names: Iterable[str]) -> str | None:
     """Return the known name that a text stands for, or None.
 
-    A known name that equals the text takes precedence. Otherwise, the text stands for a known name
-    that differs from it only in case, if there is exactly one.
+    An exact match takes precedence. Otherwise, the text stands for a known name that differs from
+    it only in case, if there is exactly one.
 
     Args:
         text: Text that a user wrote.

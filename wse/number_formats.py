@@ -1,4 +1,4 @@
-"""Element types of numbers on a PE, and codings of quantised weights.
+"""Element types of numbers on a PE, and codings for quantised weights.
 
 A quantised weight is the product of a code and a scale. Codes are symmetric around 0. The weights
 that share a scale have the scale max|w| / (largest code), where max|w| is their largest magnitude.
@@ -18,7 +18,7 @@ from functools import cache
 from typing import Final
 
 DTYPES: Final = ("float32", "float16", "bfloat16")
-"""Element types of activations and accumulators, and of weights that are not quantised."""
+"""Element types of activations, accumulators and unquantised weights."""
 
 ELEMENT_BYTES: Final = {"float32": 4, "float16": 2, "bfloat16": 2, "uint8": 1}
 
@@ -30,7 +30,7 @@ SIGNIFICANT_BITS: Final = {"float32": 24, "float16": 11, "bfloat16": 8}
 
 
 def round_to(value: float, element: str) -> float:
-    """Return a value rounded to the nearest number of an element type. Ties are rounded to even.
+    """Round a value to the nearest number of an element type, with ties to even.
 
     The value must be in the range of normal numbers of the type; overflow and underflow are not
     handled.
@@ -45,7 +45,7 @@ def round_to(value: float, element: str) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coding:
-    """A storage format of quantised weight matrices ``[out, in]``.
+    """A storage format for quantised weight matrices ``[out, in]``.
 
     Weights are stored as small codes, which are multiplied by scales.
 
@@ -68,12 +68,12 @@ class Coding:
 
     @property
     def number(self) -> int:
-        """Index of the coding, by which a kernel selects the code that decodes it."""
+        """Index by which a kernel selects the code that decodes this coding."""
         return _CODINGS_IN_ORDER.index(self.name)
 
     @property
     def is_factored(self) -> bool:
-        """True if scales are stored in another type than the activations.
+        """True if scales are stored in a different type from the activations.
 
         Such scales are converted only when the PE unpacks a row of codes.
         """
@@ -84,14 +84,14 @@ class Coding:
         return -(-inputs // self.group) if self.group else 1
 
     def code_bytes(self, rows: int, columns: int) -> int:
-        """Return the bytes of the codes of a part ``[rows, columns]`` of a matrix.
+        """Return the size in bytes of the codes for a part ``[rows, columns]`` of a matrix.
 
         Codes that share a byte are adjacent in a column, so each column starts with a new byte.
         """
         return -(-rows * self.bits // 8) * columns
 
     def scale_bytes(self, float_bytes: int) -> int:
-        """Return the bytes of one scale, given the bytes of one activation."""
+        """Return the size of one scale in bytes, given the size of one activation in bytes."""
         return {"wgt": float_bytes, "f32": 4, "raw": 1}[self.scale_view]
 
 
@@ -110,7 +110,7 @@ CODINGS: Final = {
         Coding(name=MXFP4, bits=4, largest_code=6, group=32, scale_view="raw"),
     )
 }
-"""Codings to which plain weights of a checkpoint can be quantised, by their ``--dtype`` name."""
+"""Codings to which a checkpoint's plain weights can be quantised, keyed by ``--dtype`` name."""
 
 _CODINGS_IN_ORDER: Final = (*CODINGS, FP8_BLOCKS)
 

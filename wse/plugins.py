@@ -45,7 +45,7 @@ Thing = TypeVar("Thing")
 
 @cache
 def plugins(group: str) -> tuple[tuple[str, Any], ...]:
-    """Load every entry point of a group, by which installed packages extend wse.
+    """Load every entry point in a group, through which installed packages extend wse.
 
     The result is cached.
 
@@ -53,8 +53,8 @@ def plugins(group: str) -> tuple[tuple[str, Any], ...]:
         group: Name of the group, such as ``wse.patterns``.
 
     Returns:
-        A pair for each entry point, ordered by the names of the entry points: a text that says
-        where the object comes from, for messages, and the object.
+        A pair for each entry point, ordered by entry-point name: a text that says where the object
+        comes from, for messages, and the object.
 
     Raises:
         BadInput: An entry point cannot be loaded.
@@ -64,10 +64,10 @@ def plugins(group: str) -> tuple[tuple[str, Any], ...]:
 
 
 def with_plugins(group: str, bundled: Mapping[str, Thing], names: Callable[[Any], Iterable[str]]) -> dict[str, Thing]:
-    """Return bundled objects and those that installed packages provide, keyed by name.
+    """Return bundled objects and objects from installed packages, keyed by name.
 
     Args:
-        group: Name of the group of entry points, such as ``wse.patterns``.
+        group: Name of the entry-point group, such as ``wse.patterns``.
         bundled: Objects that are part of wse, keyed by name.
         names: Function that returns the names of an entry point's object. It raises TypeError or
             AttributeError for an object of the wrong type.
@@ -92,10 +92,10 @@ def with_plugins(group: str, bundled: Mapping[str, Thing], names: Callable[[Any]
 
 
 def wrong_type(plugin: object, expected_type: str) -> TypeError:
-    """Return the error for an object of an installed package that is not of the expected type.
+    """Build the error for an installed package's object that is not of the expected type.
 
     Args:
-        plugin: The object, to which an entry point of the package refers.
+        plugin: The object that an entry point of the package refers to.
         expected_type: Full name of the type, such as ``wse.models.family.Family``, with more
             details if they help.
     """
@@ -116,7 +116,7 @@ def _load(point: EntryPoint) -> Any:
 
 
 def _place(point: EntryPoint) -> str:
-    """Return a text on the origin of an entry point: its name, value, group and package."""
+    """Return a description of an entry point's origin: its name, value, group and package."""
     package = f" of package {point.dist.name} {point.dist.version}" if point.dist is not None else ""
     return f"entry point {point.name} = {point.value} in {point.group}{package}"
 
@@ -131,7 +131,7 @@ def names_file_object(text: str) -> bool:
 
 
 def file_of(text: str) -> Path:
-    """Return the path in a text such as ``FILE.py:NAME@ARGUMENT``, without what follows it.
+    """Return the path in a text such as ``FILE.py:NAME@ARGUMENT``, without the part after it.
 
     >>> str(file_of("own/mine.py:mine@4")), str(file_of("regions.toml"))
     ('own/mine.py', 'regions.toml')
@@ -199,9 +199,9 @@ def _module(path: Path, source: bytes) -> ModuleType:
 
 
 def fault_in_file(error: BaseException, path: Path) -> str:
-    """Return a one-line message for an error that the code in a user's file raised.
+    """Return a one-line message for an error raised by the code in a user's file.
 
-    The message states the last line of this file that was running, if the error came from it.
+    The message states the last line of the file that was executing, if the error came from it.
     """
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return f"{path}: line {error.lineno}: {type(error).__name__}: {error.msg}; correct that line"

@@ -1,4 +1,4 @@
-"""Types of the elements of recorded tensors: numpy's numeric types, and bfloat16."""
+"""Element types of recorded tensors: numpy's numeric types, and bfloat16."""
 
 from __future__ import annotations
 

@@ -22,11 +22,11 @@ class RunHeader:
         seed: Seed of random weights and of sampling.
         program_digest: Hexadecimal digest of the compiled Program.
         wafers: Number of wafers.
-        rows: Rows of PEs on each wafer.
-        cols: Columns of PEs on each wafer.
+        rows: Number of PE rows on each wafer.
+        cols: Number of PE columns on each wafer.
         clock_hz: Clock frequency of the wafer.
         options: Options of the run, stored as JSON.
-        versions: Versions of the software, stored as JSON.
+        versions: Software versions, stored as JSON.
     """
 
     created_by: str
@@ -45,7 +45,7 @@ class RunHeader:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """Description of an attribute that a group of a trace file has.
+    """Description of an attribute of a group in a trace file.
 
     Attributes:
         name: Name of the attribute.

@@ -23,7 +23,7 @@ from wse.cli.standard_output import drop_stdout
 
 INTERRUPTED = 130
 COMPLETION = "_WSE_COMPLETE"
-"""Environment variable that a shell sets when it calls ``wse`` to complete a line."""
+"""Environment variable that a shell sets when it calls ``wse`` for completion."""
 OBJECTS_BETWEEN_COLLECTIONS = 50_000
 """Threshold of Python's garbage collector.
 

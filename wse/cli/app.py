@@ -112,10 +112,10 @@ def _group(
 
 
 def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
-    """Return an error about wrong usage as one line, or None for any other error.
+    """Return a usage error as one line, or None for any other error.
 
     Args:
-        error: The error, which typer raised.
+        error: Error raised by typer.
         arguments: Command-line arguments.
     """
     if not isinstance(error, UsageError):
@@ -145,7 +145,7 @@ def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
 
 
 def _commands_with(option: str) -> list[str]:
-    """Return the names of the commands that have an option of exactly this name."""
+    """Return the names of the commands that have an option with exactly this name."""
     group = command()
     return [name for name in COMMANDS if option in _options(typer.Context(group.get_command(None, name)))]
 
@@ -163,7 +163,7 @@ def _label(parameter: Any) -> str:
 
 
 def _options(context: Any) -> list[str]:
-    """Return the names of a command's options, such as ``--mesh``, without hidden options."""
+    """Return the names of a command's options, such as ``--mesh``, excluding hidden options."""
     parameters = context.command.get_params(context) if context is not None else []
     visible_parameters = [p for p in parameters if not getattr(p, "hidden", False)]
     return [name for p in visible_parameters for name in (*p.opts, *p.secondary_opts) if name.startswith("--")]

@@ -1,4 +1,4 @@
-"""``wse models``, ``wafers``, ``gpus`` and ``mappings``: lists of what is bundled with wse."""
+"""``wse models``, ``wafers``, ``gpus`` and ``mappings``: list what is bundled with wse."""
 
 from __future__ import annotations
 

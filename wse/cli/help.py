@@ -19,7 +19,7 @@ PANELS: Final = (
     "Machines",
     "Output",
 )
-"""Headings in the order in which they appear. Options without a heading are under "Options"."""
+"""Headings in order of appearance. Options without a heading are under "Options"."""
 
 HELP_NAMES: Final = ("-h", "--help")
 
@@ -39,7 +39,7 @@ class PanelCommand(TyperCommand):
 
 
 def option_rows(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
-    """Return the arguments and options that the help of a command shows, by heading.
+    """Return the arguments and options in a command's help, grouped by heading.
 
     Args:
         command: The command.

@@ -28,9 +28,9 @@ WriteMapping = Annotated[
 
 
 def given_fields(context: typer.Context, request: type) -> set[str]:
-    """Return the names of a request's fields that the user gave on the command line.
+    """Return the names of the request fields that the user specified on the command line.
 
-    A field counts even if the given value equals its default.
+    A field counts even if its value equals the default.
 
     Args:
         context: Context of the invocation.
@@ -43,7 +43,7 @@ def given_fields(context: typer.Context, request: type) -> set[str]:
 
 
 def mapping_path(write_mapping: str | None) -> Path | None:
-    """Return the path of the option --write-mapping; None if it is not given.
+    """Return the path from the option --write-mapping, or None if it was not specified.
 
     The path is checked here, before any long computation.
 
@@ -58,7 +58,7 @@ def mapping_path(write_mapping: str | None) -> Path | None:
 
 
 def write_mapping_file(path: Path | None, system: SystemResult) -> None:
-    """Write the regions of a result to the file of the option --write-mapping, if it was given.
+    """Write a result's regions to the file given by the option --write-mapping, if any.
 
     Raises:
         BadInput: The file cannot be written.

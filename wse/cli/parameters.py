@@ -1,4 +1,4 @@
-"""Parameters of commands for typer, derived from the options of the commands.
+"""Command parameters for typer, derived from the options of the commands.
 
 A command is a function. Its parameter ``request: RunRequest`` stands for all options of that class.
 A parameter ``Annotated[TYPE, Option(...)]`` is an option by itself. ``with_options`` creates a
@@ -86,7 +86,7 @@ def _shown_default(field: RequestField) -> Any:
 
 
 def _info(field: RequestField) -> Any:
-    """Return the description of an option that typer needs: a positional argument or an option."""
+    """Return typer's description of an option, which is a positional argument or an option."""
     option = field.option
     common: dict[str, Any] = {
         "help": option.doc,

@@ -1,4 +1,4 @@
-"""Handling of a standard output whose reader goes away, as ``head`` does, before a command ends."""
+"""Handle a standard output whose reader goes away before a command ends, as ``head`` does."""
 
 from __future__ import annotations
 

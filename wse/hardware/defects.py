@@ -1,4 +1,4 @@
-"""Dead PEs and links of wafers, read from a file or drawn at random.
+"""Dead PEs and links of wafers, read from a file or randomly drawn.
 
 A file is CSV with the columns ``row`` and ``col`` and, optionally, ``direction`` and ``wafer``. A
 line without a direction is a dead PE. A line with a direction (north, east, south or west) is the
@@ -6,7 +6,7 @@ dead link between a PE and that neighbour, in both directions. A line without a 
 wafers. Rows and columns count from 0 at the north-west corner of the full wafer. A smaller mesh is
 this corner; defects outside it do not matter.
 
-With a rate, every PE of every wafer is dead with this probability, independently. Links are not
+With a rate, every PE of every wafer is independently dead with this probability. Links are not
 drawn, because published redundancy figures count faults per core.
 """
 
@@ -38,7 +38,7 @@ I64 = npt.NDArray[np.int64]
 
 
 class _Line(pydantic.BaseModel):
-    """The values in a row of a CSV file of defects: a dead PE, or a dead link of a PE."""
+    """Values in a row of a defect CSV file: a dead PE, or a dead link of a PE."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
 
@@ -50,13 +50,13 @@ class _Line(pydantic.BaseModel):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Defects:
-    """The dead PEs and dead links of wafers of one type.
+    """Dead PEs and dead links of wafers of one type.
 
     Attributes:
         option: The file or the rate, as given to ``--defects``.
         rows, cols: Size of the full wafer.
         rate: Probability that a PE is dead; None if a file lists the defects.
-        seed: Seed of the random choice of dead PEs.
+        seed: Seed for the random choice of dead PEs.
         listed_defects: int64 [n, 4]. The columns are the wafer (-1 for all wafers), row, column,
             and what is dead: 0 for the PE, 1 for the link to its east, 2 for the link to its south.
     """
@@ -69,7 +69,7 @@ class Defects:
     listed_defects: I64
 
     def on(self, wafer: int) -> FabricFaults:
-        """Return the dead PEs and links of one wafer, given by its index."""
+        """Return the dead PEs and links of the wafer with the given index."""
         planes = np.zeros((3, self.rows, self.cols), bool)
         if self.rate is not None:
             planes[0] = np.random.default_rng([self.seed, wafer]).random((self.rows, self.cols)) < self.rate
@@ -90,12 +90,12 @@ def read_defects(option: str | Path, seed: int, wafer: WaferSpec) -> Defects:
 
     Args:
         option: A CSV file or a rate.
-        seed: Seed of the random choice of dead PEs.
+        seed: Seed for the random choice of dead PEs.
         wafer: The full wafer.
 
     Raises:
-        BadDefects: The rate is not from 0 to below 1, the seed is out of range, the file cannot be
-            read, or a place in it is outside the wafer or listed twice.
+        BadDefects: The rate is not at least 0 and below 1, the seed is out of range, the file
+            cannot be read, or a place in it is outside the wafer or listed twice.
     """
     check_seed(seed)
     rows, cols = wafer.mesh_rows, wafer.mesh_cols
@@ -115,10 +115,10 @@ def read_defects(option: str | Path, seed: int, wafer: WaferSpec) -> Defects:
 def _read_list(path: Path, wafer: WaferSpec) -> I64:
     """Return the defects that a CSV file lists, int64 [n, 4].
 
-    The columns are those of ``Defects.listed_defects``.
+    The columns are the same as in ``Defects.listed_defects``.
 
     Raises:
-        BadDefects: The file cannot be read, or a line is invalid or names a defect a second time.
+        BadDefects: The file cannot be read, or a line is invalid or repeats a defect.
     """
     data = read_file(path, FILE_LIMIT_BYTES, BadDefects, "a CSV file of dead PEs and links, or a rate such as 1e-4")
     try:
@@ -161,10 +161,10 @@ def _check_header(path: Path, header: list[str]) -> None:
 
 
 def _parse_line(line_name: str, line: dict[str, str | None]) -> _Line:
-    """Return the checked values of a line in a file of defects.
+    """Return the checked values of a line in a defect file.
 
     Args:
-        line_name: File and number of the line, for messages.
+        line_name: File and line number, for messages.
         line: Text of each column.
 
     Raises:

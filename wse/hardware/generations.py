@@ -1,4 +1,4 @@
-"""Generations of the machine: properties that are not numbers of a wafer file.
+"""Generations of the machine: properties that a wafer file does not contain.
 
 Compiled software has different costs on each generation, and every measurement belongs to one. The
 preset of a generation's first wafer has the name of the generation.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 DEFAULT_WAFER: Final = "wse3"
-"""The wafer that is used if a request names none."""
+"""Wafer to use if a request does not name one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,5 +54,5 @@ RECORDS: Final = {
         multicast_cycles=20,
     ),
 }
-"""The generations by name."""
+"""The generations, keyed by name."""
 GENERATIONS: Final = tuple(RECORDS)

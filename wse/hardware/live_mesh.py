@@ -28,7 +28,7 @@ def largest_live_meshes(defects: Defects, wafer: WaferSpec, wafers: int) -> Mesh
 
     Args:
         defects: Dead PEs and links.
-        wafer: Wafer whose mesh size is the size of all wafers.
+        wafer: Wafer whose mesh size applies to all wafers.
         wafers: Number of wafers.
 
     Raises:
@@ -49,8 +49,8 @@ def corner_meshes(defects: Defects, full_wafer: WaferSpec, mesh: WaferSpec, wafe
     """Return logical meshes of a given size on the smallest sufficient corner of their wafers.
 
     A logical mesh is the mesh of live PEs that programs see on a wafer with dead PEs. A corner is
-    the first rows and columns of the wafer. It starts as large as the logical mesh and grows by a
-    row and a column at a time. All wafers use a corner of the same size.
+    the first rows and columns of the wafer. It starts at the size of the logical mesh and grows by
+    one row and one column at a time. All wafers use a corner of the same size.
 
     Args:
         defects: Dead PEs and links.
@@ -59,7 +59,7 @@ def corner_meshes(defects: Defects, full_wafer: WaferSpec, mesh: WaferSpec, wafe
         wafers: Number of wafers.
 
     Returns:
-        A logical mesh for each wafer; None if even the full wafer is too small.
+        A logical mesh for each wafer, or None if even the full wafer is too small.
     """
     fabrics, rows, cols = [defects.on(index) for index in range(wafers)], mesh.mesh_rows, mesh.mesh_cols
     for growth in range(max(full_wafer.mesh_rows - rows, full_wafer.mesh_cols - cols) + 1):
@@ -80,8 +80,8 @@ def logical_wafer(
     If PEs are dead, programs see only a mesh of live PEs, the logical mesh.
 
     Args:
-        wafer: Wafer with the size of mesh that programs should see.
-        defects: Dead PEs and links; None for none.
+        wafer: Wafer with the mesh size that programs should see.
+        defects: Dead PEs and links; None if there are none.
         wafers: Number of wafers.
         grow_to: Larger wafer on which to find live PEs for the requested mesh. If it has too few,
             programs see the largest mesh of live PEs on it. With None, programs see the largest
@@ -104,11 +104,11 @@ def fewest_wafers_with_defects(
 ) -> int:
     """Return the minimum number of wafers that a model needs when PEs are dead.
 
-    The search is iterative, because with more wafers, the worst of them has fewer live PEs.
+    The search is iterative, because with more wafers, the worst wafer has fewer live PEs.
 
     Args:
         wafer: The wafer without defects.
-        defects: Dead PEs and links; None for none.
+        defects: Dead PEs and links; None if there are none.
         min_wafers: Function that returns the minimum number of wafers with a given mesh.
     """
     count = min_wafers(wafer)
@@ -121,7 +121,7 @@ def fewest_wafers_with_defects(
 
 
 def live_wafer(wafer: WaferSpec, meshes: Meshes) -> WaferSpec:
-    """Return a copy of a wafer whose mesh has the size of the given meshes of live PEs."""
+    """Return a copy of a wafer with the mesh size of the given meshes of live PEs."""
     rows, cols = meshes[0].shape
     return replace(wafer, mesh_rows=rows, mesh_cols=cols)
 

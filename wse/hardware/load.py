@@ -1,8 +1,8 @@
 """Load wafers and software profiles from presets and user files.
 
-A wafer names in ``generation`` the generation whose software costs apply to it. With ``announced =
-true``, a file says that nobody has measured such a wafer. Numbers of a software profile may differ
-by generation. See `wse.hardware.preset_reader` for the format.
+The field ``generation`` of a wafer names the generation whose software costs apply to it. With
+``announced = true``, a file states that nobody has measured such a wafer. Numbers of a software
+profile may differ by generation. See `wse.hardware.preset_reader` for the format.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from wse.known_names import known_name
 from wse.plugins import SOFTWARE, WAFERS
 
 Values = tuple[tuple[str, float], ...]
-"""Numbers by field that replace those of a file, as data that can be compared and sent."""
+"""Numbers by field that override a file's numbers, as data that can be compared and sent."""
 
 LONGEST_NAME: Final = 64
 _HERE: Final = Path(__file__).parent
 
 
 def _read_name(path: Path, key: str, raw_value: Any) -> str:
-    """Return the name that a file states, after a check that it is printable and not too long."""
+    """Return the name in a file after checking that it is printable and not too long."""
     if not isinstance(raw_value, str) or not 0 < len(raw_value) <= LONGEST_NAME or not raw_value.isprintable():
         msg = f"{path}: {key} = {short_repr(raw_value)}: give a name of 1 to {LONGEST_NAME} printable characters"
         raise BadWafer(msg)
@@ -38,14 +38,14 @@ def _read_name(path: Path, key: str, raw_value: Any) -> str:
 
 
 def _read_generation(path: Path, key: str, raw_value: Any) -> str:
-    """Return the wafer generation that a file states, after a check that it is known."""
+    """Return the wafer generation in a file after checking that it is known."""
     if not isinstance(raw_value, str) or raw_value not in GENERATIONS:
         raise UnknownName(key, str(raw_value), GENERATIONS, place=str(path))
     return raw_value
 
 
 def _read_announced(path: Path, key: str, raw_value: Any) -> bool:
-    """Return whether a file describes an announced wafer, after a check of the value."""
+    """Return whether a file describes an announced wafer, after checking the value."""
     if not isinstance(raw_value, bool):
         msg = f"{path}: {key} = {short_repr(raw_value)}: give true (nobody has measured such a wafer) or false"
         raise BadWafer(msg)
@@ -53,7 +53,7 @@ def _read_announced(path: Path, key: str, raw_value: Any) -> bool:
 
 
 def _missing(base: str, keys: Sequence[str]) -> str:
-    """Return the error message for missing fields of a file.
+    """Return the error message for missing fields in a file.
 
     Args:
         base: Preset that the message suggests as the base of the file.
@@ -107,15 +107,15 @@ def known_software() -> tuple[str, ...]:
 def load_wafer(name_or_path: str | Path, values: Values = ()) -> WaferSpec:
     """Return the wafer that a preset or a TOML file describes.
 
-    A bundled preset takes precedence over a file of the same name. The case of its name is ignored.
+    A bundled preset takes precedence over a file of the same name. Its name is not case-sensitive.
 
     Args:
         name_or_path: Name of the preset, or path of the file.
-        values: Numbers that replace those of the file.
+        values: Numbers that override the file's numbers.
 
     Raises:
         UnknownName: There is no such preset, or an unknown key in the file or the values.
-        BadWafer: The file cannot be read, or a number is missing, in a wrong unit, out of bounds,
+        BadWafer: The file cannot be read, or a number is missing, in the wrong unit, out of bounds,
             or contradicts another number.
     """
     source_name = str(name_or_path)
@@ -139,16 +139,16 @@ def load_wafer(name_or_path: str | Path, values: Values = ()) -> WaferSpec:
 
 
 def load_software(name_or_path: str | Path, generation: str, values: Values = ()) -> SoftwareProfile:
-    """Return the costs of software on a generation of wafers, read from a software profile.
+    """Return the software costs of a wafer generation, read from a software profile.
 
     Args:
         name_or_path: Name of the profile, or path of a TOML file.
         generation: Generation of the wafer, one of ``GENERATIONS``.
-        values: Numbers that replace those of the file, for all generations.
+        values: Numbers that override the file's numbers, for all generations.
 
     Raises:
         UnknownName: There is no such profile, or an unknown key in the file or the values.
-        BadWafer: The file cannot be read, or a number is missing, in a wrong unit, or out of
+        BadWafer: The file cannot be read, or a number is missing, in the wrong unit, or out of
             bounds.
     """
     source_name = str(name_or_path)
@@ -177,15 +177,15 @@ def provenance(name_or_path: str | Path, values: Values = ()) -> dict[str, Sourc
 
     Args:
         name_or_path: Name of a wafer or software profile, or path of a TOML file.
-        values: Numbers that replace those of the file.
+        values: Numbers that override the file's numbers.
 
     Returns:
-        The numbers, keyed by the name of the field. The key of a number that is valid for one
-        generation only is ``FIELD.GENERATION``.
+        The numbers, keyed by field name. The key of a number that is valid for one generation only
+        is ``FIELD.GENERATION``.
 
     Raises:
         UnknownName: There is no such preset, or an unknown key in the file or the values.
-        BadWafer: The file cannot be read, or a number is missing, in a wrong unit, or out of
+        BadWafer: The file cannot be read, or a number is missing, in the wrong unit, or out of
             bounds.
     """
     source_name = str(name_or_path)

@@ -21,7 +21,7 @@ def parse_mesh(text: str, option: str = "mesh") -> tuple[int, int]:
         option: Option or key with the text, for the message.
 
     Raises:
-        BadMesh: The text has another form, or a side is outside 1 to 10,000.
+        BadMesh: The text has a different form, or a side is outside 1 to 10,000.
 
     >>> parse_mesh("16x24")
     (16, 24)

@@ -87,7 +87,7 @@ _NAMES_BY_BOUNDS: Final[dict[tuple[float, float], tuple[str, ...]]] = {
 }
 """Fields by their minimum and maximum.
 
-The maxima are far beyond any machine and detect wrong units.
+The maxima are far beyond any machine and serve to detect wrong units.
 """
 _BOUNDS: Final = {name: bounds for bounds, names in _NAMES_BY_BOUNDS.items() for name in names}
 _OTHER_BOUNDS: Final = (1, 10**6)  # rates of a PE, and cycles of an operation
@@ -100,8 +100,8 @@ class SourcedNumber:
     Attributes:
         value: The number.
         unit: Its unit, such as "byte/PE".
-        grade: Evidence grade, which says how well the number is known: a key of `GRADES`.
-        source: Where the number is from.
+        grade: Evidence grade, which indicates how reliable the number is: a key of `GRADES`.
+        source: Origin of the number.
         range: Minimum and maximum that the number may have; None if not stated.
     """
 
@@ -128,7 +128,7 @@ class SourcedNumber:
 
 
 def weakest(grades: Iterable[Grade]) -> Grade:
-    """Return the weakest of some evidence grades, which is the last one in the order of ``GRADES``.
+    """Return the weakest of several evidence grades, that is, the last one in ``GRADES`` order.
 
     A result has the weakest grade of the numbers that it is computed from.
     """
@@ -136,7 +136,7 @@ def weakest(grades: Iterable[Grade]) -> Grade:
 
 
 def unit_of(field: str) -> str:
-    """Return the unit of a field, which follows from the end of its name.
+    """Return the unit of a field, which is determined by the end of its name.
 
     >>> unit_of("sram_bytes_per_pe"), unit_of("hop_cycles"), unit_of("mac_fp16_per_cycle")
     ('byte/PE', 'cycle', 'element/cycle')
@@ -147,7 +147,7 @@ def unit_of(field: str) -> str:
 
 
 def bounds_of(field: str) -> tuple[float, float]:
-    """Return the minimum and maximum that are allowed for a field, given its name."""
+    """Return the minimum and maximum values allowed for a field, given its name."""
     return _BOUNDS.get(field, _OTHER_BOUNDS)
 
 

@@ -56,15 +56,14 @@ def read_number(path: Path | str, name: str, raw_value: Any, number_type: type, 
     """Check a number from a configuration file and return it with its unit and source.
 
     Args:
-        path: File with the number, or a description of where else it was given. Used in error
-            messages.
-        name: Field name, which determines unit and bounds. ``.`` and the name of a machine may
-            follow (``wafer_power_w.cs4``).
+        path: File with the number, or a description of its origin, for error messages.
+        name: Field name, which determines the unit and bounds. It may be followed by ``.`` and the
+            name of a machine (``wafer_power_w.cs4``).
         raw_value: A number, or a table with ``value`` and optionally ``unit``, ``grade``,
             ``source`` and ``range``.
         number_type: int or float. For float, integers are accepted too; for int, floats are
             rejected.
-        default_source: Source of the number if the table states none.
+        default_source: Source of the number if the table does not state one.
 
     Raises:
         BadWafer: The value is not a number, has the wrong unit, or is outside the bounds of the

@@ -1,11 +1,11 @@
 """Read presets: TOML files with the numbers of a machine or its software.
 
 There are four kinds of presets: wafers, software profiles, GPUs and serving stacks. Bundled presets
-are the files in the folder of their kind. Other packages add presets by entry points in the group
-of the kind, whose object is the `pathlib.Path` of a TOML file. Users can also give the path of
-their own file.
+are the files in the folder of their kind. Other packages add presets through entry points in the
+kind's group. The object of such an entry point is the `pathlib.Path` of a TOML file. Users can also
+give the path of their own file.
 
-A file states every field, or ``base = "wse2"`` and the fields that differ from this preset. A field
+A file states every field, or ``base = "wse2"`` and the fields that differ from that preset. A field
 is a plain number in the unit of its name, or a table: ``hop_cycles = { value = 2, unit = "cycle",
 grade = "M", source = "..." }``. In some kinds of presets, a number may differ by generation of the
 machine: ``relay_cycles = { wse2 = 14, wse3 = 5 }``.
@@ -27,15 +27,15 @@ from wse.known_names import known_name
 from wse.plugins import with_plugins, wrong_type
 
 Numbers = dict[str, SourcedNumber]
-"""Numbers by field. If a number is for one generation, its key is ``FIELD.GENERATION``."""
+"""Numbers keyed by field. A number for one generation has the key ``FIELD.GENERATION``."""
 
 
 class PresetContent(NamedTuple):
-    """The fields of a preset file, after they were checked.
+    """Checked fields of a preset file.
 
     Attributes:
         texts: Fields that are not numbers, keyed by name.
-        numbers: Numbers with their units and sources, in the order of the fields of the dataclass.
+        numbers: Numbers with their units and sources, in the order of the dataclass fields.
     """
 
     texts: dict[str, Any]
@@ -48,11 +48,11 @@ class PresetKind:
 
     Attributes:
         word: Name of the kind for messages, such as "wafer".
-        group: Group of the entry points by which other packages add presets.
+        group: Entry-point group through which other packages add presets.
         folder: Folder of the bundled files.
         spec: Dataclass whose int and float fields are the numbers of a file.
         texts: For each field that is not a number, a function that checks it, given the file, the
-            field and the value. If a file has no ``name``, its name is that of the file.
+            field and the value. If a file has no ``name``, the file's own name is used.
         missing: Function that returns the error message for missing fields, given their names.
         defaults: Values of texts that a file may omit.
         generations: Generations for which a number may be stated separately.
@@ -87,7 +87,7 @@ class PresetKind:
         return known_name(text, _bundled_files(self))
 
     def read(self, name_or_path: str) -> PresetContent:
-        """Read a preset, given by its name in upper or lower case, or a TOML file.
+        """Read a preset, given by its case-insensitive name, or a TOML file.
 
         A bundled preset takes precedence over a file of the same name, and a file over a preset of
         an installed package. Installed packages are only searched if the name is neither.
@@ -98,7 +98,7 @@ class PresetKind:
         Raises:
             UnknownName: There is no such preset, or the file has an unknown key. The message
                 suggests a similar name.
-            BadWafer: The file cannot be read, or a number is missing, in a wrong unit or out of
+            BadWafer: The file cannot be read, or a number is missing, in the wrong unit or out of
                 bounds.
         """
         name = self.bundled_name(name_or_path)
@@ -117,7 +117,7 @@ class PresetKind:
         return PresetContent(dict(texts), dict(numbers))
 
     def values(self, numbers: Numbers, generation: str = "") -> dict[str, Any]:
-        """Return the value of every number field, keyed by the name of the field.
+        """Return the value of every number field, keyed by field name.
 
         Args:
             numbers: Numbers of a preset.
@@ -128,7 +128,7 @@ class PresetKind:
 
 @cache
 def _bundled_files(kind: PresetKind) -> Mapping[str, Path]:
-    """Return the bundled files of a kind of presets, keyed by the name of the preset.
+    """Return the bundled files of a kind of preset, keyed by preset name.
 
     The result is cached, so the files must not change.
     """
@@ -137,15 +137,15 @@ def _bundled_files(kind: PresetKind) -> Mapping[str, Path]:
 
 @cache
 def _files(kind: PresetKind) -> Mapping[str, Path]:
-    """Return the files of all presets of a kind, keyed by the name of the preset.
+    """Return the files of all presets of a kind, keyed by preset name.
 
-    Presets of installed packages are included.
+    Presets from installed packages are included.
     """
     return with_plugins(kind.group, _bundled_files(kind), _preset_name)
 
 
 def _preset_name(plugin: Any) -> tuple[str]:
-    """Return the name of a preset that an installed package adds, as a tuple with one element.
+    """Return the name of a preset that an installed package adds, as a one-element tuple.
 
     Raises:
         TypeError: The object of the entry point is not a path.
@@ -166,13 +166,13 @@ def _read_file(kind: PresetKind, path: Path, default_source: str) -> PresetConte
     """Read a preset file and the preset that it is based on.
 
     1. Read the base, if the file names one.
-    2. Check the texts and numbers of the file, which replace those of the base.
+    2. Check the texts and numbers of the file, which override the base's.
     3. Check that no field is missing.
 
     Args:
         kind: Kind of the preset.
         path: Path of the file.
-        default_source: Source of numbers for which the file states none.
+        default_source: Source of numbers for which the file does not state a source.
     """
     table = read_toml(path, BadWafer)
     fields = numeric_fields(kind.spec)

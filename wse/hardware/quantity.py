@@ -11,9 +11,9 @@ _QUANTITY: Final = re.compile(rf"({_NUMBER})\s*([A-Za-zµμ][A-Za-z/µμ]*)?")
 _FACTOR: Final = re.compile(rf"[x×*]\s*({_NUMBER})")
 _PREFIXED: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?\s*[kKMG]i?")
 LONGEST: Final = 40
-"""Maximum length of a quantity in characters. A longer text is assumed to be a mistake."""
+"""Maximum length of a quantity in characters. Longer texts are assumed to be mistakes."""
 MAX_DIGITS: Final = 20
-"""Number of digits from which on integers are refused, as Python reads very long ones slowly."""
+"""Number of digits at which integers are rejected, because Python parses very long ones slowly."""
 
 TOKEN: Final = "token"
 """Unit of token counts, in which ``k`` is 1,024: the 128k context of a model is 131,072 tokens."""
@@ -37,7 +37,7 @@ _SCALES: Final[dict[str, dict[str, int]]] = {
 
 
 def units_for(unit: str) -> tuple[str, ...]:
-    """Return the units in which users may give a number stored in ``unit``; () for a count."""
+    """Return the units in which users may give a number stored in ``unit``, or () for a count."""
     return tuple(
         input_unit for input_unit in _SCALES.get(_unit_without_pe(unit), ()) if input_unit not in ("byte", "byte/s")
     )
@@ -49,7 +49,7 @@ def is_time(unit: str) -> bool:
 
 
 def read_quantity(text: str, unit: str) -> int | float | None:
-    """Return the number in a text, converted to a unit; None if the text is not such a quantity.
+    """Return the number in a text, converted to a unit, or None if the text is not such a quantity.
 
     A number without a unit is assumed to be in ``unit``. Counts accept the prefixes k, M and G,
     which are multiples of 1,000, or of 1,024 for tokens. Ki, Mi and Gi are always multiples of
@@ -85,7 +85,7 @@ def has_unit(text: str) -> bool:
 
 
 def whole_number(text: str, unit: str = "") -> int | None:
-    """Return the integer that a text states; None if it does not state an integer.
+    """Return the integer in a text, or None if the text is not an integer.
 
     Args:
         text: Fewer than MAX_DIGITS decimal digits, with an optional minus sign.
@@ -105,7 +105,7 @@ def whole_number(text: str, unit: str = "") -> int | None:
 
 
 def read_factor(text: str) -> float | None:
-    """Return the factor in ``x2``, ``×0.5`` or ``*2``; None for other texts and for 0 or less.
+    """Return the factor in ``x2``, ``×0.5`` or ``*2``, or None for any other text or a factor <= 0.
 
     >>> read_factor("x2"), read_factor("×0.5"), read_factor("2"), read_factor("x-1")
     (2.0, 0.5, None, None)

@@ -1,4 +1,4 @@
-"""WaferSpec and SoftwareProfile: the properties of a wafer, and the costs of its software."""
+"""WaferSpec and SoftwareProfile: the properties of a wafer and its software costs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaferSpec:
-    """The properties of a wafer as programs see it.
+    """Properties of a wafer as programs see it.
 
     The unit of each number is in its name, and its source is in the preset file.
 
     Attributes:
         generation: Generation whose software costs apply, one of ``GENERATIONS``.
-        announced: Whether the vendor has only announced the numbers, and nobody has measured such a
+        announced: Whether the vendor has only announced the numbers, but nobody has measured such a
             wafer.
     """
 
@@ -52,7 +52,7 @@ class WaferSpec:
 
 
 def burst_words(words_per_cycle: float) -> int:
-    """Return the number of words that a vector stream sends between two pauses of one cycle each.
+    """Return the number of words that a vector stream sends between two one-cycle pauses.
 
     Args:
         words_per_cycle: Average rate of the stream.
@@ -65,7 +65,7 @@ def burst_words(words_per_cycle: float) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftwareProfile:
-    """The costs of software on the PEs of one wafer generation, in addition to the hardware's."""
+    """Software costs on the PEs of one wafer generation, in addition to the hardware costs."""
 
     name: str
     code_bytes_per_pe: int

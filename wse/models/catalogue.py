@@ -15,12 +15,12 @@ _DATA: Final = Path(__file__).parents[1] / "data"
 _CONFIGS: Final = _DATA / "configs"
 
 BUNDLED: Final[dict[str, Path]] = {"story": _DATA / "story", "story-draft": _DATA / "story-draft"}
-"""Folders of models with weights, by name."""
+"""Folders of models with weights, keyed by name."""
 
 _TUNED: Final = re.compile(r"(-(instruct|chat|it|hf|base|fp8|bf16|[0-9]{4}))+$")
 
 CONFIGURATIONS: Final[dict[str, Path]] = {path.stem: path for path in sorted(_CONFIGS.glob("*.json"))}
-"""Config files in Hugging Face's format, without weights, by model name.
+"""Config files in Hugging Face's format, without weights, keyed by model name.
 
 Such models can be timed, or executed with random weights.
 """
@@ -28,14 +28,14 @@ Such models can be timed, or executed with random weights.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The source of a model configuration that is bundled with wse.
+    """Source of a model configuration bundled with wse.
 
     Attributes:
         repository: Name of the model on huggingface.co.
-        licence: Licence of its weights, which are not part of wse.
+        licence: Licence of the model's weights, which are not part of wse.
         released: Month of publication, such as 2024-07.
         same_shape: Names of other published models with the same layers.
-        note: Settings that are uncertain or left out; "" if there are none.
+        note: Settings that are uncertain or omitted; "" if there are none.
     """
 
     repository: str
@@ -47,16 +47,13 @@ class Origin:
 
 @cache
 def origins() -> dict[str, Origin]:
-    """Return the source of each bundled configuration, such as its repository and its licence.
-
-    The key is the name of the model.
-    """
+    """Return the origin of each bundled configuration, keyed by model name."""
     table = tomllib.loads((_CONFIGS / "index.toml").read_text(encoding="utf-8"))
     return {name: Origin(**entry | {"same_shape": tuple(entry.get("same_shape", ()))}) for name, entry in table.items()}
 
 
 def name_of_repository(repository: str) -> str | None:
-    """Return the name of the bundled configuration that fits a Hugging Face repository, or None.
+    """Return the name of the bundled configuration for a Hugging Face repository, or None.
 
     Fine-tuned and quantised versions of a model have the same configuration as the model itself.
 
@@ -69,13 +66,13 @@ def name_of_repository(repository: str) -> str | None:
 
 
 def _plain_model(repository: str) -> str:
-    """Return the model name of a repository in lower case, without suffixes such as ``-instruct``.
+    """Return a repository's model name in lower case, without suffixes such as ``-instruct``.
 
-    The suffixes that are removed name the tuning or the element type of the weights.
+    The removed suffixes state how the weights were tuned or their element type.
     """
     return _TUNED.sub("", repository.rpartition("/")[2].casefold())
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all bundled models, with weights or with a configuration only."""
+    """Return the names of all bundled models, including those that have only a configuration."""
     return (*BUNDLED, *CONFIGURATIONS)

@@ -1,4 +1,4 @@
-"""Family: the definition of a model family, as each file of `wse.models.families` makes one."""
+"""Family: the definition of a model family, which each file of `wse.models.families` provides."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wse.models.tensors.tensor_entry import Array, Index, TensorEntry
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FileSlice:
-    """Rows of a tensor of the model, and where a checkpoint file stores them.
+    """Rows of a model tensor, and where a checkpoint file stores them.
 
     Three steps turn the file's tensor into the rows: select ``file_tensor[index]``, transpose the
     selection if ``transposed``, and reorder it so that row r of the result is row ``rows[r]`` of
@@ -28,7 +28,7 @@ class FileSlice:
         file_shape: Shape that this tensor must have.
         index: Selected part of the file's tensor; () for all of it.
         transposed: Whether the selected part is transposed.
-        rows: Order of the rows, int [number of rows]; None to keep their order.
+        rows: Order of the rows, int [number of rows]; None to keep the file's order.
     """
 
     file_name: str
@@ -39,7 +39,7 @@ class FileSlice:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the array of rows that the slice selects."""
+        """Shape of the array of selected rows."""
         return self._in_order(np.broadcast_to(np.int8(0), self.file_shape)[self.index]).shape
 
     @property
@@ -56,14 +56,14 @@ class FileSlice:
         return (count if self.is_sliced_by_rows else all_rows) * math.prod(self.file_shape[1:])
 
     def read(self, entry: TensorEntry, row_range: slice = slice(None)) -> Array:
-        """Return the rows of this slice, or a range of them.
+        """Return all rows of this slice, or a range of rows.
 
         Only the requested rows are decoded if ``is_sliced_by_rows``, otherwise all of them. The
         result is a view of the entry's array unless rows are reordered.
 
         Args:
-            entry: The file's tensor, from which the slice is read.
-            row_range: Range of the rows of this slice; by default all.
+            entry: The file's tensor from which the slice is read.
+            row_range: Range of rows to read; by default all.
         """
         if not self.is_sliced_by_rows:
             return self._in_order(entry.array(self.index))[row_range]
@@ -75,18 +75,18 @@ class FileSlice:
         return entry.array((slice(indices.start, indices.stop, indices.step), *inner_index))
 
     def _in_order(self, array: Array) -> Array:
-        """Return an array from the file, transposed and with its rows in the order of wse."""
+        """Return an array from the file, transposed and reordered for wse where necessary."""
         array = array.T if self.transposed else array
         return array if self.rows is None else array[self.rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanonicalTensor:
-    """A tensor of the model, under the name that wse gives it, and where a checkpoint stores it.
+    """A model tensor under its wse name, and where a checkpoint stores it.
 
     Attributes:
         name: Name in wse, such as ``layers.0.q``, which is the same for all model families.
-        slices: Slices of the file's tensors whose rows, one after another, make up this tensor.
+        slices: Slices of the file's tensors; their concatenated rows make up this tensor.
     """
 
     name: str
@@ -94,23 +94,23 @@ class CanonicalTensor:
 
 
 def harmless_names(*patterns: str) -> Callable[[ModelSpec], re.Pattern[str]]:
-    """Return a function from a model to a pattern for the names of tensors that may be ignored.
+    """Return a function that maps a model to a pattern for tensor names that may be ignored.
 
-    The pattern matches tensors that the model does not need: tables of rotary frequencies, which
-    contain nothing trained, and the names that ``patterns`` match.
+    The pattern matches tensors that the model does not need: rotary-frequency tables, which contain
+    no trained values, and the names that ``patterns`` match.
 
     Args:
-        patterns: Further regular expressions, each for a full tensor name in the file.
+        patterns: Additional regular expressions, each matching a full tensor name in the file.
     """
     pattern = re.compile("|".join((r"model\.(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq", *patterns)))
     return lambda spec: pattern
 
 
 def harmless_names_beyond(spec: ModelSpec) -> re.Pattern[str]:
-    """Return a pattern like that of `harmless_names`, which also matches one additional layer.
+    """Return the pattern of `harmless_names`, extended to match one additional layer.
 
-    Some checkpoints contain one more layer after the last one, which predicts several tokens at a
-    time. This layer is ignored.
+    Some checkpoints contain an extra layer for multi-token prediction after the last layer. It is
+    ignored.
     """
     return re.compile(rf"model\.layers\.{spec.layer_count}\..*|{harmless_names()(spec).pattern}")
 
@@ -120,16 +120,17 @@ class Family:
     """A model family: how its config becomes a `ModelSpec`, and where its files store tensors.
 
     Attributes:
-        model_types: Values of ``model_type`` in its configs. The first is the family's name.
+        model_types: The ``model_type`` values in its configs. The first is the family's name.
         read: Function that returns the `ModelSpec` for a config, a model name, and the element type
-            to use if the config states none. Keys that the function does not read are refused
-            afterwards, unless they are harmless.
-        tensors: Function from a spec and the tensor names in the file to all tensors of the model.
-            If the family has several file layouts, the function recognises them by these names.
+            to use if the config does not specify one. Keys that the function does not read are
+            rejected afterwards, unless they are harmless.
+        tensors: Function that maps a spec and the tensor names in the file to all tensors of the
+            model. If the family has several file layouts, the function recognises them by these
+            names.
         harmless_keys: Config keys that do not affect the results, in addition to the keys that are
             harmless in all families.
-        harmless_tensors: Function from a spec to a pattern for the names of tensors without trained
-            values.
+        harmless_tensors: Function that maps a spec to a pattern for the names of tensors without
+            trained values.
         tied_copy: Name in the file under which a checkpoint may store a second copy of the
             embedding table if the output head uses the same table.
     """

@@ -18,7 +18,7 @@ _LAYER: Final = re.compile(r"layers\.[0-9]+\.")
 Names = tuple[str, ...]
 
 PARTS_MARK: Final = ":"
-"""Separator in the name of an op between the name of the whole op and the parts it covers."""
+"""Separator in an op's name between the name of the whole op and the parts it covers."""
 
 PartsOfLayers = tuple[tuple[Parts, ...], ...]
 """For each layer, the groups of parts that are placed together, in order."""
@@ -30,14 +30,14 @@ class Op:
 
     Attributes:
         name: Unique name, such as ``layers.3.qkv``, with a suffix if the op computes only some
-            parts of a feed-forward block that is split.
-        kind: Type of the op, which selects the function that lowers it to steps.
+            parts of a split feed-forward block.
+        kind: Type of the op, which determines how it is lowered to steps.
         layer: Index of the layer; -1 outside the layers.
         weights: Names of its weight tensors in wse.
-        vectors: Names of further trained vectors, such as biases and gains. Vectors of one group
+        vectors: Names of additional trained vectors, such as biases and gains. Vectors of one group
             are stored side by side.
         parts: Parts of the layer that the op computes: attention, or some of the equal parts into
-            which the features of the feed-forward block are divided.
+            which the feed-forward features are divided.
     """
 
     name: str
@@ -86,8 +86,8 @@ def op_graph(spec: ModelSpec, scope: str = "model", placed_parts: PartsOfLayers 
         spec: Specification of the model.
         scope: ``model`` for the whole model; ``layers`` for the layers without embedding, final
             norm and head; ``product`` for a single op with weights [hidden, feed-forward].
-        placed_parts: For each layer, the groups into which it is split between regions of PEs. Each
-            group of parts has its own ops. Without it, no layer is split.
+        placed_parts: For each layer, the groups of parts into which it is split across regions of
+            PEs. Each group has its own ops. By default, no layer is split.
 
     Raises:
         BadInput: A feed-forward block is split although its output is normalised as a whole.
@@ -111,7 +111,7 @@ def op_graph(spec: ModelSpec, scope: str = "model", placed_parts: PartsOfLayers 
 
 
 class _GraphBuilder:
-    """A builder of an op graph, which adds the ops of a model in the order in which they run.
+    """Builder that adds a model's ops to a graph in the order in which they run.
 
     Methods expect names within a layer, such as ``qkv``, and prepend ``layers.I.`` to them.
 
@@ -121,8 +121,7 @@ class _GraphBuilder:
         stream: Names of the ops that last wrote the residual stream. A block reads their result and
             adds to it.
         parts: Parts of the layer whose ops are being added.
-        before_block: Names of the ops whose result the feed-forward block of the current layer
-            reads.
+        before_block: Names of the ops whose result the current layer's feed-forward block reads.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -141,8 +140,8 @@ class _GraphBuilder:
             kind: Type of the op.
             weights: Names of its weight tensors within the layer.
             inputs: Full names of the ops whose results it reads.
-            vectors: Names of further trained vectors, within the layer, in groups that are stored
-                side by side.
+            vectors: Names of additional trained vectors, within the layer, in groups that are
+                stored side by side.
         """
         prefix = "" if self.layer < 0 else f"layers.{self.layer}."
         op = Op(
@@ -209,7 +208,7 @@ class _GraphBuilder:
         )
 
     def add_feed_forward(self) -> None:
-        """Add a dense feed-forward block, which every token uses as a whole."""
+        """Add a dense feed-forward block, which every token uses in full."""
         spec = self.spec
         norm = self.add_norm("mlp_norm", *self.before_block)
         projections = ("gate", "up") if spec.gated else ("up",)
@@ -219,8 +218,8 @@ class _GraphBuilder:
     def add_experts(self) -> None:
         """Add a mixture of experts, and the shared block if the model has one.
 
-        A shared block is a feed-forward block that processes every token besides the selected
-        experts.
+        A shared block is a feed-forward block that processes every token in addition to the
+        selected experts.
 
         Raises:
             WseBug: The model has a shared block, but normalises the output of the experts.
@@ -250,9 +249,9 @@ class _GraphBuilder:
             self._add_back("shared_down", "shared_down", ("shared.down",), block, "", biased=biased)
 
     def _add_back(self, name: str, kind: str, weights: Names, source: str, post_norm: str, *, biased: bool) -> None:
-        """Add the projection that ends a block and adds its output to the residual stream.
+        """Add a block's final projection, which adds its output to the residual stream.
 
-        If the model normalises the output of blocks, this norm is added after the projection.
+        If the model normalises block outputs, a norm follows the projection.
 
         Args:
             name: Name of the op within the layer.
@@ -278,7 +277,7 @@ class _GraphBuilder:
 
 
 def parts_suffix(parts: Parts) -> str:
-    """Return the suffix of an op's name for the parts that it computes.
+    """Return the op-name suffix for the parts that the op computes.
 
     The suffix is "" for attention and for a feed-forward block that is not split.
 
@@ -289,7 +288,7 @@ def parts_suffix(parts: Parts) -> str:
 
 
 def _biases(names: Names, *, present: bool) -> tuple[Names, ...]:
-    """Return the bias names of projections as one group of vectors; () if they have no biases.
+    """Return the bias names of projections as one group of vectors, or () if they have no biases.
 
     Args:
         names: Names of the projections.

@@ -1,7 +1,7 @@
-"""Load a model from a folder, a GGUF file, a config.json, or by the name of a bundled one.
+"""Load a model from a folder, a GGUF file or a config.json, or by its bundled name.
 
-The readers of weights and tokenizers are imported only when needed. This halves the time to read a
-config alone.
+The readers of weights and tokenizers are imported only when needed. This halves the time needed to
+read only a config.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HUB_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoadedModel:
-    """A model as its files describe it.
+    """A model loaded from its files.
 
     Attributes:
         spec: Shape and mathematics of the model.
@@ -36,8 +36,8 @@ class LoadedModel:
             not executed.
         tokenizer: The tokenizer; None if the folder has none in a known format.
         path: The folder or the file.
-        note: A sentence that states which element type is assumed, if the files state none; else
-            None.
+        note: Sentence that names the assumed element type if the files do not specify one;
+            otherwise None.
     """
 
     spec: ModelSpec
@@ -51,17 +51,17 @@ def load_model(name_or_path: str | Path, *, with_weights: bool = True) -> Loaded
     """Load a model: a bundled name, a folder with config.json, a GGUF file, or a config file.
 
     A bundled name takes precedence over a folder of the same name; write ``./name`` for the folder.
-    A bundled name may be written in upper or lower case, unless a file or folder has exactly the
-    given name. A config file or a bundled configuration has no weights and no tokenizer.
+    Bundled names are case-insensitive unless a file or folder has exactly the given name. A config
+    file or a bundled configuration has no weights and no tokenizer.
 
     Args:
         name_or_path: Name or path of the model.
-        with_weights: Whether to open the weights. If false, there is no checkpoint. Weights in a
-            folder are then opened only to find out an element type that config.json does not state.
+        with_weights: Whether to open the weights. If false, there is no checkpoint, and weights in
+            a folder are opened only to find an element type that config.json does not state.
 
     Raises:
-        UnknownName: ``name_or_path`` looks like a name and no bundled model has it.
-        BadModel: There is no such folder or file, or its content cannot be used.
+        UnknownName: ``name_or_path`` looks like a name, but no bundled model has it.
+        BadModel: The folder or file does not exist, or its content cannot be used.
     """
     name_or_path, path = _name_and_path(str(name_or_path))
     config = path / "config.json"
@@ -81,9 +81,9 @@ def load_model(name_or_path: str | Path, *, with_weights: bool = True) -> Loaded
 
 
 def _name_and_path(name_or_path: str) -> tuple[str, Path]:
-    """Return the name and the path of a model that the user gives by name or by path.
+    """Return the name and path of a model that the user specifies by name or path.
 
-    A bundled model is found whatever the case of the given name, and its proper name is returned.
+    Bundled names are matched case-insensitively, and the proper name is returned.
     """
     bundled = BUNDLED | CONFIGURATIONS
     if name_or_path not in bundled and not path_exists(name_or_path):
@@ -94,7 +94,7 @@ def _name_and_path(name_or_path: str) -> tuple[str, Path]:
 def _folder(path: Path, config: Path, *, with_weights: bool) -> LoadedModel:
     """Load a model folder.
 
-    If config.json does not state an element type, the model has the type of its weights.
+    If config.json does not specify an element type, the type of the weights is used.
     """
     from wse.models.tokenizers.tokenizer import load_tokenizer
 
@@ -114,7 +114,7 @@ def _folder(path: Path, config: Path, *, with_weights: bool) -> LoadedModel:
 
 
 def _open_weights(path: Path, spec: ModelSpec) -> dict[str, TensorEntry] | None:
-    """Return the tensors in a model folder, keyed by name; None if there are no weight files.
+    """Return the tensors in a model folder, keyed by name, or None if there are no weight files.
 
     Matrices that the checkpoint stores in a packed format are decoded when they are read.
     """
@@ -126,7 +126,7 @@ def _open_weights(path: Path, spec: ModelSpec) -> dict[str, TensorEntry] | None:
 
 
 def _dtype_note(config: Path, spec: ModelSpec) -> str:
-    """Return a note that names the element type assumed for a model whose files state none."""
+    """Return a note on the element type assumed for a model whose files do not specify one."""
     subject = "weights" if spec.weight_type == spec.dtype else f"all weights except {spec.weight_type} ones"
     return f"{config.name} states no torch_dtype: {subject} are assumed to be {spec.dtype}"
 
@@ -165,9 +165,9 @@ def _gguf(path: Path, *, with_weights: bool) -> LoadedModel:
 
 
 def _not_found(name_or_path: str, path: Path) -> Exception:
-    """Return the error for a model that does not exist.
+    """Build the error for a model that does not exist.
 
-    The error depends on whether the user seems to have given a bundled name, a repository or a
+    The error depends on whether the user appears to have entered a bundled name, a repository or a
     path.
     """
     if name_or_path in BUNDLED:
@@ -185,7 +185,7 @@ def _not_found(name_or_path: str, path: Path) -> Exception:
 def _hub_remedy(repository: str) -> str:
     """Return a message for a user who names a Hugging Face repository instead of a local folder.
 
-    The message names the bundled configuration of the model, if any, and the command to download
+    The message names the bundled configuration of the model, if any, and the command that downloads
     the repository.
     """
     folder = repository.partition("/")[2]

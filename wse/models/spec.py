@@ -1,4 +1,4 @@
-"""ModelSpec: the description of a transformer that the compiler uses, whatever its file format."""
+"""ModelSpec: the description of a transformer that the compiler uses, regardless of file format."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rope:
-    """Rotary position embeddings (RoPE) of one model.
+    """Rotary position embeddings (RoPE) of a model.
 
     Feature p of a head is rotated together with feature ``p + len(frequencies)``, by the angle
     ``position * frequencies[p]``. Features from ``2 * len(frequencies)`` on are not rotated.
@@ -15,7 +15,7 @@ class Rope:
     Attributes:
         frequencies: Angle per token in radians, as float32 values. They include any scaling for
             long contexts.
-        multiplier: Factor of cosine and sine.
+        multiplier: Factor applied to cosine and sine.
     """
 
     frequencies: tuple[float, ...]
@@ -24,17 +24,17 @@ class Rope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """The properties in which one layer of a model may differ from other layers.
+    """Properties of a layer that may vary between the layers of a model.
 
     A token attends to itself and to earlier tokens, within the limits given by ``window`` and
     ``chunk``.
 
     Attributes:
         rotary: Whether queries and keys are rotated by their positions.
-        window: Number of tokens that a token attends to, itself included. None if there is no
+        window: Number of tokens that a token attends to, including itself. None if there is no
             window.
-        chunk: Length of the chunks into which the text is divided. A token attends to its own chunk
-            only. None if the layer attends across the whole text.
+        chunk: Length of the chunks into which the text is divided. A token attends only to its own
+            chunk. None if the layer attends across the whole text.
         experts: Whether the feed-forward block is a mixture of experts.
     """
 
@@ -48,17 +48,17 @@ class Layer:
 class Latent:
     """Sizes of multi-head latent attention (DeepSeek-V2, arXiv 2405.04434), in features.
 
-    The KV cache stores for each token one latent vector and some rotated key features. All heads
-    share both. Each head also has key and query features without rotation, which are computed from
-    latent vectors.
+    For each token, the KV cache stores one latent vector and some rotated key features, which all
+    heads share. Each head also has unrotated key and query features, which are computed from latent
+    vectors.
 
     Attributes:
         q_rank: Size of the latent vector from which queries are computed; 0 if they are computed
             from the hidden vector.
         kv_rank: Size of the latent vector of keys and values.
-        nope_size: Features of a head's queries and keys that are not rotated.
-        rope_size: Features of a head's queries and keys that are rotated.
-        value_size: Features of a head's values.
+        nope_size: Number of unrotated query and key features per head.
+        rope_size: Number of rotated query and key features per head.
+        value_size: Number of value features per head.
         norm_eps: Epsilon of the root mean square norms of the latent vectors.
     """
 
@@ -72,10 +72,10 @@ class Latent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experts:
-    """A mixture of experts: feed-forward blocks of which each token uses a few.
+    """A mixture of experts: feed-forward blocks, only a few of which are used by each token.
 
     The router of a layer computes a score for each expert. The ``active`` experts with the best
-    scores are selected, and their outputs are added with weights that derive from the scores.
+    scores are selected, and their outputs are added with weights derived from the scores.
 
     Attributes:
         count: Number of experts.
@@ -83,15 +83,15 @@ class Experts:
         ffn_size: Width of an expert.
         scoring: Function that turns router outputs into scores: ``softmax`` or ``sigmoid``.
         normalised: Whether the weights of the selected experts are divided by their sum.
-        scale: Factor of the weights, applied last.
-        groups: Number of equal groups of experts.
-        chosen_groups: Number of groups from which experts may be selected: those with the largest
-            sums of their two best scores.
+        scale: Factor applied to the weights last.
+        groups: Number of equal-sized groups of experts.
+        chosen_groups: Number of groups from which experts may be selected: the groups with the
+            largest sums of their two best scores.
         correction: Whether a trained value per expert is added to the scores for the selection. It
             does not affect the weights.
         router_bias: Whether the router adds a trained vector.
         weighs_input: Whether the weights multiply the input of an expert instead of its output.
-        shared_size: Width of a further block that every token uses; 0 if there is none.
+        shared_size: Width of an additional block that every token uses; 0 if there is none.
     """
 
     count: int
@@ -110,7 +110,7 @@ class Experts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionScale:
-    """A factor of queries that grows with their position, in layers without rotary embeddings.
+    """A query factor that grows with position, used in layers without rotary embeddings.
 
     The factor is 1 + coefficient * ln(1 + floor((position + 1) / floor_tokens)).
     """
@@ -128,8 +128,8 @@ class Packing:
             or "" if no matrix is packed.
         block: Numbers of outputs and inputs that share one fp8 scale in the matrices of the file.
         runs: Pairs of a tensor name in wse, without its layer, and the number of adjacent outputs
-            that share an fp8 scale. Only tensors for which this number is not ``block[0]`` are
-            listed: their outputs are a subset of the file's, or in another order.
+            that share an fp8 scale. Only tensors for which this number differs from ``block[0]``
+            are listed, because wse selects or reorders the file's outputs.
         unpacked: Names of linear layers, without the layer index, that the checkpoint stores
             unpacked, in ``ModelSpec.dtype``.
     """
@@ -143,14 +143,14 @@ class Packing:
         """Return the number of adjacent outputs of a matrix that share an fp8 scale.
 
         Args:
-            name: Name of the matrix in wse, without its layer.
+            name: Name of the matrix in wse, without the layer prefix.
         """
         return dict(self.runs).get(name, self.block[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """The shape and the mathematics of a decoder-only transformer. Defaults are those of Llama.
+    """Shape and mathematics of a decoder-only transformer. The defaults are Llama's.
 
     Sizes count elements. Query head h uses the keys and values of KV head ``h // queries_per_kv``.
 
@@ -159,29 +159,29 @@ class ModelSpec:
         family: Name of its family, a module of `wse.models.families`.
         layers: Traits of each layer, in order.
         hidden_size: Width of the residual stream.
-        head_count, kv_head_count: Number of query heads; number of heads with their own keys and
-            values.
-        head_size: Features of a head. With latent attention, the features of a key in the cache.
-        attention_scale: Factor of the attention scores.
+        head_count, kv_head_count: Number of query heads; number of key-value heads.
+        head_size: Features per head. With latent attention, the features of a key in the cache.
+        attention_scale: Factor applied to the attention scores.
         rope: Rotary position embeddings; None if no layer rotates.
         ffn_size: Width of the dense feed-forward blocks; 0 if there are none.
         vocab_size: Number of tokens in the vocabulary.
-        context_limit: Maximum number of tokens of a text.
+        context_limit: Maximum number of tokens in a text.
         norm_eps: Epsilon of the norms.
-        tied_embedding: Whether the output head is the embedding table.
-        dtype: Element type of all tensors of the checkpoint that are not packed: ``float32``,
-            ``float16`` or ``bfloat16``.
+        tied_embedding: Whether the embedding table also serves as the output head.
+        dtype: Element type of all unpacked tensors in the checkpoint: ``float32``, ``float16`` or
+            ``bfloat16``.
         bos_token_id: Token that starts a text; None if there is none.
         eos_token_ids: Tokens that end a text.
-        qkv_bias, output_bias: Whether these projections of attention add a trained vector.
+        qkv_bias, output_bias: Whether these attention projections add a trained vector.
         head_norm: Norm of each head's queries and keys. ``rms``: root mean square with a trained
             gain, before rotation. ``l2``: without a gain, after rotation, only in layers that
             rotate. "": none.
         score_cap: With a cap c, a score becomes c * tanh(score / c) before masking. None: no cap.
         sinks: Whether each head has a trained score that takes part in the softmax without a value.
-        position_scale: Position-dependent factor of queries; None if there is none.
-        latent: Sizes of latent attention; None for other attention. With it, ``head_size`` is
-            kv_rank + rope_size, rotated features come first, and ``kv_head_count`` is 1.
+        position_scale: Position-dependent factor applied to queries; None if there is none.
+        latent: Sizes of latent attention; None for other attention. With latent attention,
+            ``head_size`` is kv_rank + rope_size, rotated features come first, and ``kv_head_count``
+            is 1.
         activation: ``silu``, ``gelu``, ``gelu_tanh`` (the tanh approximation), or ``clamped_silu``
             of gpt-oss: x * sigmoid(1.702 x) with x limited from above, times one more than the up
             projection, which is limited from both sides.
@@ -194,9 +194,10 @@ class ModelSpec:
         norm_unit_offset: Whether gains are stored minus one.
         post_norms: Whether the output of a block is normalised before it is added to the residual
             stream.
-        learned_positions: Rows of a table of positions that is added to the embedding; 0 for none.
-        embedding_scale: Factor of embeddings, rounded to the element type before use.
-        logit_cap: Cap of the logits, applied as ``score_cap`` is. None: no cap.
+        learned_positions: Number of rows in the position table that is added to the embedding; 0
+            without such a table.
+        embedding_scale: Factor applied to embeddings, rounded to the element type before use.
+        logit_cap: Cap of the logits, applied like ``score_cap``. None: no cap.
         packing: Storage format of quantised matrices in the checkpoint.
     """
 
@@ -239,7 +240,7 @@ class ModelSpec:
 
     @property
     def weight_type(self) -> str:
-        """Element type in which linear layers were published: the packed type, or else ``dtype``.
+        """Published element type of linear layers: the packed type if any, or else ``dtype``.
 
         All machines use this type unless ``--dtype`` names another one.
         """
@@ -257,7 +258,7 @@ class ModelSpec:
 
     @property
     def rotary_size(self) -> int:
-        """Number of features of a head that are rotated; 0 if no layer rotates."""
+        """Number of rotated features per head; 0 if no layer uses rotation."""
         return 0 if self.rope is None else 2 * len(self.rope.frequencies)
 
     @property

@@ -12,5 +12,5 @@ Report = dict[str, Any]
 
 
 def as_json(report: Result | dict[str, Any]) -> str:
-    """Return a report as strict JSON, without NaN or infinity, and with a final line end."""
+    """Return a report as strict JSON, without NaN or infinity and with a final newline."""
     return json.dumps(plain(report), allow_nan=False) + "\n"

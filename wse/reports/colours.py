@@ -1,4 +1,4 @@
-"""Colours for causes of cycles and uses of SRAM, the same on terminals, in pages and in pictures.
+"""Colours for cycle causes and SRAM uses, shared by terminals, pages and pictures.
 
 Colour-blind people can distinguish these hues.
 Source: Okabe and Ito, Color Universal Design, 2008 (jfly.uni-koeln.de/color).
@@ -47,9 +47,9 @@ USES: Final = {
 }
 
 SERIES: Final = (_BLUE, _VERMILION, _GREEN, _PINK, _ORANGE, _SKY_BLUE)
-"""Colours of the series of a drawing on a page, in order."""
+"""Colours of the series in a drawing on a page, in order."""
 PLOT_SERIES: Final = (*(colour.light for colour in SERIES), "#000000")
-"""Colours of the series of a plot, which always has a white background."""
+"""Colours of the series in a plot, which always has a white background."""
 
 
 def style_variables() -> str:

@@ -1,4 +1,4 @@
-"""Conversion of matplotlib figures to PNG images, for files and for notebooks.
+"""Convert matplotlib figures to PNG images, for files and notebooks.
 
 Importing this module imports matplotlib, which is slow. Functions that draw therefore import it
 only when they are called.

@@ -16,7 +16,7 @@ def markdown_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[s
     """Return the lines of a Markdown table. Vertical bars in cells are escaped.
 
     Args:
-        head: Headings of the columns.
+        head: Column headings.
         rows: Cells of each row, as Markdown.
     """
     names = list(head)
@@ -25,7 +25,7 @@ def markdown_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[s
 
 
 def tables_as_markdown(tables: Sequence[Table]) -> str:
-    """Return tables as Markdown, one below the other, each under its title.
+    """Return tables as Markdown, each under its title.
 
     Texts are escaped, numbers are right-aligned, and the best value of a column is bold. Tables
     without rows are omitted.
@@ -51,17 +51,17 @@ def _table(table: Table) -> str:
 
 
 def _item(texts: Sequence[str]) -> str:
-    """Return the texts of a row as a list item, which starts with the first text as a name."""
+    """Return the texts of a row as a list item that starts with the first text as a name."""
     name, text = texts[0], " ".join(texts[1:])
     return f"- {_escaped(f'{name}: {text}' if name and text else name or text)}"
 
 
 def _cell(column: Column, row: Row, best: object) -> str:
-    """Return the text of a cell as Markdown, in bold if it has the best value of the column."""
+    """Return the text of a cell as Markdown, in bold if it has the best value in the column."""
     text = _escaped(str(column.text(row)))
     return f"**{text}**" if best is not None and value_of(row, column.key) == best else text
 
 
 def _escaped(text: str) -> str:
-    """Return a text on one line, with the special characters of Markdown escaped."""
+    """Return a text on one line, with Markdown's special characters escaped."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))

@@ -1,7 +1,4 @@
-"""Output files of commands.
-
-Paths are checked first, and files are written completely or not at all.
-"""
+"""Output files of commands: path checks, and writing files either completely or not at all."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ _LONGEST: Final = 50  # characters of a name to use for the temporary file: up t
 
 
 def output_path(option: str, text: str, *, suffix: str = "", kind: str = "", inputs: Iterable[Path] = ()) -> Path:
-    """Check the path of an output file that an option names, and return it.
+    """Check and return the path of an output file specified by an option.
 
     Args:
         option: Name of the option, for error messages.
@@ -54,7 +51,7 @@ def output_path(option: str, text: str, *, suffix: str = "", kind: str = "", inp
 
 
 def picture_path(option: str, text: str, *, inputs: Iterable[Path] = ()) -> Path:
-    """Check the path of a PNG image that an option names, and return it.
+    """Check and return the path of a PNG image specified by an option.
 
     Raises:
         BadInput: The path cannot be written, is an input, or does not end in ``.png``.
@@ -63,7 +60,7 @@ def picture_path(option: str, text: str, *, inputs: Iterable[Path] = ()) -> Path
 
 
 def page_path(option: str, text: str, *, inputs: Iterable[Path] = ()) -> Path:
-    """Check the path of an HTML page that an option names, and return it.
+    """Check and return the path of an HTML page specified by an option.
 
     Raises:
         BadInput: The path cannot be written, is an input, or does not end in ``.html``.
@@ -144,9 +141,9 @@ def open_output_folder(option: str, path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _os_errors_as_bad_input(option: str, path: Path) -> Iterator[None]:
-    """Convert errors of the operating system to BadInput while an output is written.
+    """Convert operating-system errors to BadInput while an output is written.
 
-    Errors from reading a trace at the same time are not converted.
+    Errors from concurrently reading a trace are not converted.
     """
     try:
         yield
@@ -161,7 +158,7 @@ def _free_path(path: Path, kind: str) -> Path:
     """Return the path of a hidden file or folder that does not exist yet, in the same folder.
 
     Args:
-        path: File or folder from whose name the new name is made.
+        path: File or folder on whose name the new name is based.
         kind: Suffix that states the purpose, such as "partial".
     """
     return path.with_name(f".{path.name[:_LONGEST]}.{os.getpid()}.{kind}")

@@ -1,4 +1,4 @@
-"""Texts about the hourly price from which costs were computed."""
+"""Texts on the hourly price from which costs were computed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PRICE: Final = "{:,g}".format
 
 
 def scale_note(price: PriceEnds, machine: str) -> str:
-    """Return a note that states the price from which a column of costs is computed.
+    """Return a note on the price from which a cost column is computed.
 
     If the price has a range, the note also states the factors by which its ends change the costs.
 

@@ -21,7 +21,7 @@ EVERY_S: Final = 10.0
 
 
 class Work(NamedTuple):
-    """A kind of long computation whose progress is shown.
+    """A type of long computation that shows its progress.
 
     Attributes:
         name: Name of the computation.
@@ -54,15 +54,15 @@ SWEEPING: Final = Work("sweep", unit=" settings", says_name=True)
 
 
 def ignore(*details: object) -> None:
-    """Do nothing. This function replaces functions that show progress, text or warnings."""
+    """Do nothing, as a substitute for functions that show progress, text or warnings."""
 
 
 @contextmanager
 def progress_on(stream: TextIO, work: Work) -> Iterator[OnProgress]:
     """Yield a function that shows progress. Call it before each part of the work and at the end.
 
-    On a terminal, a bar appears at the first call, so that several computations one after the other
-    show one bar at a time.
+    On a terminal, a bar appears at the first call, so that consecutive computations show one bar at
+    a time.
 
     Args:
         stream: Stream to write to, such as stderr.
@@ -117,7 +117,7 @@ def _bar(stream: TextIO, work: Work) -> Iterator[OnProgress]:
 
 
 class _Lines:
-    """Progress that is written as lines, for a stream that is not a terminal.
+    """Progress display that writes lines, for a stream that is not a terminal.
 
     The remaining time is extrapolated from the parts that this process has finished.
     """

@@ -1,9 +1,9 @@
 """Base class of the results of studies, which are typed in Python and plain in JSON.
 
 A result is a frozen dataclass. The type of each field is ``Annotated`` with its description
-(``Doc``), from which the reference of the JSON keys is generated. In JSON, the fields are keys in
-their order. Fields that do not apply are None and left out. A field whose JSON key is a Python
-keyword, such as ``pass``, has an underscore at its end.
+(``Doc``), from which the reference of the JSON keys is generated. In JSON, the fields become keys
+in the same order. Fields that do not apply are None and omitted. A field whose JSON key is a Python
+keyword, such as ``pass``, ends in an underscore.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Doc(NamedTuple):
     """Description of a field of a result class, for the reference page of JSON keys.
 
     Attributes:
-        text: Description in one line.
+        text: One-line description.
         unit: Unit of a number, or "".
         or_null: Whether the JSON key is present with the value null if there is no value. Otherwise
-            the key is left out.
+            the key is omitted.
     """
 
     text: str
@@ -41,7 +41,7 @@ R = TypeVar("R", bound="Result")
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """Base class of the results of commands and of their parts.
+    """Base class for the results of commands and their parts.
 
     Subclasses are frozen dataclasses. A result can be converted to plain values, shown as tables,
     and displayed in a notebook.
@@ -50,8 +50,8 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain values, equal to the output of the command's ``--json``.
 
-        The keys are the names of the fields, without a final underscore. A field that is None is
-        left out, unless null is one of its documented values.
+        The keys are the field names without a final underscore. A field that is None is omitted,
+        unless null is one of its documented values.
         """
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
         kind: type = type(self)
@@ -60,27 +60,27 @@ class Result:
 
     @classmethod
     def from_record(cls, values: Mapping[str, Any], **changes: Any) -> Self:
-        """Return a result whose fields have the values of a mapping.
+        """Create a result from a mapping of field values.
 
         Args:
             values: Values, keyed as in the JSON output. Keys that the result does not have are
                 ignored.
-            **changes: Values of further fields, which take precedence.
+            **changes: Values of additional fields, which take precedence.
         """
         keys = {field.name: field.name.removesuffix("_") for field in fields(cls)}
         return cls(**{**{name: values[key] for name, key in keys.items() if key in values}, **changes})
 
     def convert(self, kind: type[R], **changes: Any) -> R:
-        """Return the result as an instance of a class that has the same fields and further ones.
+        """Return the result as an instance of a class with the same and additional fields.
 
         Args:
             kind: Class of the returned instance.
-            **changes: Values of the further fields.
+            **changes: Values of the additional fields.
         """
         return kind(**{field.name: getattr(self, field.name) for field in fields(self)}, **changes)
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return the tables that show the result to people, as its command prints them.
+        """Return the result as human-readable tables, as its command prints them.
 
         The result is empty for classes that are not shown as tables.
 
@@ -91,9 +91,9 @@ class Result:
         return ()
 
     def _repr_html_(self) -> str | None:
-        """Return the tables of the result as HTML for a notebook; None if there are no tables.
+        """Return the result's tables as HTML for a notebook, or None if there are no tables.
 
-        With None, the notebook shows Python's own text instead.
+        In that case, the notebook shows Python's own text instead.
         """
         tables = self.tables()
         return tables_as_html(tables) if tables else None
@@ -101,7 +101,7 @@ class Result:
 
 @cache
 def docs_of(result: type) -> dict[str, Doc]:
-    """Return the descriptions of the fields of a result class, keyed by the name of the field."""
+    """Return the field descriptions of a result class, keyed by field name."""
     hints = get_type_hints(result, include_extras=True)
     return {name: doc for name, hint in hints.items() for doc in get_args(hint)[1:] if isinstance(doc, Doc)}
 
@@ -110,13 +110,13 @@ def docs_of(result: type) -> dict[str, Doc]:
 def _nulls(result: type) -> frozenset[str]:
     """Return the names of the fields that become null in JSON if they have no value.
 
-    All other fields without a value are left out.
+    All other fields without a value are omitted.
     """
     return frozenset(name for name, doc in docs_of(result).items() if doc.or_null)
 
 
 def plain(value: Any) -> Any:
-    """Return a value in types that JSON can represent.
+    """Convert a value to types that JSON can represent.
 
     Results become objects, and tuples and arrays become lists. NaN and infinity become None.
     """

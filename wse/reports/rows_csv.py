@@ -1,4 +1,4 @@
-"""Rows as CSV: a line with the names of the columns, then a line for each row."""
+"""Rows as CSV: a line with the column names, then a line for each row."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 def csv_text(value: str) -> str:
     r"""Return a text as a CSV cell that spreadsheets do not execute as a formula.
 
-    An apostrophe is put before a possible formula. Spreadsheets then read the cell as text. Control
-    characters become visible escape sequences.
+    A possible formula is prefixed with an apostrophe, so that spreadsheets read the cell as text.
+    Control characters become visible escape sequences.
 
     >>> csv_text("=1+1"), csv_text("once"), csv_text("a\n")
     ("'=1+1", 'once', 'a\\n')
@@ -26,13 +26,13 @@ def csv_text(value: str) -> str:
 
 
 def as_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
-    """Return rows as CSV text. Columns that are missing in all rows are left out.
+    """Return rows as CSV text, omitting columns that are missing in all rows.
 
     Missing values become empty cells. Numbers are written without loss of precision. Texts that a
     spreadsheet could execute as a formula are escaped.
 
     Args:
-        rows: Values of each row, keyed by the name of the column.
+        rows: Values of each row, keyed by column name.
         columns: Names of the columns, in order.
     """
     filled_columns = [name for name in columns if any(name in row for row in rows)]
@@ -47,7 +47,7 @@ def as_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
 def nested_csv(rows: Sequence[dict[str, Any]]) -> str:
     """Return rows with nested values as CSV text, with a column for every key that occurs.
 
-    The column of a nested value is named by both keys, joined by an underscore. Lists become texts.
+    The column of a nested value is named by both keys, joined by an underscore. Lists become text.
     """
     flat = [dict(_flat(row)) for row in rows]
     return as_csv(flat, list(dict.fromkeys(name for row in flat for name in row)))
@@ -70,7 +70,7 @@ def _flat(row: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _element(value: Any) -> str:
-    """Return an element of a list as text. An element with several values is joined by colons."""
+    """Return an element of a list as text. Multiple values are joined by colons."""
     numbers = list(value.values()) if isinstance(value, dict) else value
     return ":".join(map(str, numbers)) if isinstance(numbers, list) else str(value)
 

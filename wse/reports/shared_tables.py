@@ -31,12 +31,12 @@ USES: Final[dict[str, str]] = {
 
 
 def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
-    """Return a table of how many cycles of a generated token each cause costs, largest first.
+    """Return a table of a generated token's cycles, broken down by cause, largest first.
 
     Causes without cycles are listed below the table.
 
     Args:
-        by: Cycles of each cause, such as compute, launch or hops.
+        by: Number of cycles per cause, such as compute, launch or hops.
         width: Width of a line in characters.
     """
     total = sum(by.values()) or 1.0
@@ -59,10 +59,10 @@ def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
 
 
 def sram_table(uses: Mapping[Name, int], *, title: str, note: str = "", width: int = WIDEST) -> Table:
-    """Return a table of the bytes that each use occupies in the SRAM of one PE, with bars.
+    """Return a table of one PE's SRAM bytes, broken down by use, with bars.
 
     Args:
-        uses: Bytes of each use, such as weights or KV cache, including free bytes.
+        uses: Number of bytes per use, such as weights or KV cache, including free bytes.
         title: Title of the table.
         note: Remark after the title.
         width: Width of a line in characters.
@@ -83,9 +83,9 @@ def wafer_line(name: str, rows: int, cols: int, clock_hz: float, wafers: int) ->
     """Return a description of the wafers of a run, such as ``8x8 = 64 PEs of wse2 at 850 MHz``.
 
     Args:
-        name: Name of the type of wafer.
-        rows: Rows of PEs.
-        cols: Columns of PEs.
+        name: Name of the wafer type.
+        rows: Number of PE rows.
+        cols: Number of PE columns.
         clock_hz: Clock frequency.
         wafers: Number of wafers.
     """
@@ -95,7 +95,7 @@ def wafer_line(name: str, rows: int, cols: int, clock_hz: float, wafers: int) ->
 
 
 def setting_texts(values: Mapping[str, float]) -> list[str]:
-    """Return numbers that a user changed as options, such as ``--set wafer.clock_hz=1.1e+09``."""
+    """Return user-changed numbers in option form, such as ``--set wafer.clock_hz=1.1e+09``."""
     return [f"--set {printable(name)}={value:.12g}" for name, value in values.items()]
 
 
@@ -111,13 +111,13 @@ def with_settings_text(text: str, inputs: Mapping[str, Any]) -> str:
 
 
 def experts_table(load: Sequence[Mapping[str, Any]]) -> Table:
-    """Return a table that shows how evenly tokens use the experts of a mixture of experts.
+    """Return a table that shows how evenly tokens are distributed over experts.
 
     For prompts and for generated tokens, the table shows the expert with the largest fraction of
     its layer's tokens, and the number of experts without tokens.
 
     Args:
-        load: For each layer, its index ``layer`` and the tokens of each expert: ``prompt`` and
+        load: For each layer, its index ``layer`` and the token count of each expert: ``prompt`` and
             ``generated``.
     """
     rows = []

@@ -30,20 +30,20 @@ class Column:
     Attributes:
         key: Key of the values in a row.
         title: Displayed heading.
-        doc: Description of the column in one line.
+        doc: One-line description of the column.
         formatter: Function that returns the text of the value under ``key``. Missing values leave
             the cell empty.
         cell: Function that returns the text of the cell from the whole row. It replaces
             ``formatter``.
         numeric: Whether the cells are numbers, which are right-aligned and sorted by value.
         best: Whether the largest or the smallest value of the column is marked.
-        priority: On a narrow terminal, columns with the largest priority are left out first, those
-            with 0 last, from right to left. The first column is never left out.
-        wraps: Whether a long text may continue on further lines.
-        style: Style of the cells on a terminal, in the notation of rich.
-        min_width: Minimum width of a column that wraps, in characters. Other columns are left out
+        priority: On a narrow terminal, columns with the largest priority are omitted first, and
+            columns with 0 last, from right to left. The first column is never omitted.
+        wraps: Whether a long text may continue on additional lines.
+        style: Style of the cells on a terminal, in rich's notation.
+        min_width: Minimum width of a column that wraps, in characters. Other columns are omitted
             before it becomes narrower.
-        width: Width of the column on a terminal, in characters. Longer texts are cut off. None
+        width: Width of the column on a terminal, in characters. Longer texts are truncated. None
             means as wide as needed.
     """
 
@@ -90,8 +90,8 @@ class Table:
         title: Title of the table.
         note: Remark next to the title.
         footer: Names and texts below the rows. They are not shown if there are no rows.
-        style: Function that returns the style of a row on a terminal, in the notation of rich; None
-            for no styles.
+        style: Function that returns the style of a row on a terminal, in rich's notation; None for
+            no styles.
     """
 
     columns: tuple[Column, ...]
@@ -109,7 +109,7 @@ def number(key: str, title: str = "", formatter: Callable[[Any], str] = count, *
         key: Key of the values in a row.
         title: Displayed heading.
         formatter: Function that returns the text of a number.
-        **settings: Further attributes of the column.
+        **settings: Additional column attributes.
     """
     return Column(key=key, title=title, formatter=formatter, numeric=True, **settings)
 
@@ -120,7 +120,7 @@ def address(key: str, title: str = "") -> Column:
 
 
 def more_rows(rows: Sequence[Row], shown_rows: int) -> tuple[tuple[str, str], ...]:
-    """Return the footer of a table that shows only its first rows, with the number of further rows.
+    """Return a footer that states how many rows of a table are not shown.
 
     The footer is empty if all rows are shown.
 
@@ -132,7 +132,7 @@ def more_rows(rows: Sequence[Row], shown_rows: int) -> tuple[tuple[str, str], ..
 
 
 def pair_table(rows: Sequence[tuple[str, str]], title: str = "", note: str = "") -> Table:
-    """Return a table of two columns, names and texts, without headings.
+    """Return a two-column table of names and texts, without headings.
 
     Args:
         rows: Names and texts.

@@ -17,7 +17,7 @@ from wse.reports import colours
 
 WIDEST: Final = 100
 NARROW: Final = 90
-"""Width in characters below which bars are short and less important parts are left out."""
+"""Width in characters below which bars are short and less important parts are omitted."""
 INDENT: Final = 2
 EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 
@@ -26,7 +26,7 @@ COLOURS: Final = {name: colour.light for name, colour in (colours.CAUSES | colou
 
 
 def console_on(stream: TextIO) -> Console:
-    """Return a console of the library rich, for printing to a stream.
+    """Return a rich console for printing to a stream.
 
     The console is at most 100 columns wide, and texts are printed without interpreting any markup.
     """
@@ -47,7 +47,7 @@ class _Console(Console):
 
 
 class _TrimmedFile:
-    """A file that removes the spaces at the end of each line, for output that is not a terminal.
+    """A file that strips trailing spaces from each line, for output that is not a terminal.
 
     Rich writes whole lines, so each call can be handled separately.
     """
@@ -57,7 +57,7 @@ class _TrimmedFile:
         self.encoding = getattr(stream, "encoding", "utf-8")
 
     def write(self, text: str) -> int:
-        """Write text, with the spaces at the end of each line removed."""
+        """Write text, stripping trailing spaces from each line."""
         self._stream.write("\n".join(line.rstrip(" ") for line in text.split("\n")))
         return len(text)
 
@@ -76,16 +76,16 @@ def printable(text: object) -> str:
 
 
 def printable_text(text: str) -> str:
-    """Return a text with control characters other than tabs and line ends made visible."""
+    """Return a text with control characters other than tabs and line breaks made visible."""
     return "".join(c if c in "\n\t" else printable(c) for c in text)
 
 
 @contextmanager
 def stream_text(stream: TextIO) -> Iterator[Callable[[str], None]]:
-    """Yield a function that writes text to a stream and flushes it at once.
+    """Yield a function that writes text to a stream and flushes it immediately.
 
-    On a terminal, control characters other than tabs and line ends are made visible. If the context
-    is left by an error or Ctrl-C in the middle of a line, a line end is added, so that the error
+    On a terminal, control characters other than tabs and line breaks are made visible. If an error
+    or Ctrl-C ends the context in the middle of a line, a line break is added, so that the error
     message starts on a new line.
     """
     is_terminal, last = stream.isatty(), "\n"
@@ -124,9 +124,9 @@ def heading(console: Console, text: str, note: str = "") -> None:
 
 
 def lines(console: Console, rows: Sequence[tuple[str, str]]) -> None:
-    """Print pairs of a name and a text in two indented columns.
+    """Print name-text pairs in two indented columns.
 
-    Long texts are wrapped and never cut off. Names use at most half of the width.
+    Long texts are wrapped and never truncated. Names use at most half of the width.
 
     Args:
         console: Console to print on.
@@ -144,7 +144,7 @@ def lines(console: Console, rows: Sequence[tuple[str, str]]) -> None:
 
 
 def plain_table(*, header: bool = False) -> Table:
-    """Return an empty table of the library rich, without lines between cells."""
+    """Return an empty rich table without lines between cells."""
     return Table(box=None, show_header=header, header_style="bright_black", padding=(0, 2, 0, 0), pad_edge=False)
 
 
@@ -160,7 +160,7 @@ def bar(fraction: float, width: int, colour: str = "") -> Text:
         fraction: Length as a fraction of the full width, limited to 0 to 1. A positive fraction
             always draws at least one eighth.
         width: Full width in characters.
-        colour: Cause of cycles, use of SRAM, or a style of rich.
+        colour: Cause of cycles, use of SRAM, or a rich style.
     """
     eighths = round(max(0.0, min(1.0, fraction)) * width * 8)
     if fraction > 0 and eighths == 0:
@@ -199,7 +199,7 @@ def short_number(number: float) -> str:
 def three_figures(number: float) -> str:
     """Return a number with three significant digits, or with all digits before the decimal point.
 
-    Powers of ten are not used for large numbers.
+    Large numbers are not written as powers of ten.
 
     >>> three_figures(1.2345), three_figures(96.84), three_figures(999.6), three_figures(1938.2)
     ('1.23', '96.8', '1,000', '1,938')
@@ -225,7 +225,7 @@ def ranged(value: float, low: float, high: float, text: Callable[[float], str] =
 
 
 def range_text(low: float | None, high: float | None, formatter: Callable[[float], str]) -> str:
-    """Return a range as text; "" if both ends are equal or the range is unknown.
+    """Return a range as text, or "" if both ends are equal or the range is unknown.
 
     Args:
         low: Low end of the range; None if unknown.
@@ -261,7 +261,7 @@ def percent(fraction: float) -> str:
 
 
 def in_bytes(number: float) -> str:
-    """Return a number of bytes with a suitable decimal unit, such as "1.5 GB"."""
+    """Return a byte count with a suitable decimal unit, such as "1.5 GB"."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if abs(number) >= scale:
             value = number / scale
@@ -280,12 +280,12 @@ def seconds(number: float) -> str:
 
 
 def rate_and_latency(bytes_per_s: float, latency_s: float | None = None, *, joint: str = " ") -> str:
-    """Return the bandwidth of a link as text, with its latency if it is known.
+    """Return the bandwidth of a link as text, with its latency if known.
 
     Args:
         bytes_per_s: Bandwidth.
         latency_s: Latency in seconds, or None if it is unknown.
-        joint: Text between the two.
+        joint: Text between bandwidth and latency.
 
     >>> rate_and_latency(8e9), rate_and_latency(150e9, 5e-7, joint=" and ")
     ('8 GB/s', '150 GB/s and 500 ns')

@@ -1,4 +1,4 @@
-"""Tables on a terminal. If the width does not suffice, whole columns are left out."""
+"""Tables on a terminal. If the terminal is too narrow, whole columns are omitted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wse.reports.table import Column, Row, Table, value_of
 from wse.reports.terminal import INDENT, console_on, heading, lines, plain_table, show
 
 GAP = 2
-"""Spaces between two columns."""
+"""Number of spaces between two columns."""
 BEST = "*"
 """Mark after the best cell of a column. The cell is also bold and green if supported."""
 
@@ -32,7 +32,7 @@ def print_result(result: Result, stream: TextIO, *, detail: bool = False) -> Non
 
 
 def print_tables(console: Console, tables: Iterable[Table]) -> None:
-    """Print tables one below the other."""
+    """Print several tables, one below another."""
     for table in tables:
         print_table(console, table)
 
@@ -68,9 +68,8 @@ def print_table(console: Console, table: Table) -> None:
 def shown_columns(console: Console, table: Table) -> list[Column]:
     """Return the columns of a table that fit the width of a terminal.
 
-    Columns with the largest ``priority`` are left out first, the rightmost of them before the
-    others. The first column is always shown, and so are columns with priority 0 whose texts can
-    wrap.
+    Columns with the largest ``priority`` are omitted first, starting with the rightmost. The first
+    column is always shown, and so are columns with priority 0 whose texts can wrap.
 
     Args:
         console: Console to print on.
@@ -88,7 +87,7 @@ def shown_columns(console: Console, table: Table) -> list[Column]:
 
 
 def _hidden_columns(table: Table, columns: Sequence[Column]) -> list[tuple[str, str]]:
-    """Return a footer line that names the columns for which there is no room; [] if all are shown.
+    """Return a footer line that names the columns that do not fit, or [] if all are shown.
 
     Args:
         table: The table.
@@ -110,9 +109,9 @@ def _cells(column: Column, table: Table) -> list[Text]:
 
 
 def _cell(column: Column, row: Row, best: Any) -> Text:
-    """Return the text of a cell, with a mark if it has the best value of the column.
+    """Return the text of a cell, with a mark if it has the best value in the column.
 
-    If the column has a best value, the other cells get a space in place of the mark.
+    If the column has a best value, the other cells get a space instead of the mark.
 
     Args:
         column: Column of the cell.
@@ -131,7 +130,7 @@ def _cell(column: Column, row: Row, best: Any) -> Text:
 
 
 def _needed_width(column: Column, table: Table) -> int:
-    """Return the width that a column needs, in characters; the minimum if its texts wrap."""
+    """Return the width that a column needs, in characters, or the minimum if its texts wrap."""
     cells = _cells(column, table)
     text_width = max(cell_len(column.title) + _is_marked(column, table), *(cell.cell_len for cell in cells))
     width = column.width or text_width

@@ -6,8 +6,8 @@ from __future__ import annotations
 def tile_name(name: str) -> str:
     """Return the displayed name of a buffer that stores weights.
 
-    If the buffer stores several tensors, the common beginning of their names is written once. The
-    pair ``gate`` and ``up`` is written as the op ``gate_up``.
+    If the buffer stores several tensors, the common prefix of their names is written once. The pair
+    ``gate`` and ``up`` is written as the op ``gate_up``.
 
     >>> tile_name("layers.0.q+layers.0.k+layers.0.v"), tile_name("layers.0.gate+layers.0.up")
     ('layers.0.q+k+v', 'layers.0.gate_up')

@@ -2,8 +2,8 @@
 
 The power of a wafer is the maximum that its vendor states, because its consumption while serving
 has not been published. The bottom-up estimate adds up the energy of operations on PEs and links. It
-leaves out everything without a published figure (control, clocks of busy PEs, the host). The real
-energy of a wafer is therefore between the two.
+omits everything without a published figure (control, clocks of busy PEs, the host). A wafer's real
+energy is therefore between the two.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ BITS_PER_BYTE: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """Numbers of operations of all PEs and links for one generated token.
+    """Operation counts of all PEs and links for one generated token.
 
     A PE is a core with its own memory and router.
 
     Attributes:
-        macs_fp16, macs_fp16_fp32, macs_fp32: Multiply-adds in fp16, of fp16 products accumulated in
-            fp32, and in fp32.
+        macs_fp16, macs_fp16_fp32, macs_fp32: Numbers of multiply-adds in fp16, of fp16 products
+            accumulated in fp32, and in fp32.
         sram_read_bytes, sram_written_bytes: Bytes read from and written to SRAM.
-        wavelet_hops: Sum, over all 32-bit words, of the number of links that the word crosses.
+        wavelet_hops: Sum, over all 32-bit words, of the number of links that each word crosses.
         ramp_wavelets: Words that cross the ramp between a router and its PE.
-        vector_operations: Vector operations issued.
-        pe_s: Number of PEs times the seconds of the token.
+        vector_operations: Number of vector operations issued.
+        pe_s: Number of PEs multiplied by the duration of the token in seconds.
     """
 
     macs_fp16: float = 0
@@ -55,7 +55,7 @@ def joules_per_token(machines: int, power_w: float, tokens_per_s: float) -> floa
     Args:
         machines: Number of machines.
         power_w: Power of a machine in W.
-        tokens_per_s: Output tokens per second of all users together.
+        tokens_per_s: Output tokens per second, summed over all users.
 
     >>> round(joules_per_token(1, 23_000, 1_800), 1)
     12.8
@@ -69,7 +69,7 @@ def usd_per_million_tokens(machines: int, usd_per_hour: float, tokens_per_s: flo
     Args:
         machines: Number of machines.
         usd_per_hour: Price of a machine in USD per hour.
-        tokens_per_s: Output tokens per second of all users together.
+        tokens_per_s: Output tokens per second, summed over all users.
 
     >>> round(usd_per_million_tokens(1, 41.96, 1_800), 2)
     6.48
@@ -78,11 +78,11 @@ def usd_per_million_tokens(machines: int, usd_per_hour: float, tokens_per_s: flo
 
 
 def system_energy(machines: int, tokens_per_s: float, economics: Economics) -> SourcedNumber:
-    """Return the energy per token of several machines, with a range from the range of their power.
+    """Return the energy per token of several machines, with a range based on their power.
 
     Args:
         machines: Number of wafers or GPUs.
-        tokens_per_s: Output tokens per second of all users together.
+        tokens_per_s: Output tokens per second, summed over all users.
         economics: Power and price of one machine.
     """
     number = economics.power_w
@@ -91,11 +91,11 @@ def system_energy(machines: int, tokens_per_s: float, economics: Economics) -> S
 
 
 def system_cost(machines: int, tokens_per_s: float, economics: Economics) -> SourcedNumber:
-    """Return the cost per million tokens of several machines, with a range from the price's range.
+    """Return the cost per million tokens of several machines, with a range based on the price.
 
     Args:
         machines: Number of wafers or GPUs.
-        tokens_per_s: Output tokens per second of all users together.
+        tokens_per_s: Output tokens per second, summed over all users.
         economics: Power and price of one machine.
     """
     number = economics.usd_per_hour
@@ -119,19 +119,19 @@ def _proportional(
 
 
 def _source(key: str, number: SourcedNumber) -> str:
-    """Return a text that states the origin of a number: its name, value, unit and source."""
+    """Return a description of a number's origin: its name, value, unit and source."""
     return f"{key} {number.value:g} {number.unit}: {number.source}"
 
 
 def activity_joules(activity: Activity, energies: Mapping[str, float]) -> dict[str, float]:
-    """Return the energy in joules that a token needs, divided by use.
+    """Return the energy per token in joules, broken down by use.
 
     The uses are ``arithmetic``, ``sram``, ``fabric``, ``issue`` and ``idle``. Each count is
     multiplied by the energy per operation. The sums are multiplied by ``wall_ratio``, the ratio of
     the power at the wall socket to the power at the PEs.
 
     Args:
-        activity: Numbers of operations for one token.
+        activity: Operation counts for one token.
         energies: Value of each key in `ACTIVITY_KEYS`.
     """
     joules_at_pes = {
@@ -152,18 +152,17 @@ def activity_joules(activity: Activity, energies: Mapping[str, float]) -> dict[s
 
 
 def activity_energies(economics: Economics) -> dict[str, float]:
-    """Return the assumed energy of each kind of operation, keyed by `ACTIVITY_KEYS`."""
+    """Return the assumed energy per operation, keyed by `ACTIVITY_KEYS`."""
     return {key: economics.sources[key].value for key in ACTIVITY_KEYS}
 
 
 def activity_energy(activity: Activity, economics: Economics) -> SourcedNumber:
-    """Return the energy per token of a wafer, added up from its operations.
+    """Return a wafer's energy per token, summed over its operations.
 
-    The range of the result extends from all energies per operation at their minimum to all at their
-    maximum.
+    The result ranges from all energies per operation at their minimum to all at their maximum.
 
     Args:
-        activity: Numbers of operations for one token.
+        activity: Operation counts for one token.
         economics: Energies per operation of the wafer.
     """
     numbers = {key: economics.sources[key] for key in ACTIVITY_KEYS}
@@ -181,13 +180,13 @@ def activity_energy(activity: Activity, economics: Economics) -> SourcedNumber:
 
 
 def power_and_cost(wafers: int, tokens_per_s: float, economics: Economics) -> dict[str, float]:
-    """Return the power in W, energy per token, and cost per million tokens of some wafers.
+    """Return the power in W, energy per token, and cost per million tokens of several wafers.
 
-    The cost is also given for both ends of the range of the assumed price.
+    The cost is also given for both ends of the assumed price range.
 
     Args:
         wafers: Number of wafers.
-        tokens_per_s: Output tokens per second of all users together.
+        tokens_per_s: Output tokens per second, summed over all users.
         economics: Power and price of one wafer.
     """
     cost = system_cost(wafers, tokens_per_s, economics)

@@ -58,8 +58,8 @@ class Economics:
 
     Attributes:
         kind: Whether the machine is a wafer or a GPU.
-        sources: Numbers with unit, evidence grade, source and range. The keys are those of a file
-            for ``--economics``.
+        sources: Numbers with unit, evidence grade, source and range, keyed as in a file for
+            ``--economics``.
     """
 
     kind: MachineKind
@@ -67,7 +67,7 @@ class Economics:
 
     @property
     def power_w(self) -> SourcedNumber:
-        """Power of one machine at the wall socket while it serves requests, in W."""
+        """Wall-socket power of one machine while it serves requests, in W."""
         return self.sources[f"{self.kind}_power_w"]
 
     @property
@@ -87,13 +87,13 @@ def load_economics(
 
     Args:
         wafer: The wafer.
-        stated_values: Numbers that replace bundled ones.
-        usd_per_hour: Price that replaces the bundled and the stated one, without a range.
+        stated_values: Numbers that override the bundled ones.
+        usd_per_hour: Price that overrides the bundled and the stated price, without a range.
 
     Raises:
         UnknownName: A key or machine in ``stated_values`` is unknown; the message suggests a
             similar one.
-        BadWafer: The file cannot be read, or a number has a wrong unit or is out of bounds.
+        BadWafer: The file cannot be read, or a number has the wrong unit or is out of bounds.
     """
     return _economics("wafer", (wafer.name, wafer.generation), stated_values, usd_per_hour)
 
@@ -101,18 +101,18 @@ def load_economics(
 def load_gpu_economics(
     gpu: GpuSpec, stated_values: Stated | None = None, usd_per_hour: float | None = None
 ) -> Economics | None:
-    """Return the power and price of a GPU; None if one of the two is unknown.
+    """Return the power and price of a GPU, or None if either is unknown.
 
     Args:
         gpu: Capacities and rates of the GPU.
-        stated_values: Numbers that replace bundled ones.
-        usd_per_hour: Price that replaces the bundled and the stated one, without a range.
+        stated_values: Numbers that override the bundled ones.
+        usd_per_hour: Price that overrides the bundled and the stated price, without a range.
 
     Raises:
         UnknownName: A key or machine in ``stated_values`` is unknown; the message suggests a
             similar one.
-        BadWafer: The file cannot be read, a number has a wrong unit or is out of bounds, or a price
-            is given for a GPU whose power is unknown.
+        BadWafer: The file cannot be read, a number has the wrong unit or is out of bounds, or a
+            price is given for a GPU whose power is unknown.
     """
     economics = _economics("gpu", (gpu.name,), stated_values, usd_per_hour)
     missing_keys = [key for key in _KEYS["gpu"] if key not in economics.sources]
@@ -125,13 +125,13 @@ def load_gpu_economics(
 def _economics(
     kind: MachineKind, names: Sequence[str], stated_values: Stated | None, usd_per_hour: float | None
 ) -> Economics:
-    """Return all numbers that are known of a machine: power, price and energies.
+    """Return all known numbers for a machine: power, price and energies.
 
     Args:
         kind: Whether the machine is a wafer or a GPU.
-        names: Names under which files state numbers of the machine, the preferred name first.
-        stated_values: Numbers that replace bundled ones.
-        usd_per_hour: Price that replaces the bundled and the stated one.
+        names: Names that files use for the machine, with the preferred name first.
+        stated_values: Numbers that override the bundled ones.
+        usd_per_hour: Price that overrides the bundled and the stated price.
     """
     sources = _read(_BUNDLED, kind, {*bundled_wafers(), *GENERATIONS, *bundled_gpus()}, names)
     if stated_values is not None:
@@ -143,7 +143,7 @@ def _economics(
 
 
 def check_stated(place: str, table: Mapping[str, Any]) -> None:
-    """Check the numbers in a table, whichever machines they are for.
+    """Check the numbers in a table, regardless of the machines they are for.
 
     Args:
         place: Origin of the table, for messages.
@@ -151,7 +151,7 @@ def check_stated(place: str, table: Mapping[str, Any]) -> None:
 
     Raises:
         UnknownName: A key or machine is unknown; the message suggests a similar one.
-        BadWafer: A value is not a number, has a wrong unit, or is out of bounds.
+        BadWafer: A value is not a number, has the wrong unit, or is out of bounds.
     """
     for key, raw_value in table.items():
         machines = _machines("gpu" if key in _KEYS["gpu"] else "wafer")
@@ -168,7 +168,7 @@ def _read(
         stated_values: The file or table.
         kind: Whether the machine is a wafer or a GPU.
         machines: Names of machines for which a number may be stated.
-        names: Names of this machine, the preferred name first.
+        names: Names of this machine, with the preferred name first.
     """
     is_table = isinstance(stated_values, Mapping)
     place = "economics" if is_table else str(stated_values)

@@ -19,13 +19,14 @@ COMES, DONE = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job that visits servers one after another: a pass of a stream, or a chunk of a prompt.
+    """A job that visits servers in sequence: a pass of a stream, or a chunk of a prompt.
 
     Attributes:
         route: Visits of the job.
-        predecessor: Index of the job that must end before this job starts; -1 for none.
-        leader: Index of the job that this job must not overtake; -1 for none. This job starts its
-            n-th visit only after the leader has ended its n-th visit, and it ends after the leader.
+        predecessor: Index of the job that must end before this job starts; -1 if there is none.
+        leader: Index of the job that this job must not overtake; -1 if there is none. This job
+            starts its n-th visit only after the leader has ended its n-th visit, and it ends after
+            the leader.
     """
 
     route: PassRoute
@@ -124,7 +125,7 @@ class _Run:
         return self._progress[leader].visit <= visit < len(self._route(leader))
 
     def _release(self, time: float, progress: _Progress) -> None:
-        """Let the jobs that must not overtake a given job check again whether they can continue."""
+        """Recheck whether the jobs that must not overtake a given job can continue."""
         for job in progress.behind_it:
             if self._progress[job].waits:
                 self._progress[job].waits = False
@@ -135,7 +136,7 @@ class _Run:
         return self.jobs[index].route
 
     def _begin(self, time: float, index: int) -> None:
-        """Start the next visit of a job that is at the front of the queue of its server."""
+        """Start the next visit of a job at the front of its server's queue."""
         self._push(time + self._route(index)[self._progress[index].visit].busy_cycles, DONE, index)
 
     def _finish(self, time: float, index: int) -> None:
@@ -152,7 +153,7 @@ class _Run:
 
 
 def passes(route: PassRoute, streams: int, count: int) -> list[Job]:
-    """Return ``count`` passes of each stream as jobs, which a simulation can run.
+    """Return ``count`` passes of each stream as jobs for a simulation.
 
     Job ``n * streams + m`` is the n-th pass of stream m.
     """
@@ -160,7 +161,7 @@ def passes(route: PassRoute, streams: int, count: int) -> list[Job]:
 
 
 def chunks(routes: Sequence[PassRoute]) -> list[Job]:
-    """Return the chunks of a prompt as jobs, which a simulation can run.
+    """Return the chunks of a prompt as jobs for a simulation.
 
     No chunk may overtake the previous one.
     """

@@ -17,7 +17,7 @@ On a given number of machines, the last two are equivalent.
 
 
 def purpose_text(objective: str | None) -> str:
-    """Return " for throughput" if a layout was chosen for throughput, otherwise "".
+    """Return " for throughput" if a layout was chosen for throughput, or "" otherwise.
 
     The text follows the name of the layout in reports.
     """
@@ -26,14 +26,14 @@ def purpose_text(objective: str | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """Requirements by which a deployment (a model on one machine, in a certain layout) is chosen.
+    """Requirements for choosing a deployment (a model on one machine, in a certain layout).
 
     Attributes:
-        users: Requests in flight on all replicas; None for the best number.
-        replicas: Number of equal machines that share the users; None for the fewest that meet the
-            limits.
-        ttft_s: Upper limit of the time to first token in seconds; None for no limit.
-        tpot_s: Upper limit of the time per output token in seconds; None for no limit.
+        users: Requests in flight on all replicas; None to choose the best number.
+        replicas: Number of identical machines that share the users; None for the fewest that meet
+            the limits.
+        ttft_s: Upper limit on the time to first token in seconds; None if unlimited.
+        tpot_s: Upper limit on the time per output token in seconds; None if unlimited.
         objective: One of `OBJECTIVES`, which decides between deployments that meet the limits.
     """
 

@@ -1,8 +1,8 @@
 """Network: the time between a user and a machine, for connection, network and service.
 
-The time to first token of a machine is measured from its host and to its host. A user also waits
-for a connection, for the transfer of request and answer, and for the service's own computers. On a
-fast machine, this takes as long as the machine itself.
+The time to first token of a machine is measured from its host and back to its host. A user also
+waits for a connection, for the transfer of request and answer, and for the service's own computers.
+On a fast machine, this takes as long as the machine itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Network:
     """Assumptions about the network path between a user and a service.
 
     Attributes:
-        network_round_trip_s: Round trip between user and service, in seconds.
+        network_round_trip_s: Round-trip time between the user and the service, in seconds.
         connection_round_trips: Round trips that a new connection needs before a request can be
             sent.
         service_s: Seconds that the service's own computers need for a request and its first token.
@@ -44,16 +44,16 @@ class Network:
 
     @property
     def seconds(self) -> float:
-        """Seconds that network and service add to the time to first token.
+        """Seconds that the network and the service add to the time to first token.
 
-        They cover the new connection, the transit of the request and of the token, and the work of
-        the service's own computers.
+        They cover the new connection, the transit of the request and the token, and the work of the
+        service's own computers.
         """
         return self.connection_s + self.network_round_trip_s + self.service_s
 
     @property
     def weakest(self) -> tuple[Grade, str]:
-        """Weakest evidence grade of the numbers, and the name of the first number with it."""
+        """Weakest evidence grade, and the name of the first number with that grade."""
         name = max(_NAMES, key=lambda name: list(GRADES).index(self.sources[name].grade))
         return self.sources[name].grade, name
 
@@ -69,11 +69,11 @@ _NAMES: Final = tuple(numeric_fields(Network))
 
 
 def load_network(path: str | Path | None = None) -> Network:
-    """Return the bundled assumptions about the network, some of them replaced by a TOML file's.
+    """Return the bundled network assumptions, overridden by the numbers in a TOML file, if any.
 
     Raises:
         UnknownName: The file has an unknown key; the message suggests a similar one.
-        BadWafer: The file cannot be read, or a number has a wrong unit or is out of bounds.
+        BadWafer: The file cannot be read, or a number has the wrong unit or is out of bounds.
     """
     sources = _read(_BUNDLED, "")
     if path is not None:
@@ -82,11 +82,11 @@ def load_network(path: str | Path | None = None) -> Network:
 
 
 def _read(path: Path, default_source: str) -> dict[str, SourcedNumber]:
-    """Return the numbers that one file states.
+    """Return the numbers in one file.
 
     Args:
         path: Path of the file.
-        default_source: Source of numbers for which the file states none.
+        default_source: Source of numbers for which the file does not state a source.
     """
     fields, numbers = numeric_fields(Network), {}
     for key, raw_value in read_toml(path, BadWafer).items():

@@ -1,7 +1,7 @@
 """Operating points: what users get and what a token costs, for a deployment and a concurrency.
 
-All commands take these figures from here. The definitions are those of load generators for LLM
-services (AIPerf, vLLM's benchmark). See docs/explanation/operating-point.md.
+All commands take these figures from here. The definitions follow load generators for LLM services
+(AIPerf, vLLM's benchmark). See docs/explanation/operating-point.md.
 
     TTFT              time to first token, from the request to its first token, with waiting
     TPOT              time per output token: (request latency - TTFT) / (output tokens - 1)
@@ -24,11 +24,11 @@ from wse.serving.steady_state import SteadyState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestShape:
-    """The prompt length and answer length of the requests of a workload, which are all equal.
+    """Prompt and answer length that all requests of a workload have in common.
 
     Attributes:
-        prompt_tokens: Tokens of the prompt.
-        new_tokens: Generated tokens, at least 1.
+        prompt_tokens: Number of tokens in the prompt.
+        new_tokens: Number of generated tokens, at least 1.
         prefix_tokens: Tokens at the start of the prompt that are already in the KV cache, fewer
             than ``prompt_tokens``.
     """
@@ -39,14 +39,14 @@ class RequestShape:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens of the prompt and the answer together."""
+        """Total number of tokens in the prompt and the answer."""
         return self.prompt_tokens + self.new_tokens
 
 
 class Deployment(Protocol):
     """A model on one machine of several wafers or GPUs, in one layout and one element type.
 
-    Implementations compute the latency and the rate of requests of equal length.
+    Implementations compute the latency and rate of requests of equal length.
     """
 
     @property
@@ -55,11 +55,11 @@ class Deployment(Protocol):
 
     @property
     def max_concurrency(self) -> int:
-        """Maximum number of requests whose KV caches fit at the same time."""
+        """Maximum number of requests whose KV caches fit concurrently."""
 
     @property
     def chips(self) -> int:
-        """Number of wafers or GPUs, including those of a draft model."""
+        """Number of wafers or GPUs, including the draft model's."""
 
     @property
     def economics(self) -> Economics | None:
@@ -71,22 +71,22 @@ class Deployment(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatingPoint:
-    """What users get and what tokens cost when some requests are in flight on equal deployments.
+    """Performance and cost with a number of requests in flight on identical deployments.
 
     A deployment is a model on one machine in a certain layout.
 
     Attributes:
-        concurrency: Requests in flight on all replicas together, one per user.
-        replicas: Number of equal deployments that share the requests.
+        concurrency: Total number of requests in flight on all replicas, one per user.
+        replicas: Number of identical deployments that share the requests.
         ttft_s: Mean time to first token on the replica with the most requests, in seconds.
-        tpot_s: Time per output token on this replica, in seconds; None for requests of one token.
-        tokens_per_s: Output tokens of all requests per second.
-        requests_per_s: Requests that end per second, on all replicas.
-        saturated: Whether further requests in flight would only wait.
-        usd_per_million_tokens: Cost of a million output tokens with its range; None if no price is
+        tpot_s: Time per output token on this replica, in seconds; None for one-token requests.
+        tokens_per_s: Output tokens per second, summed over all requests.
+        requests_per_s: Requests completed per second on all replicas.
+        saturated: Whether additional requests in flight would only wait.
+        usd_per_million_tokens: Cost per million output tokens with its range; None if no price is
             known.
         usd_per_hour: Price of all machines per hour; None if no price is known.
-        joules_per_token: Energy of an output token with its range; None if no power is known.
+        joules_per_token: Energy per output token with its range; None if no power is known.
     """
 
     concurrency: int
@@ -102,20 +102,20 @@ class OperatingPoint:
 
     @property
     def tokens_per_s_per_user(self) -> float | None:
-        """Output tokens per second of each user after the first; None for requests of one token."""
+        """Output tokens per second per user after the first token; None for one-token requests."""
         return None if self.tpot_s is None else 1 / self.tpot_s
 
 
 def operating_point(deployment: Deployment, concurrency: int, replicas: int = 1) -> OperatingPoint:
     """Return the latency, throughput and cost for a constant number of requests in flight.
 
-    Requests are distributed evenly over the replicas. Latencies are those of the replica with the
-    most requests.
+    Requests are distributed evenly over the replicas. Latencies apply to the replica with the most
+    requests.
 
     Args:
         deployment: The deployment of each replica.
         concurrency: Requests in flight on all replicas, at least 1.
-        replicas: Number of equal deployments, at least 1.
+        replicas: Number of identical deployments, at least 1.
     """
     min_requests, fuller_replicas = divmod(concurrency, replicas)
     max_requests = min_requests + (fuller_replicas > 0)
@@ -141,9 +141,9 @@ def operating_point(deployment: Deployment, concurrency: int, replicas: int = 1)
 
 
 def max_passing_count(condition: Callable[[int], bool], maximum: int) -> int:
-    """Return the largest number from 1 to ``maximum`` that meets a condition; 0 if none does.
+    """Return the largest number from 1 to ``maximum`` that meets a condition, or 0 if none does.
 
-    The search assumes that if a number meets the condition, all smaller numbers do, too.
+    The search assumes that if a number meets the condition, all smaller numbers do as well.
 
     Args:
         condition: Function that returns whether a number meets the condition.

@@ -6,9 +6,9 @@ the previous one, so one pass of each stream is in transit at a time.
 If every server is visited once, times are constant and queues are unlimited, such a system is a
 timed event graph. Its cycle time is the largest mean weight of any circuit (Baccelli, Cohen, Olsder
 and Quadrat, Synchronization and Linearity, Wiley 1992, chapter 3). There are two kinds of circuits:
-that of one server, which has one token, and the whole loop, which has all streams. The larger value
-is exact. If passes start at this distance, streams wait only at the first server. If a route
-returns to a server, the value is a lower bound.
+the circuit of one server, which has one token, and the whole loop, which has all streams. The
+larger value is exact. If passes start at this distance, streams wait only at the first server. If a
+route returns to a server, the value is a lower bound.
 
 `wse.serving.events` simulates the same routes event by event.
 """
@@ -30,8 +30,8 @@ class CycleEstimate:
     """A number of cycles that is either exact or a lower bound.
 
     Attributes:
-        cycles: The cycles.
-        exact: Whether they are exact. If not, they are a lower bound.
+        cycles: Number of cycles.
+        exact: Whether the number is exact. If not, it is a lower bound.
     """
 
     cycles: float
@@ -39,12 +39,12 @@ class CycleEstimate:
 
 
 def cycles_between_passes(route: PassRoute, streams: int) -> CycleEstimate:
-    """Return the mean cycles from the end of one pass to the end of the next in a pipeline.
+    """Return the mean number of cycles between the ends of consecutive passes in a pipeline.
 
-    Several streams are in flight at the same time, and the two passes may belong to different ones.
-    In the steady state, the result is max(T / M, s). T is the duration of a pass alone, M the
-    number of streams, and s the work of the busiest server (a stage or a link that passes queue
-    for).
+    Several streams are in flight concurrently, and consecutive passes may belong to different
+    streams. In the steady state, the result is max(T / M, s). T is the duration of a pass alone, M
+    the number of streams, and s the work of the busiest server (a stage or a link for which passes
+    queue).
 
     Args:
         route: Route of a pass, the same for all.
@@ -55,19 +55,18 @@ def cycles_between_passes(route: PassRoute, streams: int) -> CycleEstimate:
 
 
 def streams_to_saturate(route: PassRoute) -> int:
-    """Return the minimum number of streams that can keep the busiest server always busy.
+    """Return the minimum number of streams that can keep the busiest server constantly busy.
 
-    The number is the duration of a pass alone, divided by the work of the busiest server on it and
-    rounded up.
+    This is the duration of a pass alone divided by the busiest server's work on it, rounded up.
     """
     work = busiest_server(route)[1]
     return max(1, math.ceil(alone_cycles(route) / work)) if work else 1
 
 
 def run_cycles(route: PassRoute, streams: int, passes: int) -> CycleEstimate:
-    """Return the cycles of a finite run in which all streams start at once.
+    """Return how many cycles a finite run takes in which all streams start at once.
 
-    Filling and draining of the pipeline are included. If a pass visits every server only once, the
+    Filling and draining the pipeline is included. If a pass visits every server only once, the
     exact result is T + (M - 1) s + (passes - 1) max(T, M s). Otherwise the result is a lower bound,
     which is exact for a single stream.
 
@@ -79,7 +78,7 @@ def run_cycles(route: PassRoute, streams: int, passes: int) -> CycleEstimate:
     Args:
         route: Route of a pass, which needs T cycles alone and s cycles at the busiest server.
         streams: Number of streams M.
-        passes: Passes of each stream.
+        passes: Number of passes per stream.
     """
     pass_cycles, busiest_cycles = alone_cycles(route), busiest_server(route)[1]
     if visits_once(route):
@@ -91,7 +90,7 @@ def run_cycles(route: PassRoute, streams: int, passes: int) -> CycleEstimate:
 
 
 def idle_fraction(routes: Sequence[PassRoute], servers: Collection[int], cycles: float) -> float:
-    """Return the fraction of time in which some servers are idle while passes are executed.
+    """Return the fraction of time that some servers are idle while passes are executed.
 
     For M passes over S equal stages, from an empty pipeline to an empty pipeline, the fraction is
     (S - 1) / (M + S - 1) (Huang et al., GPipe, NeurIPS 2019, section 2.3).
@@ -99,14 +98,14 @@ def idle_fraction(routes: Sequence[PassRoute], servers: Collection[int], cycles:
     Args:
         routes: Route of each pass.
         servers: Indices of the servers.
-        cycles: Duration of all passes together.
+        cycles: Total duration of the passes.
     """
     work = busy_cycles(routes)
     return 1 - sum(work.get(server, 0.0) for server in servers) / (len(servers) * cycles)
 
 
 def chunks_cycles(routes: Sequence[PassRoute]) -> CycleEstimate:
-    """Return the cycles to read a prompt, from the start of its first to the end of its last chunk.
+    """Return the number of cycles from the start of a prompt's first chunk to the end of its last.
 
     Each chunk enters the next pipeline stage as soon as it can. It must not start a visit before
     the previous chunk has ended the same visit, because it needs the keys and values of that chunk.

@@ -11,7 +11,7 @@ from wse.serving.operating_point import Deployment, OperatingPoint, max_passing_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The operating point of a deployment that fits a goal best.
+    """The operating point at which a deployment best fits a goal.
 
     Attributes:
         point: Latency, throughput and cost, with the number of replicas and users. If no number of
@@ -31,7 +31,7 @@ class Plan:
         Plans that meet the goal come first, ordered by the objective. Other plans are ordered by
         how far they miss the goal.
 
-        - For latency, plans with fewer replicas come first, then those with the shortest request.
+        - For latency, plans with fewer replicas come first, then plans with the shortest request.
           More replicas always make requests faster, up to a machine per user, so they must not
           decide.
         - For other objectives, the key is chips per throughput. For chips of equal price, this is
@@ -50,12 +50,12 @@ class Plan:
 
 
 def plan(deployment: Deployment, goal: Goal) -> Plan | None:
-    """Return the operating point of a deployment that best fits a goal; None if no user fits.
+    """Return the operating point of a deployment that best fits a goal, or None if no user fits.
 
-    If the goal states no number of users, the objective determines it: one user for latency. For
-    other objectives, it is the maximum that meets the latency limits, but not more than saturate
-    the machine. If the goal states no number of replicas, the plan has the fewest that meet the
-    limits.
+    If the goal does not state a number of users, the objective determines it. For latency, it is
+    one user. For other objectives, it is the maximum that meets the latency limits, up to the
+    number that saturates the machine. If the goal does not state a number of replicas, the plan has
+    the fewest that meet the limits.
 
     Args:
         deployment: Model on one machine in a certain layout.
@@ -65,7 +65,7 @@ def plan(deployment: Deployment, goal: Goal) -> Plan | None:
         return None
 
     def keeps(concurrency: int) -> bool:
-        """Return whether the latencies meet the limits with some number of users on one replica."""
+        """Return whether the latencies of one replica with that many users meet the limits."""
         return goal.excess(operating_point(deployment, concurrency)) <= 1
 
     max_users = max_passing_count(keeps, deployment.max_concurrency)
@@ -87,7 +87,7 @@ def plan(deployment: Deployment, goal: Goal) -> Plan | None:
 def saturating_users(deployment: Deployment) -> int:
     """Return the minimum number of users that saturate a deployment.
 
-    If even the maximum number of users that fit does not saturate it, this maximum is returned.
+    If even the maximum number of users that fit does not saturate it, that maximum is returned.
     """
     unsaturated = max_passing_count(
         lambda users: not operating_point(deployment, users).saturated, deployment.max_concurrency
@@ -96,10 +96,10 @@ def saturating_users(deployment: Deployment) -> int:
 
 
 def users_at_speed(point_of: Callable[[int], OperatingPoint], max_users: int, tokens_per_s: float) -> int:
-    """Return the maximum number of users that each get a given speed; 0 if not even one user does.
+    """Return the maximum number of users that each get a given speed, or 0 if there is none.
 
     Args:
-        point_of: Function from a number of users to the operating point.
+        point_of: Function that maps a number of users to the operating point.
         max_users: Maximum number of users to consider, such as the result of `saturating_users`.
         tokens_per_s: Minimum output tokens per second of each user after the first token.
     """

@@ -1,4 +1,4 @@
-"""Prices of wafers and GPUs in USD per hour that a user gives: ``--price wafer=60,h200=2.5``."""
+"""User-specified prices of wafers and GPUs in USD per hour: ``--price wafer=60,h200=2.5``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wse.known_names import known_name
 from wse.serving.gpus.load import known_gpus, load_gpu
 
 WAFER: Final = "wafer"
-"""Name for the wafer of a request in prices, whichever wafer it is."""
+"""Name that stands for a request's wafer in prices, regardless of its type."""
 HIGHEST_USD_PER_HOUR: Final = 10**6
 
 Price = str | Mapping[str, float]
@@ -21,13 +21,13 @@ Price = str | Mapping[str, float]
 
 
 def read_prices(price: Price | None) -> dict[str, float]:
-    """Return the prices that a user states, in USD per hour, keyed by the name of the machine.
+    """Return the prices that a user states in USD per hour, keyed by machine name.
 
-    A preset that is named in another case gets its proper name.
+    Preset names in a different case are replaced by the proper names.
 
     Raises:
-        BadInput: There is no price, a price has no name or no number or is out of bounds, or a name
-            is given twice.
+        BadInput: There is no price, a price lacks a name or a number, a price is out of bounds, or
+            a name is repeated.
     """
     if price is None:
         return {}
@@ -41,7 +41,7 @@ def read_prices(price: Price | None) -> dict[str, float]:
         if name in prices:
             message = f"--price: {name} is given twice; keep one"
             raise BadInput(message)
-        if not 0 < usd_per_hour <= HIGHEST_USD_PER_HOUR:  # refuses NaN as well
+        if not 0 < usd_per_hour <= HIGHEST_USD_PER_HOUR:  # rejects NaN as well
             message = (
                 f"--price {name}={usd_per_hour:g}: give USD per hour, more than 0 and at most {HIGHEST_USD_PER_HOUR:,}"
             )
@@ -51,52 +51,52 @@ def read_prices(price: Price | None) -> dict[str, float]:
 
 
 def prices_text(price: Price | None) -> str | None:
-    """Return prices in the format of the option ``--price``; None if there are none."""
+    """Return prices in the format of the option ``--price``, or None if there are none."""
     return ",".join(f"{name}={usd_per_hour:.15g}" for name, usd_per_hour in read_prices(price).items()) or None
 
 
 def wafer_price(price: Price | None, wafer: str) -> float | None:
-    """Return the price that a user states for the wafer of a request, in USD per hour, or None.
+    """Return the user's price for the wafer of a request in USD per hour, or None.
 
     Args:
         price: Prices as stated.
-        wafer: Name of the wafer. A price under the name ``wafer`` is for it as well.
+        wafer: Name of the wafer. A price under the name ``wafer`` also applies to it.
 
     Raises:
-        UnknownName: No machine has one of the names.
+        UnknownName: One of the names matches no machine.
         BadInput: There are two prices of this wafer.
     """
     return _own_price(read_prices(price), (WAFER, wafer))
 
 
 def gpu_price(price: Price | None, gpu: str) -> float | None:
-    """Return the price that a user states for the GPU of a request, in USD per hour, or None.
+    """Return the user's price for the GPU of a request in USD per hour, or None.
 
     Args:
         price: Prices as stated.
         gpu: Name of the GPU.
 
     Raises:
-        UnknownName: No machine has one of the names.
+        UnknownName: One of the names matches no machine.
     """
     return _own_price(read_prices(price), (gpu,))
 
 
 def prices_of_gpu(price: Price | None, gpu: str | Path) -> dict[str, float] | None:
-    """Return the stated prices that are for one GPU; None if there are none.
+    """Return the stated prices that apply to one GPU, or None if there are none.
 
-    The prices of other machines are dropped, because a command that compares machines passes to
-    each only its own prices.
+    The prices of other machines are dropped, because a command that compares machines passes each
+    machine only its own prices.
     """
     name = load_gpu(gpu).name
     return {key: usd for key, usd in read_prices(price).items() if key == name} or None
 
 
 def prices_without_gpus(price: Price | None, gpus: Iterable[str | Path]) -> dict[str, float] | None:
-    """Return the stated prices without the prices of some GPUs; None if no price remains.
+    """Return the stated prices without the prices of some GPUs, or None if no price remains.
 
-    The remaining prices are for the wafer of the request. `wafer_price` later refuses names that no
-    machine has.
+    The remaining prices are for the wafer of the request. `wafer_price` later rejects names that
+    match no machine.
 
     Args:
         price: Prices as stated.
@@ -107,13 +107,13 @@ def prices_without_gpus(price: Price | None, gpus: Iterable[str | Path]) -> dict
 
 
 def _own_price(prices: Mapping[str, float], names: Collection[str]) -> float | None:
-    """Return the price that is stated under any name of one machine; None if there is none.
+    """Return the price stated under any name of one machine, or None if there is none.
 
     Prices of other known machines are ignored, so that the same prices can be given to every
     command.
 
     Raises:
-        UnknownName: A price has a name that no machine has.
+        UnknownName: A price has a name that matches no machine.
         BadInput: Several names of this machine have a price.
     """
     for name in prices:

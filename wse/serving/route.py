@@ -33,15 +33,15 @@ PassRoute = tuple[Visit, ...]
 
 
 def alone_cycles(route: PassRoute) -> float:
-    """Return the cycles of a route if nothing else is in flight.
+    """Return how many cycles a route takes if nothing else is in flight.
 
-    They are counted from the start of the first visit to the end of the last latency.
+    Cycles are counted from the start of the first visit to the end of the last latency.
     """
     return sum(visit.busy_cycles + visit.latency_cycles for visit in route)
 
 
 def busy_cycles(routes: Sequence[PassRoute]) -> dict[int, float]:
-    """Return the total cycles that each server works for several routes, keyed by server index."""
+    """Return the total cycles that each server works on several routes, keyed by server index."""
     cycles: dict[int, float] = {}
     for route, times in Counter(routes).items():
         for visit in route:
@@ -50,7 +50,7 @@ def busy_cycles(routes: Sequence[PassRoute]) -> dict[int, float]:
 
 
 def busiest_server(route: PassRoute) -> tuple[int, float]:
-    """Return the index of the server with the most busy cycles on a route, and these cycles.
+    """Return the index of the server with the most busy cycles on a route, and those cycles.
 
     If several servers are equally busy, the first is returned.
     """
@@ -66,7 +66,7 @@ def visits_once(route: PassRoute) -> bool:
 
 
 def as_loop(route: PassRoute) -> PassRoute:
-    """Return the route of a stream that follows a route again and again.
+    """Return the route of a stream that follows a route repeatedly.
 
     If the route ends at the server where it starts, without a latency, the last and the first visit
     are merged. The server then continues with the same stream, from the id of a new token to its

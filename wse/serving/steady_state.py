@@ -1,8 +1,8 @@
-"""Closed form of the steady state of a machine that serves a constant number of equal requests.
+"""Closed form of the steady state of a machine that serves a constant number of identical requests.
 
 A *round* is the time in which every decoding request gets one token. A prompt is read over R
 rounds, alongside the requests that decode. In a closed loop of N requests that start at equal
-distances, each request meets the prompt of every other request once. With T further tokens per
+distances, each request meets the prompt of every other request once. With T additional tokens per
 request, rounds of D seconds without a prompt, and rounds of P seconds with a part of a prompt:
 
     answer_s  = (T - (N - 1) R) D + (N - 1) R P
@@ -16,10 +16,10 @@ adds to the requests in flight.
 
 The machine is saturated if more requests do not raise the rate. This happens in two cases:
 
-1. All rounds are full: N R f = R + T. Further requests wait for their prompts to be read, and the
-   time per token stays constant.
-2. Decoded tokens alone keep the machine busy all the time. Each further request makes the rounds
-   longer.
+1. All rounds are full: N R f = R + T. Additional requests wait for their prompts to be read, and
+   the time per token stays constant.
+2. Decoded tokens alone keep the machine fully occupied. Each additional request lengthens the
+   rounds.
 
 `wse.serving.simulation.continuous` serves the same rounds event by event.
 """
@@ -32,18 +32,18 @@ from functools import cached_property
 from typing import Final, NamedTuple, Protocol
 
 PRECISION: Final = 1e-12
-"""Relative error of a number of requests that is found by iteration."""
+"""Relative error of a number of requests found by iteration."""
 MAX_STEPS: Final = 100
 
 
 class PromptRounds(NamedTuple):
-    """The number and duration of the rounds in which one prompt is read.
+    """Number and duration of the rounds in which one prompt is read.
 
     A round is the time in which every decoding request gets one token.
 
     Attributes:
         rounds: Number of rounds; a fraction if a prompt ends within a round.
-        round_s: Seconds of each round.
+        round_s: Duration of each round in seconds.
         fill: Size of the prompt as a fraction of what these rounds can read, at most 1.
     """
 
@@ -53,14 +53,14 @@ class PromptRounds(NamedTuple):
 
 
 class RoundCosts(Protocol):
-    """The duration of rounds on a machine, for requests of equal length.
+    """Duration of rounds on a machine, for requests of equal length.
 
     A round is the time from one decode pass of all users to the next. Numbers of requests are
     averages and therefore need not be whole.
     """
 
     def wait_s(self, other_requests: float) -> float:
-        """Return the seconds before the first token in which a request waits and uses no server.
+        """Return how many seconds a request waits before its first token without using a server.
 
         Args:
             other_requests: Number of other requests whose prompts are read or whose tokens are
@@ -68,16 +68,16 @@ class RoundCosts(Protocol):
         """
 
     def is_busy(self, decoding: float) -> bool:
-        """Return whether ``decoding`` requests keep the machine busy all the time.
+        """Return whether ``decoding`` requests keep the machine fully occupied.
 
-        If so, each further request makes the rounds longer for all of them.
+        If so, each additional request lengthens the rounds for all requests.
         """
 
     def decode_round_s(self, decoding: float) -> float:
-        """Return the seconds of a round that reads no prompt, for at least one decoding request."""
+        """Return the duration in seconds of a decode-only round, for at least one request."""
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
-        """Return the number and the duration of the rounds in which a prompt is read.
+        """Return the number and duration of the rounds in which a prompt is read.
 
         Args:
             decoding: Number of requests that decode in these rounds; may be 0.
@@ -87,12 +87,12 @@ class RoundCosts(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteadyState:
-    """The mean times of a request, and the rate of requests, in the steady state of a machine.
+    """Mean request times and request rate of a machine in its steady state.
 
     Attributes:
         ttft_s: Mean time to first token, including all waiting.
         answer_s: Seconds from the first to the last token.
-        requests_per_s: Requests that end per second.
+        requests_per_s: Requests completed per second.
         saturated: Whether more requests in flight would not raise the rate.
     """
 
@@ -119,8 +119,8 @@ class ClosedLoop:
         """Return the steady state with a constant number of requests in flight, at least 1.
 
         The rate is never below that of a single request in flight, because a machine can serve one
-        request at a time. Without this bound, the wait for a running pass could make two requests
-        of one token slower together than one after the other.
+        request at a time. Without this bound, the wait for a running pass could make two concurrent
+        one-token requests slower than two sequential requests.
         """
 
         def in_flight(in_rounds: float) -> float:
@@ -134,7 +134,7 @@ class ClosedLoop:
                 others_fraction * in_rounds
             )
 
-        others_fraction = 1 - 1 / concurrency  # fraction of the requests in rounds that are of other users
+        others_fraction = 1 - 1 / concurrency  # fraction of the requests in rounds that belong to other users
         in_rounds = _solve(in_flight, concurrency, 0.0, concurrency)
         state = self._in_rounds(in_rounds, others_fraction)
         if state.requests_per_s < self._rate_alone:
@@ -143,7 +143,7 @@ class ClosedLoop:
         return replace(state, ttft_s=state.ttft_s + self.costs.wait_s(others_fraction * in_rounds))
 
     def _in_rounds(self, requests: float, others_fraction: float) -> SteadyState:
-        """Return the steady state of requests that are always in rounds or wait for them.
+        """Return the steady state of requests that are always in rounds or waiting for them.
 
         A round is the time in which every decoding request gets one token.
 
@@ -164,9 +164,9 @@ class ClosedLoop:
         )
 
     def _round_times(self, in_rounds: float, other_requests: float) -> tuple[float, float]:
-        """Return the seconds to read a prompt and the seconds to decode the answer after it.
+        """Return how long it takes to read a prompt and then to decode the answer, in seconds.
 
-        The start of the module has the formulas.
+        See the start of the module for the formulas.
 
         Args:
             in_rounds: Requests that are read or decoded, at most `_requests_when_saturated`.
@@ -196,7 +196,7 @@ class ClosedLoop:
 
     @cached_property
     def _requests_when_saturated(self) -> float:
-        """Minimum number of requests in rounds with which prompts fill every round: N R f = R + T.
+        """Minimum number of requests in rounds at which prompts fill every round: N R f = R + T.
 
         R is the number of rounds that a prompt needs, f the fraction of them that it fills, and T
         the number of tokens after the first.
@@ -217,14 +217,14 @@ class ClosedLoop:
 
 
 def _solve(rising: Callable[[float], float], value: float, low: float, high: float) -> float:
-    """Return the largest argument in a range at which a rising function does not exceed a value.
+    """Return the largest argument in a range at which a function does not exceed a value.
 
     The method is regula falsi with the Illinois rule (Dowell and Jarratt, BIT 11, 1971): if an end
-    of the interval stays for two steps, its function value is halved. The relative error is
+    of the interval stays fixed for two steps, its function value is halved. The relative error is
     `PRECISION`.
 
     Args:
-        rising: Function that never falls.
+        rising: Non-decreasing function.
         value: Upper limit of the function.
         low, high: Ends of the range. If the function is above the value at ``low``, ``low`` is
             returned.

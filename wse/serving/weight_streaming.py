@@ -1,6 +1,6 @@
-"""Upper bound of the speed of a machine that streams all weights in from outside for every pass.
+"""Upper bound on the speed of a machine that streams in all weights for every pass.
 
-A pass over a batch reads every weight that any of its tokens uses, once. In a layer with n experts,
+A pass over a batch reads each weight that any of its tokens uses once. In a layer with n experts,
 of which each token uses k, a batch of B tokens uses n (1 - (1 - k/n)^B) experts on average. This
 assumes independent and uniform choices: each token leaves an expert out with probability 1 - k/n.
 
@@ -19,13 +19,13 @@ MAX_USERS: Final = 2**40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """Sizes of a model's weights: those that every token uses, and experts, of which it uses a few.
+    """Sizes of a model's weights, divided into weights that every token uses and routed experts.
 
     Attributes:
-        always_bytes: Bytes that every token uses.
-        expert_bytes: Bytes of all experts of all layers.
-        experts: Experts per layer; 1 if there are none.
-        active: Experts per layer that a token uses; 1 if there are none.
+        always_bytes: Size of the weights that every token uses, in bytes.
+        expert_bytes: Total size of the experts in all layers, in bytes.
+        experts: Number of experts per layer; 1 if there are none.
+        active: Number of experts per layer that a token uses; 1 if there are none.
     """
 
     always_bytes: float
@@ -35,12 +35,12 @@ class Weights:
 
 
 def distinct_experts(experts: int, active: int, batch: float) -> float:
-    """Return the expected number of experts of a layer that the tokens of a batch use.
+    """Return the expected number of experts per layer that the tokens of a batch use.
 
     Args:
-        experts: Experts of the layer.
-        active: Experts that each token uses.
-        batch: Tokens of the batch.
+        experts: Number of experts in the layer.
+        active: Number of experts that each token uses.
+        batch: Number of tokens in the batch.
 
     >>> distinct_experts(128, 4, 1), round(distinct_experts(128, 4, 64), 1)
     (4.0, 111.2)
@@ -51,19 +51,19 @@ def distinct_experts(experts: int, active: int, batch: float) -> float:
 
 
 def bytes_per_pass(weights: Weights, batch: float) -> float:
-    """Return the bytes that must arrive for a pass over one token of each of ``batch`` users."""
+    """Return how many bytes must arrive for a pass over one token for each of ``batch`` users."""
     used_fraction = distinct_experts(weights.experts, weights.active, batch) / weights.experts
     return weights.always_bytes + weights.expert_bytes * used_fraction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamingBound:
-    """The minimum time of a pass whose weights are streamed in from outside the machine.
+    """Minimum time of a pass when its weights are streamed in from outside the machine.
 
     Attributes:
-        weights: Bytes of the weights.
-        bytes_per_s: Bandwidth at which they arrive.
-        pass_s: Seconds of a pass if all weights are already present.
+        weights: Sizes of the weights.
+        bytes_per_s: Bandwidth at which the weights arrive.
+        pass_s: Duration in seconds of a pass if all weights are already present.
     """
 
     weights: Weights
@@ -71,7 +71,7 @@ class StreamingBound:
     pass_s: float = 0.0
 
     def seconds(self, batch: int) -> float:
-        """Return the minimum seconds of a pass that decodes a token for each of ``batch`` users."""
+        """Return the minimum time in seconds of a pass that decodes a token for ``batch`` users."""
         return max(bytes_per_pass(self.weights, batch) / self.bytes_per_s, self.pass_s)
 
     def waits(self, batch: int) -> bool:
@@ -79,11 +79,11 @@ class StreamingBound:
         return self.seconds(batch) > self.pass_s
 
     def tokens_per_s(self, batch: int) -> float:
-        """Return the maximum tokens per second of all ``batch`` users together."""
+        """Return the maximum total tokens per second for ``batch`` users."""
         return batch / self.seconds(batch)
 
     def users_for(self, wanted_tokens_per_s: float) -> int | None:
-        """Return the smallest batch that reaches a total throughput; None beyond `MAX_USERS`.
+        """Return the smallest batch that reaches a total throughput, or None beyond `MAX_USERS`.
 
         The throughput rises with the batch, because the bytes of a pass grow more slowly than the
         batch.

@@ -1,4 +1,4 @@
-"""Checks of a file before any of its data is read: links, types, shapes, filters and sizes."""
+"""Check a file before reading any of its data: links, types, shapes, filters and sizes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ def header_problems(file: Any) -> tuple[dict[str, Any], list[str]]:
         file: An open HDF5 file.
 
     Returns:
-        The values that could be read, keyed by the name of the attribute; and a message for each
-        problem.
+        The values that could be read, keyed by attribute name; and a message for each problem.
     """
     values: dict[str, Any] = {}
     problems = []
@@ -74,8 +73,8 @@ class RunState(NamedTuple):
 
     Attributes:
         complete: Whether the run finished. False while it is in progress and after it was stopped.
-        ending: Why the run stopped early: its error, or "interrupted" after Ctrl-C. Empty if the
-            run is complete, in progress, or was killed.
+        ending: Reason why the run stopped early: its error, or "interrupted" after Ctrl-C. Empty if
+            the run is complete, in progress, or was killed.
     """
 
     complete: bool
@@ -90,7 +89,7 @@ def header_of(file: Any, path: Path) -> tuple[RunHeader, int, RunState]:
         path: Path of the file, for error messages.
 
     Raises:
-        TraceError: The file is not a trace, has another version, or its header is damaged.
+        TraceError: The file is not a trace, has a different version, or its header is damaged.
     """
     try:
         root = object_of(file, "/")
@@ -142,7 +141,7 @@ def row_counts(file: Any, path: Path) -> dict[str, int]:
 
 
 def _is_plain(dataset: Any) -> bool:
-    """Return whether the dataset with the numbers of rows can be read without further checks.
+    """Return whether the row-count dataset can be read without further checks.
 
     It must be small, uncompressed, contiguous and stored in this file.
     """
@@ -160,7 +159,8 @@ def checked_dataset(file: Any, field: Field, header: RunHeader, rows: int, *, co
         field: Field of the schema, which describes a dataset.
         header: Header of the trace.
         rows: Number of complete rows of the field's table.
-        complete: Whether the trace is complete. If so, the dataset must not have further rows.
+        complete: Whether the trace is complete. If so, the dataset must not have any additional
+            rows.
 
     Returns:
         The HDF5 identifier of the dataset, or None if it cannot be opened; and a message for each

@@ -1,9 +1,9 @@
-"""Reading of chunked datasets. Each chunk is checked and decoded here, in bounded memory.
+"""Read chunked datasets. Each chunk is checked and decoded here, in bounded memory.
 
 HDF5 returns chunks as they are stored. It could also decode them, but it trusts their contents. A
-gzip chunk that contains more than a chunk is inflated completely, however large it becomes. If a
-chunk contains less, HDF5 2.0 continues to read and returns memory of the process as values. Only
-the three filters that every HDF5 installation has are supported.
+gzip chunk that contains too much data is inflated completely, no matter how large it becomes. If a
+chunk contains too little data, HDF5 2.0 reads on and returns process memory as values. Only the
+three filters that every HDF5 installation has are supported.
 """
 
 from __future__ import annotations
@@ -116,7 +116,8 @@ def _decode(data: bytes, filters: list[str], shape: tuple[int, ...], dtype: np.d
 
     Args:
         data: Bytes of the chunk as stored.
-        filters: Names of the filters that encoded the chunk, in the order of their application.
+        filters: Names of the filters that encoded the chunk, in the order in which they were
+            applied.
         shape: Shape of the chunk.
         dtype: Type of the elements.
         rows: Rows to return.
@@ -163,11 +164,11 @@ def _inflate(data: bytes, limit: int) -> bytes:
 
 
 def _without_checksum(data: bytes) -> bytes:
-    """Check the Fletcher-32 checksum at the end of some bytes, and return the bytes before it.
+    """Check the Fletcher-32 checksum at the end of the data, and return the data before it.
 
-    The checksum consists of two sums modulo 65535 over big-endian words of 16 bits. The second sum
-    is the high half, and the checksum is stored in little-endian order. Source: J. G. Fletcher,
-    IEEE Trans. Comm. 30 (1982) 247, and the implementation in HDF5.
+    The checksum consists of two sums modulo 65535 over big-endian 16-bit words. The second sum is
+    the high half, and the checksum is stored in little-endian order. Source: J. G. Fletcher, IEEE
+    Trans. Comm. 30 (1982) 247, and the implementation in HDF5.
 
     Raises:
         ValueError: The checksum is wrong.

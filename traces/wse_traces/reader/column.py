@@ -1,4 +1,4 @@
-"""A column of a trace. Its description is available at once, its values are read on demand."""
+"""A trace column. Its description is available immediately, and its values are read on demand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wse_traces.schema import AXIS_LABELS, Field
 
 
 class Column:
-    """A dataset of a trace that is read on demand.
+    """A trace dataset that is read on demand.
 
     Indexing with integers and slices reads only the selected values. ``np.asarray(column)`` and
     ``column[:]`` read all values.
@@ -25,8 +25,8 @@ class Column:
         axes: Names of the axes. The first is the table.
         doc: Description of the values.
         labels: Names of the codes 0, 1, …; empty if the values are not codes.
-        refers: Table whose row numbers the values are, or empty.
-        shape: Shape of the dataset, complete rows only.
+        refers: Table to whose rows the values refer, or empty.
+        shape: Shape of the dataset, counting only complete rows.
         dtype: Type of the elements.
 
     >>> from wse_traces import open_trace
@@ -52,9 +52,9 @@ class Column:
 
     @property
     def axis_labels(self) -> Mapping[str, tuple[str, ...]]:
-        """Names of the positions on axes such as ``direction``, keyed by the name of the axis.
+        """Names of the positions on axes such as ``direction``, keyed by axis name.
 
-        Axes whose positions have no names are left out.
+        Axes without named positions are omitted.
         """
         return {axis: AXIS_LABELS[axis] for axis in self.axes if axis in AXIS_LABELS}
 
@@ -66,12 +66,11 @@ class Column:
         """Return the selected values as a NumPy array. Only the chunks that contain them are read.
 
         Args:
-            key: Integers, slices and at most one ellipsis, with the meaning that they have in
-                NumPy.
+            key: Integers, slices and at most one ellipsis, with the same meaning as in NumPy.
 
         Raises:
             IndexError: An integer is out of range, or there are too many indices.
-            TypeError: The key has another type.
+            TypeError: The key is of another type.
             TraceError: The file is damaged.
         """
         keys = list(key) if isinstance(key, tuple) else [key]
@@ -89,8 +88,8 @@ class Column:
         """Translate an index of one axis to the range that must be read.
 
         Returns:
-            The selected positions on the axis, and the index that selects them from the range that
-            is read.
+            The selected positions on the axis, and the index that selects them within the range
+            that is read.
         """
         length = self.shape[axis]
         if isinstance(key, slice):

@@ -1,4 +1,4 @@
-"""Executed steps: the steps of the schedule of each pass, plus the traffic of its cache shifts."""
+"""Executed steps: the steps of each pass's schedule, plus the traffic of its cache shifts."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def check_index(trace: TraceFile, index: Array, rows: int, column_name: str) -> 
 
 
 def schedule_rows(trace: TraceFile) -> tuple[Array, Array]:
-    """Return which rows of the table of steps belong to each schedule (a sequence of steps).
+    """Return which rows of the step table belong to each schedule (a sequence of steps).
 
     Returns:
         First row, int ``[schedule]``, and number of rows, int ``[schedule]``.
 
     Raises:
-        TraceError: A schedule extends beyond the table of steps.
+        TraceError: A schedule extends beyond the step table.
     """
     first, count = trace.column("schedules/first_step"), trace.column("schedules/steps")
     step_count = trace.rows("step")
@@ -42,7 +42,7 @@ def schedule_rows(trace: TraceFile) -> tuple[Array, Array]:
 
 
 def rows_of(first: Array, count: Array) -> Array:
-    """Return the rows of several ranges, one range after another.
+    """Return the concatenated rows of several ranges.
 
     Args:
         first: First row of each range, int ``[range]``.
@@ -56,10 +56,11 @@ def cache_shifts(trace: TraceFile) -> Columns:
     """Return the table of cache shifts, with an additional column ``row``.
 
     A cache shift moves entries of a KV cache between rows of PEs. ``row`` is the index of its step
-    in the table of steps.
+    in the step table.
 
     Raises:
-        TraceError: A cache shift refers to no pass, or to no step of the schedule of its pass.
+        TraceError: A cache shift refers to a missing pass, or to no step in the schedule of its
+            pass.
     """
     shifts, schedule = trace.table("shift"), trace.column("passes/schedule")
     first, count = schedule_rows(trace)
@@ -73,7 +74,7 @@ def cache_shifts(trace: TraceFile) -> Columns:
 
 
 def executed_steps(trace: TraceFile, passes: Array) -> Columns:
-    """Return the steps of some passes, one pass after another.
+    """Return the concatenated steps of several passes.
 
     A pass is one execution of a schedule, which is a sequence of steps.
 
@@ -113,7 +114,7 @@ def executed_steps(trace: TraceFile, passes: Array) -> Columns:
 
 
 def _add_shifts(trace: TraceFile, passes: Array, begins: Array, columns: Columns) -> None:
-    """Add the words and hops of cache shifts to those of the executed steps.
+    """Add the words and hops of cache shifts to the columns of the executed steps.
 
     A cache shift moves entries of a KV cache between rows of PEs, as part of a step.
 

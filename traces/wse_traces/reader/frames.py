@@ -1,4 +1,4 @@
-"""Conversion of columns to data frames of polars or pandas, with names in place of codes."""
+"""Convert columns to polars or pandas data frames, with names instead of codes."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def library(kind: FrameKind | None) -> tuple[FrameKind, Any]:
     """Return the name and the module of the data frame library to use.
 
     Args:
-        kind: "polars" or "pandas". None selects the one that is installed, polars first.
+        kind: "polars" or "pandas". None selects whichever is installed, preferring polars.
 
     Raises:
         ImportError: The library is not installed.
-        ValueError: ``kind`` is neither of the two.
+        ValueError: ``kind`` has any other value.
     """
     if kind is not None and kind not in KINDS:
         message = f"frames of kind {kind!r}: known are {', '.join(KINDS)}"
@@ -47,7 +47,7 @@ def frame_of(
     names: Mapping[str, Sequence[str]],
     kind: FrameKind | None,
 ) -> Frame:
-    """Return a data frame with one row for each row of a table.
+    """Return a data frame with one row per table row.
 
     - Codes become categories, and texts become strings.
     - A column with a second axis becomes one column for each position on the axis.
@@ -55,11 +55,11 @@ def frame_of(
       name is missing where the index is -1.
 
     Args:
-        fields: Fields of the schema, keyed by the name of the column. Columns without a field are
-            kept unchanged.
-        columns: Arrays of equal length, keyed by the name of the column.
+        fields: Fields of the schema, keyed by column name. Columns without a field are kept
+            unchanged.
+        columns: Arrays of equal length, keyed by column name.
         names: For each table of names, the name of each of its rows.
-        kind: "polars" or "pandas". None selects the one that is installed, polars first.
+        kind: "polars" or "pandas". None selects whichever is installed, preferring polars.
     """
     frame_columns: dict[str, Any] = {}
     library_name, module = library(kind)
@@ -82,13 +82,13 @@ def frame_of(
 
 
 def long_frame(field: Field, values: NDArray[Any], first: int, kind: FrameKind | None) -> Frame:
-    """Return a dataset with values of every PE as a data frame with one row for each element.
+    """Return a dataset of per-PE values as a data frame with one row per element.
 
     Args:
         field: Field of the schema.
         values: Array with the axes of the field.
         first: Index of the first row of ``values`` in the dataset.
-        kind: "polars" or "pandas". None selects the one that is installed, polars first.
+        kind: "polars" or "pandas". None selects whichever is installed, preferring polars.
     """
     library_name, module = library(kind)
     categories = _polars_categories if library_name == "polars" else _pandas_categories
@@ -110,7 +110,7 @@ def _by_place(field: Field, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
 
 
 def _codes(values: NDArray[Any], names: Sequence[str]) -> tuple[NDArray[Any], list[str]]:
-    """Replace indices of names that may be repeated by indices of distinct names.
+    """Replace indices into possibly repeated names with indices into distinct names.
 
     Args:
         values: Index in ``names`` of each value, int ``[n]``.

@@ -1,4 +1,4 @@
-"""Grouping of rows by keys, and sums over groups and ranges, without Python loops over rows."""
+"""Group rows by keys, and sum over groups and ranges, without Python loops over rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_CODE: Final = 1 << 62
 
 
 def distinct_rows(columns: Sequence[Array]) -> tuple[Array, Array]:
-    """Return the distinct rows of some integer columns, and which of them each row equals.
+    """Return the distinct rows of integer columns, and which distinct row each row equals.
 
     Each row is encoded as a single number, because numbers can be sorted much faster than rows.
 

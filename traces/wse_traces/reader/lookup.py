@@ -1,7 +1,7 @@
-"""Look-up of groups, datasets and attributes in an HDF5 file, without following links out of it.
+"""Look up groups, datasets and attributes in an HDF5 file, without following links out of it.
 
 HDF5's low-level interface is used for speed and safety: it opens nothing implicitly, and a trace
-has a hundred datasets.
+has about a hundred datasets.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ READ_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError)  # raised
 def reason_of(error: Exception) -> str:
     """Return the cause of an error as one line.
 
-    Messages of HDF5 are replaced by what they mean for the file.
+    HDF5 messages are replaced by their meaning for the file.
     """
     if isinstance(error, (OSError, RuntimeError, KeyError)) and not isinstance(error, RecursionError):
         system_reason = error.strerror if isinstance(error, OSError) else None
@@ -51,7 +51,7 @@ def dataset_of(file: Any, path: str) -> Any:
 
 
 def has_attribute(item: Any, name: str) -> bool:
-    """Return whether a group or dataset has an attribute of this name."""
+    """Return whether a group or dataset has an attribute with this name."""
     return bool(h5py.h5a.exists(item, name.encode()))
 
 
@@ -64,7 +64,7 @@ def attribute_of(item: Any, name: str, kind: type[object]) -> Any:
         kind: Expected Python type: str, int, float or bool.
 
     Raises:
-        ValueError: The attribute is missing, too large, of another type, or not UTF-8.
+        ValueError: The attribute is missing, too large, of a different type, or not UTF-8.
     """
     if not has_attribute(item, name):
         message = f"attribute {name!r} is missing"

@@ -1,9 +1,9 @@
-"""Opening of a trace's HDF5 file, whether its writer has closed it, is still running or was killed.
+"""Open a trace's HDF5 file, whether its writer has closed it, is still running or was killed.
 
 The file of a writer that is running or was killed is marked as being written. HDF5 reads such files
 only in a mode that waits forever for damaged metadata to become valid. The file is therefore read
-through a view in which the mark is cleared. This is safe because the metadata on disk is consistent
-at every moment, and any damage is reported at once.
+through a view in which this flag is cleared. This is safe because the metadata on disk is
+consistent at every moment, and any damage is reported at once.
 """
 
 from __future__ import annotations
@@ -118,9 +118,9 @@ def _rotate(word: int, bits: int) -> int:
 
 
 class _ReleasedFile(io.FileIO):
-    """A file that returns ``start`` in place of its first bytes when it is read.
+    """A file that returns ``start`` instead of its first bytes when it is read.
 
-    The replacement clears the mark by which HDF5 knows that another process writes the file.
+    The replacement clears the flag that tells HDF5 that another process is writing the file.
     """
 
     start = b""
@@ -135,7 +135,7 @@ class _ReleasedFile(io.FileIO):
 
 
 def _is_unfinished(start: bytes) -> bool:
-    """Return whether the first bytes of a file say that its writer has not closed it."""
+    """Return whether the first bytes of a file indicate that its writer has not closed it."""
     return len(start) == SUPERBLOCK_BYTES and start[8] == 3 and start[_FLAGS_AT] != 0
 
 

@@ -1,4 +1,4 @@
-"""Planes, which have a value for every PE: reading in parts, and sums of words over layers."""
+"""Read planes, which have a value for every PE, in parts, and sum words over layers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def plane_chunks(trace: Trace, path: str, index: int) -> Iterator[tuple[int, int
     Args:
         trace: An open trace.
         path: ``links/words`` or ``links/patterns/words``.
-        index: Index of the wafer or of the pattern.
+        index: Index of the wafer or pattern.
 
     Yields:
         Direction, first row, first column, and the words ``[row, col]`` of each chunk.
@@ -40,12 +40,13 @@ def plane_chunks(trace: Trace, path: str, index: int) -> Iterator[tuple[int, int
 
 
 def layer_link_words(trace: Trace, *, wafer: int, layer: int | None = None) -> Array:
-    """Return the words that left each PE of a wafer in each direction, for one layer or for all.
+    """Return how many words left each PE of a wafer in each direction, for one or all layers.
 
     Args:
         trace: An open trace.
         wafer: Index of the wafer.
-        layer: Index of the layer, or -1 for everything outside of the layers. None sums over all.
+        layer: Index of the layer, or -1 for everything outside the layers. None sums over all
+            layers.
 
     Returns:
         int64 ``[direction, row, col]``.

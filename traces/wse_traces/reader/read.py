@@ -60,13 +60,13 @@ class Trace(TraceFile):
         names: ``trace.frame("edge")`` has ``src``, ``src_text``, ``dst`` and ``dst_text``.
 
         A plane (a dataset with a value for every PE) such as ``trace.frame("links/words")`` has a
-        row for each element. Planes that are columns of a larger table are left out.
+        row for each element. Planes that are columns of a larger table are omitted.
 
         Args:
-            what: Name of a table, or arrays keyed by the name of the column.
+            what: Name of a table, or arrays keyed by column name.
             start: First row of the table.
-            stop: Row after the last. None means all.
-            kind: "polars" or "pandas". None selects the one that is installed, polars first.
+            stop: Row after the last one. None means all rows.
+            kind: "polars" or "pandas". None selects whichever is installed, preferring polars.
 
         Raises:
             ImportError: The library is not installed.
@@ -128,7 +128,7 @@ class Trace(TraceFile):
             n: Maximum number of rows.
 
         Returns:
-            Columns, keyed by their names: those that identify the steps, ``times`` (number of
+            Columns, keyed by name: the columns that identify the steps, ``times`` (number of
             executions), the totals of ``cycles``, ``words``, ``hops`` and ``<cause>_cycles``, and
             ``start_cycle`` (start of the first execution).
 
@@ -165,7 +165,7 @@ class Trace(TraceFile):
         return np.bincount(schedule, minlength=count)
 
     def _first_start_cycles(self) -> Array:
-        """Return, for each row of the table of steps, the cycle in which its schedule first starts.
+        """Return, for each row of the step table, the cycle in which its schedule first starts.
 
         A schedule is a sequence of steps that passes execute. The value is 0 if no pass executed
         it.
@@ -176,7 +176,7 @@ class Trace(TraceFile):
         return np.where(first == never, 0, first)[self._schedule_of_steps()]
 
     def _schedule_of_steps(self) -> Array:
-        """Return, for each row of the table of steps, the index of its schedule, or -1.
+        """Return, for each row of the step table, the index of its schedule, or -1.
 
         A schedule is a sequence of steps that passes execute. While the trace is still being
         written, the last rows may not have a schedule yet.

@@ -1,7 +1,7 @@
 """Replay of logged wavelets: which words were on the links, cycle by cycle, and totals per link.
 
-The log is read in parts, so the memory depends on what is requested and not on the size of the log.
-A wavelet is one 32-bit word in the fabric.
+The log is read in parts, so memory use depends on what is requested, not on the size of the log. A
+wavelet is one 32-bit word in the fabric.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def wavelet_words(trace: Trace, *, pass_index: int, before_cycle: int | None = N
 
 
 def wavelet_activity(trace: Trace, *, pass_index: int) -> tuple[Array, Array]:
-    """Return in which cycles of a pass words leave a router, and how many do in each cycle.
+    """Return the cycles of a pass in which words leave a router, and how many words leave in each.
 
     Args:
         trace: An open trace.
@@ -120,7 +120,7 @@ def wavelet_cycles(
 def _moves(
     trace: Trace, names: Sequence[str], pass_index: int, *, first: int | None = None, last: int | None = None
 ) -> Iterator[Columns]:
-    """Yield the moves of a pass in the cycles from ``first`` to ``last``, in the order of the file.
+    """Yield the moves of a pass in the cycles from ``first`` to ``last``, in file order.
 
     A move is a word that leaves a router.
 

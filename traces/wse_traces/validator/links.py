@@ -1,4 +1,4 @@
-"""Validation of the words on links in a trace: by layer, pattern, wavelet, and between wafers."""
+"""Validate the words on links in a trace: by layer, pattern, wavelet, and between wafers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Validation of places in a trace: ops, stages and their rectangles, and the contents of SRAM."""
+"""Validate places in a trace: ops, stages and their rectangles, and the contents of SRAM."""
 
 from __future__ import annotations
 
@@ -118,12 +118,12 @@ def buffer_problems(trace: Trace) -> Iterator[str]:
 
 
 def _furthest_ends(ends: Array) -> Array:
-    """Return, for each buffer, the highest end address of all buffers before it, or 0."""
+    """Return, for each buffer, the highest end address of all previous buffers, or 0."""
     return np.concatenate([[0], np.maximum.accumulate(ends)])[: len(ends)]
 
 
 def sram_problems(trace: Trace) -> Iterator[str]:
-    """Yield a message for each wafer's first PE whose uses of SRAM do not add up to its size."""
+    """Yield a message for each wafer's first PE whose SRAM uses do not add up to its SRAM size."""
     totals = np.unique(trace.column("sram/stage_bytes").sum(axis=1))
     for wafer in range(trace.rows("sram/bytes_per_pe") if len(totals) == 1 else 0):
         plane = trace.column("sram/bytes_per_pe", wafer, wafer + 1)[0].sum(axis=0)
@@ -154,9 +154,9 @@ def live_problems(trace: Trace) -> Iterator[str]:
 
 
 def content_problems(trace: Trace) -> Iterator[str]:
-    """Yield a message for each kind of error in recorded contents of buffers.
+    """Yield a message for each kind of error in recorded buffer contents.
 
-    1. The number of bytes is not the size of the buffer.
+    1. The number of bytes differs from the size of the buffer.
     2. The PE is outside of the mesh.
     """
     columns, header = trace.table("content"), trace.header

@@ -1,4 +1,4 @@
-"""Validation of the times in a trace: steps, their schedules, passes and tokens."""
+"""Validate the times in a trace: steps, their schedules, passes and tokens."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def repetitions(values: Any) -> Iterator[tuple[int, int]]:
 
 
 def step_problems(trace: Trace) -> Iterator[str]:
-    """Yield a message for the first step whose cycles by cause do not add up to its cycles."""
+    """Yield a message for the first step whose per-cause cycles do not add up to its cycles."""
     cycles_by, cycles = trace.column("steps/cycles_by"), trace.column("steps/cycles")
     differs = cycles_by.sum(axis=1) != cycles
     for row in first_row(differs):
@@ -41,7 +41,7 @@ def step_problems(trace: Trace) -> Iterator[str]:
 def schedule_problems(trace: Trace) -> Iterator[str]:
     """Yield a message for each kind of error in the schedules, the sequences of steps.
 
-    1. A schedule extends beyond the table of steps.
+    1. A schedule extends beyond the step table.
     2. A schedule does not start where the previous one ends.
     3. In a complete trace, steps at the end of the table belong to no schedule.
     4. The duration of a schedule is shorter than the end of its last step.

@@ -1,4 +1,4 @@
-"""Validation of a trace: the description of each dataset, each value, and their consistency."""
+"""Validate a trace: the description of each dataset, each value, and their consistency."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ _AGREEMENT: Final[tuple[tuple[tuple[str, ...], Callable[[Trace], Iterator[str]]]
 
 
 def problems(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) -> list[str]:
-    """Return a message for each deviation of a trace file from the schema; [] if it is valid.
+    """Return a message for each deviation of a trace file from the schema, or [] if it is valid.
 
     Each message starts with the path inside the file. Consistency between columns is checked only
-    for columns that are valid on their own.
+    for columns that are individually valid.
 
     Args:
         path: Path of the trace.
@@ -71,7 +71,7 @@ def problems(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) ->
 
 
 def _header_lines(path: Path) -> list[str]:
-    """Return all problems of a file's header, of which the reader itself reports only the first."""
+    """Return all problems in a file's header. The reader itself reports only the first."""
     try:
         with open_file(path) as file:
             return header_problems(file)[1]
@@ -80,7 +80,7 @@ def _header_lines(path: Path) -> list[str]:
 
 
 def _problems(trace: Trace) -> Iterator[str]:
-    """Yield a message for each problem of an open trace.
+    """Yield a message for each problem in an open trace.
 
     1. Check the description of each dataset.
     2. Check the values in tables whose descriptions are correct.
@@ -130,7 +130,7 @@ def _report_problems(trace: Trace) -> Iterator[str]:
 
 
 def _table_problems(trace: Trace, table: str) -> Iterator[str]:
-    """Yield a message for each problem of the values in a table."""
+    """Yield a message for each problem with the values in a table."""
     fields, rows = TABLES[table], trace.rows(table)
     if fields[0].axes[0] == "wafer" and rows not in (0, trace.header.wafers):
         yield f"{table}: {rows} wafers, needed: 0 or {trace.header.wafers}"
@@ -152,7 +152,7 @@ def _table_problems(trace: Trace, table: str) -> Iterator[str]:
 
 
 def _column_problems(trace: Trace, field: Field, columns: Columns) -> Iterator[str]:
-    """Yield a message for each problem of the values in one column.
+    """Yield a message for each problem with the values in one column.
 
     Args:
         trace: An open trace.

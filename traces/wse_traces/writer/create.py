@@ -1,8 +1,8 @@
-"""Creation of an empty trace, and opening for appending such that a kill leaves it readable.
+"""Create an empty trace, and open it for appending so that it stays readable after a kill.
 
 All datasets exist from the start, because HDF5's single-writer mode cannot add any. Texts have a
-fixed length, because that mode supports no others, and because readers can then check their size
-before they read them.
+fixed length, because that mode supports no other kind, and because readers can then check their
+size before reading them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def empty_trace(header: RunHeader) -> bytes:
     """Return the bytes of an empty trace file, with all datasets and no rows.
 
     HDF5's low-level interface is used for speed: there are a hundred datasets with several
-    attributes each, and a run of one second should not have to wait for them.
+    attributes each, and a one-second run should not have to wait for them.
     """
     image = io.BytesIO()
     with h5py.File(image, "w", libver=("v110", "v110")) as file:
@@ -64,7 +64,7 @@ def _storage(chunk: tuple[int, ...]) -> Any:
 
 
 def write_ending(file: Any, ending: str) -> None:
-    """Write the reason why a run ended into the space reserved for it. A long text is cut off."""
+    """Write the reason why a run ended into the space reserved for it. A long text is truncated."""
     text = ending.encode()[: ENDING.room_bytes].decode(errors="ignore")
     value, stored_type = _attribute(text, str, ENDING.room_bytes)
     h5py.h5a.open(file.id, ENDING.name.encode()).write(value, mtype=stored_type)
@@ -90,7 +90,7 @@ def _attribute(value: Any, kind: type[object], room_bytes: int = 0) -> tuple[Any
 
 @cache
 def _text_type(size_bytes: int) -> Any:
-    """Return the HDF5 type of UTF-8 texts of a fixed size."""
+    """Return the HDF5 type of fixed-size UTF-8 texts."""
     return h5py.h5t.py_create(h5py.string_dtype("utf-8", size_bytes), logical=True)
 
 
@@ -121,9 +121,9 @@ def _write_attribute(owner: Any, name: str, value: Any, stored_type: Any) -> Non
 def open_for_append(path: Path) -> Any:
     """Open a trace in HDF5's mode for one writer and many readers.
 
-    h5py itself can only switch to this mode after it has opened the file. A kill between the two
-    steps would leave a file that no reader can open. HDF5's file locking is disabled, because it
-    ends with the switch; the caller must lock the file.
+    h5py itself can only switch to this mode after it has opened the file. If the process were
+    killed between the two steps, no reader could open the file. HDF5's file locking is disabled,
+    because it ends with the switch; the caller must lock the file.
     """
     access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
     access.set_libver_bounds(h5py.h5f.LIBVER_V110, h5py.h5f.LIBVER_V110)

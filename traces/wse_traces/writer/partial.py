@@ -1,4 +1,4 @@
-"""The file of a trace on disk: ``NAME.partial`` while it grows, and ``NAME`` when it is complete.
+"""A trace's file on disk: ``NAME.partial`` while it grows, and ``NAME`` when it is complete.
 
 HDF5 cannot handle a full disk: a failed write leaves unwritten metadata in memory, and closing the
 file then crashes the interpreter. Disk space is therefore reserved before HDF5 writes.
@@ -99,7 +99,7 @@ class PartialFile:
             self._take(lacking, last=True)
 
     def _take(self, take_bytes: int, *, last: bool = False) -> bool:
-        """Reserve further disk space, and return whether it was available.
+        """Reserve additional disk space, and return whether it was available.
 
         Args:
             take_bytes: Number of bytes to reserve.
@@ -122,7 +122,7 @@ class PartialFile:
         return True
 
     def trim(self) -> None:
-        """Release reserved disk space that is not used. HDF5 must have closed the file before."""
+        """Release unused reserved disk space. HDF5 must already have closed the file."""
         (end,) = struct.unpack("<Q", os.pread(self._fd, 8, _EOF_OFFSET))
         if 0 < end < os.fstat(self._fd).st_size:
             os.ftruncate(self._fd, end)

@@ -1,4 +1,4 @@
-"""Tokens in the form in which a writer receives them."""
+"""Tokens in the form that a writer receives."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Token(NamedTuple):
         pass_index: Pass that read or generated the token, or -1.
         position: Position in its sequence.
         sequence: Index of the sequence in the batch.
-        cycles: Cycles since the previous token; 0 in a prompt.
-        wall_s: Seconds that the emulator needed; 0 in a prompt.
+        cycles: Cycles since the previous token; 0 for a prompt token.
+        wall_s: Seconds that the emulator needed; 0 for a prompt token.
     """
 
     token_id: int
@@ -33,9 +33,9 @@ class Token(NamedTuple):
 
 
 def token_columns(tokens: Sequence[Token]) -> dict[str, Any]:
-    """Return tokens as columns of the table of tokens, keyed by the name of the column.
+    """Return tokens as columns of the token table, keyed by column name.
 
-    The column ``text_end`` is missing.
+    The column ``text_end`` is not included.
     """
     ids, _, prompts, passes, positions, sequences, cycles, wall_times_s = zip(*tokens, strict=True)
     place = {"pass": passes, "position": positions, "sequence": sequences}

@@ -1,4 +1,4 @@
-"""Datasets as a writer uses them: the type and shape of their rows, and how rows are appended."""
+"""Datasets from a writer's point of view: the type and shape of rows, and how they are appended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wse_traces.schema import Field
 
 Array = NDArray[Any]
 BufferedRows = dict[str, Array] | list[list[Any]]
-"""Buffered rows: columns by name, or single rows with values in the order of the columns."""
+"""Buffered rows: columns by name, or single rows with values in column order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +29,8 @@ class WrittenColumn:
         name: Name of the column in its table.
         dtype: Type of the elements.
         shape: Shape of a row.
-        planes: Whether a row covers the mesh. Such a row may be given in part.
-        chunk_rows: Rows of a chunk.
+        planes: Whether a row covers the mesh. Such a row may be partial.
+        chunk_rows: Number of rows per chunk.
         min_value: Smallest integer that the type can represent; 0 for other types.
         max_value: Largest integer that the type can represent; 0 for other types.
     """
@@ -116,7 +116,7 @@ class WrittenColumn:
         """Check that an array has the shape of rows of this column, or of a part of the mesh.
 
         Raises:
-            ValueError: The array has another shape.
+            ValueError: The array has a different shape.
         """
         # All axes must be complete, except for the last two of rows that cover the mesh.
         fixed = len(self.shape) - 2 if self.planes else len(self.shape)
@@ -137,10 +137,10 @@ class WrittenDataset:
         self._type, self._shape = self._id.get_type(), column.shape  # the type knows that texts are UTF-8
 
     def append(self, arrays: Sequence[Array], end: int) -> None:
-        """Append rows to the dataset, which has ``end`` rows afterwards.
+        """Append rows to the dataset, which then has ``end`` rows.
 
         Args:
-            arrays: Rows to append. A row that covers the mesh may be given in part.
+            arrays: Rows to append. A row that covers the mesh may be partial.
             end: Number of rows after the call.
         """
         self._id.set_extent((end, *self._shape))

@@ -1,4 +1,4 @@
-"""Extraction of parts of docstrings, and the comment that marks a page as generated."""
+"""Extract parts of docstrings; defines the comment that marks a page as generated."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def argument_docs(docstring: str, section_name: str = "Args") -> dict[str, tuple
         section_name: Name of the section: "Args" or "Attributes".
 
     Returns:
-        A pair for each argument or attribute, whose name is the key. The first text is the form of
-        its values, such as ``ROWSxCOLS``, or "" if none is given. The second text is its
-        description, on one line.
+        A pair for each argument or attribute, keyed by its name. The first text is the form of its
+        values, such as ``ROWSxCOLS``, or "" if none is given. The second text is its description,
+        on one line.
     """
     pattern = rf"^{section_name}:\n(.*?)(?=^\S|\Z)"
     section = re.search(pattern, inspect.cleandoc(docstring), re.MULTILINE | re.DOTALL)

@@ -117,7 +117,7 @@ class Key(NamedTuple):
 
     Attributes:
         path: Path of the key, such as ``system.stages[].rows``.
-        kinds: Types of JSON value that the key can have: int, float, str, bool, list, dict or None.
+        kinds: JSON value types that the key can have: int, float, str, bool, list, dict or None.
         doc: Description and unit.
         optional: Whether the key may be absent.
     """
@@ -129,7 +129,7 @@ class Key(NamedTuple):
 
 
 def keys_of(result: type[Result], prefix: str = "") -> Iterator[Key]:
-    """Yield the JSON keys of a result class, in the order of the output.
+    """Yield the JSON keys of a result class, in output order.
 
     Keys of nested objects follow the key of the object that contains them.
 

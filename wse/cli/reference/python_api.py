@@ -71,7 +71,7 @@ def page() -> str:
 
 
 def _function(name: str) -> Iterator[str]:
-    """Yield the lines of the section of a function: summary, example, arguments and return type."""
+    """Yield the lines of a function's section: summary, example, arguments and return type."""
     function = getattr(api, name)
     docstring = inspect.getdoc(function) or ""
     signature = inspect.signature(function)
@@ -99,7 +99,7 @@ def _argument(parameter: inspect.Parameter, form: str, doc: str) -> tuple[str, .
 
 
 def _type(annotation: Any) -> str:
-    """Return a type annotation as text, without the names of modules."""
+    """Return a type annotation as text, without module names."""
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     return re.sub(r"\b(?:[a-z_]+\.)+(?=[A-Z])", "", text)
 

@@ -26,9 +26,9 @@ from wse.plugins import with_plugins, wrong_type
 
 
 def _all_families() -> dict[str, Family]:
-    """Return the model families that are bundled with wse, keyed by ``model_type``.
+    """Return the model families bundled with wse, keyed by ``model_type``.
 
-    Each module of `wse.models.families` defines one family, as its constant FAMILY.
+    Each module of `wse.models.families` defines one family in its constant FAMILY.
     """
     modules = sorted(module.name for module in pkgutil.iter_modules(families.__path__))
     bundled: list[Family] = [importlib.import_module(f"{families.__name__}.{module}").FAMILY for module in modules]
@@ -36,18 +36,18 @@ def _all_families() -> dict[str, Family]:
 
 
 FAMILIES: Final[dict[str, Family]] = _all_families()
-"""The bundled families, by model_type."""
+"""The bundled families, keyed by model_type."""
 UNSTATED_DTYPE: Final = "bfloat16"
-"""Assumed element type of a model whose files state none: that of most published weights."""
+"""Element type assumed if a model's files do not specify one; most published weights use it."""
 CONFIG_LIMIT_BYTES: Final = 4 * 2**20
 GENERATION_LIMIT_BYTES: Final = 2**20
 
 
 @cache
 def known_families() -> Mapping[str, Family]:
-    """Return all supported model families, including families of installed packages.
+    """Return all supported model families, including those from installed packages.
 
-    The key is the ``model_type`` that a config states. A family may have several of them.
+    The keys are the ``model_type`` values used in configs. A family may have several.
 
     Raises:
         BadInput: An installed package provides a family that cannot be used.
@@ -58,11 +58,11 @@ def known_families() -> Mapping[str, Family]:
 def family_of(model_type: str, *, origin: str = "") -> Family:
     """Return the model family for the ``model_type`` of a config.
 
-    Families of installed packages are loaded only if no bundled family has this ``model_type``.
+    Families from installed packages are loaded only if no bundled family has this ``model_type``.
 
     Args:
         model_type: Value of ``model_type`` in a config.
-        origin: File that states the model_type, for the error message.
+        origin: File that contains the model_type, for the error message.
 
     Raises:
         UnknownName: No family has this model_type.
@@ -76,7 +76,7 @@ def family_of(model_type: str, *, origin: str = "") -> Family:
 
 
 def _model_types(plugin: Any) -> tuple[str, ...]:
-    """Return the values of ``model_type`` that a plug-in supports.
+    """Return the ``model_type`` values that a plug-in supports.
 
     Raises:
         TypeError: The plug-in is not a Family.
@@ -94,12 +94,12 @@ def read_config(path: Path, *, unstated_dtype: str = UNSTATED_DTYPE) -> ModelSpe
 
     Args:
         path: Path of the file.
-        unstated_dtype: Element type to use if the config states none.
+        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         UnknownName: No supported model family has the ``model_type`` of the config.
         BadModel: The file cannot be read, a value is missing or impossible, or a key requests
-            mathematics that are not supported.
+            unsupported mathematics.
     """
     folder = path.absolute().parent
     name = path.stem if path.name != "config.json" else folder.name or folder.anchor
@@ -107,7 +107,7 @@ def read_config(path: Path, *, unstated_dtype: str = UNSTATED_DTYPE) -> ModelSpe
 
 
 def config_states_dtype(path: Path) -> bool:
-    """Return whether a config.json states the element type of the weights.
+    """Return whether a config.json specifies the element type of the weights.
 
     Raises:
         BadModel: The file cannot be read.
@@ -122,7 +122,7 @@ def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         config: Reader of the keys. A key that the family of the model does not read is an error,
             unless it is known to have no effect on the results.
         name: Name of the model.
-        unstated_dtype: Element type to use if the config states none.
+        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         UnknownName: No supported family has the ``model_type`` of the config.
@@ -146,7 +146,7 @@ def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def generation_end_ids(folder: Path, vocab_size: int) -> tuple[int, ...]:
-    """Return the ids of the tokens that end a text, from generation_config.json of a model folder.
+    """Return the end-of-text token ids from the generation_config.json of a model folder.
 
     The result is () if the folder has no such file.
 

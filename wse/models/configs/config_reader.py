@@ -14,21 +14,20 @@ LONGEST_SHOWN = 120  # characters of a faulty value in a message
 
 
 class ConfigReader:
-    """A reader of the keys of one JSON object in a config file.
+    """Reader for the keys of one JSON object in a config file.
 
-    Every method that returns a value marks its key as read. `finish` then refuses keys that were
-    never read, because they may change the mathematics of the model. All errors are `BadModel` with
+    Every method that returns a value marks its key as read. `finish` then rejects keys that were
+    never read, because they may change the model's mathematics. All errors are `BadModel` and state
     the file, the key, the value and the remedy.
     """
 
     def __init__(self, path: Path, values: dict[str, Any], prefix: str = "") -> None:
-        """Create a reader whose keys all count as unread.
+        """Create a reader with all keys marked as unread.
 
         Args:
-            path: File with the object, for messages.
+            path: File that contains the object, for messages.
             values: Content of the object.
-            prefix: Text before the keys in messages, such as ``rope_scaling.``, for a nested
-                object.
+            prefix: Prefix for the keys in messages, such as ``rope_scaling.`` for a nested object.
         """
         self.path = path
         self._values = values
@@ -36,17 +35,17 @@ class ConfigReader:
         self._read: set[str] = set()
 
     def is_stated(self, key: str) -> bool:
-        """Return whether the key is present, even with the value null. Marks the key as read."""
+        """Return whether the key is present, even if its value is null, and mark it as read."""
         self._read.add(key)
         return key in self._values
 
     def has_value(self, key: str) -> bool:
-        """Return whether the key is present with a value other than null. Marks the key as read."""
+        """Return whether the key is present and not null, and mark it as read."""
         self._read.add(key)
         return self._values.get(key) is not None
 
     def value(self, key: str) -> Any:
-        """Return the unchecked value of a key; None if the key is absent. Marks the key as read."""
+        """Return a key's value without checks, or None if absent, and mark the key as read."""
         self._read.add(key)
         return self._values.get(key)
 
@@ -57,8 +56,7 @@ class ConfigReader:
             key: Key of the value.
             low: Minimum allowed value.
             high: Maximum allowed value.
-            default: Value to return if the key is absent or null. Without a default, this is an
-                error.
+            default: Value to return if the key is absent or null, which is otherwise an error.
         """
         value = self._get(key, default, f"an integer from {low:,} to {high:,}")
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
@@ -70,21 +68,20 @@ class ConfigReader:
 
         Args:
             key: Key of the value.
-            low: The value must be above this bound.
+            low: Exclusive lower bound.
             high: Maximum allowed value.
-            default: Value to return if the key is absent or null. Without a default, this is an
-                error.
+            default: Value to return if the key is absent or null, which is otherwise an error.
         """
         rule = f"a number above {low:g}, at most {high:g}"
         value = self._get(key, default, rule)
         if isinstance(value, bool) or not isinstance(value, int | float):
             self.refuse(key, value, f"give {rule}")
-        if not low < value <= high:  # refuses NaN as well
+        if not low < value <= high:  # rejects NaN as well
             self.refuse(key, value, f"give {rule}")
         return float(value)
 
     def flag(self, key: str, default: bool) -> bool:  # noqa: FBT001 (a value, not a switch)
-        """Return a Boolean value; ``default`` if the key is absent or null."""
+        """Return a Boolean value, or ``default`` if the key is absent or null."""
         value = self._get(key, default, "true or false")
         if not isinstance(value, bool):
             self.refuse(key, value, "give true or false")
@@ -96,8 +93,7 @@ class ConfigReader:
         Args:
             key: Key of the value.
             choices: Accepted values.
-            default: Value to return if the key is absent or null. Without a default, this is an
-                error.
+            default: Value to return if the key is absent or null, which is otherwise an error.
         """
         value = self._get(key, default, f"one of {', '.join(choices)}")
         if not isinstance(value, str) or value not in choices:
@@ -109,7 +105,7 @@ class ConfigReader:
 
         Args:
             key: Key to check.
-            allowed: Allowed values. Their types must match, too.
+            allowed: Allowed values; the type must match as well.
             why: Reason or remedy for the message.
         """
         value = self.value(key)
@@ -119,18 +115,18 @@ class ConfigReader:
             self.refuse(key, value, why)
 
     def table(self, key: str) -> ConfigReader | None:
-        """Return a reader of the nested object under a key; None if it is absent, null or empty."""
+        """Return a reader for the nested object under a key, or None if absent, null or empty."""
         value = self.value(key)
         if value is not None and not isinstance(value, dict):
             self.refuse(key, value, "give an object or null")
         return ConfigReader(self.path, value, f"{self.prefix}{key}.") if value else None
 
     def keys(self) -> list[str]:
-        """Return the keys of the object, in the order of the file."""
+        """Return the keys of the object in file order."""
         return [*self._values]
 
     def integers(self, key: str, low: int, high: int) -> tuple[int, ...] | None:
-        """Return a list of integers; None if the key is absent or null.
+        """Return a list of integers, or None if the key is absent or null.
 
         Args:
             key: Key of the value.
@@ -150,7 +146,7 @@ class ConfigReader:
         Args:
             key: Key of the value.
             count: Required number of elements.
-            low: All numbers must be above this bound.
+            low: Exclusive lower bound of each number.
             high: Maximum allowed value.
         """
         rule = f"a list of {count:,} numbers above {low:g}, at most {high:g}"
@@ -162,7 +158,7 @@ class ConfigReader:
         return tuple(float(item) for item in value)
 
     def ids(self, key: str, vocab_size: int) -> tuple[int, ...]:
-        """Return the token ids under a key without repetitions; () if there are none.
+        """Return the distinct token ids under a key, or () if there are none.
 
         The value may be an integer, a list of integers, or null. Every id must be in the
         vocabulary.

@@ -1,4 +1,4 @@
-"""Read the config keys that most model families share into the parts of a ModelSpec."""
+"""Read the config keys shared by most model families into the parts of a ModelSpec."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_EXPERTS: Final = 65_536
 WIDEST: Final = 2**20
 LARGEST_TABLE: Final = 2**24
 DTYPE_KEYS: Final = ("dtype", "torch_dtype")
-"""Config keys of the element type, in the new and in the old spelling."""
+"""Config keys for the element type, in the new and the old spelling."""
 
 
 SILU: Final[Mapping[str, str]] = MappingProxyType({"silu": "silu", "swish": "silu"})
@@ -48,11 +48,11 @@ HARMLESS_KEYS: Final = frozenset(  # bookkeeping, training and sampling: without
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heads:
-    """The attention heads of a model.
+    """Attention heads of a model.
 
     Attributes:
         count: Number of query heads.
-        kv_count: Number of heads with their own keys and values.
+        kv_count: Number of key-value heads.
         size: Features per head.
     """
 
@@ -62,7 +62,7 @@ class Heads:
 
 
 def require_class(config: ConfigReader, *architectures: str) -> None:
-    """Raise an error if the config names a class under ``architectures`` that is not supported.
+    """Raise an error if ``architectures`` in the config names an unsupported class.
 
     Args:
         config: Reader of the model's config.
@@ -75,7 +75,7 @@ def require_class(config: ConfigReader, *architectures: str) -> None:
 
 
 def read_heads(config: ConfigReader, *, default_size: int | None = None, requires_kv_count: bool = False) -> Heads:
-    """Return the number and the size of the attention heads that a config describes.
+    """Return the number and size of the attention heads that a config describes.
 
     If ``num_key_value_heads`` is null, or absent and not required, every query head has its own
     keys and values.
@@ -118,22 +118,22 @@ def read_decoder(
     activation_key: str = "hidden_act",
     tied: bool = False,
 ) -> ModelSpec:
-    """Return the specification of a decoder with Llama's kind of norms and feed-forward blocks.
+    """Return the specification of a decoder with Llama-style norms and feed-forward blocks.
 
     The norms divide by the root mean square, and the activation of each block is gated.
 
     Args:
         config: Reader of the model's config.
         name: Name of the model.
-        unstated_dtype: Element type to use if the config states none.
+        unstated_dtype: Element type to use if the config does not specify one.
         family: Name of the model family.
         heads: Attention heads.
         rope: Rotary position embeddings.
         layers: Attention and feed-forward type of each layer.
-        activations: Names of activations in the config, mapped to names in wse. The first is used
-            if ``activation_key`` is absent.
+        activations: Activation names used in configs, mapped to names in wse. The first is used if
+            ``activation_key`` is absent.
         activation_key: Config key that names the activation.
-        tied: Whether the output head is the embedding table if the config does not say.
+        tied: Whether the embedding table also serves as the output head if the config does not say.
     """
     vocab_size = config.integer("vocab_size", 1, LARGEST_TABLE)
     activation_name = config.choice(activation_key, activations, default=next(iter(activations)))
@@ -165,7 +165,7 @@ def layer_count(config: ConfigReader) -> int:
 
 
 def read_dtype(config: ConfigReader, unstated_dtype: str) -> str:
-    """Return the element type of a model from its config, or a default if the config states none.
+    """Return a model's element type from its config, or a default if none is specified.
 
     Raises:
         BadModel: The two keys for the element type (`DTYPE_KEYS`) contradict each other.
@@ -179,13 +179,13 @@ def read_dtype(config: ConfigReader, unstated_dtype: str) -> str:
 
 
 def states_dtype(config: ConfigReader) -> bool:
-    """Return whether a config, or its ``text_config``, states an element type."""
+    """Return whether a config or its ``text_config`` specifies an element type."""
     text = config.table("text_config")
     return any(table.has_value(key) for table in (config, text) if table is not None for key in DTYPE_KEYS)
 
 
 def read_bos(config: ConfigReader, vocab_size: int) -> int | None:
-    """Return the id of the token that starts a text; None if the config has none."""
+    """Return the id of the token that starts a text, or None if the config has none."""
     return config.integer("bos_token_id", 0, vocab_size - 1) if config.has_value("bos_token_id") else None
 
 
@@ -194,7 +194,7 @@ def finish(config: ConfigReader, harmless: frozenset[str]) -> None:
 
     Args:
         config: The config, after all supported keys have been read.
-        harmless: Further keys that may stay unread, because the family ignores them.
+        harmless: Additional keys that may remain unread, because the family ignores them.
     """
     for key in ("is_encoder_decoder", "add_cross_attention", "tie_encoder_decoder"):
         config.require(key, (False,), "only decoders are supported; supported: false")

@@ -11,15 +11,15 @@ from wse.models.configs.decoder_config import LARGEST_TABLE, MAX_EXPERTS, MAX_LA
 from wse.models.spec import Experts, Layer, ModelSpec
 
 COUNTS: Final = ("num_local_experts", "num_experts", "n_routed_experts")
-"""Spellings of the number of experts. transformers 5 treats them as equivalent."""
+"""Config keys for the number of experts. transformers 5 treats them as equivalent."""
 
 
 def read_experts(config: ConfigReader, width_key: str) -> Experts:
-    """Return a mixture of experts with the number and the width of experts that a config states.
+    """Return a mixture of experts with the expert count and width specified in a config.
 
     Args:
         config: Reader of the model's config.
-        width_key: Config key of the feed-forward width of one expert.
+        width_key: Config key for the feed-forward width of one expert.
     """
     stated_keys = [key for key in COUNTS if config.has_value(key)] or [COUNTS[0]]
     counts = [config.integer(key, 1, MAX_EXPERTS) for key in stated_keys]
@@ -56,7 +56,7 @@ def with_mixture(spec: ModelSpec, has_experts: Sequence[bool], experts: Experts)
 
 
 def layers_with_experts(config: ConfigReader, count: int, unstated_dense: int) -> list[bool]:
-    """Return for each layer whether its feed-forward block is a mixture of experts.
+    """Return, for each layer, whether its feed-forward block is a mixture of experts.
 
     The first ``first_k_dense_replace`` layers have a dense block, and all others have experts.
 
@@ -71,16 +71,16 @@ def layers_with_experts(config: ConfigReader, count: int, unstated_dense: int) -
 
 
 def read_sigmoid_experts(config: ConfigReader, *, groups: int, chosen_groups: int, scale: float) -> Experts:
-    """Return a mixture of experts that is routed as in DeepSeek-V3.
+    """Return a mixture of experts with DeepSeek-V3 routing.
 
     The router applies a sigmoid to its scores and adds a correction to them when it selects experts
     (arXiv 2412.19437, section 2.1.2).
 
     Args:
         config: Reader of the model's config.
-        groups: Number of groups of experts if the config does not state it.
+        groups: Number of expert groups if the config does not state it.
         chosen_groups: Number of selected groups if the config does not state it.
-        scale: Factor of the routing weights if the config does not state it.
+        scale: Factor applied to the routing weights if the config does not state it.
     """
     experts = read_experts(config, "moe_intermediate_size")
     groups = config.integer("n_group", 1, experts.count, default=groups)

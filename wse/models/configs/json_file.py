@@ -12,7 +12,7 @@ from wse.files import read_file
 
 
 def read_object(path: Path, limit_bytes: int) -> dict[str, Any]:
-    """Return the JSON object in a file. NaN, Infinity and duplicate keys are refused.
+    """Return the JSON object in a file, rejecting NaN, Infinity and duplicate keys.
 
     Raises:
         BadModel: The file cannot be read, is larger than ``limit_bytes``, or does not contain a
@@ -22,14 +22,15 @@ def read_object(path: Path, limit_bytes: int) -> dict[str, Any]:
 
 
 def parse_object(data: bytes, origin: str) -> dict[str, Any]:
-    """Return the JSON object in UTF-8 bytes. NaN, Infinity and duplicate keys are refused.
+    """Parse a JSON object in UTF-8, rejecting NaN, Infinity and duplicate keys.
 
     Args:
         data: JSON text in UTF-8.
         origin: Path of the file, for messages.
 
     Raises:
-        BadModel: The bytes are not a JSON object. A syntax error is reported with line and column.
+        BadModel: The bytes are not a JSON object. A syntax error is reported with its line and
+            column.
     """
     try:
         value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)

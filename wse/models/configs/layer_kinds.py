@@ -32,7 +32,7 @@ def layer_kinds(config: ConfigReader, choices: Sequence[str], unstated_kinds: Se
 
 
 def read_window(config: ConfigReader, unstated_window: int | None = None) -> int | None:
-    """Return the size of the sliding window that a config states, in tokens.
+    """Return the sliding-window size that a config specifies, in tokens.
 
     A layer with a window attends to this number of tokens, including the current one.
 
@@ -41,7 +41,7 @@ def read_window(config: ConfigReader, unstated_window: int | None = None) -> int
         unstated_window: Window if ``sliding_window`` is absent.
 
     Returns:
-        The number of tokens. None if ``sliding_window`` is null, or absent without a default.
+        The number of tokens, or None if ``sliding_window`` is null or is absent without a default.
     """
     if config.is_stated("sliding_window") and not config.has_value("sliding_window"):
         return None
@@ -51,7 +51,7 @@ def read_window(config: ConfigReader, unstated_window: int | None = None) -> int
 
 
 def windowed_layers(config: ConfigReader, unstated_kinds: Sequence[str], window: int | None) -> tuple[Layer, ...]:
-    """Return one `Layer` per layer of a model, each with full attention or with a sliding window.
+    """Return one `Layer` per layer of a model, each with full attention or a sliding window.
 
     Args:
         config: Reader of the model's config.
@@ -65,10 +65,10 @@ def windowed_layers(config: ConfigReader, unstated_kinds: Sequence[str], window:
 
 
 def equal_layers(config: ConfigReader, count: int, window: int | None) -> tuple[Layer, ...]:
-    """Return equal layers, either all with a sliding window or all with full attention.
+    """Return identical layers, all with a sliding window or all with full attention.
 
     Args:
-        config: The config. An error is raised if its ``layer_types`` states anything else.
+        config: Reader of the config. An error is raised if ``layer_types`` says otherwise.
         count: Number of layers.
         window: Size of the window in tokens; None for full attention.
     """
@@ -91,7 +91,7 @@ def qwen_layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
     """Return the layers of a Qwen2 or Qwen3 model.
 
     If ``use_sliding_window`` is set, ``layer_types`` says which layers have a sliding window.
-    Without it, these are the layers from index ``max_window_layers`` on.
+    Without ``layer_types``, these are the layers from index ``max_window_layers`` on.
 
     Args:
         config: Reader of the model's config.

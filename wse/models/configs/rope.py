@@ -1,7 +1,7 @@
 """Rotary frequencies, with each kind of scaling for long contexts.
 
-The float32 results equal those of Hugging Face transformers. Frequencies without scaling are those
-of RoFormer (Su et al., arXiv 2104.09864): base ** (-2 p / size) for pair p.
+The float32 results are the same as in Hugging Face transformers. Frequencies without scaling follow
+RoFormer (Su et al., arXiv 2104.09864): base ** (-2 p / size) for pair p.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def plain_rope(size: int, base: float) -> Rope:
     The frequency of pair p is ``base ** (-2 p / size)``.
 
     Args:
-        size: Number of rotated features of a head, even.
+        size: Number of rotated features per head; must be even.
         base: Base of the frequencies.
     """
     return Rope(frequencies=as_tuple(_inverse(_periods(size, base))))
@@ -35,22 +35,23 @@ def linear_rope(size: int, base: float, factor: float) -> Rope:
     This is position interpolation (Chen et al., arXiv 2306.15595).
 
     Args:
-        size: Number of rotated features of a head, even.
+        size: Number of rotated features per head; must be even.
         base: Base of the frequencies.
-        factor: Divisor of positions.
+        factor: Divisor applied to positions.
     """
     return Rope(frequencies=as_tuple(_inverse(_periods(size, base)) / np.float32(factor)))
 
 
 def llama3_rope(size: int, base: float, *, factor: float, low: float, high: float, original: int) -> Rope:
-    """Return RoPE with the scaling of Llama 3.1.
+    """Return RoPE with Llama 3.1 scaling.
 
-    Frequencies with a wavelength above ``original / low`` tokens are divided by ``factor``. Those
-    with a wavelength below ``original / high`` are unchanged. Frequencies in between are
-    interpolated. Source: meta-llama/llama-models, models/llama3/model.py, apply_scaling.
+    Frequencies with a wavelength above ``original / low`` tokens are divided by ``factor``.
+    Frequencies with a wavelength below ``original / high`` tokens are unchanged. Frequencies in
+    between are interpolated. Source: meta-llama/llama-models, models/llama3/model.py,
+    apply_scaling.
 
     Args:
-        size: Number of rotated features of a head, even.
+        size: Number of rotated features per head; must be even.
         base: Base of the frequencies.
         factor: Divisor of the low frequencies.
         low: The config's ``low_freq_factor``.
@@ -82,19 +83,19 @@ def yarn_rope(
 ) -> Rope:
     """Return RoPE with YaRN scaling (Peng et al., arXiv 2309.00071, section 3.2).
 
-    Pairs of features that rotate more than ``fast_rotations`` times in the original context are
+    Feature pairs that rotate more than ``fast_rotations`` times in the original context are
     unchanged. The frequencies of pairs that rotate less than ``slow_rotations`` times are divided
-    by ``factor``. In between, a linear ramp over the index of the pair mixes the two.
+    by ``factor``. In between, a linear ramp over the pair index blends the two.
 
     Args:
-        size: Number of rotated features of a head, even.
+        size: Number of rotated features per head; must be even.
         base: Base of the frequencies, above 1.
         factor: Divisor of the low frequencies.
         fast_rotations: Rotations in the original context at the start of the ramp.
         slow_rotations: Rotations in the original context at the end of the ramp.
         original: Context length in tokens before scaling.
         truncate: Whether the ends of the ramp are rounded outwards to whole pairs.
-        multiplier: Factor of cosine and sine.
+        multiplier: Factor applied to cosine and sine.
     """
     periods = _periods(size, base)
     ends = [
@@ -119,7 +120,7 @@ def yarn_magnitude(factor: float, weight: float = 1.0) -> float:
 
     Args:
         factor: Ratio of the extended context to the original one.
-        weight: ``mscale`` of DeepSeek's configs; 1 in the paper.
+        weight: ``mscale`` in DeepSeek's configs; 1 in the paper.
     """
     return 1.0 if factor <= 1 else 0.1 * weight * math.log(factor) + 1.0
 
@@ -130,17 +131,17 @@ def long_rope(size: int, base: float, *, factors: Sequence[float], multiplier: f
     Source: Ding et al., arXiv 2402.13753.
 
     Args:
-        size: Number of rotated features of a head, even.
+        size: Number of rotated features per head; must be even.
         base: Base of the frequencies.
         factors: Divisors of the size / 2 frequencies.
-        multiplier: Factor of cosine and sine.
+        multiplier: Factor applied to cosine and sine.
     """
     scaled_periods = np.array(factors, np.float32) * _periods(size, base)
     return Rope(frequencies=as_tuple(_inverse(scaled_periods)), multiplier=multiplier)
 
 
 def long_rope_magnitude(factor: float, original: int) -> float:
-    """Return the factor of cosine and sine in LongRoPE: sqrt(1 + ln(factor) / ln(original)).
+    """Return LongRoPE's factor for cosine and sine: sqrt(1 + ln(factor) / ln(original)).
 
     It is 1 for factors up to 1. Source: microsoft/LongRoPE and the code of Phi-3.
 

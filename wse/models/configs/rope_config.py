@@ -30,7 +30,7 @@ LARGEST_BASE: Final = 1e15
 SMALLEST_FACTOR: Final = 1e-6
 LARGEST_FACTOR: Final = 1e6
 ORIGINAL_BASE: Final = 10_000.0
-"""Base of configs older than the key ``rope_theta``."""
+"""Base for configs that predate the key ``rope_theta``."""
 
 TABLES: Final = ("rope_parameters", "rope_scaling")
 KINDS: Final[Mapping[str, str]] = MappingProxyType(
@@ -40,12 +40,13 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RopeConfig:
-    """The rotary position embeddings that a config describes, and settings that depend on them.
+    """Rotary position embeddings from a config, and the settings that depend on them.
 
     Attributes:
         rope: The frequencies.
         context_limit: Maximum number of tokens for which ``rope`` is valid.
-        score_factor: Factor of attention scores in DeepSeek's variant of YaRN scaling; 1 otherwise.
+        score_factor: Factor applied to attention scores in DeepSeek's variant of YaRN scaling; 1
+            otherwise.
     """
 
     rope: Rope
@@ -66,13 +67,13 @@ def read_rope(
 
     Args:
         config: Reader of the model's config.
-        head_size: Features of a head.
-        base: Base of the frequencies if the config states none.
-        rotated_fraction: Fraction of a head's features that is rotated if the config states none;
-            the first features are rotated. None if the family only supports the rotation of whole
+        head_size: Features per head.
+        base: Base of the frequencies if the config does not specify one.
+        rotated_fraction: Fraction of each head's features, starting with the first, that is rotated
+            if the config does not specify it. None if the family only supports rotating whole
             heads.
         kinds: Supported scaling methods: names in the config mapped to names in `KINDS`.
-        unstated_table: Rotary settings to use if the config has no table of them.
+        unstated_table: Rotary settings to use if the config has no such table.
 
     Raises:
         BadModel: A setting is missing, impossible, contradictory or not supported.
@@ -108,7 +109,7 @@ def read_rope(
 
 
 def _table(config: ConfigReader, unstated_table: Mapping[str, Any]) -> ConfigReader:
-    """Return the rotary settings of a config, which are stored under a new or an old key.
+    """Return a config's rotary settings, which may be stored under a new or an old key.
 
     Both keys (`TABLES`) may be present if their values are equal. If neither is present, the
     settings are ``unstated_table``.
@@ -121,7 +122,7 @@ def _table(config: ConfigReader, unstated_table: Mapping[str, Any]) -> ConfigRea
 
 
 def _kind(config: ConfigReader, table: ConfigReader, kinds: Mapping[str, str]) -> str:
-    """Return the method that scales rotary positions; "default" (none) if the config states none.
+    """Return the scaling method for rotary positions, or "default" if the config has none.
 
     Args:
         config: Reader of the model's config.
@@ -144,7 +145,7 @@ def _kind(config: ConfigReader, table: ConfigReader, kinds: Mapping[str, str]) -
 
 
 def _base(config: ConfigReader, table: ConfigReader, unstated_base: float) -> float:
-    """Return the base of the rotary frequencies, or ``unstated_base`` if the config states none."""
+    """Return the base of the rotary frequencies, or ``unstated_base`` if none is specified."""
     key = "rope_theta"
     stated_bases = {
         reader: reader.number(key, 1.0, LARGEST_BASE) for reader in (config, table) if reader.has_value(key)
@@ -153,12 +154,12 @@ def _base(config: ConfigReader, table: ConfigReader, unstated_base: float) -> fl
 
 
 def _agreed_value(key: str, stated_values: Mapping[ConfigReader, float], default: float) -> float:
-    """Return the value that several parts of a config state for a key, or a default if none does.
+    """Return the value of a key that several parts of a config may state, or a default.
 
     Args:
         key: The key, for the message.
         stated_values: The value in each part of the config that has the key.
-        default: Value to return if there is none.
+        default: Value to return if no part states one.
 
     Raises:
         BadModel: The parts state different values.
@@ -174,14 +175,14 @@ def _agreed_value(key: str, stated_values: Mapping[ConfigReader, float], default
 def _rotated_features(
     config: ConfigReader, table: ConfigReader, head_size: int, unstated_fraction: float | None
 ) -> int:
-    """Return the number of features of each head that are rotated.
+    """Return the number of rotated features per head.
 
     Args:
         config: Reader of the model's config.
         table: The rotary settings in the config.
-        head_size: Features of a head.
-        unstated_fraction: Rotated fraction of a head if none is stated; None if only whole heads
-            are supported.
+        head_size: Features per head.
+        unstated_fraction: Fraction to use if none is stated; None if only whole heads are
+            supported.
 
     Raises:
         BadModel: The number of rotated features is odd or too small, or the fraction is not
@@ -209,7 +210,7 @@ def _original(config: ConfigReader, table: ConfigReader, context: int) -> int:
     Args:
         config: Reader of the model's config.
         table: The rotary settings in the config.
-        context: Context length to return if neither states the original one.
+        context: Context length to return if neither of them states the original one.
     """
     key = "original_max_position_embeddings"
     stated_contexts: dict[ConfigReader, float] = {
@@ -223,7 +224,7 @@ def _yarn(table: ConfigReader, size: int, base: float, context: int, original: i
 
     Args:
         table: The rotary settings in the config.
-        size: Number of rotated features of a head.
+        size: Number of rotated features per head.
         base: Base of the frequencies.
         context: Maximum context length in tokens.
         original: Context length in tokens before scaling.
@@ -252,7 +253,7 @@ def _yarn(table: ConfigReader, size: int, base: float, context: int, original: i
 def _weight(table: ConfigReader, key: str) -> float:
     """Return ``mscale`` or ``mscale_all_dim``, a weight in the formula for YaRN's cosine factor.
 
-    The result is 0, for no weight, if the key is absent, null or 0.
+    The result is 0 (no weight) if the key is absent, null or 0.
     """
     return 0.0 if table.value(key) in (None, 0) else table.number(key, SMALLEST_FACTOR, LARGEST_FACTOR)
 

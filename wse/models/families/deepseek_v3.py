@@ -33,12 +33,12 @@ UNSTATED_DENSE: Final = 3
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification that the config.json of a DeepSeek-V3 model describes.
+    """Read the specification of a DeepSeek-V3 model from its config.json.
 
     Args:
         config: Reader of the keys in config.json.
         name: Name of the model.
-        unstated_dtype: Element type to use if the config states none.
+        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
@@ -73,8 +73,8 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 def _latent(config: ConfigReader) -> Latent:
     """Return the sizes of the latent vectors and heads that a config states.
 
-    If ``q_lora_rank`` is null, queries are computed from the hidden vector and not from a latent
-    one.
+    If ``q_lora_rank`` is null, queries are computed from the hidden vector rather than a latent
+    vector.
     """
     has_no_query_latent = config.is_stated("q_lora_rank") and not config.has_value("q_lora_rank")
     rope_size = config.integer("qk_rope_head_dim", 2, WIDEST)
@@ -102,11 +102,11 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     """Yield each tensor of a DeepSeek-V3 model with its location in a checkpoint.
 
     In the file, the two features that rotary embeddings rotate together are adjacent rows. wse
-    reads them in another order: the first features of all pairs, then the second ones.
+    reorders them: the first features of all pairs, then the second features.
 
     Args:
         spec: Specification of the model.
-        file_names: Names of all tensors in the checkpoint, which show how it stores the experts.
+        file_names: Names of all tensors in the checkpoint, used to detect how experts are stored.
     """
     latent = spec.latent
     if latent is None:
@@ -126,11 +126,12 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
         """Return the slices of checkpoint tensors that make up one tensor of the model.
 
-        The projections of latent attention and the experts are stored in other shapes than wse
-        uses. For all other tensors, which are stored one to one, the result is ().
+        The latent-attention projections and the experts are not stored in the shapes that wse uses.
+        The result is () for all other tensors, which are stored unchanged.
 
         Args:
-            name: Name of the tensor in wse, without its layer, such as ``q`` or ``experts.up``.
+            name: Name of the tensor in wse, without the layer prefix, such as ``q`` or
+                ``experts.up``.
             layer: Index of the layer; -1 outside the layers.
             shape: Shape of the tensor in wse.
         """

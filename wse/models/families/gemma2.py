@@ -23,15 +23,15 @@ ACTIVATIONS: Final = {"gelu_pytorch_tanh": "gelu_tanh"}
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification that the config.json of a Gemma 2 model describes.
+    """Read the specification of a Gemma 2 model from its config.json.
 
-    Two properties of Gemma 2 follow from the family, not from a key: the gains of norms are stored
+    Two properties are common to the family and not stated in the config: norm gains are stored
     minus one, and embeddings are multiplied by the square root of the hidden size.
 
     Args:
         config: Reader of the keys in config.json.
         name: Name of the model.
-        unstated_dtype: Element type to use if the config states none.
+        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
@@ -69,7 +69,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _cap(config: ConfigReader, key: str, default: float) -> float | None:
-    """Return the soft cap under a key: None (no cap) if it is null, ``default`` if it is absent."""
+    """Return the soft cap under a key: None (no cap) if null, ``default`` if absent."""
     if config.is_stated(key) and not config.has_value(key):
         return None
     return config.number(key, 0.0, 1e6, default=default)

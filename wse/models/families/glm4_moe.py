@@ -1,4 +1,4 @@
-"""GLM-4-MoE (GLM-4.5 to 4.7): the routing of DeepSeek-V3, and rotation of half of each head.
+"""GLM-4-MoE (GLM-4.5 to 4.7): DeepSeek-V3 routing, and rotation of half of each head.
 
 The first layers have dense feed-forward blocks.
 """
@@ -23,14 +23,14 @@ UNSTATED_DENSE: Final = 1
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification that the config.json of a GLM-4-MoE model describes.
+    """Read the specification of a GLM-4-MoE model from its config.json.
 
-    If the config has ``attention_bias``, only queries, keys and values have biases, not the output.
+    ``attention_bias`` in the config applies to queries, keys and values, but not to the output.
 
     Args:
         config: Reader of the keys in config.json.
         name: Name of the model.
-        unstated_dtype: Element type to use if the config states none.
+        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
@@ -61,7 +61,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
 
     Args:
         spec: Specification of the model.
-        file_names: Names of all tensors in the checkpoint, which show how it stores the experts.
+        file_names: Names of all tensors in the checkpoint, used to detect how experts are stored.
     """
     return expert_tensors(spec, {**NAMES, **SIGMOID_NAMES}, file_names)
 

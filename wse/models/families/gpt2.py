@@ -1,6 +1,6 @@
 """GPT-2: LayerNorm, learned positions, GELU and biases.
 
-Matrices are stored as [in, out]. Queries, keys and values are in one matrix.
+Matrices are stored as [in, out]. Queries, keys and values share one matrix.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ ACTIVATIONS: Final = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification that the config.json of a GPT-2 model describes.
+    """Read the specification of a GPT-2 model from its config.json.
 
-    The keys of this config have other names than in the other model families.
+    GPT-2 configs use different key names from other model families.
 
     Args:
         config: Reader of the keys in config.json.
         name: Name of the model.
-        unstated_dtype: Element type to use if the config states none.
+        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
@@ -92,7 +92,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
 
     Args:
         spec: Specification of the model.
-        file_names: Names of all tensors in the checkpoint, which show whether they have the prefix.
+        file_names: Names of all tensors in the checkpoint, used to detect the prefix.
     """
     prefix = "transformer." if "transformer.wte.weight" in file_names else ""
     hidden = spec.hidden_size
@@ -100,11 +100,12 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
         """Return the slices of checkpoint tensors that make up one tensor of the model.
 
-        Projections are stored transposed, and queries, keys and values share one matrix. For all
-        other tensors, which are stored one to one, the result is ().
+        Projections are stored transposed, and queries, keys and values share one matrix. The result
+        is () for all other tensors, which are stored unchanged.
 
         Args:
-            name: Name of the tensor in wse, without its layer, such as ``q`` or ``experts.up``.
+            name: Name of the tensor in wse, without the layer prefix, such as ``q`` or
+                ``experts.up``.
             layer: Index of the layer; -1 outside the layers.
             shape: Shape of the tensor in wse.
         """

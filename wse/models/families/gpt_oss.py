@@ -37,15 +37,16 @@ UNSTATED_SCALING: Final[Mapping[str, Any]] = MappingProxyType(
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification that the config.json of a gpt-oss model describes.
+    """Read the specification of a gpt-oss model from its config.json.
 
-    gpt-oss applies a softmax to the scores of the selected experts. This equals a softmax over all
-    experts, divided by the sum over the selected ones, which is the default of `Experts`.
+    gpt-oss applies a softmax to the scores of the selected experts. This is equivalent to a softmax
+    over all experts that is renormalised over the selected experts, which is the default of
+    `Experts`.
 
     Args:
         config: Reader of the keys in config.json.
         name: Name of the model.
-        unstated_dtype: Element type to use if the config states none.
+        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
@@ -84,8 +85,8 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
     """Yield each tensor of a gpt-oss model with its location in a checkpoint.
 
-    Expert matrices are stored as [experts, in, out]. One matrix stores the gate and up projections,
-    whose outputs alternate.
+    Expert matrices are stored as [experts, in, out]. One matrix stores the gate and up projections
+    with alternating outputs.
 
     Args:
         spec: Specification of the model.
@@ -95,11 +96,12 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
         """Return the slices of checkpoint tensors that make up one tensor of the model.
 
-        Only the tensors of experts are stored in other shapes than wse uses. For all other tensors,
-        which are stored one to one, the result is ().
+        Only expert tensors are stored in shapes that differ from wse's. The result is () for all
+        other tensors, which are stored unchanged.
 
         Args:
-            name: Name of the tensor in wse, without its layer, such as ``q`` or ``experts.up``.
+            name: Name of the tensor in wse, without the layer prefix, such as ``q`` or
+                ``experts.up``.
             layer: Index of the layer; -1 outside the layers.
             shape: Shape of the tensor in wse.
         """

@@ -32,14 +32,14 @@ UNSTATED_INTERVAL: Final = 4
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification that the config.json of a Llama 4 model describes.
+    """Read the specification of a Llama 4 model from its config.json.
 
-    Of a multimodal model, only the text model (``text_config``) is read.
+    If the model is multimodal, only its text model (``text_config``) is read.
 
     Args:
         config: Reader of the keys in config.json.
         name: Name of the model.
-        unstated_dtype: Element type to use if the config states none.
+        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
@@ -121,7 +121,7 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
 
 
 def _position_scale(config: ConfigReader) -> PositionScale | None:
-    """Return the factor of queries that grows with position; None if the config disables it."""
+    """Return the query scale that grows with position, or None if the config disables it."""
     tokens = config.integer("floor_scale", 1, LONGEST_CONTEXT, default=8192)
     coefficient = config.number("attn_scale", 0.0, 1e6, default=0.1)
     key = "attn_temperature_tuning"
@@ -144,12 +144,12 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     """Yield each tensor of a Llama 4 model with its location in a checkpoint.
 
     Expert matrices are stored as [experts, in, out]. In the file, the two features that rotary
-    embeddings rotate together are adjacent rows. wse reads them in another order: the first
-    features of all pairs, then the second ones.
+    embeddings rotate together are adjacent rows. wse reorders them: the first features of all
+    pairs, then the second features.
 
     Args:
         spec: Specification of the model.
-        file_names: Names of all tensors in the checkpoint. They show whether it is multimodal.
+        file_names: Names of all tensors in the checkpoint, used to detect a multimodal model.
     """
     prefix = "language_model." if "language_model.model.embed_tokens.weight" in file_names else ""
     layers = f"{prefix}model.layers."
@@ -159,11 +159,12 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
         """Return the slices of checkpoint tensors that make up one tensor of the model.
 
-        Rotated queries and keys are stored in another order of rows, and the tensors of experts in
-        other shapes. For all other tensors, which are stored one to one, the result is ().
+        Rotated queries and keys are stored in a different row order, and expert tensors in
+        different shapes. The result is () for all other tensors, which are stored unchanged.
 
         Args:
-            name: Name of the tensor in wse, without its layer, such as ``q`` or ``experts.up``.
+            name: Name of the tensor in wse, without the layer prefix, such as ``q`` or
+                ``experts.up``.
             layer: Index of the layer; -1 outside the layers.
             shape: Shape of the tensor in wse.
         """

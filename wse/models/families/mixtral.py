@@ -20,15 +20,16 @@ PUBLISHED_BLOCK, MEMORY_BLOCK = "block_sparse_moe", "mlp"
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification that the config.json of a Mixtral model describes.
+    """Read the specification of a Mixtral model from its config.json.
 
-    Mixtral applies a softmax to the scores of the selected experts. This equals a softmax over all
-    experts, divided by the sum over the selected ones, which is the default of `Experts`.
+    Mixtral applies a softmax to the scores of the selected experts. This is equivalent to a softmax
+    over all experts that is renormalised over the selected experts, which is the default of
+    `Experts`.
 
     Args:
         config: Reader of the keys in config.json.
         name: Name of the model.
-        unstated_dtype: Element type to use if the config states none.
+        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
@@ -56,7 +57,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
 
     Args:
         spec: Specification of the model.
-        file_names: Names of all tensors in the checkpoint, which show the variant of the format.
+        file_names: Names of all tensors in the checkpoint, used to detect the format variant.
     """
     block = PUBLISHED_BLOCK if f"{LAYERS}0.{PUBLISHED_BLOCK}.gate.weight" in file_names else MEMORY_BLOCK
     names = {**NAMES, "router": f"{block}.gate.weight"}

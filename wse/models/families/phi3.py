@@ -18,12 +18,12 @@ SCALINGS: Final = {"default": "default", "longrope": "longrope", "su": "longrope
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification that the config.json of a Phi-3 or Phi-4 model describes.
+    """Read the specification of a Phi-3 or Phi-4 model from its config.json.
 
     Args:
         config: Reader of the keys in config.json.
         name: Name of the model.
-        unstated_dtype: Element type to use if the config states none.
+        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
@@ -65,10 +65,11 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
         """Return the slices of checkpoint tensors that make up one tensor of the model.
 
         Queries, keys and values are rows of one matrix in the file; gate and up are rows of
-        another. For all other tensors, which are stored one to one, the result is ().
+        another. The result is () for all other tensors, which are stored unchanged.
 
         Args:
-            name: Name of the tensor in wse, without its layer, such as ``q`` or ``experts.up``.
+            name: Name of the tensor in wse, without the layer prefix, such as ``q`` or
+                ``experts.up``.
             layer: Index of the layer; -1 outside the layers.
             shape: Shape of the tensor in wse.
         """

@@ -1,6 +1,6 @@
 """Qwen2 and Qwen2.5: Llama with biases for queries, keys and values, and optional sliding windows.
 
-If a config requests windows, the layers from a given index on have them.
+If a config requests windows, layers from a given index on have them.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from wse.models.tensors.tensor_names import plain_tensors
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification that the config.json of a Qwen2 or Qwen2.5 model describes.
+    """Read the specification of a Qwen2 or Qwen2.5 model from its config.json.
 
-    The query, key and value projections always have biases (``qkv_bias``). A Qwen2 config has no
-    key that says so.
+    The query, key and value projections always have biases (``qkv_bias``), although no key of a
+    Qwen2 config says so.
 
     Args:
         config: Reader of the keys in config.json.
         name: Name of the model.
-        unstated_dtype: Element type to use if the config states none.
+        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported, such as ``use_mrope``.

@@ -17,14 +17,14 @@ from wse.models.tensors.tensor_names import NAMES, expert_tensors
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification that the config.json of a Qwen3-MoE model describes.
+    """Read the specification of a Qwen3-MoE model from its config.json.
 
     Every ``decoder_sparse_step``-th layer has experts, except those in ``mlp_only_layers``.
 
     Args:
         config: Reader of the keys in config.json.
         name: Name of the model.
-        unstated_dtype: Element type to use if the config states none.
+        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
@@ -55,9 +55,9 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
-    """Return equal layers, which have a sliding window if ``use_sliding_window`` is set.
+    """Return identical layers, with a sliding window if ``use_sliding_window`` is set.
 
-    Unlike in Qwen3, ``max_window_layers`` has no effect on this family.
+    Unlike in Qwen3, ``max_window_layers`` has no effect in this family.
     """
     window = read_window(config)
     has_window = config.flag("use_sliding_window", default=False)
@@ -71,7 +71,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
 
     Args:
         spec: Specification of the model.
-        file_names: Names of all tensors in the checkpoint, which show how it stores the experts.
+        file_names: Names of all tensors in the checkpoint, used to detect how experts are stored.
     """
     return expert_tensors(spec, {**NAMES, "router": "mlp.gate.weight"}, file_names)
 

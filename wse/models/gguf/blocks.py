@@ -1,6 +1,6 @@
 """Decode the blocks of ggml's quantised types to float32.
 
-Layouts and formulas are those of ggml (github.com/ggml-org/ggml): ``ggml-common.h`` for the block
+Layouts and formulas follow ggml (github.com/ggml-org/ggml): ``ggml-common.h`` for the block
 structures and ``dequantize_row_*`` in ``ggml-quants.c``. Products are rounded in the same order, so
 values are equal bit for bit.
 
@@ -41,12 +41,12 @@ BITS: Final = np.arange(8, dtype=np.uint8)[:, None]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockKind:
-    """A quantised number format of the ggml library, which stores weights in blocks.
+    """A quantised number format of the ggml library that stores weights in blocks.
 
     Attributes:
         weights: Number of weights per block.
         record: NumPy structure of one block.
-        decode: Function from n blocks, as an array of records, to float32 [n, weights].
+        decode: Function that decodes an array of n block records to float32 [n, weights].
     """
 
     weights: int
@@ -95,7 +95,7 @@ def _halves(qs: U8) -> U8:
 
 
 def _fifth_bits(qh: U8) -> U8:
-    """Return the fifth bit of 5-bit numbers at its place: 16 for each set bit of ``qh``, else 0.
+    """Return the value of the fifth bit of 5-bit numbers: 16 for each set bit of ``qh``, else 0.
 
     ``qh`` is uint8 [n, 4], lowest bit first, and the result is uint8 [n, 32].
     """
@@ -146,7 +146,7 @@ def _six_bits(packed_numbers: U8) -> tuple[F32, F32]:
     """Return the scales and offsets of Q4_K and Q5_K blocks, each float32 [n, 8, 1].
 
     Args:
-        packed_numbers: uint8 [n, 12], which contains 16 numbers of six bits per block.
+        packed_numbers: uint8 [n, 12], which contains sixteen 6-bit numbers per block.
     """
     first, second, third = packed_numbers[:, :4], packed_numbers[:, 4:8], packed_numbers[:, 8:]
     scales = np.concatenate([first & 63, (third & 15) | (first >> 6 << 4)], axis=1)
@@ -158,7 +158,7 @@ def _decode_k(records: Records, numbers: U8) -> F32:
     """Decode Q4_K or Q5_K blocks to float32 [n, 256], given their unpacked numbers.
 
     Args:
-        records: The n blocks, of which the scales and offsets are used.
+        records: The n blocks, which supply the scales and offsets.
         numbers: The 4-bit or 5-bit numbers of the blocks, uint8 [n, 8, 32].
     """
     scales, offsets = _six_bits(records["scales"])

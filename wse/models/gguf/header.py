@@ -1,4 +1,4 @@
-"""Header: typed, range-checked access to a GGUF file's metadata on the model's architecture."""
+"""Header: typed, range-checked access to the model metadata in a GGUF file."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ EMBEDDING: Final = "token_embd.weight"
 
 
 class Header(ConfigReader):
-    """The metadata of a GGUF file for one architecture, such as ``llama.block_count``.
+    """Metadata of a GGUF file for one architecture, such as ``llama.block_count``.
 
-    All methods expect a key without the name of the architecture, such as ``block_count``.
+    All methods expect keys without the architecture prefix, such as ``block_count``.
 
     Attributes:
         gguf: The GGUF file.
@@ -36,8 +36,8 @@ class Header(ConfigReader):
         An array that repeats the same number for every layer is read as that number.
 
         Args:
-            key: Key without the architecture.
-            default: Value to return if the key is absent. Without a default, this is an error.
+            key: Key without the architecture prefix.
+            default: Value to return if the key is absent, which is otherwise an error.
         """
         value = self.value(key)
         if isinstance(value, GgufArray):
@@ -51,32 +51,32 @@ class Header(ConfigReader):
         return self.integer(key, 1, LARGEST, *([] if default is None else [default]))
 
     def count(self, key: str) -> int:
-        """Return the value of a key as an integer of at least 0; 0 if the key is absent."""
+        """Return the value of a key as an integer of at least 0, or 0 if the key is absent."""
         return self.integer(key, 0, LARGEST, 0)
 
     def positive(self, key: str, default: float | None = None) -> float:
         """Return the value of a key as a positive number.
 
         Args:
-            key: Key without the architecture.
-            default: Value to return if the key is absent. Without a default, this is an error.
+            key: Key without the architecture prefix.
+            default: Value to return if the key is absent, which is otherwise an error.
         """
         return self.number(key, 0.0, 1e15, *([] if default is None else [default]))
 
     def text(self, key: str) -> str | None:
-        """Return the value of a key as a text; None if the key is absent."""
+        """Return the value of a key as a string, or None if the key is absent."""
         value = self.value(key)
         if value is not None and not isinstance(value, str):
             self.refuse(key, value, "give a text")
         return value
 
     def token(self, kind: str) -> int | None:
-        """Return the id of a special token, such as "bos"; None if the file does not state it."""
+        """Return the id of a special token such as "bos", or None if the file does not state it."""
         key = f"tokenizer.ggml.{kind}_token_id"
         return self._all.integer(key, 0, LARGEST) if self._all.has_value(key) else None
 
     def has_tensor(self, name: str) -> bool:
-        """Return whether the file contains a tensor of this name."""
+        """Return whether the file contains a tensor with this name."""
         return name in self.gguf.tensors
 
     @property

@@ -24,13 +24,11 @@ QUANTISED_MODEL_DTYPE: Final = "float16"
 def read_gguf(gguf: GgufFile) -> tuple[ModelSpec, dict[str, TensorEntry]]:
     """Return the model in a GGUF file, and its tensors.
 
-    The element type of the model is float32 if all matrices are float32, and a 16-bit type if this
-    type, possibly together with float32, is the type of all matrices. In all other cases, such as
-    quantised matrices, it is float16.
+    The model's element type is float32 if all matrices are float32, and a 16-bit type if all
+    matrices have either that type or float32. Otherwise, as for quantised matrices, it is float16.
 
     Returns:
-        The model; and the tensors, keyed by the names that they have in checkpoints of the model's
-        family.
+        The model, and its tensors keyed by their names in checkpoints of the model family.
 
     Raises:
         UnknownName: The architecture is not supported.
@@ -47,7 +45,7 @@ def read_gguf(gguf: GgufFile) -> tuple[ModelSpec, dict[str, TensorEntry]]:
 def _dtype(gguf: GgufFile) -> str:
     """Return the element type of the model in a GGUF file.
 
-    The type is that of all matrices, or float16 if they are quantised. `read_gguf` has the details.
+    This is the common type of all matrices, or float16 if they are quantised. See `read_gguf`.
     """
     kinds = {tensor.kind for tensor in gguf.tensors.values() if len(tensor.shape) > 1}
     is_float32 = kinds <= {"F32"}
@@ -58,7 +56,7 @@ def _dtype(gguf: GgufFile) -> str:
 
 
 def _with_factors(spec: ModelSpec, gguf: GgufFile) -> ModelSpec:
-    """Return the model with rotary frequencies divided by the factors that the file stores, if any.
+    """Return the model with rotary frequencies divided by the factors stored in the file, if any.
 
     Raises:
         BadModel: The number of factors is wrong, or a factor is not positive.

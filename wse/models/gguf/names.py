@@ -1,4 +1,4 @@
-"""Map tensor names in GGUF files to those of Hugging Face checkpoints, for each architecture.
+"""Map tensor names in GGUF files to Hugging Face checkpoint names, for each architecture.
 
 Names: ``constants.py`` and ``tensor_mapping.py`` of gguf-py (github.com/ggml-org/llama.cpp).
 """
@@ -32,7 +32,7 @@ from wse.models.tensors.tensor_entry import TensorEntry
 
 BLOCK: Final = re.compile(r"blk\.(0|[1-9]\d{0,5})\.(.+)\.(weight|bias)")
 ROPE_FACTORS: Final = "rope_freqs.weight"
-"""Tensor with a divisor for each rotary frequency: how llama.cpp stores the scaling of Llama 3."""
+"""Tensor with a divisor for each rotary frequency, as llama.cpp stores the scaling of Llama 3."""
 
 
 TABLES: Final[dict[str, Rule]] = {
@@ -66,12 +66,12 @@ LATENT: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """Rules that rename the tensors of one GGUF architecture as in checkpoints of its model family.
+    """Rules that rename the tensors of a GGUF architecture to match its model family's checkpoints.
 
     Attributes:
-        tables: Rules for tensors outside the layers. The key is the GGUF name without suffix.
-        layer: Rules for tensors of a layer. The key is the GGUF name without layer and suffix.
-        prefix: Start of the new names of a layer's tensors.
+        tables: Rules for tensors outside the layers, keyed by GGUF name without suffix.
+        layer: Rules for tensors of a layer, keyed by GGUF name without layer and suffix.
+        prefix: Prefix of the new names of a layer's tensors.
     """
 
     tables: Mapping[str, Rule]
@@ -80,11 +80,10 @@ class Names:
 
 
 def _names(*changes: Mapping[str, Rule], tables: Mapping[str, Rule] = TABLES) -> Names:
-    """Return rules that rename tensors as in Llama, with some rules added or replaced.
+    """Return the renaming rules for Llama, with some rules added or replaced.
 
     Args:
-        changes: Rules, each of which replaces or extends the rules so far. The key is the GGUF name
-            of a tensor.
+        changes: Rules to add or replace, applied in order and keyed by the GGUF name of a tensor.
         tables: Rules for tensors outside the layers.
     """
     layer = dict(PLAIN_LAYER)
@@ -154,14 +153,14 @@ NAMES: Final[dict[str, Names]] = {
     "glm4moe": _names(HEAD_NORMS, EXPERTS, SHARED, {"post_attention_norm": rename("post_attention_layernorm")}),
     "deepseek2": _names(LATENT, EXPERTS, SHARED),
 }
-"""Rules for the tensors of a file, by general.architecture."""
+"""Rules for the tensors of a file, keyed by general.architecture."""
 
 
 def family_entries(header: Header, layer_count: int) -> dict[str, TensorEntry]:
-    """Return the tensors of a GGUF file under the names that checkpoints of the model family use.
+    """Return the tensors of a GGUF file under their names in checkpoints of the model family.
 
     Tensors without a rule keep their names. The tensor of rotary factors (`ROPE_FACTORS`) and the
-    layers for multi-token prediction, from index ``layer_count`` on, are left out.
+    layers for multi-token prediction, from index ``layer_count`` on, are omitted.
 
     Args:
         header: Metadata of the file.
@@ -194,15 +193,16 @@ def _under_new_names(
 ) -> Iterator[TensorEntry]:
     """Yield one tensor of a GGUF file under its new names.
 
-    A rule may split a tensor into several, and may yield none if the rule of another tensor uses
-    this one. A tensor without a rule is yielded unchanged.
+    A rule may split a tensor into several, or yield nothing if another tensor's rule uses this one.
+    A tensor without a rule is yielded unchanged.
 
     Args:
         names: Rules of the architecture.
         header: Metadata of the file.
-        gguf_entries: All tensors of the file, with their GGUF names as keys.
+        gguf_entries: All tensors of the file, keyed by GGUF name.
         entry: The tensor.
-        match: Match of its name with the pattern of a layer's tensor; None outside the layers.
+        match: Match of the tensor's name against the pattern for layer tensors; None outside the
+            layers.
     """
     if match is None:
         prefix, gguf_prefix = "", ""

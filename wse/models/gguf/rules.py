@@ -19,7 +19,7 @@ from wse.models.tensors.tensor_entry import Array, Rows, RowSelection, TensorEnt
 
 
 def stored_entry(gguf: GgufFile, tensor: GgufTensor) -> TensorEntry:
-    """Return a tensor of a GGUF file under its name in the file, without any rearrangement."""
+    """Return a tensor of a GGUF file under its original name and without rearranging it."""
     if tensor.kind in PLAIN:
         array = mapped_array(gguf.file, tensor.begin, tensor.shape, PLAIN[tensor.kind])
         return plain_entry(tensor.name, tensor.kind, array, gguf.file)
@@ -42,11 +42,11 @@ def stored_entry(gguf: GgufFile, tensor: GgufTensor) -> TensorEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StoredTensor:
-    """A tensor of a GGUF file, as the input of a rule that renames it.
+    """A tensor of a GGUF file, as passed to a renaming rule.
 
     Attributes:
         entry: The tensor under its GGUF name.
-        prefix: Start of the new name, up to and including the index of the layer.
+        prefix: Start of the new name, up to and including the layer index.
         suffix: End of the new name: weight or bias.
         neighbour: Function that finds another tensor with the same layer and suffix by its GGUF
             name. It returns None if there is no such tensor.
@@ -142,11 +142,11 @@ def split_experts(name: str) -> Rule:
     def rule(tensor: StoredTensor) -> Iterable[TensorEntry]:
         """Return the tensor of each expert in a stack.
 
-        A stack with a wrong shape is returned unchanged, so that it is refused later.
+        A stack with the wrong shape is returned unchanged, so that a later check rejects it.
         """
         count = tensor.entry.shape[0]
         if len(tensor.entry.shape) != 3 or count != tensor.header.count("expert_count"):
-            return [tensor.entry]  # refused later, as no family knows this name
+            return [tensor.entry]  # rejected later, because no family knows this name
         return [_expert(tensor.entry, tensor.new_name(name.format(index)), index) for index in range(count)]
 
     return rule
@@ -164,7 +164,7 @@ def gate_up(experts: str, *, interleaved: bool) -> Rule:
     def rule(tensor: StoredTensor) -> Iterable[TensorEntry]:
         """Return the gate and up projections of all experts as one tensor.
 
-        If the up projections are missing or have another shape, gate is returned alone.
+        If the up projections are missing or have a different shape, only the gate is returned.
         """
         up = tensor.neighbour("ffn_up_exps")
         if up is None or up.shape != tensor.entry.shape or len(up.shape) < 2:
@@ -218,15 +218,15 @@ def latent_keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
 
 
 def with_neighbour(tensor: StoredTensor) -> Iterable[TensorEntry]:
-    """Return no tensor, because the rule of another tensor includes this one in its result."""
+    """Return nothing, because another tensor's rule includes this tensor in its result."""
     return ()
 
 
 def _split_halves(tensor: StoredTensor, layer_name: str, heads: int) -> TensorEntry:
     """Return a tensor whose rows are reordered from adjacent rotated pairs to two halves per head.
 
-    Rotary embeddings rotate features in pairs. Afterwards the first features of all pairs of a head
-    come before the second ones.
+    Rotary embeddings rotate features in pairs. In the result, the first features of all pairs of a
+    head come before the second features.
 
     Args:
         tensor: The tensor, with its rotated pairs in adjacent rows.
@@ -236,7 +236,7 @@ def _split_halves(tensor: StoredTensor, layer_name: str, heads: int) -> TensorEn
     entry, name = tensor.entry, tensor.new_name(layer_name)
     size, odd = divmod(entry.shape[0], heads)
     if odd or size % 2:
-        return replace(entry, name=name)  # its shape is refused later
+        return replace(entry, name=name)  # its shape is rejected later
 
     def read(rows: RowSelection) -> Array:
         """Return rows of the reordered tensor."""
@@ -257,7 +257,7 @@ def _swap_axes(entry: TensorEntry, name: str) -> TensorEntry:
 
 
 def _expert(entry: TensorEntry, name: str, index: int) -> TensorEntry:
-    """Return the tensor of one expert from a stack of all experts."""
+    """Return one expert's tensor from a stack of all experts."""
     return replace(
         entry,
         name=name,
@@ -268,12 +268,13 @@ def _expert(entry: TensorEntry, name: str, index: int) -> TensorEntry:
 
 
 def _join(first: TensorEntry, second: TensorEntry, name: str, *, interleaved: bool) -> TensorEntry:
-    """Return two stacks of expert tensors, combined into one stack along the second axis.
+    """Combine two stacks of expert tensors into one along the second axis.
 
     Args:
         first, second: Stacks [experts, rows, ...] of the same shape.
         name: Name of the result.
-        interleaved: Whether the rows of both alternate. Otherwise all rows of the first come first.
+        interleaved: Whether the rows of the two stacks alternate. Otherwise all rows of ``first``
+            come first.
     """
     shape = (first.shape[0], 2 * first.shape[1], *first.shape[2:])
 

@@ -1,4 +1,4 @@
-r"""Rules that split text before byte-level BPE, by the name that a GGUF file states.
+r"""Rules that split text before byte-level BPE, keyed by the name that a GGUF file states.
 
 A rule is a list of regular expressions. Each of them splits the parts that the previous ones left,
 into matches and the text between matches.
@@ -55,9 +55,9 @@ class Split:
 
     Attributes:
         patterns: Regular expressions, applied in order.
-        whole_words: Whether a piece that is itself a token stays one token, even if the merges of
-            BPE would not produce it.
-        begins: Whether a text starts with the BOS token if the file does not say.
+        whole_words: Whether a piece that is itself a token stays one token, even if BPE merges
+            would not produce it.
+        begins: Whether to start a text with the BOS token if the file does not say.
     """
 
     patterns: tuple[str, ...]

@@ -1,8 +1,8 @@
-"""Build the tokenizer of a GGUF file, which is run by the tokenizers library.
+"""Build the tokenizer of a GGUF file with the tokenizers library.
 
 The vocabulary is read from the keys ``tokenizer.*`` (docs/gguf.md of github.com/ggml-org/ggml). The
 tokenizer is built as in transformers (integrations/gguf/gguf_tokenizer_mapping.py). Defaults for
-absent keys are those of llama.cpp (src/llama-vocab.cpp).
+absent keys follow llama.cpp (src/llama-vocab.cpp).
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ PREFIX: Final = "tokenizer.ggml."
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GgufVocabulary:
-    """The tokenizer data in a GGUF file.
+    """Tokenizer data from a GGUF file.
 
     Attributes:
         model: Type of the tokenizer: ``llama`` (SentencePiece), ``gpt2`` (byte-level BPE) and
             others.
         pre: Name of the rule that splits text before BPE; None if the file has none.
         tokens: Text of each token; the index is the token id.
-        scores: Score of each token; None if there are none.
+        scores: Score of each token; None if absent.
         types: Type of each token: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte.
-            None if there are none.
-        merges: Pairs of tokens that BPE merges, separated by a space, in the order of their rank;
-            None if there are none.
-        special_ids: Token ids; the keys are names in the file, such as bos, eos, unknown, padding
-            and eot.
-        flags: Boolean settings; the keys are names such as add_bos_token and add_space_prefix.
-        chat_template: Jinja template of a chat; None if there is none.
+            None if absent.
+        merges: Pairs of tokens that BPE merges, separated by a space, in rank order; None if
+            absent.
+        special_ids: Ids of special tokens, keyed by their names in the file, such as bos, eos,
+            unknown, padding and eot.
+        flags: Boolean settings, keyed by names such as add_bos_token and add_space_prefix.
+        chat_template: Jinja chat template; None if absent.
     """
 
     model: str
@@ -63,11 +63,11 @@ class GgufVocabulary:
 
 
 def read_vocabulary(gguf: GgufFile) -> GgufVocabulary | None:
-    """Return the vocabulary of a GGUF file; None if it has no tokens.
+    """Return the vocabulary of a GGUF file, or None if it has no tokens.
 
     Raises:
-        BadModel: An array has elements of a wrong type or a wrong length, or the id of a special
-            token is not in the vocabulary.
+        BadModel: An array has the wrong length or element type, or the id of a special token is not
+            in the vocabulary.
     """
     tokens = _elements(gguf, "tokens", str)
     if not tokens:
@@ -92,7 +92,7 @@ def read_vocabulary(gguf: GgufFile) -> GgufVocabulary | None:
 
 
 def _text(config: ConfigReader, name: str) -> str | None:
-    """Return a text from the tokenizer metadata of a GGUF file; None if it is absent."""
+    """Return a string from the tokenizer metadata of a GGUF file, or None if it is absent."""
     value = config.value(PREFIX + name)
     if value is not None and not isinstance(value, str):
         config.refuse(PREFIX + name, value, "give a text")
@@ -100,7 +100,7 @@ def _text(config: ConfigReader, name: str) -> str | None:
 
 
 def _elements(gguf: GgufFile, name: str, kind: type[Any], length: int | None = None) -> list[Any] | None:
-    """Return the elements of an array in the tokenizer metadata; None if the array is absent.
+    """Return the elements of an array in the tokenizer metadata, or None if the array is absent.
 
     Args:
         gguf: The GGUF file.
@@ -109,7 +109,7 @@ def _elements(gguf: GgufFile, name: str, kind: type[Any], length: int | None = N
         length: Required number of elements; None for any number.
 
     Raises:
-        BadModel: The type or the number of the elements is wrong.
+        BadModel: The type or number of elements is wrong.
     """
     elements = gguf.elements(PREFIX + name)
     if elements is None:
@@ -126,7 +126,7 @@ def _elements(gguf: GgufFile, name: str, kind: type[Any], length: int | None = N
 PIECES, BYTE_LEVEL = "llama", "gpt2"
 UNSTATED_SPLIT: Final = "default"
 NO_TOKENS: Final = ("none", "no_vocab")
-# Architectures whose pieces merge in the order of their ids, whatever their scores. No space precedes a text.
+# Architectures whose pieces merge in the order of their ids, regardless of their scores. No space precedes a text.
 BY_ORDER: Final = frozenset({"gemma", "gemma2", "gemma3"})
 # Architectures that put a space before each text between special tokens, even if it starts with a space.
 SPACE_EVERYWHERE: Final = frozenset({"phi3"})
@@ -139,11 +139,11 @@ TEMPLATE_TOKENS: Final = (
 
 
 def gguf_tokenizer(gguf: GgufFile, spec: ModelSpec) -> LibraryTokenizer | None:
-    """Return the tokenizer of a GGUF file; None if it has no tokens.
+    """Return the tokenizer of a GGUF file, or None if it has no tokens.
 
     Raises:
-        BadModel: The vocabulary is damaged, or does not fit the model.
-        UnknownName: The type of the tokenizer or its rule to split text is not supported.
+        BadModel: The vocabulary is damaged, or does not match the model.
+        UnknownName: The tokenizer's type or its rule for splitting text is not supported.
     """
     vocabulary = read_vocabulary(gguf)
     architecture = str(gguf.metadata.get("general.architecture", ""))
@@ -159,11 +159,11 @@ def tokenizer_of(v: GgufVocabulary, architecture: str, origin: str, spec: ModelS
         v: The vocabulary.
         architecture: Value of ``general.architecture``, on which some details depend.
         origin: Path of the file, for messages.
-        spec: The model, whose vocabulary the tokenizer must have.
+        spec: The model, whose vocabulary the tokenizer must match.
 
     Raises:
-        BadModel: The vocabulary is inconsistent, or has another size than the model's vocabulary.
-        UnknownName: The type of the tokenizer or the rule to split text is not supported.
+        BadModel: The vocabulary is inconsistent, or differs in size from the model's vocabulary.
+        UnknownName: The tokenizer's type or its rule for splitting text is not supported.
     """
     splitting = SPLITS.get(v.pre or UNSTATED_SPLIT)
     if v.model == BYTE_LEVEL:
@@ -184,7 +184,7 @@ def tokenizer_of(v: GgufVocabulary, architecture: str, origin: str, spec: ModelS
 
 
 def _chat(v: GgufVocabulary, origin: str) -> ChatTemplate | None:
-    """Return the chat template of a vocabulary; None if it has none."""
+    """Return the chat template of a vocabulary, or None if it has none."""
     if v.chat_template is None:
         return None
     marks = tuple((mark, v.tokens[v.special_ids[name]]) for mark, name in TEMPLATE_TOKENS if name in v.special_ids)
@@ -246,5 +246,5 @@ def _byte_level(v: GgufVocabulary, origin: str) -> Library:
 
 
 def _kinds(v: GgufVocabulary) -> list[int]:
-    """Return the type of each token. All tokens are normal if the file does not state types."""
+    """Return the type of each token; all are normal if the file does not state types."""
     return [PieceType.NORMAL] * len(v.tokens) if v.types is None else v.types

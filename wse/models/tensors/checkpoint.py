@@ -33,7 +33,7 @@ OTHER_CONFIG: Final = "use the config.json that belongs to these weights"
 
 
 class Checkpoint:
-    """The tensors that a model needs from a checkpoint, under the names that wse uses."""
+    """The tensors that a model needs from a checkpoint, under their wse names."""
 
     def __init__(self, spec: ModelSpec, entries: Mapping[str, TensorEntry]) -> None:
         """Check the tensors of a checkpoint against the model.
@@ -49,7 +49,7 @@ class Checkpoint:
 
         Raises:
             BadModel: Tensors are missing or unexpected, have the wrong shape, or are not
-                floating-point numbers. The message names the first ten and their total number.
+                floating-point numbers. The message lists the first ten and the total number.
         """
         self.spec = spec
         family = family_of(spec.family)
@@ -71,12 +71,12 @@ class Checkpoint:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all tensors of the model: first those outside layers, then layer by layer."""
+        """Names of the model's tensors: first the tensors outside layers, then layer by layer."""
         return tuple(self._tensors)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all tensors that the model needs, in the file. A tied table is counted once."""
+        """Size of the needed tensors in the files, in bytes, with a tied table counted once."""
         return sum(entry.stored_bytes for entry in self._used.values())
 
     def rows(self, name: str) -> TensorRows:
@@ -90,7 +90,7 @@ class Checkpoint:
         """Return a tensor as a read-only, row-major array.
 
         Plain tensors keep the element type of the file. Packed or quantised tensors are decoded to
-        float32. The array is a view of the file if the file stores the tensor in the layout of wse,
+        float32. The array is a view of the file if the file stores the tensor in wse's layout,
         aligned to its element size. Otherwise it is a copy.
         """
         array = self.rows(name)[:]
@@ -127,7 +127,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """A fault of a checkpoint: a tensor that is missing or does not match the model.
+    """A checkpoint fault: a tensor that is missing or does not match the model.
 
     Attributes:
         path: File with the tensor; None if no file has it.
@@ -143,7 +143,7 @@ class _Fault:
 
 
 def _fault(required: CanonicalTensor, file_slice: FileSlice, entries: Mapping[str, TensorEntry]) -> _Fault | None:
-    """Return the fault of the file tensor that a slice reads; None if it matches the model.
+    """Return the fault of the file tensor that a slice reads, or None if it matches the model.
 
     Args:
         required: Tensor of the model that needs the slice.
@@ -169,7 +169,7 @@ def _fault(required: CanonicalTensor, file_slice: FileSlice, entries: Mapping[st
 
 
 def _refusal(faults: list[_Fault], a_path: Path) -> BadModel:
-    """Return one error that reports all faults of a checkpoint.
+    """Build one error that reports all faults of a checkpoint.
 
     Args:
         faults: The faults, at least one.
@@ -195,10 +195,10 @@ def _equal(first: TensorEntry, second: TensorEntry) -> bool:
 
 
 class _Pages:
-    """Memory-mapped pages of a checkpoint's files, released from time to time to save memory.
+    """Memory-mapped pages of a checkpoint's files, released periodically to save memory.
 
     The pages are released whenever about `VALUES_IN_MEMORY` more values have been read. A thread
-    that is reading at that moment has to load its few pages from the file again.
+    that is reading at that moment must reload its few pages from the file.
     """
 
     def __init__(self, files: Collection[MappedFile]) -> None:
@@ -220,7 +220,7 @@ class TensorRows:
 
     Plain tensors keep the element type of the file. Packed or quantised tensors are decoded to
     float32. Only the requested rows are read and decoded, if possible, and nothing is cached.
-    Several threads may read at the same time.
+    Several threads may read concurrently.
 
     Attributes:
         shape: Shape of the whole tensor.
@@ -251,7 +251,7 @@ class TensorRows:
         return not all(file_slice.is_sliced_by_rows or entry.kind in FLOATS for file_slice, entry in self._slices)
 
     def decoded_values(self, first: int, last: int) -> int:
-        """Return the number of decoded values in memory while a range of rows is read.
+        """Return how many decoded values are in memory while a range of rows is read.
 
         Only the requested rows of plain tensors count. For packed tensors, all values that must be
         decoded to read these rows count.
@@ -267,7 +267,7 @@ class TensorRows:
         )
 
     def _overlaps(self, first: int, last: int) -> Iterator[tuple[FileSlice, TensorEntry, int, int]]:
-        """Yield each slice of the tensor that contains rows of a range.
+        """Yield each slice of the tensor that contains rows in a range.
 
         Each item is (slice, file tensor, begin, end): rows begin to end of the slice are in the
         range.

@@ -4,7 +4,7 @@ The distributions are those used to initialise training:
 
 - A matrix has the standard deviation 1 / sqrt(inputs), so its outputs are about as large as its
   inputs (LeCun et al., Efficient BackProp, 1998, section 4.6).
-- Projections whose output is added to the residual stream, two per layer, have this divided by
+- For projections whose output is added to the residual stream, two per layer, this is divided by
   sqrt(2 x layers) (Radford et al., GPT-2, 2019, section 2.3).
 - Gains have a mean of 1, other vectors of 0. Their deviation is large enough to distinguish their
   values.

@@ -39,13 +39,13 @@ _ATTENTION = ("q", "k", "v", "o", "q_a", "q_nope", "q_rope", "kv_a", "k_rope")
 _BLOCK = ("gate", "up", "down")
 _OF_BLOCK = ("mlp_norm", "post_mlp_norm", "router", "experts.", "shared.", *_BLOCK)
 _LINEAR = frozenset((*_ATTENTION, *(f"{prefix}{name}" for prefix in ("", "shared.", "experts.") for name in _BLOCK)))
-"""Names of the matrices of linear layers, within a layer. Those of experts are stacked."""
+"""Names of the linear-layer matrices within a layer. Expert matrices are stacked."""
 
 
 def tensor_shapes(spec: ModelSpec) -> Shapes:
     """Return the shape of every tensor of a model, keyed by its name in wse.
 
-    Tensors outside of the layers come first, then the tensors of each layer.
+    Tensors outside the layers come first, then the tensors of each layer.
     """
     hidden = spec.hidden_size
     shapes: Shapes = {"embedding": (spec.vocab_size, hidden)}
@@ -100,7 +100,7 @@ def is_linear(tensor: str) -> bool:
 
 
 def coding_of(spec: ModelSpec, tensor: str, weight_type: str) -> Coding | None:
-    """Return how the values of a tensor are coded for a weight type; None if it is not quantised.
+    """Return how a tensor is coded for a weight type, or None if it is not quantised.
 
     A coding says how many bits a value has and which values share a scale. If the checkpoint is
     already packed in this type, its own codes and scales are used: FP8 then has one scale per
@@ -109,7 +109,7 @@ def coding_of(spec: ModelSpec, tensor: str, weight_type: str) -> Coding | None:
     Args:
         spec: Specification of the model.
         tensor: Name of the tensor in wse.
-        weight_type: Type of the linear layers, a name that ``--dtype`` accepts.
+        weight_type: Type of the linear layers, as accepted by ``--dtype``.
     """
     coding, packing = CODINGS.get(weight_type), spec.packing
     if coding is None or not is_linear(tensor):
@@ -123,24 +123,24 @@ def coding_of(spec: ModelSpec, tensor: str, weight_type: str) -> Coding | None:
 
 
 def stored_bytes(spec: ModelSpec, weight_type: str, float_bytes: int) -> int:
-    """Return the total bytes of all tensors of a model, including codes and scales.
+    """Return the total size of a model's tensors in bytes, including codes and scales.
 
     Args:
         spec: Specification of the model.
-        weight_type: Type of the linear layers, a name that ``--dtype`` accepts.
-        float_bytes: Bytes of an element that is not quantised.
+        weight_type: Type of the linear layers, as accepted by ``--dtype``.
+        float_bytes: Bytes per unquantised element.
     """
     tensors = tensor_shapes(spec).items()
     return sum(tensor_bytes(shape, coding_of(spec, name, weight_type), float_bytes) for name, shape in tensors)
 
 
 def tensor_bytes(shape: tuple[int, ...], coding: Coding | None, float_bytes: int) -> int:
-    """Return the bytes that a tensor needs, which for a quantised tensor are its codes and scales.
+    """Return the size of a tensor in bytes, including the scales if it is quantised.
 
     Args:
         shape: Shape of the tensor; [out, in] if it has a coding.
         coding: How the values are quantised; None if they are not.
-        float_bytes: Bytes of an element that is not quantised.
+        float_bytes: Bytes per unquantised element.
     """
     if coding is None:
         return math.prod(shape) * float_bytes
@@ -161,7 +161,7 @@ def _projection(name: str, outputs: int, inputs: int, *, bias: bool) -> Shapes:
 
 
 def _heads(spec: ModelSpec) -> Shapes:
-    """Return the shapes of the tensors of attention without latent vectors, keyed by name."""
+    """Return the tensor shapes of standard (non-latent) attention, keyed by name."""
     hidden, queries = spec.hidden_size, spec.head_count * spec.head_size
     keys = spec.kv_head_count * spec.head_size
     shapes = _projection("q", queries, hidden, bias=spec.qkv_bias)
@@ -175,7 +175,7 @@ def _heads(spec: ModelSpec) -> Shapes:
 
 
 def _latent(spec: ModelSpec, latent: Latent) -> Shapes:
-    """Return the shapes of the tensors of latent attention, keyed by name."""
+    """Return the tensor shapes of latent attention, keyed by name."""
     hidden, heads = spec.hidden_size, spec.head_count
     shapes: Shapes = {}
     if latent.q_rank:
@@ -194,11 +194,11 @@ def _latent(spec: ModelSpec, latent: Latent) -> Shapes:
 
 
 def _dense(spec: ModelSpec, prefix: str, width: int) -> Shapes:
-    """Return the shapes of the tensors of a dense feed-forward block, keyed by name.
+    """Return the tensor shapes of a dense feed-forward block, keyed by name.
 
     Args:
         spec: Specification of the model.
-        prefix: Start of the names.
+        prefix: Prefix of the names.
         width: Number of features inside the block.
     """
     shapes = _projection(f"{prefix}gate", width, spec.hidden_size, bias=spec.ffn_bias) if spec.gated else {}
@@ -207,9 +207,9 @@ def _dense(spec: ModelSpec, prefix: str, width: int) -> Shapes:
 
 
 def _experts(spec: ModelSpec, experts: Experts) -> Shapes:
-    """Return the shapes of the tensors of a mixture of experts, keyed by name.
+    """Return the tensor shapes of a mixture of experts, keyed by name.
 
-    The tensors of the shared expert, if there is one, are included.
+    The shared expert's tensors, if any, are included.
     """
     hidden, count, width = spec.hidden_size, experts.count, experts.ffn_size
     shapes = _projection("router", count, hidden, bias=experts.router_bias)
@@ -224,16 +224,17 @@ def _experts(spec: ModelSpec, experts: Experts) -> Shapes:
 
 
 def parameters_per_token(spec: ModelSpec, *, input_table: bool = False, head: bool = True) -> int:
-    """Return the number of parameters that take part in the computation of one token.
+    """Return the number of parameters used to compute one token.
 
-    Only the experts that are selected for the token are counted. Each value of a matrix is used in
-    one multiply-add. With the default arguments, twice the result is therefore about the number of
-    floating-point operations per token, without attention over the context (Kaplan et al., arXiv
+    Only the experts selected for the token are counted. Each value of a matrix is used in one
+    multiply-add, so with the default arguments, twice the result is about the number of
+    floating-point operations per token, excluding attention over the context (Kaplan et al., arXiv
     2001.08361, section 2.1).
 
     Args:
         spec: Specification of the model.
-        input_table: Whether to count the whole embedding table, of which a token reads one row.
+        input_table: Whether to count the whole embedding table, although a token reads only one
+            row.
         head: Whether to count the output head. A tied table is counted at most once.
     """
     total = 0
@@ -248,20 +249,20 @@ def parameters_per_token(spec: ModelSpec, *, input_table: bool = False, head: bo
 
 
 def cache_bytes(spec: ModelSpec, context: int, element_bytes: int) -> int:
-    """Return the bytes of the KV caches of one sequence in all layers.
+    """Return the size of one sequence's KV caches in all layers, in bytes.
 
     Args:
         spec: Specification of the model.
         context: Number of tokens in the sequence. A layer with a sliding window or attention chunks
-            stores at most as many tokens as its window or chunk.
-        element_bytes: Bytes of an element of the cache.
+            stores no more tokens than its window or chunk spans.
+        element_bytes: Bytes per cache element.
     """
     layer_bytes_per_token = kv_bytes_per_token(spec, element_bytes) // spec.layer_count
     return sum(min(context, layer.window or layer.chunk or context) * layer_bytes_per_token for layer in spec.layers)
 
 
 def kv_bytes_per_token(spec: ModelSpec, element_bytes: int) -> int:
-    """Return the bytes that one token adds to the KV caches of all layers.
+    """Return how many bytes one token adds to the KV caches of all layers.
 
     Layers with a sliding window are counted like the others, although they discard the token later.
     With latent attention, the values are part of the keys (DeepSeek-V2, arXiv 2405.04434,
@@ -269,6 +270,6 @@ def kv_bytes_per_token(spec: ModelSpec, element_bytes: int) -> int:
 
     Args:
         spec: Specification of the model.
-        element_bytes: Bytes of an element of the cache.
+        element_bytes: Bytes per cache element.
     """
     return spec.layer_count * spec.cache_features * element_bytes

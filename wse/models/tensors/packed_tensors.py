@@ -1,4 +1,4 @@
-"""Decode packed matrices of a checkpoint: FP8 and MXFP4 numbers with scales.
+"""Decode a checkpoint's packed matrices: FP8 and MXFP4 numbers with scales.
 
 Codes and scales become one tensor under the plain name. The tensor is decoded to float32 without
 rounding, except for FP8 (see below).
@@ -99,7 +99,7 @@ FETCH_AGAIN: Final = "fetch the weights again, or use the config.json that belon
 
 
 def unpack(entries: Mapping[str, TensorEntry], packing: Packing) -> dict[str, TensorEntry]:
-    """Return the tensors of a checkpoint, with one decoded tensor in place of each packed matrix.
+    """Return the tensors of a checkpoint, with each packed matrix replaced by one decoded tensor.
 
     A packed matrix is stored as two tensors, its codes and its scales.
 
@@ -108,8 +108,8 @@ def unpack(entries: Mapping[str, TensorEntry], packing: Packing) -> dict[str, Te
         packing: Storage format of packed matrices.
 
     Raises:
-        BadModel: Codes or scales are missing or have wrong sizes, or the format is int4, which can
-            be timed but not read.
+        BadModel: Codes or scales are missing or have the wrong size, or the format is int4, which
+            can be timed but not read.
     """
     result = dict(entries)
     if packing.method == FP8:
@@ -131,13 +131,13 @@ def unpack(entries: Mapping[str, TensorEntry], packing: Packing) -> dict[str, Te
 
 
 def _fp8(name: str, scales: TensorEntry, entries: Mapping[str, TensorEntry], packing: Packing) -> TensorEntry:
-    """Return the tensor that decodes an FP8 matrix and its scales.
+    """Return a tensor that decodes an FP8 matrix with its scales.
 
     Args:
         name: Name of the matrix in the file.
-        scales: Its scales.
+        scales: Scales of the matrix.
         entries: Tensors of the files, keyed by name.
-        packing: Storage format, with the size of a block.
+        packing: Storage format, including the block size.
 
     Raises:
         BadModel: The matrix is missing, or types or shapes do not match.
@@ -172,12 +172,12 @@ def _fp8(name: str, scales: TensorEntry, entries: Mapping[str, TensorEntry], pac
 
 
 def _mxfp4(name: str, scales: TensorEntry, blocks: TensorEntry | None) -> TensorEntry:
-    """Return the tensor that decodes an MXFP4 matrix from its codes and scales.
+    """Return a tensor that decodes an MXFP4 matrix from its codes and scales.
 
     Args:
         name: Name of the matrix without suffix.
-        scales: Its scales.
-        blocks: Its codes; None if they are missing.
+        scales: Scales of the matrix.
+        blocks: Codes of the matrix; None if they are missing.
 
     Raises:
         BadModel: The codes are missing, or types or shapes do not match.
@@ -208,5 +208,5 @@ def _mxfp4(name: str, scales: TensorEntry, blocks: TensorEntry | None) -> Tensor
 
 
 def _without_numbers(scales: TensorEntry, missing_name: str) -> BadModel:
-    """Return the error for a file with the scales of a packed matrix but without its codes."""
+    """Build the error for a file that has the scales of a packed matrix but not its codes."""
     return BadModel(f"{scales.path}: tensor {scales.name!r} has no {missing_name!r} to scale; {FETCH_AGAIN}")

@@ -33,7 +33,7 @@ COMPRESSED_WEIGHTS: Final[dict[str, Any]] = {
     "strategy": "group",
     "group_size": CODINGS[INT4].group,
 }
-"""Supported settings of weights in compressed-tensors: those of the coding int4."""
+"""Supported weight settings in compressed-tensors, which correspond to the coding int4."""
 
 
 def read_packing(config: ConfigReader, tensors: Iterable[CanonicalTensor]) -> Packing:
@@ -91,9 +91,9 @@ def _read_block(config: ConfigReader) -> tuple[int, int]:
 
 
 def _read_compressed(config: ConfigReader, tensors: Iterable[CanonicalTensor]) -> Packing:
-    """Return the storage format that a config of the compressed-tensors library describes.
+    """Return the storage format that a compressed-tensors config describes.
 
-    All linear layers are int4, except those that match ``ignore``.
+    All linear layers are int4, except the ones that match ``ignore``.
     """
     config.require("format", ("pack-quantized",), "supported: pack-quantized")
     config.require("quantization_status", ("compressed",), "supported: compressed")

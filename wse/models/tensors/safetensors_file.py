@@ -34,7 +34,7 @@ DTYPES: Final[Mapping[str, np.dtype[Any]]] = MappingProxyType(
         **{f"{sign.upper()}{8 * size}": np.dtype(f"<{sign}{size}") for sign in "iu" for size in (2, 4, 8)},
     }
 )
-"""Element types that can be read. The class `Checkpoint` checks which of them are weights."""
+"""Element types that can be read. `Checkpoint` checks which types are acceptable for weights."""
 
 _KINDS: Final = {dtype: kind for kind, dtype in DTYPES.items()}
 
@@ -55,7 +55,7 @@ def open_model_files(folder: Path) -> dict[str, TensorEntry] | None:
     The folder contains model.safetensors, or else several files (shards) and an index of them.
 
     Returns:
-        The tensors; None if the folder has no safetensors files.
+        The tensors, or None if the folder has no safetensors files.
 
     Raises:
         BadModel: A file cannot be used.
@@ -174,17 +174,17 @@ def _read_header(file: MappedFile) -> tuple[dict[str, Any], int]:
 
 
 def _view(file: MappedFile, name: str, fields: Any, data_begin: int) -> tuple[TensorEntry, int, int]:
-    """Return the tensor that an entry of the header describes, and the range of its bytes.
+    """Return the tensor that a header entry describes, and its byte range.
 
     Args:
         file: The file.
         name: Name of the tensor.
-        fields: Entry of the header.
+        fields: Header entry.
         data_begin: Offset of the data in the file.
 
     Returns:
-        The tensor, its first byte, and the byte after its last one, both counted from
-        ``data_begin``.
+        The tensor, the offset of its first byte, and the offset after its last byte, both relative
+        to ``data_begin``.
 
     Raises:
         BadModel: The entry is malformed, not supported, or outside the file.
@@ -258,11 +258,11 @@ def _are_sizes(value: Any) -> bool:
 
 
 def _is_plain_file_name(name: str) -> bool:
-    """Return whether a name is that of a visible .safetensors file, without any folder."""
+    """Return whether a name denotes a visible .safetensors file and contains no folder."""
     return name.endswith(".safetensors") and not any(c in name for c in "/\\:\0") and not name.startswith(".")
 
 
 def _shortened(value: Any) -> str:
-    """Return the repr of a value, cut to 80 characters for use in a message."""
+    """Return the repr of a value, truncated to 80 characters for use in a message."""
     text = repr(value)
     return text if len(text) <= 80 else text[:80] + "…"

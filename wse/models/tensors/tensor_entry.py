@@ -1,6 +1,6 @@
 """TensorEntry: one tensor of a memory-mapped file, decoded when it is requested.
 
-The operating system loads the mapped bytes page by page. A file is never read as a whole.
+The operating system loads the mapped bytes page by page. A file is never read in full.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from wse.errors import BadModel
 
 
 class MappedFile:
-    """A regular file, mapped into memory for reading.
+    """A regular file that is memory-mapped for reading.
 
     Attributes:
         path: Path of the file.
@@ -47,7 +47,7 @@ class MappedFile:
         self.bytes: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)
 
     def release_pages(self) -> None:
-        """Release the memory of all pages of the file read so far. Later reads load them again."""
+        """Release the memory of all pages read so far. Later reads load them again."""
         if hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)
 
@@ -60,19 +60,19 @@ Rows = Callable[[RowSelection], Array]
 """Function that returns the selected rows of a tensor. The first axis is kept."""
 
 FLOATS: dict[str, str] = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
-"""Names of plain element types in files, and the element types of the arrays they are read into."""
+"""Names of plain element types in files, mapped to the element types of the resulting arrays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TensorEntry:
-    """A tensor of a checkpoint file, under the name that the model family uses.
+    """A checkpoint tensor, under the name that its model family uses.
 
     Attributes:
         name: Name of the tensor.
         kind: Storage format: the file format's own name (F32, BF16, Q4_K and so on), or FP8 or
             MXFP4 for codes that are combined with their scales.
         shape: Shape of the decoded array.
-        stored_bytes: Bytes that the tensor occupies in the file, scales included.
+        stored_bytes: Number of bytes that the tensor occupies in the file, including scales.
         file: File that contains the tensor.
         rows: Function that reads or decodes selected rows. Plain formats return views of the file
             in the file's element type; other formats return new float32 arrays.

@@ -1,6 +1,6 @@
 """Map canonical tensors to the names and layouts that the files of most model families share.
 
-Expert matrices are stored one by one in some files, and stacked in one tensor per layer in others.
+Expert matrices are stored separately in some files and stacked in one tensor per layer in others.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Shape = tuple[int, ...]
 SliceRule = Callable[[str, int, Shape], tuple[FileSlice, ...]]
 """Function from a canonical name without ``layers.I.``, the index I and a shape to file slices.
 
-I is -1 outside the layers. The function returns () if the file has the tensor under a name of its
-own.
+I is -1 outside the layers. The function returns () if the file stores the tensor under its own
+name.
 """
 
 NAMES: Final[Mapping[str, str]] = MappingProxyType(
@@ -58,8 +58,8 @@ def canonical_tensors(
 
     Args:
         spec: Specification of the model.
-        names: Names in the file. The key is the name of the tensor in wse, without the layer.
-        layers: Text before the index of a layer in the names of the file.
+        names: Names in the file, keyed by the tensor's name in wse without the layer.
+        layers: Text before the layer index in the file's tensor names.
         slices_of: Rule for tensors that are not stored separately.
     """
     for name, shape in tensor_shapes(spec).items():
@@ -77,7 +77,7 @@ def _file_name(name: str, names: Mapping[str, str]) -> str:
     """Return the name of a tensor or bias in the file, without the layer.
 
     Args:
-        name: Name of the tensor in wse, without the layer.
+        name: Name of the tensor in wse, without the layer prefix.
         names: Names in the file, keyed by the name in wse.
     """
     if name in names:
@@ -86,7 +86,7 @@ def _file_name(name: str, names: Mapping[str, str]) -> str:
 
 
 def plain_tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield each tensor of a model whose checkpoint has the names and the layout of Llama.
+    """Yield each tensor of a model whose checkpoint uses the names and layout of Llama.
 
     Args:
         spec: Specification of the model.
@@ -96,7 +96,7 @@ def plain_tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[Cano
 
 
 def split_halves(size: int) -> NDArray[np.intp]:
-    """Return the order of rows that moves rotated pairs from adjacent rows to two halves.
+    """Return the row order that moves rotated pairs from adjacent rows to two halves.
 
     Rotary embeddings rotate the features of a head in pairs. Pair p is in rows 2p and 2p + 1
     before, and in rows p and p + size / 2 afterwards.
@@ -129,17 +129,17 @@ PARTS: Final = ("gate_proj", "up_proj", "down_proj")
 def expert_slices(
     name: str, spec: ModelSpec, prefix: str, file_names: Collection[str], parts: tuple[str, str, str] = PARTS
 ) -> tuple[FileSlice, ...]:
-    """Return the slices of the file that make up an expert matrix; () if the tensor is not one.
+    """Return the slices of the file that make up an expert matrix, or () if the tensor is not one.
 
     Files contain one matrix per expert, ``prefix.E.PART.weight`` for expert E. The stacked layout
     of transformers 5 is accepted as well: ``prefix.gate_up_proj`` [experts, 2 width, hidden] and
     ``prefix.down_proj`` [experts, hidden, width].
 
     Args:
-        name: Name of the tensor in wse, without its layer.
+        name: Name of the tensor in wse, without the layer prefix.
         spec: Specification of the model.
         prefix: Start of the names in the file.
-        file_names: Names of the tensors in the checkpoint, which show the layout.
+        file_names: Names of the tensors in the checkpoint, used to detect the layout.
         parts: Names of the gate, up and down matrices in the file.
     """
     if name not in (*GATE_UP, DOWN) or spec.experts is None:
@@ -161,18 +161,18 @@ def expert_tensors(
     block: str = "mlp",
     parts: tuple[str, str, str] = PARTS,
 ) -> Iterator[CanonicalTensor]:
-    """Yield each tensor of a model whose checkpoint differs from Llama's layout only in experts.
+    """Yield each tensor of a model whose checkpoint differs from Llama's only in its experts.
 
     Args:
         spec: Specification of the model.
-        names: Names in the file. The key is the name of the tensor in wse, without the layer.
+        names: Names in the file, keyed by the tensor's name in wse without the layer.
         file_names: Names of the tensors in the checkpoint.
-        block: Name of the feed-forward block in the file, of which ``experts`` is a part.
+        block: Name of the feed-forward block in the file, which contains ``experts``.
         parts: Names of the gate, up and down matrices in the file.
     """
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the slices of the file that make up an expert matrix; () for other tensors."""
+        """Return the slices of the file that make up an expert matrix, or () for other tensors."""
         return expert_slices(name, spec, f"{LAYERS}{layer}.{block}.experts", file_names, parts)
 
     return canonical_tensors(spec, names, slices_of=slices_of)
@@ -181,14 +181,14 @@ def expert_tensors(
 def stacked_slices(
     name: str, spec: ModelSpec, prefix: str, *, transposed: bool, interleaved: bool = False
 ) -> tuple[FileSlice, ...]:
-    """Return the slices of a tensor of experts from a file that stacks all experts in one tensor.
+    """Return the slices of an expert tensor in a file that stacks all experts in one tensor.
 
     There is one slice per expert, in ``gate_up_proj`` or ``down_proj``. Biases are stored in
     ``gate_up_proj_bias`` and ``down_proj_bias`` [experts, out]. The result is () if the tensor does
     not belong to experts.
 
     Args:
-        name: Name of the tensor in wse, without its layer.
+        name: Name of the tensor in wse, without the layer prefix.
         spec: Specification of the model.
         prefix: Start of the names in the file.
         transposed: True if matrices are stored as [experts, in, out], false for [experts, out, in].
@@ -220,7 +220,7 @@ def _half(part: int, width: int, *, interleaved: bool) -> slice:
 
     Args:
         part: 0 for gate, 1 for up.
-        width: Outputs of each of the two.
+        width: Number of outputs of each projection.
         interleaved: Whether their outputs alternate. Otherwise all outputs of gate come first.
     """
     return slice(part, None, 2) if interleaved else slice(part * width, (part + 1) * width)

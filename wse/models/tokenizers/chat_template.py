@@ -1,4 +1,4 @@
-"""Chat templates, which turn the messages of a chat into the text that a model was trained on."""
+"""Chat templates, which turn chat messages into text in the form that a model was trained on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Message = dict[str, str]  # role and content
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatTemplate:
-    """The Jinja template with which a model writes a chat as text.
+    """Jinja template that turns a chat into text for a model.
 
     Attributes:
         source: Jinja source.
@@ -36,7 +36,7 @@ class ChatTemplate:
     end_ids: tuple[int, ...] = ()
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return a chat, including its special tokens, as text that the next answer continues.
+        """Render a chat, including its special tokens, as text for the next answer to continue.
 
         The template is run in a separate process with limited time and memory.
 
@@ -45,7 +45,7 @@ class ChatTemplate:
 
         Raises:
             BadInput: The template rejects the messages.
-            BadModel: The template is broken, or exceeds the limits of time, memory or text.
+            BadModel: The template is broken, or exceeds the limits on time, memory or text length.
         """
         if len(self.source) > TEMPLATE_LIMIT:
             length = f"{len(self.source):,} characters, over {TEMPLATE_LIMIT:,}"

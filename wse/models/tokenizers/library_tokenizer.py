@@ -22,9 +22,9 @@ class LibraryTokenizer:
 
     Attributes:
         chat: Chat template of the model; None if there is none.
-        table_size: Number of rows of the model's embedding table, padding included.
-        vocab_size: Number of token ids with a text.
-        end_ids: Tokens that end a text in addition to those of the config; always empty.
+        table_size: Number of rows in the model's embedding table, including padding.
+        vocab_size: Number of token ids that have text.
+        end_ids: Tokens that end a text in addition to the config's end tokens; always empty.
     """
 
     end_ids: tuple[int, ...] = ()
@@ -44,12 +44,12 @@ class LibraryTokenizer:
 
         Args:
             library: The tokenizer.
-            spec: The model, whose vocabulary the tokenizer must have.
+            spec: The model, whose vocabulary the tokenizer must match.
             origin: Path of the tokenizer's file, for messages.
             prefix_ids, suffix_ids: Tokens to add before and after the token ids that the library
                 returns.
-            rewrite: Function that is applied to a whole text first. The library's own normalizer is
-                only applied to the parts between special tokens.
+            rewrite: Function applied to the whole text first. The library's own normalizer is only
+                applied to the parts between special tokens.
             chat: Chat template of the model.
 
         Raises:
@@ -83,8 +83,7 @@ class LibraryTokenizer:
 
         Args:
             text: Text to encode.
-            bare: Whether to leave out the fixed tokens before and after a text, such as a BOS
-                token.
+            bare: Whether to omit the fixed tokens before and after a text, such as a BOS token.
         """
         valid_text = checked_text(text)
         ids: list[int] = build(
@@ -93,7 +92,7 @@ class LibraryTokenizer:
         return ids if bare else [*self._prefix_ids, *ids, *self._suffix_ids]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of token ids.
+        """Decode token ids to text.
 
         Special tokens, and ids that only pad the model's embedding table, have no text.
 
@@ -119,7 +118,7 @@ class LibraryTokenizer:
 
 
 class WindowStream:
-    """A streaming decoder of generated tokens, whose cost per token does not grow with the text.
+    """A streaming decoder for generated tokens whose cost per token does not grow with the text.
 
     It decodes only a sliding window of the last token ids. Text is held back while it ends in a
     replacement character or in raw bytes, because the next token may still change it: the library
@@ -132,7 +131,7 @@ class WindowStream:
         self._sent_count = 0  # leading ids of the window whose text was sent
 
     def push(self, token_id: int) -> str:
-        """Add a token, and return the new text that later tokens can no longer change; or ""."""
+        """Add a token and return the new text, possibly "", that later tokens cannot change."""
         check_id(token_id, self._tokenizer.table_size)
         if not self._tokenizer.has_text(token_id):
             return ""
@@ -143,7 +142,7 @@ class WindowStream:
         return self._send(text)
 
     def finish(self) -> str:
-        """Return the rest of the text, with replacement characters for incomplete bytes."""
+        """Return the remaining text, with replacement characters for incomplete bytes."""
         return self._send(self._unsent_text())
 
     def _unsent_text(self) -> str:
@@ -160,7 +159,7 @@ class WindowStream:
 
 
 def is_byte(piece: str) -> bool:
-    """Return whether the text of a token is the notation of one raw byte, such as ``<0xE2>``."""
+    """Return whether a token's text denotes one raw byte, such as ``<0xE2>``."""
     return len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">")
 
 

@@ -30,7 +30,7 @@ BYTE_PIECES: Final = tuple(b"<0x%02X>" % byte for byte in range(256))
 
 
 class Llama2cTokenizer:
-    """A tokenizer in the format of llama2.c, which stores the bytes and a score of each token."""
+    """A tokenizer in the llama2.c format, which stores the bytes and the score of each token."""
 
     chat: ChatTemplate | None = None
 
@@ -56,14 +56,14 @@ class Llama2cTokenizer:
 
     @classmethod
     def read(cls, path: Path, spec: ModelSpec) -> Llama2cTokenizer:
-        """Read a tokenizer file of llama2.c.
+        """Read a llama2.c tokenizer file.
 
         Args:
             path: Path of the file.
-            spec: The model. The file must have exactly its number of tokens.
+            spec: The model, whose number of tokens the file must match exactly.
 
         Raises:
-            BadModel: The file is missing, incomplete, damaged, or has another number of tokens.
+            BadModel: The file is missing, incomplete, damaged, or has the wrong number of tokens.
         """
         pieces, scores = _parse(path, read_file(path, FILE_LIMIT_BYTES, BadModel), spec.vocab_size)
         return cls(pieces, scores, spec.bos_token_id, spec.eos_token_ids)
@@ -75,18 +75,18 @@ class Llama2cTokenizer:
 
     @property
     def end_ids(self) -> tuple[int, ...]:
-        """Tokens that end a text in addition to those of the config: BOS, as in llama2.c."""
+        """Tokens that end a text in addition to the config's end tokens: BOS, as in llama2.c."""
         return () if self._bos_id is None else (self._bos_id,)
 
     def encode(self, text: str, *, bare: bool = False) -> list[int]:
         """Return the token ids of a text.
 
-        A space is put before the text, and the text is split into characters. Then the adjacent
-        pair of tokens with the best score is merged, until no pair can be merged.
+        A space is prepended to the text, which is then split into characters. The adjacent pair of
+        tokens with the best score is merged repeatedly until no pair can be merged.
 
         Args:
             text: Text to encode.
-            bare: Whether to leave out the BOS token.
+            bare: Whether to omit the BOS token.
 
         Raises:
             BadInput: A character has no token and the vocabulary has no byte tokens.
@@ -98,7 +98,7 @@ class Llama2cTokenizer:
         return self._merge(ids)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of token ids.
+        """Decode token ids to text.
 
         A space directly after the BOS token is dropped. BOS and EOS tokens have no text. Bytes that
         are not valid UTF-8 become U+FFFD.
@@ -117,7 +117,7 @@ class Llama2cTokenizer:
 
         Args:
             token_id: Id of the token.
-            previous_id: Id of the token before it; None at the start.
+            previous_id: Id of the previous token; None at the start.
         """
         check_id(token_id, self.vocab_size)
         if token_id in self._special_ids:
@@ -143,8 +143,8 @@ class Llama2cTokenizer:
     def _merge(self, ids: list[int]) -> list[int]:
         """Repeatedly merge the adjacent pair of tokens whose merged piece has the best score.
 
-        Of equally good pairs, the leftmost is merged first. The algorithm uses a heap of candidate
-        pairs and a linked list of tokens:
+        Among equally good pairs, the leftmost is merged first. The algorithm uses a heap of
+        candidate pairs and a linked list of tokens:
 
         1. Add every pair of adjacent tokens to the heap.
         2. Take the best candidate. Skip it if one of its tokens has changed since it was added.
@@ -192,7 +192,7 @@ class Llama2cStream:
         self._previous_id: int | None = None
 
     def push(self, token_id: int) -> str:
-        """Add a token and return the characters that it completes; possibly ""."""
+        """Add a token and return the characters that it completes, possibly ""."""
         data = self._tokenizer.text_bytes(token_id, self._previous_id)
         self._previous_id = token_id
         return self._decoder.decode(data)
@@ -211,7 +211,7 @@ def _parse(path: Path, data: bytes, vocab_size: int) -> tuple[list[bytes], list[
         vocab_size: Number of tokens that the file must have.
 
     Raises:
-        BadModel: The file is incomplete or damaged, or has another number of tokens.
+        BadModel: The file is incomplete or damaged, or has the wrong number of tokens.
     """
     if len(data) < 4:
         msg = f"{path}: has {len(data)} bytes, too few for a tokenizer; fetch the file again"
@@ -254,7 +254,7 @@ def _parse(path: Path, data: bytes, vocab_size: int) -> tuple[list[bytes], list[
 
 
 def _cut_short(path: Path, count: int, vocab_size: int) -> BadModel:
-    """Return the error for a file that ends before all of its tokens.
+    """Build the error for a file that ends before its last token.
 
     Args:
         path: Path of the file.

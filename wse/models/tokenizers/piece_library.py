@@ -1,4 +1,4 @@
-"""Build tokenizers whose pieces write a space as ▁: SentencePiece, and "llama" in GGUF files.
+"""Build tokenizers whose pieces represent a space as ▁: SentencePiece, and "llama" in GGUF files.
 
 The results are objects of the tokenizers library.
 """
@@ -36,7 +36,7 @@ class Pieces:
     Attributes:
         texts, scores, kinds: Text, score and type of each piece; the index is the id.
         unknown_id: Id of the piece for unknown characters.
-        has_bytes: Whether unknown characters are written as bytes, such as ``<0xE2>``.
+        has_bytes: Whether unknown characters are encoded as bytes, such as ``<0xE2>``.
     """
 
     texts: Sequence[str]
@@ -49,13 +49,13 @@ class Pieces:
 def bpe_library(pieces: Pieces, origin: str) -> Library:
     """Return a byte-pair encoder that merges the adjacent pair with the best merged score first.
 
-    A SentencePiece file has no list of merges. Therefore every split of a piece into two pieces is
+    A SentencePiece file has no list of merges, so every split of a piece into two pieces counts as
     a merge. Merges are ordered by the score of the merged piece, then by the length of the left
     half, as in transformers' ``generate_merges``.
 
     Args:
         pieces: The vocabulary.
-        origin: Path of its file, for messages.
+        origin: Path of the vocabulary's file, for messages.
 
     Raises:
         BadModel: Two pieces have the same text, a piece is too long, or there is no unknown piece.
@@ -96,7 +96,7 @@ def unigram_library(pieces: Pieces, origin: str) -> Library:
 
     Args:
         pieces: The vocabulary, whose tokens are called pieces.
-        origin: Path of its file, for messages.
+        origin: Path of the vocabulary's file, for messages.
 
     Raises:
         BadModel: Two pieces have the same text, or there is no unknown piece.
@@ -110,12 +110,12 @@ def unigram_library(pieces: Pieces, origin: str) -> Library:
 
 
 def spell_spaces(library: Library, *, prefix: bool, before_every_text: bool) -> None:
-    """Configure a tokenizer to replace spaces by ▁ and back, like LlamaTokenizer of transformers 5.
+    """Configure a tokenizer to convert spaces to ▁ and back, like transformers 5's LlamaTokenizer.
 
     Args:
         library: The tokenizer, which is changed in place.
-        prefix: Whether a ▁ is put before a text that does not start with one. Decoding removes it.
-        before_every_text: Whether a ▁ is also put before each text between special tokens.
+        prefix: Whether to prepend ▁ to a text that does not start with it. Decoding removes it.
+        before_every_text: Whether to prepend ▁ to each text between special tokens as well.
     """
     from tokenizers import decoders, pre_tokenizers
 
@@ -149,7 +149,7 @@ def mark_pieces(library: Library, texts: Sequence[str], kinds: Sequence[int]) ->
 def add_tokens(library: Library, config: TokenizerConfig, origin: str) -> None:
     """Add the tokens that tokenizer_config.json lists to a tokenizer.
 
-    Tokens that it names for a purpose, such as the BOS token, become special tokens.
+    Tokens to which the file assigns a role, such as the BOS token, become special tokens.
 
     Args:
         library: The tokenizer, which is changed in place.
@@ -157,7 +157,7 @@ def add_tokens(library: Library, config: TokenizerConfig, origin: str) -> None:
         origin: Path of the tokenizer's file, for messages.
 
     Raises:
-        BadModel: A token has another id in the tokenizer than in tokenizer_config.json.
+        BadModel: A token's id in the tokenizer differs from its id in tokenizer_config.json.
     """
     _add(library, [token for token in config.added_tokens if token.token_id is not None])
     for token in config.added_tokens:

@@ -4,7 +4,7 @@ Templates are untrusted code. They run in jinja2's sandbox, in a separate proces
 files and with little memory and time.
 
 Standard input is a JSON object with template, messages and marks. Standard output is one with
-``text``, or with ``error`` and ``kind``. Templates find the same functions as in transformers
+``text``, or with ``error`` and ``kind``. Templates can use the same functions as in transformers
 (``_compile_jinja_template`` in ``utils/chat_template_utils.py``).
 """
 
@@ -28,7 +28,7 @@ TEXT_LIMIT: Final = 2**24  # characters
 
 
 class RefusedTurnsError(jinja2.TemplateError):
-    """Error that a chat template raises when it does not accept the messages."""
+    """Error raised by a chat template that does not accept the messages."""
 
 
 class Generation(Extension):
@@ -44,7 +44,7 @@ class Generation(Extension):
 
 
 class PlainNamespace(Namespace):
-    """Jinja namespace that refuses attribute names with a leading underscore."""
+    """Jinja namespace that rejects attribute names with a leading underscore."""
 
     def __setitem__(self, name: str, value: Any) -> None:
         """Set a variable of the namespace."""
@@ -88,7 +88,7 @@ def render(template: str, messages: list[dict[str, str]], marks: dict[str, str])
 
 
 def answer(request: dict[str, Any]) -> dict[str, str]:
-    """Render the chat of a request and return the reply: ``text``, or ``error`` and its ``kind``.
+    """Render the chat in a request and return the reply: ``text``, or ``error`` and its ``kind``.
 
     The kind is "refused" if the template rejects the messages, otherwise "broken".
     """

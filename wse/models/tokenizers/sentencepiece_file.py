@@ -28,15 +28,16 @@ Value = int | bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentencePieceModel:
-    """The content of a SentencePiece file.
+    """Content of a SentencePiece file.
 
     Attributes:
         algorithm: UNIGRAM or BPE.
         pieces: The vocabulary.
-        bos_id, eos_id: BOS and EOS token; -1 for none.
-        charsmap: Compiled table of character replacements; empty for none.
-        prefix: Whether a space is put before a text.
-        single_spaces: Whether outer spaces are dropped and repeated spaces replaced by one.
+        bos_id, eos_id: BOS and EOS tokens; -1 if there is none.
+        charsmap: Compiled table of character replacements; empty if there are none.
+        prefix: Whether to prepend a space to a text.
+        single_spaces: Whether leading and trailing spaces are dropped and repeated spaces collapsed
+            into one.
     """
 
     algorithm: int
@@ -69,7 +70,7 @@ class _Damage(Exception):
 def _model(data: bytes, origin: str) -> SentencePieceModel:
     """Parse the content of a SentencePiece file.
 
-    1. Collect the pieces and the specifications of trainer and normalizer.
+    1. Collect the pieces and the trainer and normalizer specifications.
     2. Check that the model is of a supported type.
     3. Build the result, with the format's defaults for absent fields.
 

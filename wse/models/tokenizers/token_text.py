@@ -10,10 +10,10 @@ from wse.models.tokenizers.chat_template import ChatTemplate
 
 
 class TextStream(Protocol):
-    """A streaming decoder of token ids that arrive one by one.
+    """A streaming decoder for token ids that arrive one by one.
 
-    The results of ``push`` for each id, followed by the result of ``finish``, add up to the text
-    that `decode` returns.
+    Concatenating the results of ``push`` for each id and of ``finish`` gives the text that `decode`
+    returns.
     """
 
     def push(self, token_id: int) -> str:
@@ -23,7 +23,7 @@ class TextStream(Protocol):
         """
 
     def finish(self) -> str:
-        """Return the rest of the text, with replacement characters for incomplete bytes."""
+        """Return the remaining text, with replacement characters for incomplete bytes."""
 
 
 class Tokenizer(Protocol):
@@ -31,7 +31,7 @@ class Tokenizer(Protocol):
 
     @property
     def vocab_size(self) -> int:
-        """Number of token ids with a text: 0 to vocab_size - 1."""
+        """Number of token ids that have text: 0 to vocab_size - 1."""
 
     @property
     def chat(self) -> ChatTemplate | None:
@@ -46,12 +46,11 @@ class Tokenizer(Protocol):
 
         Args:
             text: Text to encode.
-            bare: Whether to leave out the fixed tokens before and after a text, such as a BOS
-                token.
+            bare: Whether to omit the fixed tokens before and after a text, such as a BOS token.
         """
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of token ids. BOS and EOS tokens have no text.
+        """Decode token ids to text. BOS and EOS tokens have no text.
 
         Raises:
             BadInput: An id is outside the vocabulary.
@@ -69,7 +68,7 @@ def check_id(token_id: int, vocab_size: int) -> None:
 
 
 def checked_text(text: str) -> str:
-    """Return the text unchanged, after a check that it can be encoded.
+    """Return the text unchanged after checking that it can be encoded.
 
     Raises:
         BadInput: The text contains half of a surrogate pair, which no encoding can represent.

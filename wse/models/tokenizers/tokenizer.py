@@ -35,7 +35,7 @@ CLASS_IGNORED: Final = frozenset({"phi3", "qwen2"})
 
 
 def json_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig) -> LibraryTokenizer:
-    """Load a Hugging Face ``tokenizer.json``, to be run by the tokenizers library.
+    """Load a Hugging Face ``tokenizer.json`` into the tokenizers library.
 
     The result behaves as in transformers 5:
 
@@ -48,12 +48,12 @@ def json_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig) -> Libr
 
     Args:
         path: The tokenizer.json file.
-        spec: The model, whose vocabulary the tokenizer must have.
+        spec: The model, whose vocabulary the tokenizer must match.
         config: The content of tokenizer_config.json.
 
     Raises:
-        BadModel: The file is damaged, uses ``continuing_subword_prefix``, or has another vocabulary
-            than the model.
+        BadModel: The file is damaged, uses ``continuing_subword_prefix``, or has a different
+            vocabulary from the model's.
     """
     data = read_file(path, FILE_LIMIT_BYTES, BadModel)
     if SUBWORD_PREFIX.search(data):  # the library would end the process for merges without the prefix
@@ -78,18 +78,18 @@ SEVERAL_SPACES: Final = " {2,}"
 
 
 def sentencepiece_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig) -> LibraryTokenizer:
-    """Load a SentencePiece ``.model`` file, to be run by the tokenizers library.
+    """Load a SentencePiece ``.model`` file into the tokenizers library.
 
     As in transformers 5, BOS and EOS tokens are added to a text if tokenizer_config.json says so.
 
     Args:
         path: Path of the file.
-        spec: The model, whose vocabulary the tokenizer must have.
+        spec: The model, whose vocabulary the tokenizer must match.
         config: The content of tokenizer_config.json.
 
     Raises:
-        BadModel: The file is damaged, requests a feature that is not supported, or has another
-            vocabulary than the model.
+        BadModel: The file is damaged, requests a feature that is not supported, or has a different
+            vocabulary from the model's.
     """
     model, origin = read_sentencepiece(path), str(path)
     library = build(lambda: _library(model, config, origin), origin)
@@ -103,20 +103,20 @@ def sentencepiece_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig
 
 
 def _mark(library: Library, name: str | None, model_id: int) -> list[int]:
-    """Return the id of a special token as a list with one element; [] if there is no such token.
+    """Return the id of a special token as a one-element list, or [] if there is no such token.
 
     Args:
         library: The tokenizer.
         name: Text of the token in tokenizer_config.json; None if not stated.
-        model_id: Id of the token in the SentencePiece file, used if ``name`` is None. Negative for
-            none.
+        model_id: Id of the token in the SentencePiece file, used if ``name`` is None. Negative if
+            there is none.
     """
     token = model_id if name is None else library.token_to_id(name)
     return [] if token is None or library.id_to_token(max(token, 0)) is None or token < 0 else [token]
 
 
 def _library(model: SentencePieceModel, config: TokenizerConfig, origin: str) -> Library:
-    """Convert the vocabulary of a SentencePiece model to a tokenizer of the tokenizers library."""
+    """Build a tokenizer of the tokenizers library from the vocabulary of a SentencePiece model."""
     make = bpe_library if model.algorithm == BPE else unigram_library
     library = make(model.pieces, origin)
     spell_spaces(library, prefix=model.prefix and config.add_prefix_space, before_every_text=config.legacy)
@@ -134,7 +134,7 @@ def _normalizer(model: SentencePieceModel) -> Library:
 
 
 def load_tokenizer(folder: Path, spec: ModelSpec) -> Tokenizer | None:
-    """Return the tokenizer of a model folder; None if it has none.
+    """Return the tokenizer of a model folder, or None if it has none.
 
     The first of these files that exists is used: tokenizer.json, tokenizer.model (SentencePiece),
     tokenizer.bin and tok*.bin (llama2.c).

@@ -41,16 +41,16 @@ class AddedToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizerConfig:
-    """The settings in tokenizer_config.json. A folder without this file has the default values.
+    """Settings from tokenizer_config.json, with default values for a folder without this file.
 
     Attributes:
         tokenizer_class: Name of the class in transformers, without "Fast".
         marks: Names and texts of special tokens, such as bos_token.
-        added_tokens: Further tokens that are recognised as a whole.
-        add_bos_token, add_eos_token: Whether a BOS token is put before a text, an EOS token after
-            it.
-        add_prefix_space: Whether a space is put before a text.
-        legacy: Whether a space is also put before every text that follows a special token.
+        added_tokens: Additional tokens that are recognised as a whole.
+        add_bos_token, add_eos_token: Whether to add a BOS token before a text and an EOS token
+            after it.
+        add_prefix_space: Whether to prepend a space to a text.
+        legacy: Whether to also prepend a space to every text that follows a special token.
         chat_template: Jinja source of the chat template; None if there is none.
     """
 
@@ -64,11 +64,11 @@ class TokenizerConfig:
     chat_template: str | None = None
 
     def mark(self, name: str) -> str | None:
-        """Return the text of a special token such as ``bos_token``; None if the config has none."""
+        """Return the text of a special token such as ``bos_token``, or None if there is none."""
         return dict(self.marks).get(name)
 
     def chat(self, folder: Path) -> ChatTemplate | None:
-        """Return the chat template of the model; None if the config has none.
+        """Return the chat template of the model, or None if the config has none.
 
         Args:
             folder: Folder of the model, for messages.
@@ -142,7 +142,7 @@ def _more_marks(config: ConfigReader) -> list[AddedToken]:
 
 
 def _template(config: ConfigReader) -> str | None:
-    """Return the chat template of a tokenizer_config.json; None if there is none.
+    """Return the chat template of a tokenizer_config.json, or None if there is none.
 
     If the config has a list of templates, the one named "default" is returned.
     """
@@ -160,7 +160,7 @@ def _template(config: ConfigReader) -> str | None:
 
 
 def _template_file(folder: Path) -> str | None:
-    """Return the content of chat_template.jinja; None if there is no such file."""
+    """Return the content of chat_template.jinja, or None if there is no such file."""
     path = folder / "chat_template.jinja"
     if not path.exists():
         return None

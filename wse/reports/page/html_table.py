@@ -21,9 +21,9 @@ _STYLE: Final = """
 
 
 def tables_as_html(tables: Sequence[Table]) -> str:
-    """Return tables as HTML, one below the other, each under its title.
+    """Return tables as HTML, each under its title.
 
-    They have the colours of the notebook that shows them.
+    They use the colours of the notebook that displays them.
     """
     return "\n".join(['<div class="wse">', f"<style>{_STYLE}</style>", *map(table_as_html, tables), "</div>"])
 
@@ -61,7 +61,7 @@ def _row(table: Table, row: Row, bests: Sequence[Any]) -> str:
 
 
 def _cell(column: Column, row: Row, best: Any) -> str:
-    """Return a cell as HTML, in bold if it has the best value of the column."""
+    """Return a cell as HTML, in bold if it has the best value in the column."""
     value = value_of(row, column.key)
     text = escape(str(column.text(row)))
     marked = f"<b>{text}</b>" if best is not None and value == best else text

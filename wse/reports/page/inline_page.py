@@ -1,7 +1,7 @@
-"""Pages that consist of a single file and are safe for data from untrusted traces.
+"""Single-file pages that are safe for data from untrusted traces.
 
-No text in the data can end the element that contains it, and the content security policy allows no
-script or style other than those of the page.
+No text in the data can end the element that contains it, and the content security policy allows
+only the page's own scripts and styles.
 
 A page belongs to a package with three kinds of files: ``page.html.j2``, which fills the blocks of
 ``base.html.j2``; ``style.css``, which adds to the style of all pages; and scripts. All pages share
@@ -23,7 +23,7 @@ from wse.reports.colours import style_variables
 
 SHARED: Final = "wse.reports.page"
 SCRIPTS: Final = ("format.js", "elements.js", "tips.js", "theme.js", "tables.js", "charts.js")
-"""Scripts of all pages, in order. They are concatenated, followed by those of the page itself.
+"""Scripts of all pages, in order. They are concatenated, followed by the page's own scripts.
 
 ``elements.js`` defines ``DATA``, the data of the page.
 """
@@ -33,11 +33,11 @@ def inline_page(package: str, *, scripts: Sequence[str], data: dict[str, Any], *
     """Return an HTML page that contains its scripts, styles and data, encoded in UTF-8.
 
     Args:
-        package: Name of the package with the files of the page.
-        scripts: Scripts of the page, in order. Each uses only the shared scripts and the scripts
-            before it.
+        package: Name of the package that contains the files of the page.
+        scripts: Scripts of the page, in order. Each script uses only the shared scripts and the
+            preceding ones.
         data: Data that the scripts draw.
-        **texts: Variables of the template, which are escaped. ``title`` is required.
+        **texts: Template variables, which are escaped. ``title`` is required.
     """
     script = "\n".join([*(_text(SHARED, name) for name in SCRIPTS), *(_text(package, name) for name in scripts)])
     style = style_variables() + "\n".join(_text(folder, "style.css") for folder in (SHARED, package))
@@ -55,7 +55,7 @@ def inline_page(package: str, *, scripts: Sequence[str], data: dict[str, Any], *
 
 
 def _text(package: str, name: str) -> str:
-    """Return the content of a text file that belongs to a package."""
+    """Return the content of a text file in a package."""
     return (files(package) / name).read_text(encoding="utf-8")
 
 
@@ -65,7 +65,7 @@ def _embed(data: dict[str, Any]) -> str:
 
 
 def _digest(text: str) -> str:
-    """Return the hash by which a content security policy allows an inline script or style.
+    """Return the hash with which a content security policy allows an inline script or style.
 
     Source: W3C CSP level 3, section 2.3.1.
     """

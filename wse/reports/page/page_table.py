@@ -8,7 +8,7 @@ from wse.reports.table import Column, Table, value_of
 
 
 def page_table(table: Table) -> dict[str, Any]:
-    """Return a table as JSON-like data, from which the script ``tables.js`` draws it.
+    """Return a table as JSON-like data for the script ``tables.js`` to draw.
 
     The keys are ``title``, ``note``, ``columns`` (a dict for each column) and ``rows`` (a list of
     cells for each row).
@@ -25,7 +25,7 @@ def page_table(table: Table) -> dict[str, Any]:
 
 
 def _cell(column: Column, row: Any, best: Any) -> dict[str, Any]:
-    """Return a cell as the plain values from which the script ``tables.js`` draws it.
+    """Return a cell as plain values for the script ``tables.js`` to draw.
 
     Args:
         column: Column of the cell.

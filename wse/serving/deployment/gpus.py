@@ -18,7 +18,7 @@ from wse.serving.operating_point import RequestShape
 from wse.serving.steady_state import ClosedLoop, PromptRounds, SteadyState
 
 MAX_BATCHED_TOKENS: Final = 8_192
-"""Maximum tokens of a pass: the default of vLLM's server on GPUs of 70 GB and more.
+"""Maximum tokens per pass: the default of vLLM's server on GPUs with 70 GB or more.
 
 The setting is `max_num_batched_tokens`. On an A100, the server uses a smaller default, but the same
 number is modelled.
@@ -27,13 +27,13 @@ number is modelled.
 
 @dataclass(frozen=True, kw_only=True)
 class GpuDeployment:
-    """A model that is served on GPUs, with the times that a serving model needs.
+    """A model served on GPUs, with the timings that a serving model needs.
 
     It implements `wse.serving.operating_point.Deployment`.
 
     Attributes:
-        server: The model on its GPUs with a serving stack (serving software in a certain version).
-        shape: Numbers of tokens of a request.
+        server: The model on its GPUs with a serving stack (a specific version of serving software).
+        shape: Token counts of a request.
         economics: Power and price of a GPU; None if they are unknown.
     """
 
@@ -52,7 +52,7 @@ class GpuDeployment:
         return self.server.users_that_fit(self.shape.tokens)
 
     def wait_s(self, other_requests: float) -> float:
-        """Return the mean seconds that a new request waits for the running pass to end.
+        """Return how long a new request waits on average for the running pass to end, in seconds.
 
         On average, half of a pass over the other requests remains, including the host's work. If
         ``other_requests`` is below 1, a pass is running only for that fraction of the time.
@@ -72,14 +72,14 @@ class GpuDeployment:
         return self.shape.prompt_tokens + self.shape.new_tokens / 2
 
     def decode_round_s(self, decoding: float) -> float:
-        """Return the seconds of a pass that decodes one token of each of ``decoding`` requests."""
+        """Return the duration in seconds of a pass that decodes one token per request."""
         return self.server.decode_s(decoding, self._context_tokens)
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
-        """Return number and duration of the passes that read prompts while other requests decode.
+        """Return the number and duration of passes that read prompts while other requests decode.
 
-        If requests decode, the duration is at least that of a pass that decodes one more request.
-        Without this limit, the time could fall when the number of requests rises.
+        If requests decode, a pass takes at least as long as decoding one more request would.
+        Without this limit, the time could fall as the number of requests rises.
 
         Args:
             decoding: Number of requests that decode in these passes; may be 0.

@@ -4,9 +4,9 @@ A pass over one token of each of its users goes through all stages in ``token_s`
 busiest stage busy for ``stage_s``. With several passes in flight, a round takes as long as one
 pass, or as the busiest stage works in it.
 
-Prompts are read in the time in which the busiest stage would wait, from their arrival on. Each
-round reads at least one chunk of a prompt. It also gives the prompt at least the time that a
-further decoding request would get.
+Once they have arrived, prompts are read while the busiest stage would otherwise be idle. Each round
+reads at least one chunk of a prompt. It also gives the prompt at least the time that one more
+decoding request would get.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from wse.serving.steady_state import ClosedLoop, PromptRounds, SteadyState
 
 @dataclass(frozen=True, kw_only=True)
 class WaferDeployment:
-    """A model that is served on wafers in one layout, with the times that a serving model needs.
+    """A model served on wafers in one layout, with the timings that a serving model needs.
 
     It implements `wse.serving.operating_point.Deployment`.
 
     Attributes:
-        shape: Numbers of tokens of a request.
-        max_concurrency: Maximum number of requests whose KV caches fit at the same time.
+        shape: Token counts of a request.
+        max_concurrency: Maximum number of requests whose KV caches fit concurrently.
         chips: Number of wafers, including the wafers of a draft model.
         economics: Power and price of a wafer.
         slots: Users whose tokens are decoded in one pass.
-        token_s: Seconds of a pass through all stages, divided by the tokens that it yields for each
-            user.
-        stage_s: Seconds of work of the busiest stage, link or draft for a pass, divided by the same
+        token_s: Duration of a pass through all stages in seconds, divided by the tokens that it
+            yields per user.
+        stage_s: Seconds that the busiest stage, link or draft works on a pass, divided by the same
             number of tokens.
-        prompt_s: Seconds of work of the busiest stage for one prompt.
-        chunk_s: Seconds of work of the busiest stage for one chunk of the prompt.
+        prompt_s: Seconds that the busiest stage works on one prompt.
+        chunk_s: Seconds that the busiest stage works on one chunk of the prompt.
         delay_s: Seconds from the end of ``prompt_s`` to the first token of a single request: the
             path of the last chunk through the other stages, and the round trip to the host.
     """
@@ -56,9 +56,8 @@ class WaferDeployment:
     def decode_round_s(self, decoding: float) -> float:
         """Return the mean duration in seconds of a round in which no prompt is read.
 
-        A round is the time in which every decoding request gets one token. If the mean number of
-        requests is 1.9, for example, the result is interpolated between rounds with 1 and with 2
-        requests.
+        A round is the time in which every decoding request gets one token. For a mean of 1.9
+        requests, for example, the result is interpolated between rounds with 1 and 2 requests.
 
         Args:
             decoding: Mean number of requests that decode.
@@ -68,31 +67,31 @@ class WaferDeployment:
         return more_s - (whole_requests + 1 - decoding) * (more_s - max(self.token_s, self._work_s(whole_requests)))
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
-        """Return number and duration of the rounds that read one prompt while others decode.
+        """Return the number and duration of rounds that read one prompt while others decode.
 
         A round is the time in which every decoding request gets one token.
 
         Args:
             decoding: Number of requests that decode in these rounds; may be 0.
-            prompts: Unused, because prompts are read one after another.
+            prompts: Unused, because prompts are read sequentially.
         """
         work_s = self._work_s(decoding)
         gap_s = max(self.chunk_s, self.stage_s / self.slots, self.token_s - work_s)
         return PromptRounds(rounds=self.prompt_s / gap_s, round_s=work_s + gap_s)
 
     def wait_s(self, other_requests: float) -> float:
-        """Return the seconds between reading the prompt and the first token of a request.
+        """Return the time from reading the prompt to the first token of a request, in seconds.
 
-        They do not depend on the other requests.
+        It does not depend on the other requests.
         """
         return self.delay_s
 
     def is_busy(self, decoding: float) -> bool:
-        """Return whether ``decoding`` requests keep the busiest stage busy all the time."""
+        """Return whether ``decoding`` requests keep the busiest stage fully occupied."""
         return self._work_s(decoding) > self.token_s
 
     def _work_s(self, decoding: float) -> float:
-        """Return the seconds that the busiest stage works on decoded tokens in a round.
+        """Return how long the busiest stage works on decoded tokens per round, in seconds.
 
         A round is the time in which each of ``decoding`` requests gets one token.
         """

@@ -1,4 +1,4 @@
-"""Times of a machine that drafts and verifies tokens."""
+"""Timings of a machine that drafts and verifies tokens."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from wse.serving.drafts.tree import DraftTree
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftSteps:
-    """The times of one verification pass of a model and of the draft passes before it, in seconds.
+    """Timings of one verification pass and the draft passes that precede it, in seconds.
 
-    Draft passes propose several tokens cheaply. The verification pass then checks all of them at
-    once.
+    Draft passes propose several tokens cheaply. The verification pass then checks them all at once.
 
     Attributes:
         draft_tokens: Number of draft tokens that the pass verifies.
         tokens_per_pass: Tokens that the pass yields on average, including the model's own token.
         check_s: Duration of the verification pass, including the transfer of token ids.
-        drafts_s: Duration of all draft passes, which run one after another.
-        busy_s: Work of the busiest stage, link or draft for all these passes.
+        drafts_s: Total duration of the draft passes, which run sequentially.
+        busy_s: Work of the busiest stage, link or draft over all these passes.
     """
 
     draft_tokens: int
@@ -32,15 +31,16 @@ class DraftSteps:
 
     @property
     def token_s(self) -> float:
-        """Mean seconds per generated token of one user."""
+        """Mean time per generated token of one user, in seconds."""
         return (self.check_s + self.drafts_s) / self.tokens_per_pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftMachine:
-    """The times of drafting and verifying tokens on a machine, as functions that return seconds.
+    """Drafting and verification times on a machine, as functions that return seconds.
 
-    Draft passes propose tokens cheaply, and a verification pass of the model checks them together.
+    Draft passes propose tokens cheaply, and a verification pass of the model checks them all at
+    once.
 
     Attributes:
         verify_s: Duration of a verification pass, given its number of new tokens per user.
@@ -60,14 +60,14 @@ class DraftMachine:
     has_one_peak: bool = True
 
     def check_s(self, draft_tokens: int) -> float:
-        """Return the seconds of the pass that verifies ``draft_tokens`` draft tokens.
+        """Return the duration in seconds of the pass that verifies ``draft_tokens`` draft tokens.
 
-        The time that the token ids are in transit is included.
+        It includes the time that token ids are in transit.
         """
         return self.verify_s(draft_tokens + 1) + self.ways_s(draft_tokens + 1)
 
     def row(self, curve: Acceptance, draft_tokens: int) -> DraftSteps:
-        """Return the times of a verification pass whose draft tokens are drafted one by one.
+        """Return the timings of a verification pass over tokens that are drafted one by one.
 
         Args:
             curve: Tokens per verification pass, for each number of draft tokens.
@@ -76,7 +76,7 @@ class DraftMachine:
         return self._steps(draft_tokens, curve.at(draft_tokens), draft_tokens * self.draft_s(1))
 
     def tree(self, tree: DraftTree) -> DraftSteps:
-        """Return the times of a verification pass over a tree of draft tokens.
+        """Return the timings of a verification pass over a tree of draft tokens.
 
         A tree has several alternative tokens at a position. Each of its levels is drafted in one
         pass.
@@ -85,12 +85,12 @@ class DraftMachine:
         return self._steps(len(tree.parents), tree.tokens_per_pass, drafts_s)
 
     def _steps(self, draft_tokens: int, tokens_per_pass: float, drafts_s: float) -> DraftSteps:
-        """Return the times of a verification pass and of the draft passes before it.
+        """Return the timings of a verification pass and the draft passes that precede it.
 
         Args:
             draft_tokens: Number of draft tokens that the pass verifies.
             tokens_per_pass: Tokens that the pass yields on average.
-            drafts_s: Duration of all draft passes in seconds.
+            drafts_s: Total duration of the draft passes in seconds.
         """
         check_s = self.check_s(draft_tokens)
         return DraftSteps(

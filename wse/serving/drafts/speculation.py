@@ -1,13 +1,13 @@
 """Speculative decoding: the speed-up from verifying several draft tokens in one pass of the model.
 
-A draft proposes some tokens. One pass of the model accepts them up to the first token that the
+A draft proposes several tokens. One pass of the model accepts them up to the first token that the
 model would not have chosen, and adds one token of its own. Source: Leviathan, Kalman, Matias, Fast
 inference from transformers via speculative decoding, ICML 2023, arXiv 2211.17192.
 
 The tokens per pass depend on the length of the draft. They are measured, or typical of several
 measurements. Between two measured lengths they are interpolated linearly, which is never above a
-curve with decreasing gains. Beyond the last measured length they stay constant, as a longer draft
-never yields less.
+curve with decreasing gains. Beyond the last measured length they stay constant, because a longer
+draft never yields less.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def speed_up(yielded_tokens: float, draft_tokens: int, draft_cost: float, verify
     """Return the speed-up of decoding with draft tokens over decoding without: E / (n c + v).
 
     Source: Leviathan et al., arXiv 2211.17192, theorem 3.8. There, v is 1, because a pass on a GPU
-    waits for its weights, however few tokens it has. With weights in SRAM, v is larger.
+    waits for its weights no matter how few tokens it has. With weights in SRAM, v is larger.
 
     Args:
         yielded_tokens: E, tokens that a pass yields on average.
@@ -55,18 +55,18 @@ def speed_up(yielded_tokens: float, draft_tokens: int, draft_cost: float, verify
 def best_draft(
     curve: Acceptance, speed_up_of: Callable[[int], float], *, has_one_peak: bool = True
 ) -> tuple[int, float]:
-    """Return the number of draft tokens with the largest speed-up, and this speed-up.
+    """Return the number of draft tokens with the largest speed-up, and that speed-up.
 
     All numbers up to the largest measured one are candidates. If none is faster than decoding
     without drafts, the result is (0, 1.0).
 
     Args:
         curve: Tokens per verification pass, for each number of draft tokens.
-        speed_up_of: Function from a number of draft tokens to the speed-up over decoding without
-            drafts.
+        speed_up_of: Function that maps a number of draft tokens to the speed-up over decoding
+            without drafts.
         has_one_peak: Whether the speed-up only falls after its first peak, so that the search can
-            stop there. This is the case if no draft token costs less than the one before it,
-            because each further draft token gains less.
+            stop there. This is the case if no draft token costs less than the previous one, because
+            each additional draft token gains less.
     """
     best_gain, length = 1.0, 0
     for n in range(1, max(curve.draft_tokens) + 1):
@@ -82,7 +82,7 @@ TYPICAL: Final = "typical"
 """Name of the geometric mean of the measured acceptances."""
 
 MISMATCH_GRADE: Final[Grade] = "I"
-"""Grade of an acceptance that is applied to another kind of draft or model than measured."""
+"""Grade of an acceptance that is applied to a different kind of draft or model than measured."""
 
 _BUNDLED: Final = Path(__file__).parents[2] / "data" / "acceptance.toml"
 
@@ -99,19 +99,19 @@ ANY_KIND: Final[DraftKind] = "any"
 class Acceptance:
     """A measurement of how many tokens a verification pass yields, for several draft lengths.
 
-    A verification pass checks draft tokens, which a cheaper source proposed, and adds one token of
-    the model itself.
+    A verification pass checks draft tokens from a cheaper source, and adds one token from the model
+    itself.
 
     Attributes:
         model: Model that verified the draft tokens, or a name such as ``typical``.
         kind: Kind of source that proposed them: a draft head or a separate draft model.
         draft: Name of the source: a type of head such as ``MTP``, or a draft model.
-        size_ratio: Parameters of a draft model divided by those of the model; None for other kinds.
-        draft_tokens: Draft tokens per pass, in rising order.
+        size_ratio: Ratio of the draft model's parameter count to the model's; None for other kinds.
+        draft_tokens: Draft tokens per pass, in ascending order.
         tokens_per_pass: Tokens that a pass yields for each of ``draft_tokens``, including the
             model's own token.
-        grade: Evidence grade, a letter that says how well the numbers are known.
-        source: Where the numbers are from.
+        grade: Evidence grade, a letter that indicates how reliable the numbers are.
+        source: Origin of the numbers.
     """
 
     model: str
@@ -136,7 +136,7 @@ class Acceptance:
         return f"a draft model ({self.draft}{size}) of {self.model}"
 
     def mismatch(self, kind: DraftKind, model: str) -> str | None:
-        """Return a sentence on how a draft differs from the measured one; None if it does not.
+        """Return a sentence on how a draft differs from the measured one, or None if it does not.
 
         Args:
             kind: Kind of draft to which the measurement is applied.
@@ -156,8 +156,8 @@ class Acceptance:
     def grade_for(self, kind: DraftKind, model: str) -> Grade:
         """Return the evidence grade of the measurement if it is applied to a given draft.
 
-        If the draft is of another kind than the measured one, or for another model, the grade is at
-        best I, inferred.
+        If the draft is of a different kind from the measured one, or for a different model, the
+        grade is at best I (inferred).
 
         Args:
             kind: Kind of the draft.
@@ -166,9 +166,9 @@ class Acceptance:
         return self.grade if self.mismatch(kind, model) is None else weakest((self.grade, MISMATCH_GRADE))
 
     def at(self, draft_tokens: int) -> float:
-        """Return the tokens that a verification pass yields with a number of draft tokens.
+        """Return how many tokens a verification pass yields for a number of draft tokens.
 
-        The result is 1 without draft tokens, and interpolated between measured numbers.
+        The result is 1 without draft tokens and is interpolated between measured numbers.
 
         Raises:
             BadInput: The number is negative.
@@ -189,15 +189,15 @@ def measured_curves() -> tuple[Acceptance, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceShares:
-    """How often each of a draft's most likely tokens is the token that the model chooses.
+    """Frequencies at which the model chooses each of a draft's most likely tokens.
 
     The first choice is the token that the draft considers most likely.
 
     Attributes:
         kind, draft, size_ratio: The measured draft head or draft model, as in `Acceptance`.
         shares: Frequency of each choice, from 0 to 1.
-        grade: Evidence grade, a letter that says how well the numbers are known.
-        source: Where the numbers are from.
+        grade: Evidence grade, a letter that indicates how reliable the numbers are.
+        source: Origin of the numbers.
     """
 
     kind: DraftKind
@@ -223,11 +223,11 @@ def acceptance_by_position(acceptances: Sequence[float], model: str, grade: Grad
     probabilities are equal.
 
     Args:
-        acceptances: For each position, the probability that its draft token is accepted, provided
-            that all draft tokens before it were accepted.
+        acceptances: For each position, the probability that its draft token is accepted, given that
+            all previous draft tokens were accepted.
         model: Name of the model, for reports.
         grade: Evidence grade of the probabilities.
-        source: Where the probabilities are from.
+        source: Origin of the probabilities.
 
     >>> acceptance_by_position((0.8, 0.5), "any", "U", "").tokens_per_pass
     (1.8, 2.2)
@@ -248,9 +248,9 @@ def typical(curves: Sequence[Acceptance]) -> Acceptance:
     """Return the geometric mean of several measurements of tokens per verification pass.
 
     The result has a value for each draft length that occurs in any measurement. Tokens per pass are
-    factors of speed, for which only the geometric mean treats a gain and its inverse alike (Fleming
-    and Wallace, CACM 29(3), 1986). The mean is a guess for models without measurements. Its
-    evidence grade is therefore at best I, inferred.
+    speed factors, for which only the geometric mean treats a gain and its inverse equally (Fleming
+    and Wallace, CACM 29(3), 1986). The mean is a guess for models without measurements, so its
+    evidence grade is at best I (inferred).
     """
     lengths = tuple(sorted({length for curve in curves for length in curve.draft_tokens}))
     means = tuple(math.exp(math.fsum(math.log(curve.at(n)) for curve in curves) / len(curves)) for n in lengths)
@@ -268,7 +268,7 @@ def typical(curves: Sequence[Acceptance]) -> Acceptance:
 
 
 def acceptance_of(model: str) -> Acceptance:
-    """Return the tokens per verification pass measured on a model, or else typical ones.
+    """Return the tokens per verification pass measured on a model, or else typical values.
 
     Case, spaces and punctuation in the name are ignored.
     """
@@ -280,7 +280,7 @@ def _on_line(lengths: tuple[int, ...], values: tuple[float, ...], length: int) -
     """Interpolate linearly between known lengths, with a constant value beyond the last one.
 
     Args:
-        lengths: Known lengths in rising order.
+        lengths: Known lengths in ascending order.
         values: Value at each known length.
         length: Length at which to interpolate.
     """

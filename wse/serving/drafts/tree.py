@@ -4,9 +4,9 @@ A tree has several candidate tokens per position. A pass verifies all of them an
 longest path from the root that the model would have generated. Source: Chen et al., Sequoia:
 scalable, robust, and hardware-aware speculative decoding, arXiv 2402.12374, sections 3.1 and 3.3.
 
-``shares[d][k]`` is an acceptance probability: that of the draft's choice k at position d after the
-root, given that its parent is accepted. Choice 0 is the most likely. The value of a node is the
-product along its path. Beyond the last position or choice, nothing is accepted.
+``shares[d][k]`` is the acceptance probability of the draft's choice k at position d after the root,
+given that its parent is accepted. Choice 0 is the most likely. The value of a node is the product
+along its path. Beyond the last position or choice, nothing is accepted.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Shares = tuple[tuple[float, ...], ...]
 """Acceptance probabilities by position and choice."""
 
 ROOT: Final = -1
-"""Parent of nodes at the first position: the token that the model itself generated last."""
+"""Parent of nodes at the first position: the last token that the model itself generated."""
 
 MAX_NODES: Final = 64
-"""Maximum number of nodes of a tree. The computation grows with the square of this number."""
+"""Maximum number of nodes in a tree. The computation grows with the square of this number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +75,11 @@ class DraftTree:
 
 
 def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None = None) -> DraftTree:
-    """Return the tree that yields the most tokens per pass, with limited size and depth.
+    """Return the tree of limited size and depth that yields the most tokens per pass.
 
     This is the dynamic programme of Sequoia (arXiv 2402.12374, section 3.1), with probabilities
-    that may differ between positions. The tree is built from the root on: each node gets the
-    children, and each child the number of nodes below it, that yield the most.
+    that may differ between positions. The tree is built from the root: each node gets the children,
+    and each child the number of descendants, that maximise the yield.
 
     Args:
         shares: Acceptance probability of each choice at each position, most likely choice first.
@@ -87,7 +87,7 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
         depth: Maximum length of a path; None for the number of positions in ``shares``.
 
     Raises:
-        BadInput: A probability is outside 0 to 1, the choices of a position add up to more than 1,
+        BadInput: A probability is outside 0 to 1, the choices at a position add up to more than 1,
             or ``nodes`` is out of range.
     """
     check_shares(shares)
@@ -111,7 +111,7 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
 
 
 class _Yields:
-    """A cached computation of the maximum number of tokens that parts of a draft tree can yield.
+    """Cached maximum numbers of tokens that parts of a draft tree can yield.
 
     Args:
         shares: Acceptance probability of each choice at each position.
@@ -125,8 +125,8 @@ class _Yields:
     def node(self, position: int, count: int) -> float:
         """Return the maximum expected number of accepted tokens at a node, if the node is accepted.
 
-        The node itself counts as 1. The other ``count`` - 1 nodes are its descendants, arranged as
-        well as possible.
+        The node itself counts as 1. The other ``count`` - 1 nodes are its descendants, in the best
+        arrangement.
 
         Args:
             position: Distance of the node from the root.
@@ -135,9 +135,9 @@ class _Yields:
         return 1.0 + self.children(position + 1, 0, count - 1)[0]
 
     def _children(self, position: int, choice: int, count: int) -> tuple[float, int]:
-        """Return the maximum expected number of accepted tokens in siblings and their descendants.
+        """Return the maximum expected number of accepted tokens among siblings and descendants.
 
-        The first allowed choice gets some of the nodes and counts with its probability. The later
+        The first allowed choice gets some of the nodes and is weighted by its probability. Later
         choices get the rest. They are never more likely, so no choice needs to be skipped.
 
         Args:
@@ -166,12 +166,12 @@ def fastest_tree(
 
     Args:
         shares: Acceptance probability of each choice at each position.
-        speed_up: Function from a tree to the speed-up over decoding without drafts.
-        sizes: Numbers of nodes to try, in rising order. Once any tree is faster than decoding
-            without drafts, the search stops after two sizes in a row that bring no further gain.
+        speed_up: Function that returns a tree's speed-up over decoding without drafts.
+        sizes: Numbers of nodes to try, in ascending order. Once any tree is faster than decoding
+            without drafts, the search stops after two consecutive sizes without further gain.
 
     Returns:
-        The tree and its speed-up; (None, 1.0) if no tree is faster than decoding without drafts.
+        The tree and its speed-up, or (None, 1.0) if no tree is faster than decoding without drafts.
     """
     best_so_far, best_speed_up, sizes_without_gain = None, 1.0, 0
     for nodes in sizes:
@@ -189,13 +189,13 @@ def shares_of(curve: Acceptance, choices: Sequence[float]) -> Shares:
     """Return the acceptance probability of each choice at each position of a draft.
 
     A position's most likely choice is accepted with probability b / a. Here a and b are the numbers
-    of tokens that the draft token at the previous position and the one at this position add to a
-    pass. A further choice is accepted in some of the cases in which all earlier choices fail. The
-    fraction of these cases is the same as in ``choices``.
+    of tokens that the draft tokens at the previous position and at this position add to a pass. If
+    all earlier choices fail, a further choice is accepted in the same fraction of cases as in
+    ``choices``.
 
     Args:
         curve: Tokens per pass for each draft length, for a draft with one choice per position.
-        choices: Measured probability of each choice of a draft, the most likely choice first.
+        choices: Measured probability of each choice of a draft, with the most likely choice first.
     """
     yields = [0.0, *(curve.at(length) for length in range(max(curve.draft_tokens) + 1))]
     added_tokens = [next_value - value for value, next_value in pairwise(yields)]
@@ -219,7 +219,7 @@ def with_choices(first: float, choices: Sequence[float]) -> tuple[float, ...]:
 
 
 def check_shares(shares: Sequence[Sequence[float]]) -> None:
-    """Raise an error unless acceptance probabilities are possible.
+    """Raise an error if acceptance probabilities are invalid.
 
     Args:
         shares: Acceptance probability of each choice at each position.

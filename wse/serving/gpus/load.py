@@ -21,7 +21,7 @@ _HERE: Final = Path(__file__).parent
 
 
 def _read_text(path: Path, key: str, raw_value: Any) -> str:
-    """Return a text that a file states, after a check that it is printable."""
+    """Return a text from a file after checking that it is printable."""
     if not isinstance(raw_value, str) or not raw_value.isprintable():
         msg = f"{path}: {key} = {short_repr(raw_value)}: give a text of printable characters on one line"
         raise BadWafer(msg)
@@ -29,14 +29,14 @@ def _read_text(path: Path, key: str, raw_value: Any) -> str:
 
 
 def _read_generation(path: Path, key: str, raw_value: Any) -> str:
-    """Return the GPU generation that a file states, after a check that it is known."""
+    """Return the GPU generation from a file after checking that it is known."""
     if _read_text(path, key, raw_value) not in GENERATIONS:
         raise UnknownName(key, raw_value, GENERATIONS, place=str(path))
     return str(raw_value)
 
 
 def _missing(base: str, keys: Sequence[str]) -> str:
-    """Return the error message for missing fields of a file.
+    """Return the error message for missing fields in a file.
 
     Args:
         base: Preset that the message suggests as the base of the file.
@@ -83,21 +83,22 @@ def load_gpu(name_or_path: str | Path) -> GpuSpec:
     """Return the GPU that a preset or a TOML file describes.
 
     Args:
-        name_or_path: Name of a preset in upper or lower case, or path of a TOML file.
+        name_or_path: Name of a preset (case-insensitive), or path of a TOML file.
 
     Raises:
         UnknownName: There is no such preset, or the file has an unknown key; a similar name is
             suggested.
-        BadWafer: The file cannot be read, or a number is missing, in a wrong unit or out of bounds.
+        BadWafer: The file cannot be read, or a number is missing, in the wrong unit or out of
+            bounds.
     """
     texts, numbers = _GPU.read(str(name_or_path))
     return GpuSpec(**texts, **_GPU.values(numbers))
 
 
 def load_stack(name_or_path: str | Path, generation: str) -> StackSpec:
-    """Return the costs of a serving stack, which depend on the generation of the GPU.
+    """Return the costs of a serving stack, which depend on the GPU generation.
 
-    A serving stack is software that serves models on GPUs, in certain versions.
+    A serving stack is the software, in specific versions, that serves models on GPUs.
 
     Args:
         name_or_path: Name of a preset, or path of a TOML file.
@@ -105,7 +106,8 @@ def load_stack(name_or_path: str | Path, generation: str) -> StackSpec:
 
     Raises:
         UnknownName: There is no such preset, or the file has an unknown key.
-        BadWafer: The file cannot be read, or a number is missing, in a wrong unit or out of bounds.
+        BadWafer: The file cannot be read, or a number is missing, in the wrong unit or out of
+            bounds.
     """
     texts, numbers = _STACK.read(str(name_or_path))
     return StackSpec(**texts, **_STACK.values(numbers, generation))
@@ -119,7 +121,8 @@ def gpu_numbers(name_or_path: str | Path) -> Numbers:
 
     Raises:
         UnknownName: There is no such preset, or the file has an unknown key.
-        BadWafer: The file cannot be read, or a number is missing, in a wrong unit or out of bounds.
+        BadWafer: The file cannot be read, or a number is missing, in the wrong unit or out of
+            bounds.
     """
     return _GPU.read(str(name_or_path)).numbers
 
@@ -134,15 +137,15 @@ def stack_numbers(name_or_path: str | Path) -> Numbers:
 
     Raises:
         UnknownName: There is no such preset, or the file has an unknown key.
-        BadWafer: The file cannot be read, or a number is missing, in a wrong unit or out of bounds.
+        BadWafer: The file cannot be read, or a number is missing, in the wrong unit or out of
+            bounds.
     """
     return _STACK.read(str(name_or_path)).numbers
 
 
 def stack_texts(name_or_path: str | Path) -> dict[str, str]:
-    """Return the texts in the file of a serving stack, with the keys of the file.
+    """Return the texts in a serving stack's file, keyed as in the file.
 
-    They are the name and the title of the stack, and the measurements on which its constants were
-    fitted.
+    They are the stack's name and title, and the measurements to which its constants were fitted.
     """
     return _STACK.read(str(name_or_path)).texts

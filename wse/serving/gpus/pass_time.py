@@ -33,16 +33,16 @@ ALL_REDUCES_PER_LAYER = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassTime:
-    """The duration of one pass of a model on GPUs, as a sum of terms in seconds.
+    """Duration of one model pass on GPUs, as a sum of terms in seconds.
 
     Attributes:
-        weights_s: Reading weights.
-        cache_s: Reading the KV cache.
-        compute_s: Matrix products.
-        launch_s: Launching and synchronising kernels.
-        all_reduce_s: Waiting for the other GPUs in all-reduces.
-        crossing_s: Moving vectors over the links in all-reduces.
-        host_s: Work of the host.
+        weights_s: Time to read the weights.
+        cache_s: Time to read the KV cache.
+        compute_s: Time for matrix products.
+        launch_s: Time to launch and synchronise kernels.
+        all_reduce_s: Time spent waiting for the other GPUs in all-reduces.
+        crossing_s: Time to move vectors over the links in all-reduces.
+        host_s: Time for the host's work.
     """
 
     weights_s: float
@@ -55,7 +55,7 @@ class PassTime:
 
     @property
     def total_s(self) -> float:
-        """Seconds of the pass: the sum of all terms."""
+        """Duration of the pass in seconds: the sum of all terms."""
         return math.fsum(getattr(self, name) for name in PassTime.__dataclass_fields__)
 
     def plus(self, other_time: PassTime, times: float = 1.0) -> PassTime:
@@ -68,13 +68,13 @@ class PassTime:
 def pass_time(
     roofline: Roofline, spec: ModelSpec, gpu: GpuSpec, parallelism: Parallelism, stack: StackSpec
 ) -> PassTime:
-    """Return the duration of a pass of a model on GPUs with a serving stack.
+    """Return the duration of a model pass on GPUs with a serving stack.
 
-    The minimum times of the roofline are divided by the efficiencies of the stack, and its fixed
+    The roofline's minimum times are divided by the stack's efficiencies, and the stack's fixed
     times are added.
 
     Args:
-        roofline: Minimum times of the parts of the pass, at the rates that the vendor states.
+        roofline: Minimum times of the parts of the pass, at the vendor's stated rates.
         spec: Specification of the model.
         gpu: Capacities and rates of the GPU.
         parallelism: How the model is distributed over GPUs.
@@ -98,13 +98,13 @@ def pass_time(
 
 
 def _all_reduce(vector_bytes: float, gpu: GpuSpec, parallelism: Parallelism, stack: StackSpec) -> tuple[float, float]:
-    """Return the seconds of one all-reduce: first waiting for other GPUs, then moving bytes.
+    """Return the time of one all-reduce in seconds: waiting for other GPUs, then moving bytes.
 
     With data-parallel attention, an all-gather of the users' vectors and a reduce-scatter of the
     sums replace the all-reduce.
 
     Args:
-        vector_bytes: Bytes of the vectors of all tokens.
+        vector_bytes: Total size of all tokens' vectors in bytes.
         gpu: Capacities and rates of the GPU.
         parallelism: How the model is distributed over GPUs.
         stack: Costs of the serving stack.

@@ -11,8 +11,8 @@ On g GPUs, linear layers and heads are divided into g parts (tensor parallelism;
 1909.08053). The cache is divided into as many parts as there are KV heads. With one KV head, as
 with latent attention, each GPU stores the whole cache. With data-parallel attention, each GPU has
 its own users, their whole cache, and all weights of attention (DeepSeek-V3, arXiv 2412.19437). With
-expert parallelism, each expert is stored on one GPU as a whole. The experts in use are then
-distributed unevenly, and the GPU with the most of them determines the time.
+expert parallelism, each expert is stored entirely on one GPU. The experts in use are then
+distributed unevenly, and the GPU with the most experts in use determines the time.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Tokens:
 
     Attributes:
         users: Number of users.
-        new: New tokens of each user.
-        context: Tokens of each user before the first new one.
-        outputs: Tokens of each user for which logits are computed: the last one, or all that are
-            verified.
+        new: New tokens per user.
+        context: Tokens per user before the first new token.
+        outputs: Tokens per user for which logits are computed: the last token, or all verified
+            tokens.
     """
 
     users: float
@@ -58,15 +58,15 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parallelism:
-    """The distribution of a model over GPUs.
+    """Distribution of a model over GPUs.
 
-    By default, every matrix is divided over all GPUs (tensor parallelism).
+    By default, every matrix is divided among all GPUs (tensor parallelism).
 
     Attributes:
         gpus: Number of GPUs.
         attention_by_data: Whether attention is data-parallel: each GPU computes the attention of
             its own users.
-        whole_experts: Whether each expert is stored on one GPU as a whole (expert parallelism).
+        whole_experts: Whether each expert is stored entirely on one GPU (expert parallelism).
     """
 
     gpus: int = 1
@@ -76,20 +76,20 @@ class Parallelism:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roofline:
-    """Minimum times of the parts of a pass in seconds, at the rates that the GPU's vendor states.
+    """Minimum times of the parts of a pass in seconds, at the GPU vendor's stated rates.
 
-    The times are those of the GPU with the most work.
+    The times apply to the GPU with the most work.
 
     Attributes:
-        weights_s: Reading weights, except those of routed experts.
+        weights_s: Time to read all weights except routed experts.
         four_bit_s: Part of ``weights_s`` for weights that tensor cores multiply in 4 bits.
-        experts_s: Reading the routed experts that are used.
-        cache_s: Reading the KV cache.
-        products_s: Products of linear layers and the head.
-        row_s: Attention of the first new token of each user: scores and weighted sums of values.
-        rows_s: Attention of the further new tokens.
-        vector_bytes: Bytes of the hidden vectors of all tokens, which an all-reduce adds up.
-        users: Users of the pass.
+        experts_s: Time to read the routed experts that are used.
+        cache_s: Time to read the KV cache.
+        products_s: Time for the products of linear layers and the head.
+        row_s: Attention time of each user's first new token: scores and weighted sums of values.
+        rows_s: Attention time of the remaining new tokens.
+        vector_bytes: Size of all tokens' hidden vectors in bytes, which an all-reduce adds up.
+        users: Number of users in the pass.
         cache_steps: Tokens that attention reads one by one from the longest cache, summed over all
             layers. A group of less than one user counts in proportion.
     """
@@ -107,13 +107,13 @@ class Roofline:
 
     @property
     def bound_s(self) -> float:
-        """Minimum seconds of the pass: all reads or all products, whichever need longer."""
+        """Minimum duration in seconds: all reads or all products, whichever take longer."""
         reads = self.weights_s + self.experts_s + self.cache_s
         return max(reads, self.products_s + self.row_s + self.rows_s)
 
 
 class RooflineModel:
-    """A calculator of rooflines (minimum times of passes) for one model on given GPUs."""
+    """Cost model for the minimum times of passes (rooflines) of one model on given GPUs."""
 
     def __init__(self, spec: ModelSpec, weights: WeightFormat, gpu: GpuSpec, parallelism: Parallelism) -> None:
         """Prepare the computation of rooflines.
@@ -131,10 +131,10 @@ class RooflineModel:
         self._token_flops = _attention_flops(spec)
 
     def of(self, groups: Sequence[Tokens]) -> Roofline:
-        """Return the minimum times of a pass at the rates that the GPU's vendor states.
+        """Return the minimum times of a pass at the GPU vendor's stated rates.
 
         Args:
-            groups: New tokens of the pass. All users of a group have the same number of new tokens.
+            groups: New tokens in the pass. All users in a group have the same number of new tokens.
         """
         gpus, bandwidth = self.parallelism.gpus, self.gpu.hbm_bytes_per_s
         count, users = sum(g.count for g in groups), sum(g.users for g in groups)
@@ -169,17 +169,17 @@ class RooflineModel:
         )
 
     def _steps(self, group: Tokens) -> float:
-        """Return the tokens that attention reads from one user's cache, summed over all layers."""
+        """Return how many tokens attention reads from one user's cache, summed over all layers."""
         return sum(kind.count * min(group.context, kind.span or group.context) for kind in self.kinds)
 
     def _used_experts(self, count: float) -> tuple[float, int]:
         """Return how many experts of a layer a GPU reads, and how many experts each token uses.
 
-        The first number is an expected value and may be a fraction. If each expert is on one GPU as
-        a whole, it is an estimate for the GPU with the most experts in use.
+        The first number is an expected value and may be a fraction. If each expert is stored
+        entirely on one GPU, it is an estimate for the GPU with the most experts in use.
 
         Args:
-            count: New tokens of the pass.
+            count: Number of new tokens in the pass.
         """
         experts = self.spec.experts
         assert experts is not None  # a layer has some
@@ -195,8 +195,8 @@ class RooflineModel:
         """Return the costs of attention for one group of users, in all layers of one kind.
 
         Returns:
-            Bytes of the KV cache that are read; seconds of the products of each user's first new
-            token; seconds of the products of the users' further new tokens.
+            Bytes read from the KV cache; seconds for the products of each user's first new token;
+            seconds for the products of the users' remaining new tokens.
         """
         mean_context = group.context + (group.new - 1) / 2
         span = min(mean_context, kind.span) if kind.span else mean_context
@@ -216,7 +216,7 @@ class RooflineModel:
 
 
 def _attention_flops(spec: ModelSpec) -> int:
-    """Return the floating-point operations of a layer's attention for one pair of tokens.
+    """Return how many floating-point operations a layer's attention needs per pair of tokens.
 
     With latent attention, queries are multiplied with the latent vectors themselves (DeepSeek-V2,
     arXiv 2405.04434).

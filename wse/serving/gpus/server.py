@@ -1,4 +1,4 @@
-"""GpuServer: a model that a stack serves on GPUs, with the time of passes and the KV capacity."""
+"""GpuServer: a model served on GPUs by a stack, with its pass times and KV capacity."""
 
 from __future__ import annotations
 
@@ -63,60 +63,60 @@ class GpuServer:
 
     @cached_property
     def rooflines(self) -> RooflineModel:
-        """Calculator of the minimum times of passes on these GPUs."""
+        """Cost model for the minimum times of passes on these GPUs."""
         return RooflineModel(self.spec, self.weights, self.gpu, self.parallelism)
 
     def roofline(self, groups: Sequence[Tokens]) -> Roofline:
-        """Return the minimum times of a pass at the rates that the GPU's vendor states.
+        """Return the minimum times of a pass at the GPU vendor's stated rates.
 
         Args:
-            groups: New tokens of the pass. All users of a group have the same number of new tokens.
+            groups: New tokens in the pass. All users in a group have the same number of new tokens.
         """
         return self.rooflines.of(groups)
 
     def pass_time(self, groups: Sequence[Tokens]) -> PassTime:
-        """Return the duration of a pass in seconds, divided into terms such as reading weights.
+        """Return the duration of a pass in seconds, broken down into terms such as reading weights.
 
         Args:
-            groups: New tokens of the pass. All users of a group have the same number of new tokens.
+            groups: New tokens in the pass. All users in a group have the same number of new tokens.
                 Decoded tokens and a chunk of a prompt are two groups, for example.
         """
         return self.time_of(self.roofline(groups), self.stack)
 
     def time_of(self, roofline: Roofline, stack: StackSpec) -> PassTime:
-        """Return the duration of a pass in seconds, divided into terms, given its minimum times.
+        """Return the duration of a pass in seconds, broken down into terms, from its minimum times.
 
         Args:
-            roofline: Minimum times of the pass at the rates that the vendor states.
+            roofline: Minimum times of the pass at the vendor's stated rates.
             stack: Serving stack, whose ratios and fixed costs are applied.
         """
         return pass_time(roofline, self.spec, self.gpu, self.parallelism, stack)
 
     def decode_s(self, users: float, context_tokens: float) -> float:
-        """Return the seconds of a pass that decodes one token of each user.
+        """Return the duration in seconds of a pass that decodes one token per user.
 
         Args:
             users: Number of users.
-            context_tokens: Tokens in the KV cache of each user.
+            context_tokens: Tokens in each user's KV cache.
         """
         return self.pass_time([Tokens(users=users, new=1, context=context_tokens)]).total_s
 
     def prefill_s(self, tokens: int, context_tokens: float = 0) -> float:
-        """Return the seconds of a pass that reads a prompt, or a chunk of one.
+        """Return the duration in seconds of a pass that reads a prompt, or a chunk of one.
 
         Args:
-            tokens: Tokens of the prompt or chunk.
-            context_tokens: Tokens of the same prompt before the chunk.
+            tokens: Number of tokens in the prompt or chunk.
+            context_tokens: Number of tokens of the same prompt before the chunk.
         """
         return self.pass_time([Tokens(users=1, new=tokens, context=context_tokens)]).total_s
 
     def verify_s(self, users: float, tokens: int, context_tokens: float) -> float:
-        """Return the seconds of a pass that verifies draft tokens of each user.
+        """Return the duration in seconds of a pass that verifies each user's draft tokens.
 
         Args:
             users: Number of users.
-            tokens: New tokens of each user: draft tokens and the token before them.
-            context_tokens: Tokens in the KV cache of each user.
+            tokens: New tokens per user: the draft tokens and the preceding token.
+            context_tokens: Tokens in each user's KV cache.
         """
         return self.pass_time([Tokens(users=users, new=tokens, context=context_tokens, outputs=tokens)]).total_s
 
@@ -126,22 +126,22 @@ class GpuServer:
         return replace(self, spec=replace(self.spec, layers=self.spec.layers[-1:]), draft=None, shares_tables=True)
 
     def draft_s(self, users: float, tokens: int, context_tokens: float) -> float:
-        """Return the seconds of a pass of this server, used as a draft model or draft head.
+        """Return the duration in seconds of a pass of this server as a draft model or draft head.
 
-        The work of the host is not included, because the host schedules the draft together with the
+        Host work is not included, because the host schedules the draft together with the
         verification pass.
 
         Args:
             users: Number of users.
-            tokens: New tokens of each user.
-            context_tokens: Tokens in the KV cache of each user.
+            tokens: New tokens per user.
+            context_tokens: Tokens in each user's KV cache.
         """
         time = self.pass_time([Tokens(users=users, new=tokens, context=context_tokens, outputs=tokens)])
         return time.total_s - time.host_s
 
     @cached_property
     def weight_bytes(self) -> float:
-        """Bytes of the model's weights on all GPUs together.
+        """Total size of the model's weights on all GPUs, in bytes.
 
         With data-parallel attention, each GPU has a copy of all attention weights.
         """
@@ -153,7 +153,7 @@ class GpuServer:
 
     @cached_property
     def draft_bytes(self) -> float:
-        """Bytes of memory for the draft's weights, summed over all GPUs; 0 without a draft.
+        """Memory for the draft's weights in bytes, summed over all GPUs; 0 without a draft.
 
         A draft on one GPU counts as if every GPU stored it, because caches are divided evenly over
         the GPUs and the fullest GPU limits their size, as in vLLM.
@@ -177,10 +177,11 @@ class GpuServer:
 
     @cached_property
     def kv_capacity_bytes(self) -> float:
-        """Bytes on all GPUs that the weights of the model and its draft leave for KV caches.
+        """Memory on all GPUs that the model and draft weights leave for KV caches, in bytes.
 
         Raises:
-            DoesNotFit: The weights alone need more. The message states how many GPUs would suffice.
+            DoesNotFit: The weights alone need more memory. The message states how many GPUs would
+                suffice.
         """
         usable = self.gpu.hbm_bytes * self.stack.memory_ratio - self.stack.workspace_bytes
         room = usable * self.parallelism.gpus - self.weight_bytes - self.draft_bytes
@@ -199,7 +200,7 @@ class GpuServer:
 
     @cached_property
     def kv_capacity_tokens(self) -> int:
-        """Number of tokens, of all users together, that fit in the KV caches.
+        """Total number of tokens, over all users, that fit in the KV caches.
 
         Sliding windows, which discard old tokens, are ignored.
 
@@ -211,12 +212,12 @@ class GpuServer:
     def kv_room_tokens(self, context_tokens: int) -> int:
         """Return how many tokens of `kv_capacity_tokens` the KV caches of one user need.
 
-        The cache of the draft is included. Caches consist of whole blocks of `BLOCK_TOKENS`. A
-        layer with a sliding window stores only the tokens in the window. Without windows, the
-        result is the number of tokens of the user, rounded up to whole blocks.
+        The draft's cache is included. Caches are allocated in blocks of `BLOCK_TOKENS`. A layer
+        with a sliding window stores only the tokens in the window. Without windows, the result is
+        the number of tokens of the user, rounded up to whole blocks.
 
         Args:
-            context_tokens: Tokens of the user.
+            context_tokens: Number of tokens of the user.
         """
         draft_user_bytes = (
             0.0 if self.draft is None else self._draft_copies * self.draft.user_cache_bytes(context_tokens)
@@ -233,20 +234,20 @@ class GpuServer:
         return self.stack.max_sequences * (self.parallelism.gpus if self.parallelism.attention_by_data else 1)
 
     def users_that_fit(self, context_tokens: int) -> int:
-        """Return the maximum number of users in flight, limited by KV caches and serving stack.
+        """Return the maximum number of users in flight, limited by KV caches and the serving stack.
 
         Args:
-            context_tokens: Tokens of each user.
+            context_tokens: Number of tokens per user.
         """
         return min(self.max_sequences, self.kv_capacity_tokens // self.kv_room_tokens(context_tokens))
 
     def user_cache_bytes(self, context_tokens: int) -> float:
-        """Return the bytes of one user's KV caches on all GPUs together.
+        """Return the total size of one user's KV caches on all GPUs, in bytes.
 
-        Caches consist of whole blocks of `BLOCK_TOKENS`.
+        Caches are allocated in blocks of `BLOCK_TOKENS`.
 
         Args:
-            context_tokens: Tokens of the user.
+            context_tokens: Number of tokens of the user.
         """
         entry_bytes = self.kv_bytes_per_token / self.spec.layer_count
         spans = ((kind.count, min(context_tokens, kind.span or context_tokens)) for kind in self.rooflines.kinds)
@@ -254,14 +255,14 @@ class GpuServer:
 
     @cached_property
     def _kv_bytes_per_token_with_draft(self) -> float:
-        """Bytes that a token needs in the KV caches of model and draft, ignoring windows."""
+        """Bytes per token in the KV caches of the model and the draft, ignoring windows."""
         draft_bytes_per_token = 0.0 if self.draft is None else self._draft_copies * self.draft.kv_bytes_per_token
         return self.kv_bytes_per_token + draft_bytes_per_token
 
     def fewest_gpus(self) -> int | None:
-        """Return the smallest power of two of GPUs whose memory can store the weights.
+        """Return the smallest power-of-two number of GPUs whose memory can hold the weights.
 
-        Each GPU must have room for the whole draft. The result is None if even the maximum number
+        Each GPU must be able to hold the whole draft. The result is None if even the maximum number
         of linked GPUs does not suffice.
         """
         usable = self.gpu.hbm_bytes * self.stack.memory_ratio - self.stack.workspace_bytes
@@ -271,7 +272,7 @@ class GpuServer:
 
     @property
     def _draft_words(self) -> str:
-        """Text about the memory that the draft needs, for an error message; "" without a draft."""
+        """Error-message text about the memory that the draft needs; "" without a draft."""
         if self.draft is None:
             return ""
         place = "on each GPU" if self.draft.parallelism.gpus < self.parallelism.gpus else "in all"

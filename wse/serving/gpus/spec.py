@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 GENERATIONS: Final = ("ampere", "hopper", "blackwell")
-"""Generations of GPUs. The kernels for experts differ between them."""
+"""GPU generations. The kernels for experts differ between generations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSpec:
-    """The capacities and rates of a GPU from which times are computed.
+    """Capacities and rates of a GPU, from which times are computed.
 
     The unit of each number is in its name, and its source is in the preset file. Rates of products
     are for dense matrices. A rate of 0 means that tensor cores do not support the element type.
@@ -31,7 +31,7 @@ class GpuSpec:
     def flops_per_s(self, bits: float) -> float:
         """Return the rate of matrix products in flop/s for elements of the given number of bits.
 
-        If tensor cores do not support such elements, the rate is that of the next wider type.
+        If tensor cores do not support such elements, the rate of the next wider type is returned.
         """
         narrow_rate = (self.fp4_flops_per_s if bits < 8 else 0.0) or (self.fp8_flops_per_s if bits < 16 else 0.0)
         return narrow_rate or self.bf16_flops_per_s
@@ -39,13 +39,13 @@ class GpuSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackSpec:
-    """The costs of a serving stack, which is software that serves models on GPUs.
+    """Costs of a serving stack, which is the software that serves models on GPUs.
 
     The costs are ratios of achieved to stated rates, and fixed times.
 
     Attributes:
         title: Name and versions of the software.
-        fitted_on: Measurements on which the constants were fitted.
+        fitted_on: Measurements to which the constants were fitted.
     """
 
     name: str

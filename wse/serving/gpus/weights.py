@@ -22,7 +22,7 @@ PLAIN_BITS: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightFormat:
-    """A number format of weights on GPUs.
+    """Number format of weights on GPUs.
 
     Attributes:
         name: Name of the format.
@@ -55,7 +55,7 @@ FORMATS: Final = {
         WeightFormat(name="nvfp4", bits=4.5, product_bits=4, cache_bits=8),
     )
 }
-"""Formats by name.
+"""Formats, keyed by name.
 
 Scales have 16 bits per 32 weights in int4, 8 bits per 32 weights in mxfp4, and 8 bits per 16
 weights in nvfp4.
@@ -76,7 +76,7 @@ def weight_format(spec: ModelSpec, name: str | None = None) -> WeightFormat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerKind:
-    """A group of equal layers of a model, with the number of weights in each part of one layer.
+    """A group of identical layers of a model, with the number of weights in each part of one layer.
 
     Attributes:
         count: Number of these layers.
@@ -94,12 +94,12 @@ class LayerKind:
 
 
 def layer_kinds(spec: ModelSpec) -> tuple[LayerKind, ...]:
-    """Return the layers of a model in groups of equal layers."""
+    """Return a model's layers in groups of identical layers."""
     return tuple(_kind(spec, layer, count) for layer, count in Counter(spec.layers).items())
 
 
 def _kind(spec: ModelSpec, layer: Layer, count: int) -> LayerKind:
-    """Return the group of the ``count`` layers that are equal to a given layer."""
+    """Return the group of the ``count`` layers that are identical to a given layer."""
     values = {name: math.prod(shape) for name, shape in layer_shapes(spec, layer).items()}
     routed_values = sum(
         size for name, size in values.items() if name.startswith("experts.") and is_linear(f"layers.0.{name}")
@@ -117,25 +117,25 @@ def _kind(spec: ModelSpec, layer: Layer, count: int) -> LayerKind:
 def plain_bytes_per_value(spec: ModelSpec, weights: WeightFormat) -> float:
     """Return the bytes per weight in attention and dense blocks.
 
-    Formats of 4 bits apply only to the experts of a mixture of experts. The other weights then have
-    16 bits.
+    In a mixture of experts, 4-bit formats apply only to the experts. The other weights then have 16
+    bits.
     """
     bits = PLAIN_BITS if spec.experts is not None and weights.is_of_four_bits else weights.bits
     return bits / 8
 
 
 def table_bytes(spec: ModelSpec) -> float:
-    """Return the bytes of the output head, which has the size of the embedding table."""
+    """Return the size in bytes of the output head, which is as large as the embedding table."""
     return spec.vocab_size * spec.hidden_size * PLAIN_BITS / 8
 
 
 def model_bytes(spec: ModelSpec, weights: WeightFormat) -> float:
-    """Return the bytes of all weights of a model, each counted once."""
+    """Return the total size of a model's weights in bytes, with each weight counted once."""
     return layers_bytes(spec, weights) + (1 if spec.tied_embedding else 2) * table_bytes(spec)
 
 
 def layers_bytes(spec: ModelSpec, weights: WeightFormat) -> float:
-    """Return the bytes of the weights of a model's layers, without embedding and head."""
+    """Return the size of a model's layer weights in bytes, without the embedding and head."""
     plain_bytes = plain_bytes_per_value(spec, weights)
     experts = spec.experts.count if spec.experts is not None else 0
     return sum(

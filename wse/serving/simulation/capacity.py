@@ -1,9 +1,9 @@
-"""The maximum rate of requests that a machine serves, and its rate in a closed loop.
+"""The maximum request rate of a machine, and its request rate in a closed loop.
 
 For the maximum rate, requests with the lengths of a workload all arrive at once and are simulated
 like any others. The rate is that of admissions in about the second half, before the machine drains.
-Equal requests are admitted in bursts, as many at a time as the machine holds. The admissions that
-are counted are therefore a multiple of this number, so that they span whole bursts.
+Identical requests are admitted in bursts, each as large as the machine's capacity. The number of
+counted admissions is therefore a multiple of this capacity, so that they span whole bursts.
 
 The offered load is the arrival rate divided by this rate. If it is 1 or more, the queue grows
 without limit.
@@ -29,7 +29,7 @@ It is above 1, so that these arrivals do not limit the loop.
 MIN_REQUESTS: Final = 1_000
 MAX_REQUESTS: Final = 20_000
 REQUESTS_PER_SLOT: Final = 10
-"""Simulated requests: those of all batch slots, but at least the minimum and at most the maximum."""
+"""Number of simulated requests per batch slot, subject to a minimum and maximum total."""
 
 
 def capacity_requests_per_s(
@@ -41,8 +41,8 @@ def capacity_requests_per_s(
     requests take no time.
 
     Args:
-        workload: Requests, of which only the lengths matter.
-        slot_count: Number of batch slots, that is, of users that are served at the same time.
+        workload: Requests; only their lengths matter.
+        slot_count: Number of batch slots, that is, of users that are served concurrently.
         serve: Function that simulates a workload.
     """
     outcome = serve(workload.all_at_once(min(max(MIN_REQUESTS, REQUESTS_PER_SLOT * slot_count), MAX_REQUESTS)))
@@ -50,7 +50,7 @@ def capacity_requests_per_s(
     burst = max(1, int(np.searchsorted(starts, outcome.end_s.min())))  # admitted before the first request ends
     admissions = max(1, len(starts) // 2 // burst) * burst
     span_s = float(starts[-1] - starts[max(0, len(starts) - 1 - admissions)])
-    if burst == len(starts) or not span_s:  # all requests fit at the same time, or take no time
+    if burst == len(starts) or not span_s:  # all requests fit concurrently, or take no time
         return len(starts) / outcome.makespan_s if outcome.makespan_s else math.inf
     return admissions / span_s
 
@@ -58,13 +58,13 @@ def capacity_requests_per_s(
 def closed_loop_requests_per_s(
     workload: Workload, users: int, expected_per_s: float, serve: Callable[[Workload], SimulationOutcome]
 ) -> float:
-    """Return the requests per second of a machine with a constant number of requests in flight.
+    """Return how many requests per second a machine serves with a constant number in flight.
 
     The first requests arrive at equal intervals, which limit the rate. If requests end faster than
     expected, the simulation is repeated with shorter intervals.
 
     Args:
-        workload: Requests, of which only the lengths matter.
+        workload: Requests; only their lengths matter.
         users: Requests in flight. Whenever one ends, the next one starts.
         expected_per_s: Estimate of the result.
         serve: Function that simulates a workload.

@@ -16,19 +16,19 @@ from wse.serving.simulation.pass_costs import PassCosts
 
 
 class DecodeTimes:
-    """Seconds of a decode pass for a fixed number of users, interpolated over the context length.
+    """Duration of a decode pass for a fixed number of users, interpolated over the context length.
 
     Args:
-        contexts: Context lengths at which times are computed, in tokens, rising from 0.
-        pass_s: Function from a context length to the seconds of a pass.
+        contexts: Context lengths in tokens at which times are computed, ascending from 0.
+        pass_s: Function that maps a context length to the duration of a pass in seconds.
     """
 
     def __init__(self, contexts: Sequence[int], pass_s: Callable[[int], float]) -> None:
         """Compute the duration of a pass at each grid point.
 
         Args:
-            contexts: Grid of context lengths, rising from 0.
-            pass_s: Function from a context length to the seconds of a pass.
+            contexts: Grid of context lengths, ascending from 0.
+            pass_s: Function that maps a context length to the duration of a pass in seconds.
         """
         self._contexts = list(contexts)
         self._seconds = [pass_s(context) for context in contexts]
@@ -42,12 +42,12 @@ class DecodeTimes:
             self._sums.append(self._sums[at] + self._part(at, self._contexts[at + 1] - self._contexts[at]))
 
     def pass_s(self, context: int) -> float:
-        """Return the seconds of one decode pass, given the tokens in the cache of each user."""
+        """Return the duration of a decode pass in seconds, given the tokens in a user's cache."""
         grid_index = bisect_right(self._contexts, context) - 1
         return self._seconds[grid_index] + self._slopes[grid_index] * (context - self._contexts[grid_index])
 
     def run_s(self, context: int, passes: int) -> float:
-        """Return the seconds of consecutive passes, each of which adds a token to the context.
+        """Return the duration in seconds of consecutive passes that each lengthen the context by 1.
 
         Args:
             context: Context length before the first pass.
@@ -56,12 +56,12 @@ class DecodeTimes:
         return self._sum(context + passes) - self._sum(context)
 
     def passes_until(self, context: int, seconds: float, max_passes: int) -> int:
-        """Return the minimum number of passes that together take at least a given time.
+        """Return the minimum number of passes whose total duration reaches a given time.
 
         Args:
             context: Context length before the first pass.
             seconds: Minimum duration of these passes.
-            max_passes: Upper limit of the result, which is at least 1.
+            max_passes: Upper limit on the result, which is at least 1.
         """
         if self.run_s(context, max_passes) < seconds:
             return max_passes
@@ -79,12 +79,12 @@ class DecodeTimes:
         return passes
 
     def _sum(self, context: int) -> float:
-        """Return the total seconds of the passes at contexts 0 to ``context`` - 1."""
+        """Return the total duration in seconds of the passes at contexts 0 to ``context`` - 1."""
         grid_index = bisect_right(self._contexts, context) - 1
         return self._sums[grid_index] + self._part(grid_index, context - self._contexts[grid_index])
 
     def _part(self, at: int, passes: int) -> float:
-        """Return the seconds of the first n passes from a grid point on.
+        """Return the duration in seconds of the first n passes from a grid point on.
 
         Between grid points, the time of a pass is linear. The sum is n first + slope n (n - 1) / 2.
 
@@ -101,13 +101,13 @@ def decode_times(costs: PassCosts, users: int, tokens_per_pass: float) -> tuple[
     A round is the time in which every user gets one decode pass.
 
     Args:
-        costs: Times of passes.
+        costs: Pass times.
         users: Number of users in flight.
         tokens_per_pass: Mean tokens per pass and user. The contexts of the results are counted in
             passes, each of which adds this many tokens.
 
     Returns:
-        The duration of rounds, and the work of the busiest stage in them.
+        The duration of a round, and the busiest stage's work in it.
     """
     contexts = sorted({round(context / tokens_per_pass) for context in costs.contexts})
     return (
@@ -119,31 +119,31 @@ def decode_times(costs: PassCosts, users: int, tokens_per_pass: float) -> tuple[
 def gap_times(costs: PassCosts, users: int, tokens_per_pass: float, chunk_s: float) -> tuple[DecodeTimes, DecodeTimes]:
     """Return the duration of rounds in which prompts are read while tokens are decoded.
 
-    Prompts use the time that decoded tokens leave on the busiest stage (a gap). A gap lasts at
+    Prompts are read in the time when the busiest stage has no decode work (a gap). A gap lasts at
     least ``chunk_s``, and at least the time that one user gets when the maximum number of users
     decode.
 
     Args:
-        costs: Times of passes.
+        costs: Pass times.
         users: Number of users in flight.
         tokens_per_pass: Mean tokens per pass and user. The contexts of the results are counted in
             passes, each of which adds this many tokens.
-        chunk_s: Seconds of work of the busiest stage for one chunk of a prompt.
+        chunk_s: Time in seconds that the busiest stage works on one chunk of a prompt.
 
     Returns:
-        The duration of rounds, and the duration of the gap in them.
+        The duration of a round, and the duration of the gap in it.
     """
     contexts = sorted({round(context / tokens_per_pass) for context in costs.contexts})
 
     def gap_s(context: int) -> float:
-        """Return the seconds of a round, at a given context, that are used to read prompts."""
+        """Return how many seconds of a round are used to read prompts at a given context."""
         tokens = round(context * tokens_per_pass)
         work_s = costs.work_s(users, tokens, ())
         fair_s = costs.work_s(costs.max_users, tokens, ()) / costs.max_users
         return max(chunk_s, fair_s, costs.round_s(users, tokens, ()) - work_s)
 
     def round_s(context: int) -> float:
-        """Return the seconds of a round, at a given context, in which prompts are read."""
+        """Return the duration in seconds of a round that reads prompts at a given context."""
         return costs.work_s(users, round(context * tokens_per_pass), ()) + gap_s(context)
 
     return DecodeTimes(contexts, round_s), DecodeTimes(contexts, gap_s)

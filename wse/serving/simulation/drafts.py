@@ -1,10 +1,10 @@
 """Drafts: random numbers of passes per answer if every pass verifies draft tokens.
 
-A pass over n draft tokens yields those up to the first that is not accepted, and one token of the
-model itself (Leviathan et al., arXiv 2211.17192). It yields more than k tokens with probability a1
-a2 ... ak, where ai is the acceptance probability at position i. Tokens beyond the end of an answer
-are dropped. By Wald's identity, the mean number of passes times the mean tokens per pass is the
-mean number of tokens, dropped ones included.
+A pass over n draft tokens yields the draft tokens before the first that is not accepted, and one
+token from the model itself (Leviathan et al., arXiv 2211.17192). It yields more than k tokens with
+probability a1 a2 ... ak, where ai is the acceptance probability at position i. Tokens beyond the
+end of an answer are dropped. By Wald's identity, the mean number of passes times the mean tokens
+per pass is the mean number of tokens, including dropped ones.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Drafts:
     """Random acceptance of draft tokens, with the same number of draft tokens in every pass.
 
     Attributes:
-        acceptances: For each position, the probability that its draft token is accepted, provided
-            that all draft tokens before it were accepted.
+        acceptances: For each position, the probability that its draft token is accepted, given that
+            all previous draft tokens were accepted.
         seed: Seed of the random numbers.
     """
 
@@ -42,7 +42,7 @@ class Drafts:
         return 1.0 + float(self._more_than.sum())
 
     def passes(self, tokens: I64) -> I64:
-        """Draw at random how many passes each request needs, int64 [requests].
+        """Randomly draw how many passes each request needs, int64 [requests].
 
         Args:
             tokens: Tokens that each request needs from passes, int64 [requests].
@@ -80,7 +80,7 @@ class Drafts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerPasses:
-    """The number of decode passes for the answer to each request of a workload.
+    """Number of decode passes for the answer to each request of a workload.
 
     Attributes:
         tokens_per_pass: Mean number of tokens per pass; 1 without drafts.
@@ -98,7 +98,7 @@ def answer_passes(workload: Workload, drafts: Drafts | None) -> AnswerPasses:
     """Return the number of decode passes for each answer: one pass per token without drafts.
 
     Args:
-        workload: Requests with the lengths of their answers.
+        workload: Requests and the lengths of their answers.
         drafts: How many draft tokens are accepted; None without drafts.
     """
     further_tokens, prompts = workload.new_tokens - 1, workload.prompt_tokens

@@ -1,8 +1,8 @@
-"""GpuCosts: times of passes of a model on GPUs, from `wse.serving.gpus.server`.
+"""GpuCosts: pass times of a model on GPUs, from `wse.serving.gpus.server`.
 
-A pass processes decoded tokens and parts of prompts together, as in continuous batching (Sarathi,
-arXiv 2308.16369). All GPUs together hold one model, so a round is one pass, and a first token is
-available at its end.
+A pass processes both decoded tokens and parts of prompts, as in continuous batching (Sarathi, arXiv
+2308.16369). All GPUs share one model, so a round is one pass, and a first token is available at its
+end.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ CONTEXTS: Final = 9
 
 @dataclass(frozen=True, kw_only=True)
 class GpuCosts:
-    """The times of passes on GPUs and the capacity of their KV caches.
+    """Pass times and KV cache capacity of GPUs.
 
     `wse.serving.simulation.pass_costs.PassCosts` documents the attributes and methods that are not
     described here.
 
     Attributes:
         server: The model on its GPUs, with its draft if there is one.
-        context: Tokens of the longest request.
+        context: Length of the longest request in tokens.
         draft_tokens: Number of draft tokens that each decode pass verifies. They are drafted one by
             one.
     """
@@ -39,7 +39,7 @@ class GpuCosts:
 
     @cached_property
     def kv_capacity_tokens(self) -> int:
-        """Number of tokens, of all users together, that fit in the KV caches.
+        """Total number of tokens, over all users, that fit in the KV caches.
 
         Raises:
             DoesNotFit: The weights alone need more memory than there is.
@@ -52,7 +52,7 @@ class GpuCosts:
         return BLOCK_TOKENS
 
     def room_tokens(self, tokens: int) -> int:
-        """Return the tokens of KV capacity that a user with some tokens needs.
+        """Return the KV capacity in tokens that a user with a given number of tokens needs.
 
         Layers with a sliding window store only the tokens in the window.
         """
@@ -80,20 +80,20 @@ class GpuCosts:
 
     @property
     def prompts_fill_gaps(self) -> bool:
-        """False: all GPUs work on one pass at a time, so no stage waits and could read prompts."""
+        """False: all GPUs work on one pass at a time, so no idle stage could read prompts."""
         return False
 
     def part_busy_s(self, part: PromptPart) -> float:
-        """Return the seconds of a pass that only reads one part of a prompt."""
+        """Return the duration in seconds of a pass that only reads one part of a prompt."""
         return self.round_s(0, 0, (part,))
 
     def round_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
-        """Return the seconds of a pass, including the draft passes before it.
+        """Return the duration of a pass in seconds, including the preceding draft passes.
 
         Args:
             users: Number of users that decode.
-            context: Tokens in the cache of each user.
-            parts: Parts of prompts that are read in the pass.
+            context: Tokens in each user's cache.
+            parts: Prompt parts that are read in the pass.
         """
         tokens = 1 + self.draft_tokens
         groups = [Tokens(users=users, new=tokens, context=context, outputs=tokens)] if users else []
@@ -104,9 +104,9 @@ class GpuCosts:
         return self.server.pass_time(groups).total_s + drafting_s
 
     def work_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
-        """Return the seconds of the whole round, because all GPUs work all the time.
+        """Return the duration of the whole round in seconds, because all GPUs work all the time.
 
-        The arguments are those of `round_s`.
+        The arguments are the same as for `round_s`.
         """
         return self.round_s(users, context, parts)
 

@@ -1,10 +1,10 @@
-"""KvRoom: the capacity of a machine for KV caches, and prefixes that stay there for later prompts.
+"""KvRoom: a machine's capacity for KV caches, including prefixes kept for later prompts.
 
-A request occupies room for its prompt and its whole answer when it is admitted
+A request reserves space for its prompt and its whole answer when it is admitted
 (`PassCosts.room_tokens`). It is therefore never interrupted. A request that finds its prefix in the
-cache occupies room only for the tokens after the prefix.
+cache reserves space only for the tokens after the prefix.
 
-The prefix of a prompt stays in the cache until its room is needed. The least recently used prefix
+The prefix of a prompt stays in the cache until its space is needed. The least recently used prefix
 is removed first. A prompt that arrives while its prefix is still being read reads the prefix
 itself.
 """
@@ -19,10 +19,10 @@ from wse.serving.simulation.workload import NO_PREFIX, Workload
 
 
 class KvRoom:
-    """The KV cache of a simulated machine, counted in tokens.
+    """KV cache of a simulated machine, measured in tokens.
 
     Attributes:
-        free: Number of further tokens for which there is room.
+        free: Number of additional tokens that fit.
         hits: Number of requests that found the prefix of their prompt in the cache.
         saved_tokens: Number of prompt tokens that did not have to be read.
     """
@@ -42,14 +42,14 @@ class KvRoom:
         self._tokens: list[int] = (workload.prompt_tokens + workload.new_tokens).tolist()
         self._prefixes: list[int] = workload.prefix.tolist()
         self._prefix_tokens: list[int] = workload.prefix_tokens.tolist()
-        self._room_of: dict[int, int] = {}  # request: its room, without that of a cached prefix
+        self._room_of: dict[int, int] = {}  # request: its space, without its cached prefix
         self._cached_tokens: OrderedDict[int, int] = OrderedDict()  # prefix: its tokens, least recently used first
         self._users_of: dict[int, int] = {}  # cached prefix: number of requests that use it
-        self._idle_room = 0  # room of cached prefixes that no request uses
+        self._idle_room = 0  # space of cached prefixes that no request uses
         self._prefix_users: set[int] = set()  # requests that use a cached prefix
 
     def fits(self, request: int) -> bool:
-        """Return whether a request has room, after removal of unused prefixes if necessary."""
+        """Return whether a request fits, after removing unused prefixes if necessary."""
         prefix = self._hit(request)
         own_idle = (
             0 if prefix == NO_PREFIX or self._users_of[prefix] else self._room_tokens(self._cached_tokens[prefix])
@@ -57,7 +57,7 @@ class KvRoom:
         return self._need(request) <= self.free + self._idle_room - own_idle
 
     def take(self, request: int) -> int:
-        """Occupy the room of a request, and return how many tokens of its prompt are cached.
+        """Reserve space for a request, and return how many tokens of its prompt are cached.
 
         The request must fit. If necessary, unused prefixes are removed, least recently used first.
         """
@@ -83,9 +83,9 @@ class KvRoom:
         return self._cached_tokens[prefix]
 
     def keep_prefix(self, request: int) -> None:
-        """Keep the prefix of a prompt in the cache for later requests, after it has been read.
+        """Keep a prompt's prefix in the cache for later requests once it has been read.
 
-        From then on, the room of the prefix does not count as room of the request.
+        From then on, the prefix does not count towards the request's space.
         """
         prefix, tokens = self._prefixes[request], self._prefix_tokens[request]
         if not self._keeps or prefix == NO_PREFIX or prefix in self._cached_tokens or not tokens // self._block:
@@ -96,7 +96,7 @@ class KvRoom:
         self._prefix_users.add(request)
 
     def give_back(self, request: int) -> None:
-        """Free the room of a request. A prefix that later requests may share stays in the cache."""
+        """Free a request's space. A prefix that later requests may share stays in the cache."""
         if request in self._prefix_users:
             self._prefix_users.remove(request)
             prefix = self._prefixes[request]
@@ -111,5 +111,5 @@ class KvRoom:
         return prefix if self._keeps and prefix in self._cached_tokens else NO_PREFIX
 
     def _need(self, request: int) -> int:
-        """Return the tokens of room that a request needs in addition to its cached prefix."""
+        """Return how many tokens of space a request needs in addition to its cached prefix."""
         return self._room_tokens(self._tokens[request] - self._cached_tokens.get(self._hit(request), 0))

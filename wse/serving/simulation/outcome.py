@@ -15,19 +15,19 @@ from wse.errors import WseBug
 from wse.serving.simulation.workload import Workload
 
 EVENNESS: Final = 0.9
-"""Minimum distance of two arrivals in a closed loop, relative to that of the first arrivals."""
+"""Minimum distance between two arrivals in a closed loop, relative to the first arrivals."""
 GOLDEN_RATIO: Final = (5**0.5 - 1) / 2
 """Step between the phases of requests, in passes.
 
 Multiples of the step modulo 1 are evenly distributed (Knuth, TAOCP 3, section 6.4).
 """
 LITTLE_TOLERANCE: Final = 1e-6
-"""Relative difference between both sides of Little's law that is attributed to rounding."""
+"""Relative difference between the two sides of Little's law that is attributed to rounding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SimulationOutcome:
-    """The times of all requests of a simulation, in seconds.
+    """Times of all requests in a simulation, in seconds.
 
     Attributes:
         workload: The requests.
@@ -36,14 +36,14 @@ class SimulationOutcome:
         first_s, end_s: Times at which the reader received the first and the last token, float64
             [requests].
         left_s: Time at which the machine finished the request, float64 [requests].
-        gaps: Runs of consecutive decode passes, float64 [runs, 4]: seconds of the first pass,
-            seconds of the last pass, number of passes, number of users.
+        gaps: Runs of consecutive decode passes, float64 [runs, 4]: duration of the first pass and
+            of the last pass in seconds, number of passes, number of users.
         makespan_s: Seconds from the first arrival until the machine finished all requests.
         replicas: Number of machines that shared the requests, including idle ones. The following
-            times are sums over all of them.
-        busy_s: Seconds in which a pass ran.
-        work_s: Seconds in which the busiest stage worked.
-        prefill_busy_s: Seconds in which a separate machine read prompts; 0 if there is none.
+            times are sums over all machines.
+        busy_s: Seconds during which a pass ran.
+        work_s: Seconds during which the busiest stage worked.
+        prefill_busy_s: Seconds during which a separate machine read prompts; 0 if there is none.
         user_s: Sum of users × seconds over all decode passes.
         in_system_s: Integral of the number of requests in the system over time.
         prefix_hits: Number of prompts that found their prefix in the cache.
@@ -83,19 +83,19 @@ class Recorder:
     The clock advances from event to event and counts the requests in the system.
 
     In a closed loop, the number of requests in flight is constant: only some requests arrive at
-    first, and each further request arrives when the reader of another request has received the last
+    first, and each later request arrives when the reader of another request has received the last
     token. Two measures keep requests from synchronising:
 
     - Requests that end together do not start together.
-    - If passes have a common start, further requests arrive at evenly distributed times within a
-      pass instead of at its end.
+    - If passes have a common start, later requests arrive at evenly distributed times within a pass
+      instead of at its end.
 
     Attributes:
         workload: The requests of all machines.
-        order: Indices of the requests of this machine, in the order of arrival.
+        order: Indices of the requests of this machine, in arrival order.
         arrivals: Time of arrival of each request; infinity if it is not known yet.
         now: Current time.
-        arrived, left: Number of requests that have arrived, and that have left.
+        arrived, left: Numbers of requests that have arrived and that have left.
         start_s, first_s, end_s, left_s: Times of each request, as in `SimulationOutcome`.
     """
 
@@ -104,8 +104,8 @@ class Recorder:
 
         Args:
             workload: The requests of all machines.
-            requests: Indices of the requests of this machine, in the order of arrival; None for
-                all requests.
+            requests: Indices of the requests of this machine, in arrival order; None for all
+                requests.
         """
         self.workload = workload
         self.order = list(range(len(workload)) if requests is None else requests)
@@ -126,7 +126,7 @@ class Recorder:
 
     @property
     def next_request(self) -> int | None:
-        """The request that arrives next; None if no further request is known."""
+        """The request that arrives next; None if no more requests are known."""
         return self.order[self.arrived] if self.arrived < len(self.order) else None
 
     @property
@@ -158,10 +158,10 @@ class Recorder:
         The duration of a pass changes linearly from the first to the last pass.
 
         Args:
-            first_s, last_s: Seconds of the first and the last pass.
+            first_s, last_s: Duration of the first and the last pass in seconds.
             passes: Number of passes.
             users: Number of users.
-            seconds: Total seconds of all passes.
+            seconds: Total duration of all passes in seconds.
             delays_s: For each user whose first pass this is, the seconds from the previous token to
                 the start of the pass.
         """
@@ -182,9 +182,9 @@ class Recorder:
 
         Args:
             request: Index of the request.
-            at_s: Time at which it left.
-            pass_s: Seconds of a pass, within which the next request of a closed loop arrives; 0 if
-                passes have no common start.
+            at_s: Time at which the request left.
+            pass_s: Duration of a pass in seconds, within which the next request of a closed loop
+                arrives; 0 if passes have no common start.
         """
         self._in_system_s -= self.now - at_s
         self.left_s[request] = at_s

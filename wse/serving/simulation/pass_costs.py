@@ -1,8 +1,8 @@
-"""PassCosts: what a simulation needs to know of a machine, its pass times and its KV capacity.
+"""PassCosts: what a simulation needs to know about a machine: its pass times and KV capacity.
 
 A *round* is the time from the start of one decode pass of every user in flight to the start of
 their next pass. With one stage, a round is one pass. In a pipeline of stages, users are streams in
-transit, and a round lasts until each of them has come around. Parts of prompts may be read in a
+transit, and a round lasts until each stream has come around. Parts of prompts may be read in a
 round in addition to the decoded tokens.
 """
 
@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 
 class PromptPart(NamedTuple):
-    """A part of a prompt: the tokens of the prompt that are read in one round.
+    """Part of a prompt: the prompt tokens that are read in one round.
 
     Attributes:
         tokens: Number of these tokens.
@@ -28,16 +28,16 @@ class PromptPart(NamedTuple):
 
 
 class PassCosts(Protocol):
-    """The times of passes on a machine, and the capacity of its KV caches.
+    """Pass times and KV cache capacity of a machine.
 
     Attributes:
-        kv_capacity_tokens: Tokens of all users together that fit in the KV caches.
+        kv_capacity_tokens: Total number of tokens, over all users, that fit in the KV caches.
         kv_block_tokens: Tokens per block of the cache. Requests with a common prefix share the
             blocks of the prefix.
         max_users: Maximum number of users for which pass times are known. No more are admitted.
         chunk_tokens: Granularity of the parts of a prompt: all parts except the last consist of a
             multiple of this many tokens.
-        contexts: Context lengths between which times are interpolated, rising from 0 to the
+        contexts: Context lengths between which times are interpolated, ascending from 0 to the
             longest.
         host_s: Seconds that a request needs to reach the machine, plus the seconds that its tokens
             need to reach their reader.
@@ -64,34 +64,34 @@ class PassCosts(Protocol):
     def room_tokens(self, tokens: int) -> int:
         """Return how many tokens of `kv_capacity_tokens` the KV cache of a request needs.
 
-        Caches consist of whole blocks. Layers with a sliding window may need less capacity than the
-        request has tokens. The result never falls when ``tokens`` rises.
+        Caches are allocated in whole blocks. Layers with a sliding window may need less capacity
+        than the request has tokens. The result never falls when ``tokens`` rises.
 
         Args:
-            tokens: Tokens of the request.
+            tokens: Number of tokens in the request.
         """
         ...
 
     def round_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
-        """Return the seconds of a round, which decodes a token per user and reads parts of prompts.
+        """Return the duration in seconds of a round, which decodes tokens and reads prompt parts.
 
         Args:
             users: Number of users.
-            context: Mean number of tokens in the cache of a user.
-            parts: Parts of prompts that are read in the round.
+            context: Mean number of tokens in a user's cache.
+            parts: Prompt parts that are read in the round.
         """
         ...
 
     def work_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
-        """Return the seconds that the busiest stage works in a round.
+        """Return how long the busiest stage works in a round, in seconds.
 
-        On a machine with a single stage, this is the whole round. The arguments are those of
+        On a machine with a single stage, this is the whole round. The arguments are the same as for
         `round_s`.
         """
         ...
 
     def drain_s(self, part: PromptPart) -> float:
-        """Return the seconds from the end of a prompt's last round to the answer's first token.
+        """Return the time in seconds from a prompt's last round to the answer's first token.
 
         Args:
             part: The last part of the prompt, which was read in the round.
@@ -99,7 +99,7 @@ class PassCosts(Protocol):
         ...
 
     def part_busy_s(self, part: PromptPart) -> float:
-        """Return the seconds that the busiest stage works for one part of a prompt."""
+        """Return how long the busiest stage works on one part of a prompt, in seconds."""
         ...
 
 
@@ -111,6 +111,6 @@ def users_that_fit(costs: PassCosts, tokens: int) -> int:
 
     Args:
         costs: Times and capacity of the machine.
-        tokens: Tokens of each user.
+        tokens: Number of tokens per user.
     """
     return min(costs.max_users, costs.kv_capacity_tokens // costs.room_tokens(tokens))

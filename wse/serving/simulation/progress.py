@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Final
 
 OnDone = Callable[[int, int], None]
-"""Function that is called with the number of requests that have left, and of all requests."""
+"""Function that is called with the number of requests that have left and the total number."""
 _CALLS: Final = 100
 
 
 def reporter(on_done: OnDone, total: int) -> Callable[[int], None]:
-    """Return a function that reports progress to ``on_done`` about a hundred times in all.
+    """Return a function that reports progress to ``on_done`` about a hundred times in total.
 
     Args:
-        on_done: Function to call with the number of requests that have left and of all requests.
-        total: Number of all requests.
+        on_done: Function to call with the number of requests that have left and the total number.
+        total: Total number of requests.
 
     Returns:
         A function to be called often, with the number of requests that have left. Most of its calls
@@ -24,7 +24,7 @@ def reporter(on_done: OnDone, total: int) -> Callable[[int], None]:
     step, next_report = max(1, total // _CALLS), 0
 
     def report(finished_count: int) -> None:
-        """Call ``on_done`` if enough further requests have left since the last call."""
+        """Call ``on_done`` if enough additional requests have left since the last call."""
         nonlocal next_report
         if finished_count >= next_report:
             next_report = finished_count + step

@@ -1,9 +1,9 @@
-"""Simulation of replicas: equal machines that share the requests of one workload.
+"""Simulation of replicas: identical machines that share the requests of one workload.
 
 Each request goes to one machine when it arrives. Requests go to the machines round-robin, or to the
-machine with the fewest requests in flight. Among machines with equally many, the one that has
-received the fewest requests is chosen. The dispatcher knows the load of each machine at the end of
-its last round.
+machine with the fewest requests in flight. Among machines with the same number in flight, the one
+that has received the fewest requests is chosen. The dispatcher knows the load of each machine at
+the end of its last round.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SUMMED: Final = ("busy_s", "work_s", "prefill_busy_s", "user_s", "in_system_s",
 class MakeMachine(Protocol):
     """A function that creates a machine to serve some requests of a workload.
 
-    It is `ContinuousMachine` with its costs and policy already given.
+    It is `ContinuousMachine` with its costs and policy already set.
     """
 
     def __call__(self, workload: Workload, *, requests: Sequence[int], on_done: OnDone = ignore) -> ContinuousMachine:
@@ -36,7 +36,7 @@ class MakeMachine(Protocol):
         Args:
             workload: The requests of all machines.
             requests: Indices of the requests that this machine serves.
-            on_done: Function that is called now and then with the number of requests that have
+            on_done: Function that is called periodically with the number of requests that have
                 left.
         """
 
@@ -44,7 +44,7 @@ class MakeMachine(Protocol):
 def simulate_replicas(
     workload: Workload, replicas: int, make_machine: MakeMachine, on_done: OnDone, *, least_loaded: bool
 ) -> SimulationOutcome:
-    """Simulate several equal machines that share the requests of a workload.
+    """Simulate several identical machines that share the requests of a workload.
 
     A closed loop is a workload with a constant number of requests in flight.
 
@@ -53,7 +53,7 @@ def simulate_replicas(
         replicas: Number of machines, at least 1. In a closed loop, at most the number of requests
             in flight.
         make_machine: Function that creates each machine.
-        on_done: Function that is called now and then with the number of requests that have left.
+        on_done: Function that is called periodically with the number of requests that have left.
         least_loaded: Whether a request goes to the machine with the fewest requests in flight.
             Otherwise, and in a closed loop, requests go to the machines round-robin.
 
@@ -93,7 +93,7 @@ def _least_loaded(
 ) -> list[ContinuousMachine]:
     """Serve each request on the machine with the fewest requests in flight; return the machines.
 
-    The number in flight is that at the end of the round in which the request arrives.
+    Requests in flight are counted at the end of the round in which the request arrives.
     """
     report = reporter(on_done, len(workload))
     machines = [make_machine(workload, requests=()) for _ in range(replicas)]
@@ -109,11 +109,11 @@ def _least_loaded(
 
 
 def _combined_outcome(outcomes: Sequence[tuple[Sequence[int], SimulationOutcome]], replicas: int) -> SimulationOutcome:
-    """Combine the outcomes of several machines, with the requests in the order of their indices.
+    """Combine the outcomes of several machines, with the requests in index order.
 
     Args:
         outcomes: For each machine that had requests, their indices and their times.
-        replicas: Number of all machines, including machines without requests.
+        replicas: Total number of machines, including machines without requests.
     """
     parts = [outcome for _, outcome in outcomes]
     order = np.argsort(np.concatenate([np.array(numbers, np.int64) for numbers, _ in outcomes]))

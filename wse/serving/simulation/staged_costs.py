@@ -1,12 +1,11 @@
-"""StagedCosts: times of passes in a pipeline of stages, from tables of compiled passes.
+"""StagedCosts: pass times in a pipeline of stages, from tables of compiled passes.
 
 A decode pass has slots for a number of users. It goes through all stages in T seconds and keeps the
-busiest of them busy for b seconds. With U users in flight, there are U / slots passes, at least
-one, and a round takes max(T, passes x b). This is a timed event graph as in
-`wse.serving.pipelining`.
+busiest stage busy for b seconds. With U users in flight, there are U / slots passes, at least one,
+and a round takes max(T, passes x b). This is a timed event graph as in `wse.serving.pipelining`.
 
-Chunks of prompts go through the same stages one after another and keep the busiest stage busy for a
-time of their own. Times are interpolated between contexts, and between lengths of a last chunk.
+Prompt chunks go through the same stages sequentially and keep the busiest stage busy for a time of
+their own. Times are interpolated between contexts, and between lengths of a last chunk.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from wse.serving.simulation.pass_costs import PromptPart
 
 @dataclass(frozen=True, slots=True)
 class PassTime:
-    """The time of a pass through the stages of a pipeline.
+    """Time of a pass through the stages of a pipeline.
 
     Attributes:
-        latency_s: Seconds of the pass through all stages.
-        busy_s: Seconds that the busiest stage works for the pass.
+        latency_s: Duration of the pass through all stages in seconds.
+        busy_s: Seconds that the busiest stage works on the pass.
     """
 
     latency_s: float
@@ -35,11 +34,11 @@ class PassTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeGrid:
-    """Times of decode passes for several context lengths, between which times are interpolated.
+    """Times of decode passes for several context lengths, with interpolation in between.
 
     Attributes:
         slots: Users whose tokens are decoded in one pass.
-        contexts: Numbers of tokens in the cache of each user, in rising order.
+        contexts: Numbers of tokens in each user's cache, in ascending order.
         passes: Time of a pass for each of ``contexts``.
     """
 
@@ -50,14 +49,13 @@ class DecodeGrid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkGrid:
-    """Times of the chunks of a prompt, which are read one after another.
+    """Times of the chunks of a prompt, which are read sequentially.
 
     Attributes:
-        chunk_tokens: Tokens of a whole chunk.
-        chunks: Times of whole chunks that are followed by more of the prompt, in order from the
-            start of the prompt.
-        last_tokens: Possible lengths of a prompt's last chunk, in rising order up to a whole chunk.
-            The last chunk yields a token.
+        chunk_tokens: Number of tokens in a whole chunk.
+        chunks: Times of whole chunks before the last chunk, in order from the start of the prompt.
+        last_tokens: Possible lengths of a prompt's last chunk, in ascending order up to a whole
+            chunk. The last chunk yields a token.
         lasts: For each of ``last_tokens``, the time of a last chunk at the start of a prompt, and
             its time after all chunks in ``chunks`` except one.
     """
@@ -70,14 +68,14 @@ class ChunkGrid:
 
 @dataclass(frozen=True, kw_only=True)
 class StagedCosts:
-    """Times and KV capacity of wafers, which are a pipeline of stages or a single stage.
+    """Times and KV capacity of wafers that form a pipeline of stages or a single stage.
 
     `wse.serving.simulation.pass_costs.PassCosts` documents the attributes and methods that are not
     described here.
 
     Attributes:
         decode: Times of decode passes.
-        prefill: Times of chunks of prompts.
+        prefill: Times of prompt chunks.
     """
 
     decode: DecodeGrid
@@ -90,7 +88,7 @@ class StagedCosts:
 
     @property
     def chunk_tokens(self) -> int:
-        """Tokens of a whole chunk."""
+        """Number of tokens in a whole chunk."""
         return self.prefill.chunk_tokens
 
     @property
@@ -101,39 +99,39 @@ class StagedCosts:
     def room_tokens(self, tokens: int) -> int:
         """Return the KV capacity that a user needs: the tokens, rounded up to whole blocks.
 
-        On wafers, layers with a sliding window store all tokens, too.
+        On wafers, layers with a sliding window also store all tokens.
         """
         return -(-tokens // self.kv_block_tokens) * self.kv_block_tokens
 
     def round_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
-        """Return the seconds of a round.
+        """Return the duration of a round in seconds.
 
-        They are the latency of a decode pass, or the work of the busiest stage if this is longer.
+        This is the latency of a decode pass, or the busiest stage's work if that takes longer.
 
         Args:
             users: Number of users that decode.
-            context: Tokens in the cache of each user.
-            parts: Parts of prompts that are read in the round.
+            context: Tokens in each user's cache.
+            parts: Prompt parts that are read in the round.
         """
         work = self.work_s(users, context, parts)
         return max(work, self._decode(context).latency_s) if users else work
 
     def work_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
-        """Return the seconds that the busiest stage works in a round.
+        """Return how long the busiest stage works in a round, in seconds.
 
         Args:
             users: Number of users that decode.
-            context: Tokens in the cache of each user.
-            parts: Parts of prompts that are read in the round.
+            context: Tokens in each user's cache.
+            parts: Prompt parts that are read in the round.
         """
         passes = max(1.0, users / self.decode.slots) if users else 0.0
         return sum(self.part_busy_s(part) for part in parts) + passes * self._decode(context).busy_s
 
     def drain_s(self, part: PromptPart) -> float:
-        """Return the seconds from the end of a prompt's last round to the first token.
+        """Return the time in seconds from the end of a prompt's last round to the first token.
 
-        In this time, the last chunk passes the stages other than the busiest one. If it follows a
-        whole chunk, it waits at every stage for that chunk and needs at least as long.
+        During this time, the last chunk passes through the stages other than the busiest one. If it
+        follows a whole chunk, it waits for that chunk at every stage and takes at least as long.
 
         Args:
             part: The last part of the prompt.
@@ -147,7 +145,7 @@ class StagedCosts:
         return max(drain_s, previous_chunk.latency_s - previous_chunk.busy_s)
 
     def part_busy_s(self, part: PromptPart) -> float:
-        """Return the seconds that the busiest stage works for one part of a prompt."""
+        """Return how long the busiest stage works on one part of a prompt, in seconds."""
         whole_tokens = part.tokens - self._last_tokens(part) if part.ends else part.tokens
         busy = self._busy_until(part.context + whole_tokens) - self._busy_until(part.context)
         return busy + (self._last(part).busy_s if part.ends else 0.0)
@@ -163,11 +161,11 @@ class StagedCosts:
 
     @cached_property
     def _busy_sums(self) -> list[float]:
-        """Seconds that the busiest stage works for the first 0, 1, 2, ... chunks of a prompt."""
+        """Seconds that the busiest stage works on the first 0, 1, 2, ... chunks of a prompt."""
         return list(accumulate((chunk.busy_s for chunk in self.prefill.chunks), initial=0.0))
 
     def _busy_until(self, tokens: int) -> float:
-        """Return the seconds that the busiest stage works for the first tokens of a prompt.
+        """Return how long the busiest stage works on the first tokens of a prompt, in seconds.
 
         The tokens are read in whole chunks. A chunk that is only partly included counts in
         proportion to its tokens.
@@ -206,7 +204,7 @@ class StagedCosts:
 
 
 def _interpolated(low: PassTime, high: PassTime, fraction: float) -> PassTime:
-    """Return the linear interpolation between two pass times; ``low`` for the fraction 0."""
+    """Interpolate linearly between two pass times; fraction 0 returns ``low``."""
     return PassTime(
         low.latency_s + (high.latency_s - low.latency_s) * fraction, low.busy_s + (high.busy_s - low.busy_s) * fraction
     )

@@ -1,8 +1,9 @@
 """Simulation of static batching: a batch of requests is read, decoded and finished as a whole.
 
 A batch starts when all of its slots are filled, when the first waiting request has waited for the
-longest allowed time, or when no more requests come. All prompts are read first. Then all slots are
-decoded until the longest answer is complete. A request that ends earlier keeps its slot until then.
+longest allowed time, or when no more requests will arrive. All prompts are read first. Then all
+slots are decoded until the longest answer is complete. A request that ends earlier keeps its slot
+until then.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from wse.serving.simulation.workload import Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticPolicy:
-    """The rules by which static batching starts a batch.
+    """Rules that determine when static batching starts a batch.
 
     Attributes:
         batch_slots: Maximum number of requests in a batch.
-        longest_wait_s: Maximum seconds that a request waits before a batch starts with empty slots.
+        longest_wait_s: Maximum time in seconds that a request waits before a batch starts with
+            empty slots.
     """
 
     batch_slots: int
@@ -43,7 +45,7 @@ def simulate_static(
 ) -> SimulationOutcome:
     """Simulate a machine that serves all requests of a workload with static batching.
 
-    All requests of a batch start together, and the next batch starts when the last of them ends.
+    All requests of a batch start together, and the next batch starts when the last request ends.
     For each batch:
 
     1. Determine its requests and when it starts.
@@ -52,11 +54,11 @@ def simulate_static(
 
     Args:
         workload: The requests. Each must fit in the KV cache by itself.
-        costs: Times of passes. With drafts, a decode pass is a verification pass together with its
-            draft passes.
+        costs: Pass times. With drafts, a decode pass consists of a verification pass and its draft
+            passes.
         policy: Rules of static batching.
         drafts: How many draft tokens are accepted; None without drafts.
-        on_done: Function that is called now and then with the number of requests that have left.
+        on_done: Function that is called periodically with the number of requests that have left.
 
     Returns:
         The times of all requests.
@@ -117,7 +119,7 @@ def _decode(record: Recorder, times: DecodeTimes, context: int, decoded: int, en
 
     Args:
         record: Recorder of the simulation.
-        times: Times of passes.
+        times: Pass times.
         context: Context before the first pass.
         decoded: Number of passes recorded so far.
         end_pass: Number of recorded passes after the call.

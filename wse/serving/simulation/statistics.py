@@ -14,12 +14,12 @@ from wse.serving.simulation.outcome import SimulationOutcome
 
 QUANTILES: Final = (0.5, 0.9, 0.99)
 PARTS_OF_RUN: Final = 8
-"""Number of equal parts into which a run of passes with rising times is divided."""
+"""Number of equal parts into which a run of passes with increasing durations is divided."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Distribution(Result):
-    """Mean, percentiles and maximum of some times."""
+    """Mean, percentiles and maximum of a set of times."""
 
     mean: Annotated[float, Doc("mean", "s")]
     p50: Annotated[float, Doc("median", "s")]
@@ -29,7 +29,7 @@ class Distribution(Result):
 
 
 def distribution(values: F64) -> Distribution:
-    """Return mean, percentiles and maximum of values of equal weight, at least one."""
+    """Return the mean, percentiles and maximum of one or more equally weighted values."""
     p50, p90, p99 = np.quantile(values, QUANTILES).tolist()
     return Distribution(mean=float(values.mean()), p50=p50, p90=p90, p99=p99, most=float(values.max()))
 
@@ -43,14 +43,14 @@ def first_token_s(outcome: SimulationOutcome) -> F64:
 
 
 def queueing_s(outcome: SimulationOutcome) -> F64:
-    """Return the seconds from arrival to admission of each request, float64 [requests]."""
+    """Return each request's time from arrival to admission in seconds, float64 [requests]."""
     return outcome.start_s - outcome.workload.arrival_s
 
 
 def per_token_s(outcome: SimulationOutcome) -> F64:
     """Return the time per token after the first (TPOT), in seconds, float64 [requests].
 
-    The value is NaN for requests of one token.
+    The value is NaN for one-token requests.
     """
     later_tokens = outcome.workload.new_tokens - 1
     spans = outcome.end_s - outcome.first_s
@@ -62,7 +62,7 @@ def per_token_s(outcome: SimulationOutcome) -> F64:
 def gap_distribution(outcome: SimulationOutcome) -> Distribution | None:
     """Return the distribution of the times between consecutive tokens of a user, over all tokens.
 
-    If a pass yields several tokens, as with drafts, the first of them counts with the time of the
+    If a pass yields several tokens, as with drafts, the first token counts with the time of the
     pass and the others count with 0. The result is None if no token follows another.
     """
     first, last, passes, users = outcome.gaps.T
@@ -85,13 +85,13 @@ def gap_distribution(outcome: SimulationOutcome) -> Distribution | None:
 
 
 def in_time(outcome: SimulationOutcome, ttft_s: float | None, tpot_s: float | None) -> Bools:
-    """Return for each request whether its latencies are within the limits, bool [requests].
+    """Return, for each request, whether its latencies are within the limits, bool [requests].
 
     Args:
         outcome: Times of the requests.
         ttft_s: Maximum time to first token; None for no limit.
-        tpot_s: Maximum time per token after the first; None for no limit. Requests of one token
-            always meet it.
+        tpot_s: Maximum time per token after the first; None for no limit. One-token requests always
+            meet it.
     """
     is_in_time = np.ones(len(outcome.workload), bool)
     if ttft_s is not None:
@@ -106,8 +106,8 @@ class Levels:
     """Numbers of requests in each state over time. All arrays are float64 [points].
 
     Attributes:
-        time_s: Points in time, in seconds from the first arrival.
-        waiting: Requests that wait for admission.
+        time_s: Points in time, in seconds since the first arrival.
+        waiting: Requests waiting for admission.
         reading: Requests whose prompts are being read.
         answering: Requests whose answers are being generated.
         kv_tokens: Tokens of all admitted requests, prompts and answers.
@@ -121,7 +121,7 @@ class Levels:
 
 
 def levels(outcome: SimulationOutcome, points: int) -> Levels:
-    """Return the numbers of requests in each state at evenly spaced points in time.
+    """Return the number of requests in each state at evenly spaced points in time.
 
     Args:
         outcome: Times of all requests.

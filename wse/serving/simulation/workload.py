@@ -1,8 +1,8 @@
-"""Workload: requests with their arrivals, lengths and tiers, given or drawn at random.
+"""Workload: requests with their arrivals, lengths and tiers, specified or randomly drawn.
 
 Random numbers come from Philox, a counter-based generator (Salmon, Moraes, Dror and Shaw, Parallel
 random numbers: as easy as 1, 2, 3, SC 2011). Arrivals, lengths, tiers, prefixes and drafts have
-separate streams of random numbers. A change of one of them does not change the others.
+separate random-number streams, so changing one does not change the others.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from wse.arrays import F64, I64
 from wse.serving.simulation.arrivals import BURSTS, CONSTANT, POISSON, Arrivals
 
 FAST, NORMAL = 0, 1
-"""Service tiers, in the order of their precedence."""
+"""Service tiers, in order of precedence."""
 NO_PREFIX: Final = -1
 _ARRIVALS, _PROMPTS, _ANSWERS, _TIERS, _PREFIXES, DRAFTS = range(6)
-"""Indices of the streams of random numbers."""
+"""Indices of the random-number streams."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Workload:
-    """The requests that a simulation serves, in the order of their arrival.
+    """The requests that a simulation serves, in order of arrival.
 
     Attributes:
-        arrival_s: Times of arrival in seconds, never falling, float64 [requests].
+        arrival_s: Arrival times in seconds, non-decreasing, float64 [requests].
         prompt_tokens, new_tokens: Lengths of prompts and answers, at least 1, int64 [requests].
         tier: Service tier of each request, FAST or NORMAL, int64 [requests].
         prefix: Index of the prefix with which a prompt starts, or NO_PREFIX, int64 [requests].
-        prefix_tokens: Tokens of this prefix, fewer than the prompt's, int64 [requests].
+        prefix_tokens: Length of this prefix in tokens, less than the prompt's, int64 [requests].
         in_flight: Number of requests in flight in a closed loop. The first ``in_flight`` requests
             arrive at ``arrival_s``, and each later one when another ends. None if all requests
             arrive at ``arrival_s``.
@@ -53,7 +53,7 @@ class Workload:
 
     @staticmethod
     def concatenated(parts: Sequence[Workload]) -> Workload:
-        """Return one workload with the requests of several workloads, one after another.
+        """Concatenate the requests of several workloads into one workload.
 
         The result is not a closed loop, even if the given workloads have a constant number of
         requests in flight.
@@ -72,11 +72,11 @@ class Workload:
 
     @property
     def most_tokens(self) -> int:
-        """Tokens of the longest request, prompt and answer together."""
+        """Length of the longest request in tokens, including prompt and answer."""
         return int((self.prompt_tokens + self.new_tokens).max())
 
     def all_at_once(self, requests: int) -> Workload:
-        """Return a workload with the lengths of this one, whose requests all arrive at time 0.
+        """Return a workload with the same lengths in which all requests arrive at time 0.
 
         Args:
             requests: Number of requests. Lengths are repeated if this workload has fewer.
@@ -84,16 +84,16 @@ class Workload:
         return replace(self.part(np.arange(requests) % len(self)), arrival_s=np.zeros(requests))
 
     def part(self, requests: I64) -> Workload:
-        """Return the requests with the given indices, with their arrival times.
+        """Return the requests with the given indices and their arrival times.
 
-        All of them arrive at these times, even if this workload has a constant number of requests
-        in flight.
+        They all arrive at these times, even if this workload has a constant number of requests in
+        flight.
         """
         columns: dict[str, Any] = {name: getattr(self, name)[requests] for name in _PER_REQUEST}
         return Workload(**columns)
 
     def at_rate(self, rate_per_s: float) -> Workload:
-        """Return the same requests with arrival times scaled to another rate.
+        """Return the same requests with arrival times scaled to a different rate.
 
         Workloads whose requests all arrive at once are returned unchanged.
         """
@@ -116,9 +116,9 @@ class WorkloadOptions:
         burst: Requests per burst.
         prompt_tokens, new_tokens: Mean lengths of prompts and answers.
         length_cv: Coefficient of variation of lengths, which are log-normal; 0 for equal lengths.
-        context: Maximum tokens of a prompt and its answer together; longer draws are cut.
+        context: Maximum combined length of a prompt and its answer; longer draws are cut.
         fast_share: Fraction of requests in the fast tier, which are admitted first.
-        prefix_tokens: Tokens of the common prefixes with which prompts start; 0 for none.
+        prefix_tokens: Length in tokens of the common prefixes of prompts; 0 if there are none.
         prefixes: Number of different prefixes.
         seed: Seed of all random numbers.
     """
@@ -161,7 +161,7 @@ def draw_workload(options: WorkloadOptions) -> Workload:
 
 
 def _arrivals(options: WorkloadOptions) -> F64:
-    """Draw arrival times from 0 on, one per second on average, float64 [requests]."""
+    """Draw arrival times starting at 0, one per second on average, float64 [requests]."""
     count, burst = options.requests, options.burst if options.arrivals == BURSTS else 1
     if options.arrivals == CONSTANT:
         return np.arange(count, dtype=np.float64)
@@ -176,7 +176,7 @@ def _lengths(options: WorkloadOptions, stream: int, mean: int, max_lengths: I64)
 
     Args:
         options: Distributions of the workload.
-        stream: Index of the stream of random numbers.
+        stream: Index of the random-number stream.
         mean: Mean length.
         max_lengths: Maximum length of each request, int64 [requests].
     """
@@ -189,7 +189,7 @@ def _lengths(options: WorkloadOptions, stream: int, mean: int, max_lengths: I64)
 
 
 def random_stream(seed: int, stream: int) -> np.random.Generator:
-    """Return the generator of one of several independent streams of random numbers.
+    """Return the generator of one of several independent random-number streams.
 
     Args:
         seed: Seed of the workload.

@@ -9,12 +9,12 @@ from wse.serving.simulation.pass_costs import PassCosts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContinuousPolicy:
-    """The rules by which continuous batching admits users and reads prompts.
+    """Rules that determine how continuous batching admits users and reads prompts.
 
     Attributes:
         max_users: Number of batch slots: maximum number of admitted users.
-        prompt_tokens: Maximum tokens of prompts per round, rounded down to whole chunks. With None,
-            prompts are read in the time that decoded tokens leave on the busiest stage.
+        prompt_tokens: Maximum number of prompt tokens per round, rounded down to whole chunks. With
+            None, prompts are read in the time when the busiest stage has no decode work.
         prefix_cache: Whether prefixes of prompts stay in the cache for later requests.
     """
 
@@ -28,9 +28,9 @@ class PrefillMachine:
     """A separate machine that reads prompts one by one and sends their caches to the decoder.
 
     Attributes:
-        costs: Times of its passes.
+        costs: Pass times of the machine.
         transfer_s_per_token: Seconds that the cache of one token occupies the link to the decode
-            machine. Caches are sent one after another.
+            machine. Caches are sent sequentially.
         transfer_s: Latency of the transfer in seconds.
     """
 

@@ -15,7 +15,7 @@ ROUNDING: Final = 1e-9
 
 
 class PromptReader:
-    """The queue of prompts that a machine is reading: fast tier first, then by order of admission.
+    """Queue of prompts that a machine is reading: fast tier first, then in order of admission.
 
     Attributes:
         gap_free_s: Time until which the gaps (idle time of the busiest stage) have been used.
@@ -26,7 +26,7 @@ class PromptReader:
 
         Args:
             prompt_tokens: Lengths of all prompts of the workload, in tokens.
-            costs: Times of passes on the machine.
+            costs: Pass times on the machine.
         """
         self.gap_free_s = -math.inf
         self._costs, self._prompts = costs, prompt_tokens
@@ -54,7 +54,7 @@ class PromptReader:
         """Choose the parts of prompts that the next round reads, and remove them from the queues.
 
         Args:
-            budget: Maximum number of tokens. At least one chunk is read, whatever the budget.
+            budget: Maximum number of tokens. At least one chunk is read, regardless of the budget.
 
         Returns:
             All chosen parts; and (request, part) for each part that completes its prompt.
@@ -81,20 +81,20 @@ class PromptReader:
         return parts, completed
 
     def first_unread_s(self) -> float:
-        """Return the seconds that the busiest stage still has to work on the next prompt."""
+        """Return how many seconds the busiest stage still has to work on the next prompt."""
         return self._seconds(next(queue[0] for queue in self._queues if queue))
 
     def read_in_gaps(self, gap_s: float, end_s: float, round_per_gap: float) -> tuple[float, list[tuple[float, int]]]:
-        """Read prompts in gaps: the time that decoded tokens leave on the busiest stage.
+        """Read prompts in gaps: the time when the busiest stage has no decode work.
 
         Args:
-            gap_s: Total seconds of the gaps in some rounds.
+            gap_s: Total duration of the gaps in some rounds, in seconds.
             end_s: Time at which the last gap ends.
             round_per_gap: Ratio of the time of a round to the time of its gap, at the end.
 
         Returns:
-            Seconds of gaps that no prompt uses; and the completed prompts, as pairs of the time of
-            the first token and the request.
+            The gap time in seconds that no prompt uses; and the completed prompts, as pairs of
+            first-token time and request.
         """
         ready: list[tuple[float, int]] = []
         for queue in self._queues:
@@ -113,7 +113,7 @@ class PromptReader:
         return gap_s, ready
 
     def _seconds(self, request: int) -> float:
-        """Return the seconds that the busiest stage still has to work on a prompt."""
+        """Return how many seconds the busiest stage still has to work on a prompt."""
         if request not in self._unread_s:
             self._unread_s[request] = self._costs.part_busy_s(self._rest(request))
         return self._unread_s[request]

@@ -1,4 +1,4 @@
-"""Users: the users in flight, with the sizes of their caches and the round that ends each answer."""
+"""Users: the users in flight, with their cache sizes and the round that ends each answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from wse.serving.simulation.drafts import AnswerPasses
 
 
 class Users:
-    """The users whose answers a machine decodes. In every round, each of them gets one decode pass.
+    """The users whose answers a machine decodes. Each user gets one decode pass per round.
 
     All users are advanced together, so a long run of rounds costs as little as a single one.
 
@@ -35,7 +35,7 @@ class Users:
 
     @property
     def passes_to_first(self) -> int:
-        """Number of rounds until the first of the users has a complete answer."""
+        """Number of rounds until the first user has a complete answer."""
         return self._finish[0][0] - self._rounds
 
     def join(self, request: int) -> None:
@@ -45,11 +45,11 @@ class Users:
         heappush(self._finish, (self._rounds + self._answers.passes[request], request))
 
     def run(self, passes: int) -> None:
-        """Advance all users by some rounds, at most until the first user has a complete answer."""
+        """Advance all users by ``passes`` rounds, which must not exceed `passes_to_first`."""
         self._rounds += passes
 
     def pop_done(self) -> int | None:
-        """Remove a user with a complete answer and return their request; None if there is none."""
+        """Remove a user with a complete answer and return the request, or None if there is none."""
         if not self._finish or self._finish[0][0] != self._rounds:
             return None
         request = heappop(self._finish)[1]
