@@ -23,7 +23,6 @@ from wse_kernels.codegen.lanes import MAX_LANES
 from wse_kernels.communication import column_sums, exchanges, row_sums, transfers
 from wse_kernels.compute import (
     activation,
-    attention,
     elementwise,
     experts,
     latent,
@@ -35,6 +34,7 @@ from wse_kernels.compute import (
     storing,
     vocabulary,
 )
+from wse_kernels.compute.attention import kv_cache, normalisation, ring, softmax
 
 __all__ = [
     "COMPUTE",
@@ -60,7 +60,11 @@ def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:
     }
 
 
-COMPUTE = _kernels(linear, norm, rotary, attention, elementwise, latent, activation, vocabulary, router, experts)
+COMPUTE = _kernels(
+    *(linear, norm, rotary),
+    *(kv_cache, softmax, ring, normalisation),
+    *(elementwise, latent, activation, vocabulary, router, experts),
+)
 """Compute kernels, as functions of one block. `over_blocks` adds the calling convention."""
 
 TRANSFER = _kernels(transfers, exchanges, row_sums, column_sums)
