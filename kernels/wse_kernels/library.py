@@ -24,7 +24,6 @@ from wse_kernels.communication import column_sums, exchanges, row_sums, transfer
 from wse_kernels.compute import (
     activation,
     elementwise,
-    experts,
     latent,
     linear,
     norm,
@@ -35,6 +34,7 @@ from wse_kernels.compute import (
     vocabulary,
 )
 from wse_kernels.compute.attention import kv_cache, normalisation, ring, softmax
+from wse_kernels.compute.experts import pairs, products
 
 __all__ = [
     "COMPUTE",
@@ -63,7 +63,8 @@ def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:
 COMPUTE = _kernels(
     *(linear, norm, rotary),
     *(kv_cache, softmax, ring, normalisation),
-    *(elementwise, latent, activation, vocabulary, router, experts),
+    *(elementwise, latent, activation, vocabulary, router),
+    *(pairs, products),
 )
 """Compute kernels, as functions of one block. `over_blocks` adds the calling convention."""
 

@@ -21,7 +21,6 @@ from wse_kernels.library import compiled_kernel
 from wse_kernels.oracle import (
     activation,
     elementwise,
-    experts,
     latent,
     linear,
     norm,
@@ -30,6 +29,7 @@ from wse_kernels.oracle import (
     vocabulary,
 )
 from wse_kernels.oracle.attention import kv_cache, normalisation, ring, softmax
+from wse_kernels.oracle.experts import pairs, products
 from wse_kernels.oracle.memory import Sram
 
 Array = npt.NDArray[Any]
@@ -55,7 +55,8 @@ UNTOUCHED = 0x11
 
 ORACLE_FILES = (
     *(kv_cache, normalisation, ring, softmax),
-    *(activation, elementwise, experts, latent, linear, norm, rotary, router, vocabulary),
+    *(pairs, products),
+    *(activation, elementwise, latent, linear, norm, rotary, router, vocabulary),
 )
 ORACLES = {name: function for module in ORACLE_FILES for name, function in vars(module).items()}
 
