@@ -26,7 +26,6 @@ from wse_kernels.compute import (
     elementwise,
     latent,
     linear,
-    norm,
     random_numbers,
     rotary,
     router,
@@ -35,6 +34,7 @@ from wse_kernels.compute import (
 )
 from wse_kernels.compute.attention import kv_cache, normalisation, ring, softmax
 from wse_kernels.compute.experts import pairs, products
+from wse_kernels.compute.norm import layer_norm, rms_norm
 
 __all__ = [
     "COMPUTE",
@@ -61,7 +61,7 @@ def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:
 
 
 COMPUTE = _kernels(
-    *(linear, norm, rotary),
+    *(linear, rms_norm, layer_norm, rotary),
     *(kv_cache, softmax, ring, normalisation),
     *(elementwise, latent, activation, vocabulary, router),
     *(pairs, products),

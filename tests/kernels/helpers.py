@@ -23,7 +23,6 @@ from wse_kernels.oracle import (
     elementwise,
     latent,
     linear,
-    norm,
     rotary,
     router,
     vocabulary,
@@ -31,6 +30,7 @@ from wse_kernels.oracle import (
 from wse_kernels.oracle.attention import kv_cache, normalisation, ring, softmax
 from wse_kernels.oracle.experts import pairs, products
 from wse_kernels.oracle.memory import Sram
+from wse_kernels.oracle.norm import layer_norm, rms_norm
 
 Array = npt.NDArray[Any]
 
@@ -56,7 +56,7 @@ UNTOUCHED = 0x11
 ORACLE_FILES = (
     *(kv_cache, normalisation, ring, softmax),
     *(pairs, products),
-    *(activation, elementwise, latent, linear, norm, rotary, router, vocabulary),
+    *(activation, elementwise, latent, linear, layer_norm, rms_norm, rotary, router, vocabulary),
 )
 ORACLES = {name: function for module in ORACLE_FILES for name, function in vars(module).items()}
 
