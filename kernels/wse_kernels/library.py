@@ -20,7 +20,7 @@ from wse_kernels import wavelet
 from wse_kernels.codegen.blocks import VIEWS, over_blocks, over_blocks_and_cores, over_cores_by_loop, views_of
 from wse_kernels.codegen.jit import KERNEL_FILES, config, get_threads, kernel, parallel_kernel, spread_kernel
 from wse_kernels.codegen.lanes import MAX_LANES
-from wse_kernels.communication import column_sums, exchanges, row_sums, transfers
+from wse_kernels.communication import column_messages, column_sums, copies, exchanges, row_messages, row_sums
 from wse_kernels.compute import (
     activation,
     elementwise,
@@ -68,7 +68,7 @@ COMPUTE = _kernels(
 )
 """Compute kernels, as functions of one block. `over_blocks` adds the calling convention."""
 
-TRANSFER = _kernels(transfers, exchanges, row_sums, column_sums)
+TRANSFER = _kernels(row_messages, column_messages, copies, exchanges, row_sums, column_sums)
 """Transfer kernels, which move words between PEs. Each has its own operands."""
 
 TIMING = _kernels(wavelet)

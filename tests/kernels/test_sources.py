@@ -16,10 +16,11 @@ from wse.program.isa.activation import ACTIVATIONS
 from wse.program.isa.instructions import CODES, kernel_named
 from wse.program.isa.operands import FIRST_OPERAND, VIEWS
 from wse_kernels.codegen import blocks
-from wse_kernels.communication import _arrivals, transfers
+from wse_kernels.communication import copies
 from wse_kernels.compute import activation
 from wse_kernels.compute.attention import _visible_entries
 from wse_kernels.library import COMPUTE, STORING, TIMING, TRANSFER
+from wse_kernels.operands import arrivals
 from wse_kernels.operands import group as operand_group
 from wse_kernels.oracle import activation as activation_oracle
 from wse_kernels.oracle import memory
@@ -167,12 +168,12 @@ def test_control_words_agree_between_kernels_and_cache_balance() -> None:
     assert cache_balance.HEADER_WORDS == len(control_words()) == _visible_entries.SLOTS
     assert cache_balance.OLDEST == _visible_entries.OLDEST
     shift = f"(words {cache_balance.PASSED_SLOT} and {cache_balance.RECEIVED_SLOT})"
-    assert shift in " ".join((transfers.cache_shift.__doc__ or "").split())
+    assert shift in " ".join((copies.cache_shift.__doc__ or "").split())
 
 
 def test_arrivals_have_one_numbering() -> None:
     assert {arrival.name: arrival.value for arrival in Arrival} == {
-        arrival.name: getattr(_arrivals, arrival.name) for arrival in Arrival
+        arrival.name: getattr(arrivals, arrival.name) for arrival in Arrival
     }
     oracle_numbers = [transfer_oracle.MULTICAST, transfer_oracle.COPY, transfer_oracle.DROP]
     assert oracle_numbers == [Arrival.MULTICAST, Arrival.COPY, Arrival.DROP]
