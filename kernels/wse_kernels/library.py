@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wse_kernels import wavelet
 from wse_kernels.codegen.blocks import VIEWS, over_blocks, over_blocks_and_cores, over_cores_by_loop, views_of
 from wse_kernels.codegen.jit import KERNEL_FILES, config, get_threads, kernel, parallel_kernel, spread_kernel
 from wse_kernels.codegen.lanes import MAX_LANES
@@ -35,6 +34,7 @@ from wse_kernels.compute import (
 from wse_kernels.compute.attention import kv_cache, normalisation, ring, softmax
 from wse_kernels.compute.experts import pairs, products
 from wse_kernels.compute.norm import layer_norm, rms_norm
+from wse_kernels.timing import wavelet
 
 __all__ = [
     "COMPUTE",

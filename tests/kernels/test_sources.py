@@ -34,10 +34,7 @@ from wse_mappings.schedule import Arrival
 
 PACKAGE = Path(wse_kernels.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
-KERNEL_FILES = [
-    PACKAGE / "wavelet.py",
-    *sorted(p for name in ("communication", "compute") for p in (PACKAGE / name).rglob("[!_]*.py")),
-]
+KERNEL_FILES = sorted(p for name in ("communication", "compute", "timing") for p in (PACKAGE / name).rglob("[!_]*.py"))
 
 
 def module_name(path: Path) -> str:
