@@ -23,7 +23,7 @@ from wse_kernels.library import COMPUTE, STORING, TIMING, TRANSFER
 from wse_kernels.operands import arrivals
 from wse_kernels.operands import group as operand_group
 from wse_kernels.oracle import activation as activation_oracle
-from wse_kernels.oracle import memory
+from wse_kernels.oracle import memory, quantised_weights
 from wse_kernels.oracle import random_numbers as random_oracle
 from wse_kernels.oracle import storing as storing_oracle
 from wse_kernels.oracle import transfers as transfer_oracle
@@ -188,4 +188,4 @@ def test_codings_have_one_numbering() -> None:
     """The oracle and the cycle model number codings as the compiler does."""
     for coding in (*CODINGS.values(), fp8_blocks(128, 128)):
         name = coding.name.upper()
-        assert coding.number == getattr(codes, name) == getattr(memory, name)
+        assert coding.number == getattr(codes, name) == getattr(quantised_weights, name)

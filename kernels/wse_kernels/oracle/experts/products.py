@@ -17,15 +17,13 @@ from wse_kernels.operands.experts import (
     QuantisedScales,
 )
 from wse_kernels.oracle.experts.column import pairs_of_column
-from wse_kernels.oracle.memory import (
-    F32,
+from wse_kernels.oracle.memory import F32, Pe, sums_of_products
+from wse_kernels.oracle.quantised_weights import (
     FP8_BLOCKS,
     MXFP4,
-    Pe,
     block_factors,
     powers_of_two,
     scaled_codes,
-    sums_of_products,
     times_factors,
 )
 
