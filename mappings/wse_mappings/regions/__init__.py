@@ -1,0 +1,1 @@
+"""Regions of wafers: what is placed, layouts of regions, their layers, and their rows and columns."""
