@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from wse_kernels.codegen.elements import row_pointer
-from wse_kernels.codegen.functions import WORD, internal_function, short_loop, word
+from wse_kernels.codegen.functions import WORD, internal_function, minimum, short_loop, word
 from wse_kernels.codegen.jit import cgutils, config, intrinsic, types
 from wse_kernels.codegen.vectors import WIDTH
 from wse_kernels.products.chunk_generator import MAX_TOKENS, OUTPUTS, TERMS, TOKENS, ChunkGenerator
@@ -115,8 +115,8 @@ def _chunk_function(module: Any, element_types: tuple[Any, Any], kind: WeightKin
             short_loop(builder, zero, K, TERMS) as first_term,
             short_loop(builder, zero, M, MAX_TOKENS) as first_token,
         ):
-            terms = _minimum(builder, builder.sub(K, first_term), word(TERMS))
-            count = _minimum(builder, builder.sub(M, first_token), word(MAX_TOKENS))
+            terms = minimum(builder, builder.sub(K, first_term), word(TERMS))
+            count = minimum(builder, builder.sub(M, first_token), word(MAX_TOKENS))
             code.terms, code.tokens = terms, count
             code.starts = builder.and_(clears, builder.icmp_signed("==", first_term, zero))
             with short_loop(builder, zero, terms) as k, _vectors(builder, lanes) as vector:  # 1
@@ -134,7 +134,7 @@ def _chunk_function(module: Any, element_types: tuple[Any, Any], kind: WeightKin
                     short_loop(builder, zero, count, TOKENS) as m,
                 ):
                     tokens = _block_indices(builder, m, count, TOKENS)
-                    lane = _minimum(builder, begin, last_vector)
+                    lane = minimum(builder, begin, last_vector)
                     is_half = builder.icmp_signed("<=", builder.sub(N, n), word(OUTPUTS // 2))
                     with builder.if_else(is_half) as (half, whole):
                         with half:
@@ -156,7 +156,7 @@ def _vectors(builder: Any, lanes: Any) -> Iterator[Lanes]:
         Index and first lane of the vector, as LLVM values.
     """
     with short_loop(builder, word(0), lanes, WIDTH) as begin:
-        first = _minimum(builder, begin, builder.sub(lanes, word(WIDTH)))
+        first = minimum(builder, begin, builder.sub(lanes, word(WIDTH)))
         yield Lanes(builder.udiv(begin, word(WIDTH)), first)
 
 
@@ -166,12 +166,7 @@ def _block_indices(builder: Any, first: Any, end: Any, count: int) -> list[Any]:
     There are ``count`` indices. Those beyond ``end`` - 1 are replaced by ``end`` - 1.
     """
     last = builder.sub(end, word(1))
-    return [_minimum(builder, builder.add(first, word(i)), last) for i in range(count)]
-
-
-def _minimum(builder: Any, first: Any, second: Any) -> Any:
-    """Generate LLVM instructions for the minimum of two signed integers."""
-    return builder.select(builder.icmp_signed("<", first, second), first, second)
+    return [minimum(builder, builder.add(first, word(i)), last) for i in range(count)]
 
 
 def _multiply_by_tokens(views: Any, block: int, rows: ProductRows, tile: Tile, add: int) -> None:
