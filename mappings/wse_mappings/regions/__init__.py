@@ -1,1 +1,1 @@
-"""Regions of wafers: what is placed, layouts of regions, their layers, and their rows and columns."""
+"""Regions of wafers: what is placed, their layouts, their layers, and their rows and columns."""

@@ -1,4 +1,4 @@
-"""Writing of a trace while a run proceeds: schedules, passes, tokens, tensors, planes and the report."""
+"""Writing of a trace while a run proceeds: schedules, passes, tokens, tensors, planes, report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels of the softmax over the cache entries of a PE: maxima, unnormalised weights and their sums."""
+"""Kernels of the softmax over the cache entries of a PE: maxima, weights and their sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels that list the (token, selected expert) pairs of a column of PEs, and add biases to them."""
+"""Kernels that list the (token, selected expert) pairs of a column, and add their biases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels of layer normalisation, which subtracts the mean and divides by the standard deviation."""
+"""Kernels of layer normalisation: subtract the mean, and divide by the standard deviation."""
 
 from __future__ import annotations
 

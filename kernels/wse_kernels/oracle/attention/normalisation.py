@@ -1,4 +1,4 @@
-"""Oracles that complete a softmax: attention sinks, maxima of all rows, and division by the sums."""
+"""Oracles that complete a softmax: attention sinks, maxima of all rows, division by the sums."""
 
 from __future__ import annotations
 

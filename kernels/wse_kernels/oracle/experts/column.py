@@ -1,4 +1,4 @@
-"""Even division of columns and experts, and the list of (token, expert) pairs of a column of PEs."""
+"""Even division of columns and experts, and the list of (token, expert) pairs of a column."""
 
 from __future__ import annotations
 

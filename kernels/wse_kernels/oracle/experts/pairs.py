@@ -1,4 +1,4 @@
-"""Oracles of the list of (token, selected expert) pairs, and of the addition of biases to them."""
+"""Oracles of the list of (token, selected expert) pairs, and of the addition of their biases."""
 
 from __future__ import annotations
 
