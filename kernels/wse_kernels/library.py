@@ -16,25 +16,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wse_kernels import wavelet
 from wse_kernels.codegen.blocks import VIEWS, over_blocks, over_blocks_and_cores, over_cores_by_loop, views_of
 from wse_kernels.codegen.jit import KERNEL_FILES, config, get_threads, kernel, parallel_kernel, spread_kernel
 from wse_kernels.codegen.lanes import MAX_LANES
-from wse_kernels.communication import column_sums, exchanges, row_sums, transfers
+from wse_kernels.communication import column_messages, column_sums, copies, exchanges, row_messages, row_sums
 from wse_kernels.compute import (
     activation,
-    attention,
     elementwise,
-    experts,
     latent,
     linear,
-    norm,
     random_numbers,
     rotary,
     router,
     storing,
     vocabulary,
 )
+from wse_kernels.compute.attention import kv_cache, normalisation, ring, softmax
+from wse_kernels.compute.experts import pairs, products
+from wse_kernels.compute.norm import layer_norm, rms_norm
+from wse_kernels.timing import wavelet
 
 __all__ = [
     "COMPUTE",
@@ -60,10 +60,15 @@ def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:
     }
 
 
-COMPUTE = _kernels(linear, norm, rotary, attention, elementwise, latent, activation, vocabulary, router, experts)
+COMPUTE = _kernels(
+    *(linear, rms_norm, layer_norm, rotary),
+    *(kv_cache, softmax, ring, normalisation),
+    *(elementwise, latent, activation, vocabulary, router),
+    *(pairs, products),
+)
 """Compute kernels, as functions of one block. `over_blocks` adds the calling convention."""
 
-TRANSFER = _kernels(transfers, exchanges, row_sums, column_sums)
+TRANSFER = _kernels(row_messages, column_messages, copies, exchanges, row_sums, column_sums)
 """Transfer kernels, which move words between PEs. Each has its own operands."""
 
 TIMING = _kernels(wavelet)

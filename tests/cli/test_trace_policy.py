@@ -12,7 +12,7 @@ import pytest
 from tests.cli.conftest import Outcome, Wse
 from wse.tracing.record import run
 from wse_traces import open_trace, problems
-from wse_traces.writer import write
+from wse_traces.writer import flush_timer
 
 KIB = 1 << 10
 ASKED = ("--prompt-ids", "3,5,7", "--mesh", "4x4", "--new-tokens", "20", "--schedule", "baseline")
@@ -33,7 +33,7 @@ def small_files(size_bytes: int) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are written as they come, so that a full disk is found while the run goes on."""
-    monkeypatch.setattr(write, "_BUFFER_BYTES", KIB // 4)
+    monkeypatch.setattr(flush_timer, "_BUFFER_BYTES", KIB // 4)
     monkeypatch.setattr(run, "MAX_PASSES", 1)
 
 

@@ -23,7 +23,7 @@ from wse.program.transfers.patterns import AlongLine
 from wse.program.transfers.transfer_types import is_of_type
 from wse_mappings.cuts.layer_parts import LAYER_PARTS
 from wse_mappings.mesh.placement import Rect
-from wse_mappings.strategies.strategy import ListedRegion
+from wse_mappings.regions.demand import ListedRegion
 
 OPTIMIZED_OPTIONS = replace(OPTIONS, schedule=OPTIMIZED)
 PROMPT = (5, 9, 31, 7, 12, 40, 2)

@@ -6,7 +6,7 @@ from tiny_model import tiny_spec
 from wafer_runs import wafer_run
 
 from wse_mappings.mesh.placement import Rect
-from wse_mappings.strategies.strategy import ListedRegion
+from wse_mappings.regions.demand import ListedRegion
 
 SPEC = tiny_spec(layers=3, tied=False)
 APART = (

@@ -20,17 +20,17 @@ from wse.program.isa.instructions import kernel_named
 from wse_kernels.library import compiled_kernel
 from wse_kernels.oracle import (
     activation,
-    attention,
     elementwise,
-    experts,
     latent,
     linear,
-    norm,
     rotary,
     router,
     vocabulary,
 )
+from wse_kernels.oracle.attention import kv_cache, normalisation, ring, softmax
+from wse_kernels.oracle.experts import pairs, products
 from wse_kernels.oracle.memory import Sram
+from wse_kernels.oracle.norm import layer_norm, rms_norm
 
 Array = npt.NDArray[Any]
 
@@ -53,7 +53,11 @@ MAX_LANES = 128
 UNTOUCHED = 0x11
 """Byte between buffers and in lanes without a PE: a small finite number in every element type."""
 
-ORACLE_FILES = (activation, attention, elementwise, experts, latent, linear, norm, rotary, router, vocabulary)
+ORACLE_FILES = (
+    *(kv_cache, normalisation, ring, softmax),
+    *(pairs, products),
+    *(activation, elementwise, latent, linear, layer_norm, rms_norm, rotary, router, vocabulary),
+)
 ORACLES = {name: function for module in ORACLE_FILES for name, function in vars(module).items()}
 
 OPERAND_COUNT = 25

@@ -28,7 +28,7 @@ from tests.kernels.helpers import (
 from wse.backends.execute.calls.accumulations import accumulation_of
 from wse.backends.execute.calls.pattern_tables import columns_of, multicasts_cover, runs_of, senders_of
 from wse_kernels.communication.column_sums import ACCUMULATE, LOAD, STORE
-from wse_kernels.communication.transfers import MAX_ROWS
+from wse_kernels.communication.row_messages import MAX_ROWS
 from wse_kernels.library import TRANSFER, compiled_kernel
 from wse_kernels.oracle import transfers as oracle
 from wse_mappings.cuts.recut import cut_anew

@@ -11,8 +11,8 @@ from wse.backends.wavelet.flatten import tables
 from wse.backends.wavelet.lines import Lines
 from wse.backends.wavelet.machine import WaveletMachine
 from wse.hardware.load import load_wafer
-from wse_kernels import wavelet as columns
 from wse_kernels.library import compiled_kernel
+from wse_kernels.operands import wavelet_tables as columns
 from wse_kernels.oracle import wavelet as oracle
 from wse_mappings.patterns.binary_tree import binary_tree
 from wse_mappings.patterns.chain import chain

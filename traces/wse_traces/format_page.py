@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 
+from wse_traces.field import Field
 from wse_traces.header import ATTRIBUTES
-from wse_traces.schema import AXIS_LABELS, CAUSES, FIELDS, FORMAT, ROWS, VERSION, Field
+from wse_traces.schema import AXIS_LABELS, CAUSES, FIELDS, FORMAT, ROWS, VERSION
 
 PARSER = """\
 import h5py

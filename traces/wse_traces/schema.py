@@ -10,10 +10,10 @@ own, which has no rows if nothing was recorded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Final
 
+from wse_traces.field import Field, code_field, rectangle_fields, reference_field, text_field
 from wse_traces.header import RunHeader
 
 FORMAT: Final = "wse-trace"
@@ -32,46 +32,6 @@ LINES: Final = ("row", "col", "both")
 HOST: Final = -1
 NONE: Final = -1
 
-TEXT: Final = "S128"  # UTF-8, padded with NUL
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """Description of one HDF5 dataset of a trace.
-
-    If ``signed`` is false, numbers must be at least 0, or -1 if ``doc`` says what -1 means.
-
-    Attributes:
-        path: Path of the dataset in the file.
-        dtype: NumPy type of the elements.
-        axes: Names of the axes. The first is the table, or "wafer" for a plane, which has a value
-            for every PE.
-        unit: Unit of the values.
-        doc: Description of the values.
-        labels: Names of the codes 0, 1, ...; empty if the values are not codes.
-        refers: Table whose row numbers the values are, or empty.
-        signed: Whether negative values are allowed.
-    """
-
-    path: str
-    dtype: str
-    axes: tuple[str, ...]
-    unit: str
-    doc: str
-    labels: tuple[str, ...] = ()
-    refers: str = ""
-    signed: bool = False
-
-    @property
-    def table(self) -> str:
-        """Table that the dataset is a column of. A plane (values for every PE) is its own table."""
-        return self.path if self.axes[0] == "wafer" else self.axes[0]
-
-    @property
-    def name(self) -> str:
-        """Name of the column within its table."""
-        return self.path.rsplit("/", 1)[1]
-
 
 # Axes whose length is fixed. `row` and `col` have the lengths of the mesh; every other axis is a table.
 FIXED_AXES: Final[Mapping[str, int]] = {
@@ -83,49 +43,21 @@ FIXED_AXES: Final[Mapping[str, int]] = {
 AXIS_LABELS: Final[Mapping[str, tuple[str, ...]]] = {"use": USES, "cause": CAUSES, "direction": DIRECTIONS}
 
 
-def _reference(path: str, table: str, refers: str, doc: str) -> Field:
-    """Return the field of a column whose values are row numbers of the table ``refers``."""
-    return Field(path, "<i4", (table,), "index", doc, refers=refers)
-
-
-def _code(path: str, table: str, labels: tuple[str, ...], doc: str) -> Field:
-    """Return the field of a column of codes: 0 means the first label, 1 the second, and so on."""
-    return Field(path, "u1", (table,), "code", doc, labels=labels)
-
-
-def _text(path: str, table: str, doc: str) -> Field:
-    """Return the field of a column of short texts."""
-    return Field(path, TEXT, (table,), "text", doc)
-
-
-def _rectangle(group: str, table: str, owner: str) -> Iterator[Field]:
-    """Yield the four fields that describe a rectangle of PEs: first row, first column, and size.
-
-    Args:
-        group: Path of the group that contains the columns.
-        table: Table that the columns belong to.
-        owner: What the rectangle belongs to, for the descriptions of the fields.
-    """
-    names = {"row": "first row", "col": "first column", "rows": "rows", "cols": "columns"}
-    for name, text in names.items():
-        yield Field(f"{group}/{name}", "<i4", (table,), "PE", f"{text} of {owner}")
-
-
 FIELDS: Final[tuple[Field, ...]] = (
     # run
     Field("run/summary", "u1", ("summary_byte",), "byte", "report of the run: a JSON object as UTF-8"),
     # strings
-    _text("strings/names", "name", "names of kernels and patterns"),
+    text_field("strings/names", "name", "names of kernels and patterns"),
     # graph
-    _text("graph/ops/name", "op", "name of the op, unique"),
-    _text("graph/ops/kind", "op", "kind of op"),
+    text_field("graph/ops/name", "op", "name of the op, unique"),
+    text_field("graph/ops/kind", "op", "kind of op"),
     Field("graph/ops/layer", "<i4", ("op",), "layer", "layer of the model, -1: outside of the layers"),
-    _reference("graph/ops/stage", "op", "stage", "stage that runs the op, -1: the host"),
-    _reference("graph/edges/src", "edge", "op", "op that produces the value"),
-    _reference("graph/edges/dst", "edge", "op", "op that uses the value"),
+    reference_field("graph/ops/stage", "op", "stage", "stage that runs the op, -1: the host"),
+    reference_field("graph/edges/src", "edge", "op", "op that produces the value"),
+    reference_field("graph/edges/dst", "edge", "op", "op that uses the value"),
     # placement
-    _reference("placement/stages/wafer", "stage", "wafer", "wafer of the stage"),
-    *_rectangle("placement/stages", "stage", "its rectangle"),
+    reference_field("placement/stages/wafer", "stage", "wafer", "wafer of the stage"),
+    *rectangle_fields("placement/stages", "stage", "its rectangle"),
     Field("placement/stages/first_layer", "<i4", ("stage",), "layer", "first layer of the stage, -1: none"),
     Field("placement/stages/last_layer", "<i4", ("stage",), "layer", "last layer of the stage, -1: none"),
     # sram
@@ -139,39 +71,39 @@ FIELDS: Final[tuple[Field, ...]] = (
         signed=True,
     ),
     Field("sram/bytes_per_pe", "<i4", ("wafer", "use", "row", "col"), "B", "SRAM by use on every PE", signed=True),
-    _reference("sram/buffers/stage", "buffer", "stage", "stage; the buffer is in its fullest PE"),
-    _text("sram/buffers/name", "buffer", "name of the buffer"),
-    _code("sram/buffers/use", "buffer", USES, "use of the buffer"),
+    reference_field("sram/buffers/stage", "buffer", "stage", "stage; the buffer is in its fullest PE"),
+    text_field("sram/buffers/name", "buffer", "name of the buffer"),
+    code_field("sram/buffers/use", "buffer", USES, "use of the buffer"),
     Field("sram/buffers/address", "<i4", ("buffer",), "B", "first byte in the SRAM of the PE"),
     Field("sram/buffers/bytes", "<i4", ("buffer",), "B", "size"),
-    _text("sram/buffers/dtype", "buffer", "type of the elements"),
-    _reference("sram/buffers/live_from", "buffer", "op", "first op that needs the buffer, -1: always needed"),
-    _reference("sram/buffers/live_to", "buffer", "op", "last op that needs the buffer, -1: always needed"),
-    _reference("lives/buffer", "live", "buffer", "buffer that the steps need"),
-    _code("lives/phase", "live", PHASES, "phase of the steps; for prefill, they are those of the first chunk"),
+    text_field("sram/buffers/dtype", "buffer", "type of the elements"),
+    reference_field("sram/buffers/live_from", "buffer", "op", "first op that needs the buffer, -1: always needed"),
+    reference_field("sram/buffers/live_to", "buffer", "op", "last op that needs the buffer, -1: always needed"),
+    reference_field("lives/buffer", "live", "buffer", "buffer that the steps need"),
+    code_field("lives/phase", "live", PHASES, "phase of the steps; for prefill, they are those of the first chunk"),
     Field("lives/first_step", "<i4", ("live",), "index", "first step, counted from the first step of the schedule"),
     Field("lives/last_step", "<i4", ("live",), "index", "last step, counted in the same way"),
     # routes
-    _reference("routes/stage", "route", "stage", "stage that uses the colour, -1: between stages"),
+    reference_field("routes/stage", "route", "stage", "stage that uses the colour, -1: between stages"),
     Field("routes/colour", "<i4", ("route",), "colour", "colour: one of the statically configured routes of a router"),
-    _reference("routes/pattern", "route", "name", "pattern that uses the colour"),
-    _code("routes/axis", "route", LINES, "lines of PEs that the pattern runs along"),
-    _reference("routes/wafer", "route", "wafer", "wafer of its rectangle"),
-    *_rectangle("routes", "route", "the PEs that set the colour"),
+    reference_field("routes/pattern", "route", "name", "pattern that uses the colour"),
+    code_field("routes/axis", "route", LINES, "lines of PEs that the pattern runs along"),
+    reference_field("routes/wafer", "route", "wafer", "wafer of its rectangle"),
+    *rectangle_fields("routes", "route", "the PEs that set the colour"),
     # schedules and their steps
-    _code("schedules/phase", "schedule", PHASES, "phase of the schedule"),
+    code_field("schedules/phase", "schedule", PHASES, "phase of the schedule"),
     Field(
         "schedules/kv_slots", "<i4", ("schedule",), "token", "KV cache slots in use on the fullest mesh row of a region"
     ),
     Field("schedules/first_step", "<i8", ("schedule",), "index", "first row of the schedule in the table of steps"),
     Field("schedules/steps", "<i8", ("schedule",), "1", "number of its rows there, which are consecutive"),
     Field("schedules/cycles", "<i8", ("schedule",), "cycle", "cycles from its start to the end of its last step"),
-    _reference("steps/op", "step", "op", "op that the step belongs to, -1: none"),
-    _reference("steps/stage", "step", "stage", "stage in which the step runs, -1: none"),
+    reference_field("steps/op", "step", "op", "op that the step belongs to, -1: none"),
+    reference_field("steps/stage", "step", "stage", "stage in which the step runs, -1: none"),
     Field("steps/layer", "<i4", ("step",), "layer", "layer of the model, -1: outside of the layers"),
-    _reference("steps/wafer", "step", "wafer", "wafer on which the step runs, -1: the host"),
-    _code("steps/kind", "step", KINDS, "kind of step"),
-    _reference("steps/name", "step", "name", "kernel or pattern, -1: none"),
+    reference_field("steps/wafer", "step", "wafer", "wafer on which the step runs, -1: the host"),
+    code_field("steps/kind", "step", KINDS, "kind of step"),
+    reference_field("steps/name", "step", "name", "kernel or pattern, -1: none"),
     Field("steps/start_cycle", "<i8", ("step",), "cycle", "start, counted from the start of the schedule"),
     Field("steps/cycles", "<i8", ("step",), "cycle", "cycles from its start to its end"),
     Field("steps/cycles_by", "<i8", ("step", "cause"), "cycle", "the cycles by cause; they add up to `cycles`"),
@@ -183,20 +115,20 @@ FIELDS: Final[tuple[Field, ...]] = (
         "32-bit words sent in every pass, each counted once; `shifts` has further ones",
     ),
     Field("steps/hops", "<i8", ("step",), "wavelet-hop", "links that these words cross, summed over words"),
-    *_rectangle("steps", "step", "its rectangle"),
+    *rectangle_fields("steps", "step", "its rectangle"),
     # what was executed
-    _reference("passes/schedule", "pass", "schedule", "schedule that was executed"),
+    reference_field("passes/schedule", "pass", "schedule", "schedule that was executed"),
     Field("passes/start_cycle", "<i8", ("pass",), "cycle", "start, counted from the start of the run"),
     Field("passes/wall_s", "<f8", ("pass",), "s", "time that the emulator needed"),
-    _reference("shifts/pass", "shift", "pass", "pass with the cache shift"),
+    reference_field("shifts/pass", "shift", "pass", "pass with the cache shift"),
     Field("shifts/step", "<i8", ("shift",), "index", "step, counted from the first step of the schedule"),
     Field("shifts/words", "<i8", ("shift",), "word", "words sent in this pass in addition to those of the schedule"),
     Field("shifts/hops", "<i8", ("shift",), "wavelet-hop", "links that these words cross, summed over words"),
     Field("tokens/id", "<i4", ("token",), "id", "id in the vocabulary, -1: unknown"),
-    _code("tokens/is_prompt", "token", ("generated", "prompt"), "whether the token was read or generated"),
+    code_field("tokens/is_prompt", "token", ("generated", "prompt"), "whether the token was read or generated"),
     Field("tokens/sequence", "<i4", ("token",), "index", "sequence of the batch that the token belongs to"),
     Field("tokens/position", "<i4", ("token",), "token", "position in its sequence"),
-    _reference("tokens/pass", "token", "pass", "pass that read or generated the token, -1: none"),
+    reference_field("tokens/pass", "token", "pass", "pass that read or generated the token, -1: none"),
     Field("tokens/cycles", "<i8", ("token",), "cycle", "from the token before it to this one, 0 in a prompt"),
     Field("tokens/wall_s", "<f8", ("token",), "s", "time that the emulator needed, 0 in a prompt"),
     Field(
@@ -214,9 +146,11 @@ FIELDS: Final[tuple[Field, ...]] = (
         "UTF-8 bytes of all tokens; the bytes of a single token may be a part of a character",
     ),
     # traffic
-    _reference("crossings/pass", "crossing", "pass", "pass that the transfer belongs to, -1: loading of the model"),
-    _reference("crossings/src_wafer", "crossing", "wafer", "wafer that sends, -1: the host"),
-    _reference("crossings/dst_wafer", "crossing", "wafer", "wafer that receives, -1: the host"),
+    reference_field(
+        "crossings/pass", "crossing", "pass", "pass that the transfer belongs to, -1: loading of the model"
+    ),
+    reference_field("crossings/src_wafer", "crossing", "wafer", "wafer that sends, -1: the host"),
+    reference_field("crossings/dst_wafer", "crossing", "wafer", "wafer that receives, -1: the host"),
     Field("crossings/bytes", "<i8", ("crossing",), "B", "number of bytes"),
     Field("crossings/cycles", "<i8", ("crossing",), "cycle", "cycles from the first byte to the last"),
     Field(
@@ -236,25 +170,25 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("links/patterns/rows", "<i4", ("pattern",), "PE", "rows of the rectangle; words beyond it are 0"),
     Field("links/patterns/cols", "<i4", ("pattern",), "PE", "columns of the rectangle; words beyond it are 0"),
     Field("links/layers/layer", "<i4", ("placed_layer",), "layer", "layer, -1: everything outside of the layers"),
-    _reference("links/layers/wafer", "placed_layer", "wafer", "wafer of the layer"),
+    reference_field("links/layers/wafer", "placed_layer", "wafer", "wafer of the layer"),
     Field("links/layers/row", "<i4", ("placed_layer",), "PE", "row of the pattern's row 0"),
     Field("links/layers/col", "<i4", ("placed_layer",), "PE", "column of the pattern's column 0"),
-    _reference("links/layers/pattern", "placed_layer", "pattern", "pattern with its words on links"),
+    reference_field("links/layers/pattern", "placed_layer", "pattern", "pattern with its words on links"),
     Field("pe/busy_cycles", "<i8", ("wafer", "row", "col"), "cycle", "cycles in which the PE computes, over the run"),
     # optional
-    _reference("attention/stage", "attention", "stage", "stage that contains attention"),
+    reference_field("attention/stage", "attention", "stage", "stage that contains attention"),
     Field("attention/col", "<i4", ("attention",), "PE", "first column of its rectangle that attention uses"),
     Field("attention/cols", "<i4", ("attention",), "PE", "number of these columns; sums along rows run over them"),
     Field("experts/layer", "<i4", ("expert_load",), "layer", "layer of the experts"),
     Field("experts/expert", "<i4", ("expert_load",), "index", "expert within the layer"),
     Field("experts/tokens", "<i8", ("expert_load",), "token", "tokens that were routed to the expert, over the run"),
-    _reference("routed/pass", "routed", "pass", "pass whose tokens were routed"),
+    reference_field("routed/pass", "routed", "pass", "pass whose tokens were routed"),
     Field("routed/layer", "<i4", ("routed",), "layer", "layer of the experts"),
     Field("routed/expert", "<i4", ("routed",), "index", "expert within the layer that got any tokens"),
     Field("routed/tokens", "<i4", ("routed",), "token", "tokens of the pass that were routed to the expert"),
-    _reference("tensors/pass", "tensor", "pass", "pass in which the tensor was produced"),
-    _reference("tensors/op", "tensor", "op", "op that produced the tensor"),
-    _text("tensors/dtype", "tensor", "type of the elements, little-endian"),
+    reference_field("tensors/pass", "tensor", "pass", "pass in which the tensor was produced"),
+    reference_field("tensors/op", "tensor", "op", "op that produced the tensor"),
+    text_field("tensors/dtype", "tensor", "type of the elements, little-endian"),
     Field("tensors/shape", "<i8", ("tensor", "dim"), "1", "shape, padded with leading ones"),
     Field(
         "tensors/end",
@@ -264,9 +198,9 @@ FIELDS: Final[tuple[Field, ...]] = (
         "end of its bytes in `tensors/bytes`; they start at the end of the previous tensor",
     ),
     Field("tensors/bytes", "u1", ("tensor_byte",), "byte", "elements of all tensors, row-major"),
-    _reference("contents/pass", "content", "pass", "pass in which the bytes were read"),
-    _reference("contents/buffer", "content", "buffer", "buffer that contains the bytes"),
-    _reference("contents/wafer", "content", "wafer", "wafer of the PE"),
+    reference_field("contents/pass", "content", "pass", "pass in which the bytes were read"),
+    reference_field("contents/buffer", "content", "buffer", "buffer that contains the bytes"),
+    reference_field("contents/wafer", "content", "wafer", "wafer of the PE"),
     Field("contents/row", "<i4", ("content",), "PE", "row of the PE"),
     Field("contents/col", "<i4", ("content",), "PE", "column of the PE"),
     Field(
@@ -277,17 +211,17 @@ FIELDS: Final[tuple[Field, ...]] = (
         "end of its bytes in `contents/bytes`; they start at the end of the previous row",
     ),
     Field("contents/bytes", "u1", ("content_byte",), "byte", "bytes of all contents, as stored in SRAM"),
-    _reference("wavelets/pass", "wavelet", "pass", "pass that was simulated"),
+    reference_field("wavelets/pass", "wavelet", "pass", "pass that was simulated"),
     Field("wavelets/step", "<i8", ("wavelet",), "index", "step, counted from the first step of the schedule"),
     Field(
         "wavelets/cycle", "<i8", ("wavelet",), "cycle", "cycle in which the wavelet leaves, from the start of the pass"
     ),
-    _reference("wavelets/wafer", "wavelet", "wafer", "wafer of the router"),
+    reference_field("wavelets/wafer", "wavelet", "wafer", "wafer of the router"),
     Field("wavelets/row", "<i4", ("wavelet",), "PE", "row of the PE whose router the wavelet leaves"),
     Field("wavelets/col", "<i4", ("wavelet",), "PE", "column of the PE whose router the wavelet leaves"),
     Field("wavelets/colour", "u1", ("wavelet",), "colour", "colour, counted from the first colour of the step"),
-    _code("wavelets/direction", "wavelet", MOVES, "direction of the move; `ramp`: into the PE"),
-    _code(
+    code_field("wavelets/direction", "wavelet", MOVES, "direction of the move; `ramp`: into the PE"),
+    code_field(
         "wavelets/source",
         "wavelet_source",
         MOVES,

@@ -10,8 +10,8 @@ from wse.models.spec import ModelSpec
 from wse.number_formats import CODINGS, DTYPES
 from wse_mappings.cuts.expert_groups import DISTRIBUTED
 from wse_mappings.patterns.k_tree import FEWEST_RELAYS
+from wse_mappings.regions.demand import ListedRegion
 from wse_mappings.result_cache import ResultCache
-from wse_mappings.strategies.strategy import ListedRegion
 
 MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM = "mesh-gemm", "mesh-gemm-own-weights", "thin-gemm"
 PREFILL_PRODUCTS = (MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM)

@@ -25,7 +25,8 @@ from textwrap import dedent
 from typing import Any
 
 from wse_kernels.codegen.cores import over_cores
-from wse_kernels.codegen.jit import group_of, part_function, words_of
+from wse_kernels.codegen.jit import part_function
+from wse_kernels.codegen.operand_words import group_of, words_of
 from wse_kernels.codegen.prefetch import fetch_ahead
 from wse_kernels.operands.group import Place, parameters_of
 

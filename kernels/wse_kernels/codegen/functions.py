@@ -8,7 +8,7 @@ from typing import Any
 
 from wse_kernels.codegen.jit import ir
 
-__all__ = ["WORD", "internal_function", "short_loop", "word"]
+__all__ = ["WORD", "internal_function", "minimum", "short_loop", "word"]
 
 WORD = ir.IntType(64)
 """LLVM type of indices."""
@@ -91,3 +91,8 @@ def _loop_metadata(module: Any) -> Any:
     loop = ir.MDValue(module, [module.add_metadata([text])], name=str(len(module.metadata)))
     loop.operands = (loop, *loop.operands)
     return loop
+
+
+def minimum(builder: Any, first: Any, second: Any) -> Any:
+    """Generate LLVM instructions for the minimum of two signed integers."""
+    return builder.select(builder.icmp_signed("<", first, second), first, second)

@@ -12,7 +12,7 @@ from wse_kernels.codegen.elements import narrow, narrow_ir, widen, widen_ir
 from wse_kernels.codegen.functions import WORD, internal_function, short_loop, word
 from wse_kernels.codegen.jit import cgutils, config, intrinsic, types
 from wse_kernels.codegen.vectors import SINGLES
-from wse_kernels.communication._arrivals import ADD, DROP, MULTICAST
+from wse_kernels.operands.arrivals import ADD, DROP, MULTICAST
 
 __all__ = ["carry_words"]
 

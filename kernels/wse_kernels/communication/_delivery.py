@@ -8,8 +8,8 @@ import numpy as np
 
 from wse_kernels.codegen.elements import narrow, widen
 from wse_kernels.codegen.jit import helper_function
-from wse_kernels.communication._arrivals import ADD, ARGMAX, MAX
 from wse_kernels.communication._moved_rows import add_rows, copy_rows, take_larger_rows
+from wse_kernels.operands.arrivals import ADD, ARGMAX, MAX
 
 __all__ = ["Elements", "deliver", "deliver_lanes", "fill_lanes"]
 

@@ -1,8 +1,8 @@
 """Transfer kernels for exchanges, in which every PE receives the words of at most one other PE.
 
 The other PE is in the same row or column. Words are sent and received at different addresses, so
-the order does not matter. The operands ``a`` are those of `wse_kernels.communication.transfers`: 0
-first row, 1 rows, 2 blocks per row, 3 source address, 4 target address, 5 elements, 7 columns.
+the order does not matter. The operands ``a`` are those of `along_columns`: 0 first row, 1 rows, 2
+blocks per row, 3 source address, 4 target address, 5 elements, 7 columns.
 """
 
 from __future__ import annotations

@@ -1,10 +1,28 @@
-"""Tables of the wavelet simulation, as one argument of its kernel and its oracle."""
+"""Tables of the wavelet simulation, as one argument of its kernel and its oracle.
+
+The columns of the int32 tables are the constants below, and:
+
+- ``queues``: eight slots of (2 × cycle from which the wavelet may move + control bit, payload)
+  follow the columns; 128 bytes in all
+- ``routes``: number of outputs, up to five queues, control wavelets until the position ends (0:
+  never), next position or -1 while another colour holds it, a held position of another colour that
+  follows too or -1, queue that the position takes wavelets from
+- ``links``: cycle in which the link was last used, member whose turn it is, first and end of its
+  members
+"""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["WaveletTables"]
+# Columns that change with every wavelet are not adjacent: the compiler would load two adjacent ones at once and stall.
+HEAD, OUTPUTS, OUTPUT, LINK, CONTROLS, POSITION, CAPACITY, LATENCY, TAIL, SLOTS = 0, 2, 3, 8, 9, 10, 11, 12, 14, 16
+QUEUE_WORDS, SLOT_COUNT, LAST_SLOT = 32, 8, 7
+THREAD_WORDS, OP_WORDS, LINK_WORDS, PORTS = 8, 9, 4, 5
+ROUTE_CONTROLS, ROUTE_NEXT, ROUTE_RELEASED, ROUTE_QUEUE = 6, 7, 8, 9
+TAKEN, TURN, MEMBER, MEMBER_END = 0, 1, 2, 3
+CURRENT, LAST, NOT_BEFORE, DONE, CHOICE, DELAYED = 0, 1, 2, 3, 4, 5
+RECEIVE, SEND, ARRIVAL, ADDRESS, WORDS, AFTER, MARK, GAP, DELAY = 0, 1, 2, 3, 4, 5, 6, 7, 8
 
 
 class WaveletTables(NamedTuple):

@@ -1,7 +1,8 @@
 """Oracles: a slow numpy reference of every kernel, by the same name, on the bytes of single PEs.
 
-``memory`` gives access to the bytes and contains what several oracles share. The other files are
-named like those of the kernels. An oracle knows no blocks and no lanes.
+``memory`` gives access to the bytes of PEs, and ``quantised_weights`` unpacks codes. ``transfers``
+has the oracles of all transfer kernels. The other files are named like those of the kernels. An
+oracle knows no blocks and no lanes.
 
 - The oracle of a compute kernel is a function of one PE: ``oracle(pe, ctl, ...)``, with the
   operands of the kernel, in the same named tuples, and ``ctl`` only if the kernel has it.

@@ -12,7 +12,8 @@ from wse_kernels.operands.products import (
     ProductShape,
     ProductStrides,
 )
-from wse_kernels.oracle.memory import (
+from wse_kernels.oracle.memory import sums_of_products
+from wse_kernels.oracle.quantised_weights import (
     FP8_BLOCKS,
     INT4,
     MXFP4,
@@ -20,7 +21,6 @@ from wse_kernels.oracle.memory import (
     e4m3,
     powers_of_two,
     scaled_codes,
-    sums_of_products,
     times_factors,
 )
 

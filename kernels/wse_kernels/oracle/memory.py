@@ -1,4 +1,4 @@
-"""SRAM of PEs for oracles: element values and codes from bytes, and calls of oracles."""
+"""SRAM of PEs for oracles: element values from bytes, and calls of oracles."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ I64 = npt.NDArray[np.int64]
 FIRST_OPERAND = 3
 """Number of words before a kernel's first named operand: first row, rows, blocks per row."""
 
-INT8, FP8, INT4, MXFP4, FP8_BLOCKS = range(5)
-"""Numbers of the formats of quantised weights."""
 
 PICO, ATTO = 1e-12, 1e-18
 """Units of fixed-point operands."""
@@ -61,34 +59,6 @@ def narrow(values: F32, element: str) -> Bytes:
         )
     with np.errstate(over="ignore"):
         return flat.astype(element).view(np.uint8)
-
-
-def e4m3(codes: Bytes) -> F32:
-    """Decode e4m3 codes: 1 sign bit, 4 exponent bits with bias 7, 3 mantissa bits.
-
-    Codes with exponent 0 are subnormal: they have the exponent of 1, but no leading 1.
-    """
-    exponent, mantissa = (codes >> 3 & 0xF).astype(np.int32), (codes & 7).astype(np.float32)
-    leading = np.where(exponent > 0, np.float32(8), np.float32(0))
-    magnitude: F32 = np.ldexp(leading + mantissa, np.maximum(exponent, 1) - 10)
-    return np.where(codes & 0x80, -magnitude, magnitude)
-
-
-def e2m1(nibbles: Bytes) -> F32:
-    """Decode e2m1 codes: 1 sign bit, 2 exponent bits with bias 1, 1 mantissa bit.
-
-    Codes with exponent 0 are subnormal: they have the exponent of 1, but no leading 1.
-    """
-    exponent, mantissa = (nibbles >> 1 & 3).astype(np.int32), (nibbles & 1).astype(np.float32)
-    leading = np.where(exponent > 0, np.float32(2), np.float32(0))
-    magnitude: F32 = np.ldexp(leading + mantissa, np.maximum(exponent, 1) - 2)
-    return np.where(nibbles & 8, -magnitude, magnitude)
-
-
-def e8m0(exponents: Bytes) -> F32:
-    """Decode e8m0 codes: powers of two with bias 127. The code 255 is NaN."""
-    power = np.ldexp(np.float64(1), exponents.astype(np.int32) - 127)
-    return np.where(exponents == 255, np.nan, power).astype(np.float32)
 
 
 def take(memory: Bytes, element: str, address: int, count: int) -> Bytes:
@@ -240,88 +210,3 @@ def sums_of_products(pe: Pe, x: int, weights: F32, total: F32) -> F32:
     for value, row in zip(pe.read("act", x, len(weights)), weights, strict=True):
         total = pe.round_to("acc", total + value * row)
     return total
-
-
-def scaled_codes(
-    pe: Pe, coding: int, codes: tuple[int, int], scales: tuple[int, int], groups: int, sizes: tuple[int, int, int]
-) -> F32:
-    """Return int8, FP8 or int4 weights [K, N] times their scales, in the activation type.
-
-    Args:
-        pe: PE whose SRAM is read.
-        coding: Number of the weight format: INT8, FP8 or INT4.
-        codes: Address of the quantised weights, and distance between two rows.
-        scales: Address of the scales, and distance between two rows.
-        groups: Address of the scale group of each row. Used for INT4 only.
-        sizes: K, N and G: rows; outputs; groups of rows.
-    """
-    K, N, G = sizes
-    code_bytes = rows_of_codes(pe, codes, K, N, 2 if coding == INT4 else 1)
-    factors = np.stack([pe.read("wgt", scales[0] + g * scales[1], N) for g in range(G)])
-    row_groups = np.zeros(K, np.int64)
-    if coding == INT8:
-        values = code_bytes.view(np.int8).astype(np.float32)
-    elif coding == FP8:
-        values = e4m3(code_bytes)
-    else:
-        row_groups = pe.bytes(groups, K).astype(np.int64)
-        nibbles = nibbles_of(code_bytes).astype(np.float32)
-        values = np.where(nibbles > 7, nibbles - 16, nibbles)
-    return pe.round_to("act", values * factors[row_groups])
-
-
-def times_factors(pe: Pe, coding: int, factors: F32, w: int, groups: int, K: int, k_stride: int) -> F32:
-    """Return MXFP4 or FP8 weights [K, N] times rounded scales, in the activation type.
-
-    Args:
-        pe: PE whose SRAM is read.
-        coding: Number of the weight format: MXFP4 or FP8_BLOCKS.
-        factors: Scales [G, N] of the groups of rows.
-        w, groups: Addresses of the quantised weights, and of the group of each row.
-        K, k_stride: Number of rows; distance between two rows of quantised weights.
-    """
-    code_bytes = rows_of_codes(pe, (w, k_stride), K, factors.shape[1], 2 if coding == MXFP4 else 1)
-    values = e2m1(nibbles_of(code_bytes)) if coding == MXFP4 else e4m3(code_bytes)
-    row_factors = pe.round_to("act", factors[pe.bytes(groups, K)])
-    return pe.round_to("act", values * row_factors)
-
-
-def rows_of_codes(pe: Pe, codes: tuple[int, int], K: int, N: int, codes_a_byte: int) -> Bytes:
-    """Return the bytes [K, N] that contain the quantised weights of ``K`` rows.
-
-    Args:
-        pe: PE whose SRAM is read.
-        codes: Address of the weights, and distance between two rows of bytes.
-        K, N: Number of rows; number of outputs.
-        codes_a_byte: Number of consecutive rows whose weights share a byte, 1 or 2.
-    """
-    return np.stack([pe.bytes(codes[0] + k // codes_a_byte * codes[1], N) for k in range(K)])
-
-
-def nibbles_of(code_bytes: Bytes) -> Bytes:
-    """Return 4-bit weights: the lower half of a byte in even rows, the upper half in odd rows."""
-    return np.where(np.arange(len(code_bytes))[:, None] % 2, code_bytes >> 4, code_bytes & 0xF)
-
-
-def powers_of_two(pe: Pe, scale: int, stride: int, N: int, G: int) -> F32:
-    """Return the e8m0 scales [G, N], which are powers of two, as float32.
-
-    Args:
-        pe: PE whose SRAM is read.
-        scale, stride: Address of the scales; distance between two rows in bytes.
-        N, G: Outputs; groups of rows.
-    """
-    return np.stack([e8m0(pe.bytes(scale + g * stride, N)) for g in range(G)])
-
-
-def block_factors(pe: Pe, scale: int, stride: int, widths: int, N: int, G: int, B: int) -> F32:
-    """Return the float32 scale of each output, [G, N], given one scale per block of outputs.
-
-    Args:
-        pe: PE whose SRAM is read.
-        scale, stride: Address of the scales, and distance between the scales of two groups.
-        widths: Address of the number of outputs in each block, one byte each.
-        N, G, B: Outputs; groups of rows; blocks of outputs.
-    """
-    width = pe.bytes(widths, B).astype(np.int64)
-    return np.stack([np.repeat(pe.read("f32", scale + g * stride, B), width)[:N] for g in range(G)])

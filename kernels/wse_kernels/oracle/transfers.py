@@ -27,7 +27,7 @@ def along_rows(memory: Bytes, element: str, messages: I32, first: I32, variant: 
             are added.
         first: Index of the first message of each list of messages, and the end of the last list.
         variant: Index of the list that each row executes.
-        a: Operands of the kernel `wse_kernels.communication.transfers.along_rows`.
+        a: Operands of the kernel `wse_kernels.communication.row_messages.along_rows`.
 
     Returns:
         int64 ``[4, rows, cols]``: number of words that left each PE to the north, east, south and
@@ -53,7 +53,7 @@ def along_columns(memory: Bytes, element: str, messages: I32, first: I32, varian
             are added.
         first: Index of the first message of each list of messages, and the end of the last list.
         variant: Index of the list that each column executes.
-        a: Operands of the kernel `wse_kernels.communication.transfers.along_columns`.
+        a: Operands of the kernel `wse_kernels.communication.column_messages.along_columns`.
 
     Returns:
         int64 ``[4, rows, cols]``: number of words that left each PE to the north, east, south and
@@ -89,7 +89,7 @@ def along_columns_counted(
         messages: int32 ``[m, 3]``: source row, target row, arrival code.
         first: Index of the first message of each list of messages, and the end of the last list.
         variant: Index of the list that all columns execute, as its first element.
-        a: Operands of the kernel `wse_kernels.communication.transfers.along_columns_counted`.
+        a: Operands of the kernel `wse_kernels.communication.column_messages.along_columns_counted`.
     """
     for col in range(a[7]):
         count = min(max(int(widen(take(count_memory[0, col], "float32", a[9], 1), "float32")[0]), 0), a[10])
@@ -137,7 +137,7 @@ def hand_over(
         pieces: int64 ``[n, 5]``: sending row, receiving row, first element in the source tile,
             first element in the target tile, number of elements.
         words: int64 ``[n]``: words of each piece on the links.
-        a: Operands of the kernel `wse_kernels.communication.transfers.hand_over`.
+        a: Operands of the kernel `wse_kernels.communication.copies.hand_over`.
     """
     vectors, source, target, width, source_col, target_col, columns, target_width = a[[0, 3, 4, 5, 6, 7, 8, 9]]
     for (row, end, first, place, n), on_wire in zip(pieces.tolist(), words.tolist(), strict=True):

@@ -70,7 +70,8 @@ def run_wavelets(tables: WaveletTables, spans: I32, events: I32, counts: I64, bu
     wavelets are updated, and ``events`` are not recorded.
 
     Args:
-        tables, spans, events, counts: Arrays of the kernel, described in `wse_kernels.wavelet`.
+        tables, spans, events, counts: Arrays of the kernel, described in
+            `wse_kernels.timing.wavelet`.
             Each row of ``spans`` is one part.
         burst: A vector operation pauses for a cycle after this number of words; 0 for never.
         limit: Cycle at which the simulation of a part stops at the latest.

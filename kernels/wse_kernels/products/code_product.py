@@ -15,7 +15,8 @@ from wse_kernels.codegen.elements import narrow, row_pointer, widen
 from wse_kernels.codegen.functions import word
 from wse_kernels.codegen.jit import cgutils, config, intrinsic, types
 from wse_kernels.codegen.lanes import lanes_in
-from wse_kernels.products.chunk_product import OUTPUTS, product_of
+from wse_kernels.products.chunk_generator import OUTPUTS
+from wse_kernels.products.chunk_product import product_of
 from wse_kernels.products.codes import CODES_A_BYTE, FP8_BLOCKS, GROUPED, code_value
 from wse_kernels.products.tiles import CodeTile, ProductRows
 from wse_kernels.products.vector_product import SumsAndActivations, call_vector_function

@@ -109,7 +109,7 @@ class CacheBalance:
         """Update the counters for a verification pass, whose new tokens go to the rows round-robin.
 
         Every row computes all tokens, and stores every ``rows``-th one, starting with its first
-        (`wse_kernels.compute.attention.kv_append`).
+        (`wse_kernels.compute.attention.kv_cache.kv_append`).
         """
         control, length = self.control, self.length
         first = (np.arange(self.rows) - length) % self.rows

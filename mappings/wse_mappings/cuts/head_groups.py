@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from wse_mappings.cuts.head_features import even_features, features_per_column, paired_features
 from wse_mappings.cuts.split import I32, balanced_segments, ceil_div, middle_segment, on_the_middle, padded_blocks
 
 
@@ -148,7 +149,7 @@ def head_groups(
     # 2. Evenly divided features.
     if not whole_pairs:
         segments = _groups(cols, kv_head_count, segment_count)
-        return _assign_groups(kv_head_count, 1, segments, *_even_features(head_size, rotary_size, segments))
+        return _assign_groups(kv_head_count, 1, segments, *even_features(head_size, rotary_size, segments))
     # 3. Candidates: (heads of a group, its columns).
     candidates = [
         (sharing, _groups(cols, kv_head_count // sharing, segment_count))
@@ -160,10 +161,12 @@ def head_groups(
         candidates,
         key=lambda candidate: (
             candidate[0]
-            * _places(head_size, rotary_size, min(count for _, count in candidate[1]), allows_mixed_pairs=mixed_pairs)
+            * features_per_column(
+                head_size, rotary_size, min(count for _, count in candidate[1]), allows_mixed_pairs=mixed_pairs
+            )
         ),
     )
-    features, rotated = _paired_features(head_size, rotary_size, segments, allows_mixed_pairs=mixed_pairs)
+    features, rotated = paired_features(head_size, rotary_size, segments, allows_mixed_pairs=mixed_pairs)
     return _assign_groups(kv_head_count, sharing, segments, features, rotated)
 
 
@@ -187,7 +190,9 @@ def head_places(
 
     def places(sharing: int) -> int:
         """Return the features of a head on a column if a column group stores ``sharing`` heads."""
-        return _places(head_size, rotary_size, cols // (kv_head_count // sharing), allows_mixed_pairs=mixed_pairs)
+        return features_per_column(
+            head_size, rotary_size, cols // (kv_head_count // sharing), allows_mixed_pairs=mixed_pairs
+        )
 
     sharing = min(_sharings(kv_head_count), key=lambda n: n * places(n))
     return sharing, places(sharing)
@@ -233,49 +238,6 @@ def _sharings(kv_head_count: int) -> list[int]:
     These are the divisors of the number of KV heads.
     """
     return [n for n in range(1, kv_head_count + 1) if kv_head_count % n == 0]
-
-
-def _places(head_size: int, rotary_size: int, cols: int, *, allows_mixed_pairs: bool) -> int:
-    """Return the number of features of a head on the fullest column of a group.
-
-    Columns store whole rotary pairs, and features without a pair.
-
-    Args:
-        head_size, rotary_size: Features of a head; those that rotate.
-        cols: Columns of the group.
-        allows_mixed_pairs: Whether features that do not rotate may be stored as rotary pairs, which
-            rotate by an angle of zero.
-    """
-    pairs_of_all = 2 * ceil_div(head_size // 2, cols)
-    return (
-        pairs_of_all
-        if _mixes(head_size, rotary_size, cols, allows_mixed_pairs=allows_mixed_pairs)
-        else _places_apart(head_size, rotary_size, cols)
-    )
-
-
-def _places_apart(head_size: int, rotary_size: int, cols: int) -> int:
-    """Return the features of a head on a column if only rotating features are stored as pairs.
-
-    Args:
-        head_size, rotary_size: Features of a head; those that rotate.
-        cols: Columns of the group.
-    """
-    return 2 * ceil_div(rotary_size // 2, cols) + ceil_div(head_size - rotary_size, cols)
-
-
-def _mixes(head_size: int, rotary_size: int, cols: int, *, allows_mixed_pairs: bool) -> bool:
-    """Return whether features that do not rotate are stored as rotary pairs.
-
-    They are if this is allowed and a column then stores fewer features, padding included.
-
-    Args:
-        head_size, rotary_size: Features of a head; those that rotate.
-        cols: Columns of the group.
-        allows_mixed_pairs: Whether it is allowed.
-    """
-    saves_places = 2 * ceil_div(head_size // 2, cols) < _places_apart(head_size, rotary_size, cols)
-    return allows_mixed_pairs and rotary_size > 0 and head_size % 2 == 0 and saves_places
 
 
 def _assign_groups(
@@ -335,70 +297,3 @@ def _whole_heads(heads: int, segment_cols: int, segment_count: int) -> I32:
         blocks = padded_blocks(segment_heads, segment_cols)
         result[segment, :, : blocks.shape[1]] = np.where(blocks < 0, np.int32(-1), blocks + np.int32(first))
     return result.reshape(segment_count * segment_cols, -1)
-
-
-def _even_features(head_size: int, rotary_size: int, segments: list[tuple[int, int]]) -> tuple[I32, int]:
-    """Return the features of a head that each column stores, as consecutive blocks of equal size.
-
-    Args:
-        head_size, rotary_size: Features of a head; those that rotate.
-        segments: (first column, number of columns) of each group.
-
-    Returns:
-        int32 ``[cols, F]`` with -1 for padding, and the number of a column's features that rotate.
-    """
-    width = max(ceil_div(head_size, count) for _, count in segments)
-    place = np.concatenate([np.arange(count, dtype=np.int32) for _, count in segments])
-    index = place[:, None] * width + np.arange(width, dtype=np.int32)
-    return np.where(index < head_size, index, np.int32(-1)), 2 * (width * rotary_size // head_size // 2)
-
-
-def _paired_features(
-    head_size: int, rotary_size: int, segments: list[tuple[int, int]], *, allows_mixed_pairs: bool
-) -> tuple[I32, int]:
-    """Return the features of a head on each column, as whole rotary pairs and single features.
-
-    If all features are in pairs, the partner of p is p + rotary_size / 2 for features that rotate,
-    and p + 1 for the others.
-
-    Args:
-        head_size, rotary_size: Features of a head; those that rotate.
-        segments: (first column, number of columns) of each group.
-        allows_mixed_pairs: Whether features that do not rotate may be stored as rotary pairs.
-
-    Returns:
-        int32 ``[cols, F]`` with -1 for padding, and the number of a column's features that rotate.
-    """
-    half = rotary_size // 2
-    if _mixes(head_size, rotary_size, min(count for _, count in segments), allows_mixed_pairs=allows_mixed_pairs):
-        indices = _balanced_indices(head_size // 2, segments)
-        first = np.where(indices < half, indices, 2 * indices)
-        second = np.where(indices < half, first + half, first + 1)
-        all_features = np.concatenate([first, np.where(indices < 0, indices, second)], axis=1, dtype=np.int32)
-        return all_features, all_features.shape[1]
-    pairs, plain_features = _balanced_indices(half, segments), _balanced_indices(head_size - rotary_size, segments)
-    partners, plain_places = (
-        np.where(index < 0, index, index + first) for index, first in ((pairs, half), (plain_features, 2 * half))
-    )
-    return np.concatenate([pairs, partners, plain_places], axis=1, dtype=np.int32), 2 * pairs.shape[1]
-
-
-def _balanced_indices(extent: int, segments: list[tuple[int, int]]) -> I32:
-    """Divide the indices 0 to ``extent`` - 1 into nearly equal blocks, one per column of a group.
-
-    All groups divide the same indices; a group with more columns has smaller blocks.
-
-    Args:
-        extent: Number of indices, which every group divides over its columns.
-        segments: (first column, number of columns) of each group.
-
-    Returns:
-        int32 ``[cols, width]``, with -1 for padding.
-    """
-    widths = np.array([count for _, count in segments])
-    count = np.repeat(widths, widths)
-    place = np.concatenate([np.arange(columns) for columns in widths])
-    min_counts, remainders = np.divmod(extent, count)
-    first, counts = place * min_counts + np.minimum(place, remainders), min_counts + (place < remainders)
-    nth = np.arange(ceil_div(extent, int(widths.min())))
-    return np.where(nth < counts[:, None], first[:, None] + nth, -1).astype(np.int32)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers, Strategy, consecutive
+from wse_mappings.regions.consecutive import consecutive
+from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers, Strategy
 
 
 class Expert(Strategy):

@@ -23,7 +23,7 @@ from wse.studies.options.option import make_request
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
 from wse_mappings.mesh.placement import Rect
-from wse_mappings.strategies.strategy import ListedRegion
+from wse_mappings.regions.demand import ListedRegion
 
 Region = Mapping[str, Any]
 LEFT: Region = {"row": 0, "col": 0, "rows": 16, "cols": 10, "layers": [0, 1]}

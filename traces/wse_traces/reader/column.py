@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from wse_traces.field import Field
 from wse_traces.reader.chunks import Box
-from wse_traces.schema import AXIS_LABELS, Field
+from wse_traces.schema import AXIS_LABELS
 
 
 class Column:

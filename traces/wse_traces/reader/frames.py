@@ -11,7 +11,8 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from wse_traces.schema import AXIS_LABELS, Field
+from wse_traces.field import Field
+from wse_traces.schema import AXIS_LABELS
 
 FrameKind = Literal["polars", "pandas"]
 Frame = Any  # polars.DataFrame or pandas.DataFrame: neither is needed to read a trace

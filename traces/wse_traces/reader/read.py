@@ -1,13 +1,15 @@
-"""An open trace: its tables, and the executed steps that are derived from them."""
+"""An open trace: its tables, recorded texts, tensors and bytes, and the executed steps."""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import numpy as np
 
 from wse_traces import schema
+from wse_traces.elements import values_of
 from wse_traces.errors import TraceError
 from wse_traces.reader.executed_steps import cache_shifts, check_index, executed_steps, rows_of, schedule_rows
 from wse_traces.reader.frames import Frame, FrameKind, frame_of, long_frame
@@ -17,6 +19,8 @@ from wse_traces.schema import BY_PATH, TABLES
 
 __all__ = ["LIMIT_BYTES", "Array", "Columns", "Trace", "open_trace"]
 
+_REPORT_BYTES = 1 << 24  # maximum size of JSON, which needs about twenty times as much when parsed
+_OBJECT_BYTES = 80  # memory of a short bytes or str object and its list entry
 _PLACE = ("op", "name", "kind", "stage", "layer", "wafer", "row", "col", "rows", "cols")
 _SUMS = ("cycles", "words", "hops")
 _STEP_FIELDS = {field.name: field for table in ("schedule", "step") for field in TABLES[table]}
@@ -82,6 +86,71 @@ class Trace(TraceFile):
         flat = {name: field for name, field in fields.items() if "row" not in field.axes}
         self.check_size(what, tuple(flat.values()), len(range(*slice(start, stop).indices(self.rows(what)))))
         return frame_of(flat, {name: self.column(field.path, start, stop) for name, field in flat.items()}, names, kind)
+
+    def token_bytes(self) -> list[bytes]:
+        """Return the UTF-8 bytes of each token, which may be only a part of a character.
+
+        Raises:
+            TraceError: The trace is damaged, or the tokens exceed the size limit.
+        """
+        self._check_bytes("tokens/text_end", self._rows["token"] * _OBJECT_BYTES)
+        stops, all_bytes = self.column("tokens/text_end").tolist(), self.column("tokens/text").tobytes()
+        starts = [0, *stops][:-1]
+        if any(a > b for a, b in zip(starts, stops, strict=True)) or (stops and stops[-1] > len(all_bytes)):
+            message = f"{self.path}: tokens/text_end: not ascending within tokens/text; make the trace again"
+            raise TraceError(message)
+        return [all_bytes[a:b] for a, b in zip(starts, stops, strict=True)]
+
+    def token_texts(self) -> list[str]:
+        """Return the text of each token. Bytes that are not a complete character become U+FFFD."""
+        return [text.decode(errors="replace") for text in self.token_bytes()]
+
+    def tensor(self, index: int) -> Array:
+        """Return a recorded tensor as an array with four axes. bfloat16 is converted to float32.
+
+        Args:
+            index: Row of the table of recorded tensors.
+
+        Raises:
+            TraceError: The tensor is damaged or exceeds the size limit.
+        """
+        row = self.table("tensor", index, index + 1)
+        start = int(self.column("tensors/end", index - 1, index)[0]) if index else 0
+        data = self.column("tensors/bytes", start, int(row["end"][0]))
+        try:
+            return values_of(data, row["dtype"][0]).reshape(row["shape"][0])
+        except (ValueError, IndexError) as error:
+            message = f"{self.path}: tensors: row {index} cannot be read ({error}); make the trace again"
+            raise TraceError(message) from error
+
+    def content(self, index: int) -> Array:
+        """Return the recorded bytes of one SRAM buffer of a PE, uint8 ``[bytes]``.
+
+        Args:
+            index: Row of the table ``content``.
+        """
+        start = int(self.column("contents/end", index - 1, index)[0]) if index else 0
+        return self.column("contents/bytes", start, int(self.column("contents/end", index, index + 1)[0]))
+
+    def report(self) -> dict[str, object]:
+        """Return the report of the run, or an empty dictionary if there is none.
+
+        Raises:
+            TraceError: The report is too large or is not a JSON object.
+        """
+        size = self._rows["summary_byte"]
+        if size > _REPORT_BYTES:
+            message = f"{self.path}: run/summary: {size:,} B, the limit is {_REPORT_BYTES:,} B; make the trace again"
+            raise TraceError(message)
+        try:
+            report = json.loads(self.column("run/summary").tobytes() or b"{}")
+        except (ValueError, RecursionError) as error:
+            message = f"{self.path}: run/summary: not JSON ({error}); make the trace again"
+            raise TraceError(message) from error
+        if not isinstance(report, dict):
+            message = f"{self.path}: run/summary: not a JSON object; make the trace again"
+            raise TraceError(message)
+        return report
 
     def steps(self, token: int | None = None) -> Columns:
         """Return the executed steps of one token, or of all passes, in order of execution.

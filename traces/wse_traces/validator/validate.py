@@ -12,10 +12,11 @@ import numpy as np
 
 from wse_traces import schema
 from wse_traces.errors import TraceError
+from wse_traces.field import Field
 from wse_traces.reader.check import header_problems
 from wse_traces.reader.open_file import open_file
 from wse_traces.reader.read import LIMIT_BYTES, Array, Columns, Trace, open_trace
-from wse_traces.schema import FIELDS, RAGGED, TABLES, Field
+from wse_traces.schema import FIELDS, RAGGED, TABLES
 from wse_traces.validator import links as validate_links
 from wse_traces.validator import places as validate_place
 from wse_traces.validator import times as validate_time

@@ -18,8 +18,9 @@ import h5py
 import numpy as np
 
 from wse_traces import schema
+from wse_traces.field import TEXT, Field
 from wse_traces.header import ATTRIBUTES, RunHeader
-from wse_traces.schema import FIELDS, ROWS, TABLES, Field
+from wse_traces.schema import FIELDS, ROWS, TABLES
 
 ENDING = next(attribute for attribute in ATTRIBUTES if attribute.name == "ending")
 _GZIP_LEVEL = 2  # level 4 needs twice the time and produces two thirds of the bytes
@@ -36,7 +37,7 @@ def empty_trace(header: RunHeader) -> bytes:
         groups = h5py.h5p.create(h5py.h5p.LINK_CREATE)
         groups.set_create_intermediate_group(True)
         for field in FIELDS:
-            dtype = h5py.string_dtype("utf-8", 128) if field.dtype == schema.TEXT else np.dtype(field.dtype)
+            dtype = h5py.string_dtype("utf-8", 128) if field.dtype == TEXT else np.dtype(field.dtype)
             lengths = schema.shape_of(field, header)
             space = h5py.h5s.create_simple((0, *lengths), (h5py.h5s.UNLIMITED, *lengths))
             storage, stored_type = _storage(schema.chunk_of(field, header)), h5py.h5t.py_create(dtype, logical=True)

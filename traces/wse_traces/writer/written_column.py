@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wse_traces import schema
+from wse_traces.field import Field
 from wse_traces.header import RunHeader
-from wse_traces.schema import Field
 
 Array = NDArray[Any]
 BufferedRows = dict[str, Array] | list[list[Any]]

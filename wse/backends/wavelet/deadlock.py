@@ -9,7 +9,7 @@ from wse.backends.wavelet.flatten import Tables
 from wse.backends.wavelet.machine import WaveletMachine
 from wse.backends.wavelet.wiring import INTO_PE
 from wse.errors import Deadlock
-from wse_kernels import wavelet as k
+from wse_kernels.operands import wavelet_tables as k
 
 MAX_NAMED: Final = 8
 SIDES: Final = ("from north", "from east", "from south", "from west", "out of the PE", "into the PE")

@@ -14,8 +14,8 @@ from wse.arrays import F32, I32, I64
 from wse.backends.wavelet.components import components, spans
 from wse.backends.wavelet.machine import WaveletMachine
 from wse.backends.wavelet.wiring import INTO_PE, NONE, SIDES, Wiring
-from wse_kernels import wavelet as k
-from wse_kernels.wavelet import WaveletTables
+from wse_kernels.operands import wavelet_tables as k
+from wse_kernels.operands.wavelet_tables import WaveletTables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -24,7 +24,7 @@ class Tables:
 
     Attributes:
         queues, routes, links, members, routers, threads, ops, times, spans: Arrays as the kernel
-            (`wse_kernels.wavelet`) describes them.
+            (`wse_kernels.operands.wavelet_tables`) describes them.
         identity: int32 ``[queues, 3]``: PE, side and colour of each queue.
         thread_pe: int32 ``[threads]``: PE of each thread.
         op_order: int32 ``[operations]``: index of each operation in the WaveletMachine.
@@ -152,7 +152,8 @@ class _Flattening:
         queues.
 
         Returns:
-            The four arrays, in this order. `wse_kernels.wavelet` describes their columns.
+            The four arrays, in this order. `wse_kernels.operands.wavelet_tables` describes their
+            columns.
         """
         table = np.zeros((len(self.links), 4), np.int32)
         table[:, k.TAKEN] = NONE
@@ -209,8 +210,8 @@ class _Flattening:
     def _spans(self, router_component: I32, thread_component: I32) -> I32:
         """Return the ranges of queues, routers and threads of each batch, int32 ``[batches, 8]``.
 
-        The queues are those that share no link. `wse_kernels.wavelet.run_wavelets` describes the
-        columns.
+        The queues are those that share no link. `wse_kernels.timing.wavelet.run_wavelets` describes
+        the columns.
         """
         component_numbers = np.unique(np.concatenate([self.component[: len(self.wiring.key)], thread_component]))
         table = np.zeros((len(component_numbers), 8), np.int32)

@@ -11,7 +11,7 @@ import numpy as np
 from wse.arrays import I32
 from wse.errors import BadInput, BadMesh
 from wse.hardware.spec import WaferSpec
-from wse_kernels.wavelet import SLOT_COUNT
+from wse_kernels.operands.wavelet_tables import SLOT_COUNT
 from wse_mappings.schedule import Arrival
 
 LARGEST_PES: Final = 65_536

@@ -12,8 +12,8 @@ from wse.backends.wavelet.flatten import Tables, tables
 from wse.backends.wavelet.machine import STEP, Port, WaveletMachine
 from wse.errors import BadInput
 from wse.hardware.spec import burst_words
-from wse_kernels import wavelet as k
 from wse_kernels.library import compiled_kernel
+from wse_kernels.operands import wavelet_tables as k
 
 LIMIT_CYCLES = 2**29
 NO_EVENTS = np.zeros((0, 3), np.int32)

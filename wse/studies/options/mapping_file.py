@@ -37,7 +37,7 @@ from wse.plugins import names_file_object
 from wse.reports.terminal import plural
 from wse_mappings.cuts.layer_parts import LAYER_PARTS
 from wse_mappings.mesh.placement import Rect
-from wse_mappings.strategies.strategy import ListedRegion
+from wse_mappings.regions.demand import ListedRegion
 
 STRATEGY: Final = "pipeline"
 """The strategy that places layers on listed regions, in order."""

@@ -13,7 +13,7 @@ from wse.errors import BadInput
 from wse.reports.as_json import as_json
 from wse.reports.rows_csv import csv_text
 from wse.tracing.export.tables import FlatTable
-from wse_traces.schema import TEXT, Field
+from wse_traces.field import TEXT, Field
 
 CSV_COLUMNS: Final = ("file", "column", "unit", "dtype", "labels", "refers", "dataset", "meaning")
 RUN_FILE: Final = "run.json"

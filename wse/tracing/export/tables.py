@@ -17,8 +17,9 @@ import numpy as np
 
 from wse.errors import BadInput, BadTrace, UnknownName
 from wse.reports.as_json import Report
+from wse_traces.field import TEXT, Field
 from wse_traces.reader.read import Array, Trace
-from wse_traces.schema import AXIS_LABELS, BY_PATH, FIXED_AXES, TABLES, TEXT, Field
+from wse_traces.schema import AXIS_LABELS, BY_PATH, FIXED_AXES, TABLES
 
 ROWS_AT_ONCE: Final = 16_384
 _BYTES: Final = ("summary_byte", "text_byte", "tensor_byte")

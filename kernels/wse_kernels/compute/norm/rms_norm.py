@@ -1,8 +1,4 @@
-"""Compute kernels of RMS, L2 and layer normalisation.
-
-One kernel sums over the features that a PE stores. After an all-reduce has added the sums of all
-PEs, another kernel scales the features. ``eps_atto`` is epsilon in units of 1e-18.
-"""
+"""Kernels of RMS and L2 normalisation, which divide by the root of a sum of squares."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from wse_kernels.codegen.jit import helper_function
 from wse_kernels.codegen.lanes import lane_values
 from wse_kernels.compute._slices import slice_of_place
 from wse_kernels.operands.group import Place
-from wse_kernels.operands.layers import LayerNormTensors, LayerSumsTensors, NormTensors, RowGroups
+from wse_kernels.operands.layers import NormTensors, RowGroups
 
 ONE, ZERO = np.float32(1.0), np.float32(0.0)
 
@@ -218,114 +214,3 @@ def l2_scale(block, act, f32, x, sums, M, K, size, eps_atto):
             for lane in range(act.shape[2]):
                 value = act[block, e, lane]
                 act[block, e, lane] = narrow(widen(value) * f32[block, sums + m, lane], value)
-
-
-def moments(block, act, f32, x, sums, M, K):
-    """Sum the features of a PE, and their squares, in float32 for layer normalisation.
-
-    sums[M, 0] = sum over K of x[M, K], and sums[M, 1] = sum over K of x[M, K] ** 2.
-
-    Args:
-        block, act, f32: Index of the block of PEs, and views of their SRAM.
-        x: Address of the activations [M, K].
-        sums: Address of the float32 sums [M, 2].
-        M, K: Tokens; features per PE.
-    """
-    lanes = act.shape[2]
-    for m in range(M):
-        for lane in range(lanes):
-            f32[block, sums + 2 * m, lane] = np.float32(0.0)
-            f32[block, sums + 2 * m + 1, lane] = np.float32(0.0)
-        for k in range(K):
-            for lane in range(lanes):
-                value = widen(act[block, x + m * K + k, lane])
-                f32[block, sums + 2 * m, lane] += value
-                f32[block, sums + 2 * m + 1, lane] += value * value
-
-
-def gain_moments(block, act, acc, wgt, x, sums, gain, out, M, K):
-    """Sum a PE's features and their squares, and multiply the features by the gain, in one pass.
-
-    sums[M, 0] = sum over K of x[M, K], sums[M, 1] = sum over K of x[M, K] ** 2, and out[M, K] =
-    gain[K] * x[M, K].
-
-    Args:
-        block, act, acc, wgt: Index of the block of PEs, and views of their SRAM.
-        x, out: Addresses of the activations [M, K], and of the results [M, K] in the same type.
-        sums: Address of the sums [M, 2] in the accumulator type.
-        gain: Address of the gain [K] in the weight type.
-        M, K: Tokens; features per PE.
-    """
-    lanes = act.shape[2]
-    for m in range(M):
-        first, second = sums + 2 * m, sums + 2 * m + 1
-        for lane in range(lanes):
-            acc[block, first, lane] = narrow(np.float32(0.0), acc[block, first, lane])
-            acc[block, second, lane] = narrow(np.float32(0.0), acc[block, second, lane])
-        for k in range(K):
-            for lane in range(lanes):
-                element = act[block, x + m * K + k, lane]
-                value, total, squares = widen(element), acc[block, first, lane], acc[block, second, lane]
-                acc[block, first, lane] = narrow(widen(total) + value, total)
-                acc[block, second, lane] = narrow(widen(squares) + value * value, squares)
-                act[block, out + m * K + k, lane] = narrow(widen(wgt[block, gain + k, lane]) * value, element)
-
-
-def layer_scale_sums(block, acc, f32, at: LayerSumsTensors, M, N, size, eps_atto):
-    """Complete a layer norm whose mean and scale are applied after the product with weights.
-
-    x[M, N] = (x[M, N] - mean[M] * of_gain[N]) / sqrt(variance[M] + eps) + of_bias[N].
-
-    Args:
-        block, acc, f32: Index of the block of PEs, and views of their SRAM.
-        at: Addresses of the sums of the product x[M, N], which are changed in place, of sums[M, 2],
-            and of the float32 vectors of_gain[N] and of_bias[N].
-        M, N: Tokens; output features.
-        size: Features that mean and variance are over.
-        eps_atto: Epsilon in units of 1e-18.
-    """
-    x, sums, of_gain, of_bias = at
-    size, eps = np.float32(size), np.float32(eps_atto * 1e-18)
-    lanes = acc.shape[2]
-    for m in range(M):
-        for n in range(N):
-            for lane in range(lanes):
-                element = acc[block, x + m * N + n, lane]
-                mean = widen(acc[block, sums + 2 * m, lane]) / size
-                square = widen(acc[block, sums + 2 * m + 1, lane]) / size
-                scale = np.float32(1.0) / np.sqrt(max(square - mean * mean, np.float32(0.0)) + eps)
-                centred = widen(element) - mean * f32[block, of_gain + n, lane]
-                acc[block, x + m * N + n, lane] = narrow(centred * scale + f32[block, of_bias + n, lane], element)
-
-
-def layer_scale(block, act, wgt, f32, at: LayerNormTensors, M, K, size, eps_atto, offset):
-    """Apply layer normalisation with gain and bias, given the moments over all PEs.
-
-    out[M, K] = (gain[K] + offset) * (x[M, K] - mean[M]) / sqrt(variance[M] + eps) + bias[K].
-
-    Args:
-        block, act, wgt, f32: Index of the block of PEs, and views of their SRAM.
-        at: Addresses of activations x[M, K], float32 sums[M, 2], gain[K], bias[K] and results
-            out[M, K]. The sums of values and squares are replaced by mean and scale factor.
-        M, K: Tokens; features per PE.
-        size: Features of the whole vector.
-        eps_atto: Epsilon in units of 1e-18.
-        offset: Integer added to the gain.
-    """
-    x, sums, gain, bias, out = at
-    size, offset = np.float32(size), np.float32(offset)
-    eps = np.float32(eps_atto * 1e-18)
-    lanes = act.shape[2]
-    for m in range(M):
-        for lane in range(lanes):
-            mean = f32[block, sums + 2 * m, lane] / size
-            variance = max(f32[block, sums + 2 * m + 1, lane] / size - mean * mean, np.float32(0.0))
-            f32[block, sums + 2 * m, lane] = mean
-            f32[block, sums + 2 * m + 1, lane] = np.float32(1.0) / np.sqrt(variance + eps)
-        for k in range(K):
-            for lane in range(lanes):
-                value = act[block, x + m * K + k, lane]
-                centred = widen(value) - f32[block, sums + 2 * m, lane]
-                scaled = centred * f32[block, sums + 2 * m + 1, lane]
-                gain_product = (widen(wgt[block, gain + k, lane]) + offset) * scaled
-                act[block, out + m * K + k, lane] = narrow(gain_product + widen(wgt[block, bias + k, lane]), value)

@@ -9,7 +9,8 @@ from operator import itemgetter
 from wse_mappings.cuts.contiguous import apportion
 from wse_mappings.cuts.heights import band_heights
 from wse_mappings.cuts.widths import ColumnBytes, region_widths
-from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers
+from wse_mappings.regions.demand import Demand
+from wse_mappings.regions.layout import Layout, RegionLayers
 
 _Bands = tuple[tuple[tuple[ColumnBytes, bool], ...], ...]
 """Regions of each band of a wafer: the bytes of a column, and whether the region has layers."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from wse_kernels.codegen.elementary import exponential, exponential_of
 from wse_kernels.codegen.elements import narrow, narrow_ir, row_pointer, widen, widen_ir
-from wse_kernels.codegen.functions import internal_function, short_loop, word
+from wse_kernels.codegen.functions import internal_function, minimum, short_loop, word
 from wse_kernels.codegen.jit import cgutils, config, intrinsic, ir, types
 from wse_kernels.codegen.vectors import LANE, SINGLES, WIDTH, load_lanes, rest_mask, splat, store_lanes
 
@@ -127,17 +127,17 @@ class _CodeGenerator:
             builder.store(builder.select(builder.fcmp_ordered(">", score, old), score, old), top)
         maximum = builder.load(top)
         self.store(maximum, self.maxima, zero, self.f32)
-        firsts = [self.minimum(word(i), builder.sub(self.T, word(1))) for i in range(AT_ONCE - 1)]
+        firsts = [minimum(builder, word(i), builder.sub(self.T, word(1))) for i in range(AT_ONCE - 1)]
         factor, *weights = self.exponentials([old_maximum, *map(self.score, firsts)], maximum)  # 2, and the start of 3
         self.keep_weights(weights, firsts)
         total = cgutils.alloca_once_value(builder, builder.fmul(self.load(self.sums, zero, self.f32), factor))
         with short_loop(builder, zero, self.F) as f:
             self.store(builder.fmul(self.load(self.out, f, self.acc), factor), self.out, f, self.acc)
         with short_loop(builder, zero, self.T, ENTRIES) as begin:  # 3
-            end = self.minimum(builder.add(begin, word(ENTRIES)), self.T)
+            end = minimum(builder, builder.add(begin, word(ENTRIES)), self.T)
             first = builder.select(builder.icmp_signed("==", begin, zero), word(AT_ONCE - 1), begin)
             with short_loop(builder, first, end, AT_ONCE) as t:
-                entries = [self.minimum(builder.add(t, word(i)), builder.sub(end, word(1))) for i in range(AT_ONCE)]
+                entries = [minimum(builder, builder.add(t, word(i)), builder.sub(end, word(1))) for i in range(AT_ONCE)]
                 weights = self.exponentials([self.score(entry) for entry in entries], maximum)
                 self.keep_weights(weights, [builder.sub(entry, begin) for entry in entries])
             with short_loop(builder, begin, end) as t, self.if_visible(t):
@@ -145,7 +145,7 @@ class _CodeGenerator:
                 builder.store(builder.fadd(builder.load(total), weight), total)
             with short_loop(builder, zero, self.F, FEATURES) as f:
                 last = builder.sub(self.F, word(1))
-                self.weigh(begin, end, [self.minimum(builder.add(f, word(i)), last) for i in range(FEATURES)])
+                self.weigh(begin, end, [minimum(builder, builder.add(f, word(i)), last) for i in range(FEATURES)])
         self.store(builder.load(total), self.sums, zero, self.f32)
 
     def exponentials(self, vectors: list[Any], maximum: Any) -> list[Any]:
@@ -224,10 +224,6 @@ class _CodeGenerator:
     def score(self, t: Any) -> Any:
         """Generate the scaled scores of cache entry ``t``, one per lane of the vector."""
         return self.builder.fmul(self.load(self.scores, t, self.acc), self.scale)
-
-    def minimum(self, first: Any, second: Any) -> Any:
-        """Generate LLVM instructions for the minimum of two signed integers."""
-        return self.builder.select(self.builder.icmp_signed("<", first, second), first, second)
 
     def at(self, rows: Any, row: Any) -> Any:
         """Return a pointer to the first lane of the current vector in a row.

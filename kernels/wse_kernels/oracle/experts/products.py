@@ -8,9 +8,6 @@ from wse_kernels.operands.experts import (
     BlockScaledExpertTensors,
     BlockScaledInputProduct,
     BlockScales,
-    ColumnGroups,
-    ExpertBiasShape,
-    ExpertBiasTensors,
     ExpertShape,
     ExpertTensors,
     InputProduct,
@@ -19,52 +16,16 @@ from wse_kernels.operands.experts import (
     QuantisedExpertTensors,
     QuantisedScales,
 )
-from wse_kernels.oracle.memory import (
-    F32,
+from wse_kernels.oracle.experts.column import pairs_of_column
+from wse_kernels.oracle.memory import F32, Pe, sums_of_products
+from wse_kernels.oracle.quantised_weights import (
     FP8_BLOCKS,
-    I64,
     MXFP4,
-    Pe,
     block_factors,
     powers_of_two,
     scaled_codes,
-    sums_of_products,
     times_factors,
 )
-
-
-def expert_pairs(pe, ids, weights, pairs, M, A, P, experts, division: ColumnGroups):
-    """List the (token, selected expert) pairs whose expert is stored in this column of PEs.
-
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
-
-    Args:
-        pe: PE whose SRAM is read and written.
-        ids, weights: Addresses of the selected expert ids [M, A] and their routing weights [M, A].
-        pairs: Address of the list [1 + 3 P]: the count, then (token, expert, weight) for each pair.
-        M, A, P: Tokens; experts per token; maximum number of pairs in the list.
-        experts: Number of experts of the layer.
-        division: Groups of columns that store different experts.
-    """
-    columns, groups, segments = division
-    segment, col = divmod(pe.col, int(columns // segments))
-    group = int(np.searchsorted(_starts(columns // segments, groups), col, side="right")) - 1
-    segment_start, segment_end = _starts(experts, segments)[segment : segment + 2]
-    first, end = segment_start + _starts(segment_end - segment_start, groups)[group : group + 2]
-    chosen_ids, weight = pe.read("f32", ids, M * A), pe.read("f32", weights, M * A)
-    in_column = [p for p in range(M * A) if first <= int(chosen_ids[p]) < end][:P]
-    pe.write("f32", pairs, np.array([len(in_column)], np.float32))
-    for i, p in enumerate(in_column):
-        pe.write("f32", pairs + 1 + 3 * i, np.array([p // A, chosen_ids[p] - first, weight[p]], np.float32))
-
-
-def _starts(total: int, parts: int) -> I64:
-    """Divide ``total`` items into parts whose sizes differ by at most one, and return their starts.
-
-    The larger parts come first. The end of the last part follows the starts.
-    """
-    sizes = [total // parts + (part < total % parts) for part in range(parts)]
-    return np.concatenate([[0], np.cumsum(sizes)])
 
 
 def expert_in(pe, at: ExpertTensors, shape: ExpertShape, product: InputProduct):
@@ -213,40 +174,6 @@ def expert_out_fp8_blocks(
     _sums_of_tokens(pe, at, shape, product, _fp8_blocks(pe, at, shape, strides, scales))
 
 
-def expert_bias(pe, at: ExpertBiasTensors, shape: ExpertBiasShape, by_token, weighted, share, division: ColumnGroups):
-    """Add the biases of selected experts that this PE stores to the sums of pairs or tokens.
-
-    A pair is a token and one of its selected experts. Biases are added to x[pair, N], or to
-    x[token, N] if ``by_token``, in each part of the outputs (gate and up, for example). If
-    ``weighted``, they are multiplied by the pair's routing weight. This NumPy reference for one PE
-    serves to test the compiled kernel of the same name.
-
-    Args:
-        pe: PE whose SRAM is read and written.
-        at: Addresses of sums, biases and pairs.
-        shape: P pairs, M tokens, N outputs in each part, parts, and experts of the column.
-        by_token: 1 to add to the sums of tokens, 0 to add to the sums of pairs.
-        weighted: 1 to multiply biases by routing weights, else 0.
-        share: Number of biases of a part on one PE.
-        division: Groups of columns that store different experts.
-    """
-    x, bias, pairs = at
-    N, parts, stride = shape.N, shape.parts, shape.stride
-    columns, groups, segments = division
-    width = columns // segments
-    starts = np.cumsum([0, *[width // groups + (g < width % groups) for g in range(groups)]])
-    col = pe.col % width
-    place = col - starts[np.searchsorted(starts, col, side="right") - 1] if by_token else pe.row
-    stored_bias = pe.read("wgt", bias, parts, share)
-    for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, shape)):
-        row, scale = x + (token if by_token else i) * stride, weight if weighted else np.float32(1.0)
-        index = expert * N + np.arange(N) - place * share
-        is_stored = (index >= 0) & (index < share)
-        sums = pe.read("acc", row, parts, N)
-        sums[:, is_stored] += stored_bias[:, index[is_stored]] * scale
-        pe.write("acc", row, sums)
-
-
 def _products(pe, at, shape, product, weights_of):
     """Multiply the token of each (token, expert) pair by the expert's weights, a row per pair.
 
@@ -256,7 +183,7 @@ def _products(pe, at, shape, product, weights_of):
         weights_of: Function that returns the weights [K, N] of an expert, given its index in the
             column.
     """
-    for i, (token, expert, weight) in enumerate(_pair_list(pe, at.pairs, shape)):
+    for i, (token, expert, weight) in enumerate(pairs_of_column(pe, at.pairs, shape)):
         total = sums_of_products(pe, at.x + token * shape.K, weights_of(expert), np.zeros(shape.N, np.float32))
         if product.weighted:
             total = pe.round_to("acc", total * weight)
@@ -276,7 +203,7 @@ def _sums_of_tokens(pe, at, shape, product, weights_of):
     """
     K, N = shape.K, shape.N
     pe.write("acc", at.out, np.zeros(shape.M * N, np.float32))
-    for i, (token, expert, weight) in enumerate(_pair_list(pe, at.pairs, shape)):
+    for i, (token, expert, weight) in enumerate(pairs_of_column(pe, at.pairs, shape)):
         x, out = at.x + i * K, at.out + token * N
         if product.weighted:
             pe.write("act", x, pe.read("act", x, K) * weight)
@@ -339,21 +266,6 @@ def _fp8_blocks(pe, at, shape, strides, scales):
         return times_factors(pe, FP8_BLOCKS, factors, at.w + expert * N, at.groups, K, k_stride)
 
     return weights_of
-
-
-def _pair_list(pe, pairs, shape):
-    """Return the (token, expert, routing weight) triples in a PE's list of pairs.
-
-    Token and expert indices are limited to the valid range.
-
-    Args:
-        pe, pairs: PE whose SRAM is read; address of the list.
-        shape: Maximum number of pairs, tokens, and experts of the column.
-    """
-    count = min(int(pe.read("f32", pairs, 1)[0]), shape.P)
-    rows = pe.read("f32", pairs + 1, max(count, 0), 3)
-    last_token, last_expert = shape.M - 1, shape.local_experts - 1
-    return [(min(max(int(t), 0), last_token), min(max(int(e), 0), last_expert), weight) for t, e, weight in rows]
 
 
 def _rows(pe: Pe, w: int, k_stride: int, K: int, N: int) -> F32:

@@ -1,0 +1,197 @@
+"""Products of the (token, expert) pairs in a list with the weights of their experts.
+
+PEs of a block that have the same pair are computed together.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wse_kernels.codegen.elements import clear_rows
+from wse_kernels.codegen.jit import helper_function
+from wse_kernels.codegen.lanes import choose_lanes, lane_choice, lane_values
+from wse_kernels.compute.experts._pair_list import limited_index, multiply_by_routing_weights
+from wse_kernels.products.code_product import multiply_scaled_codes
+from wse_kernels.products.codes import FP8, FP8_BLOCKS, INT4, INT8, MXFP4
+from wse_kernels.products.tiles import CodeTile, Tile
+from wse_kernels.products.vector_product import multiply_vector
+
+NO_PAIR = np.float32(-1.0)  # in place of the number of a pair
+
+
+class Views(NamedTuple):
+    """Views of SRAM, in several element types, that a product with expert weights uses.
+
+    Attributes:
+        acc, act, f32: Views of accumulators, activations and float32.
+        raw: View of bytes, which contain quantised weights. It may be any view if the weights are
+            not quantised.
+        scales: View of the scales, or of the weights themselves if these are not quantised.
+    """
+
+    acc: Any
+    act: Any
+    scales: Any
+    raw: Any
+    f32: Any
+
+
+class _PairRows(NamedTuple):
+    """Addresses of the activations and sums of each (token, expert) pair.
+
+    They are linear functions of the indices of token and pair.
+
+    Attributes:
+        out, x: Addresses of sums and activations for token 0 and pair 0.
+        out_by_token, out_by_pair: Distances in the sums from one token, or pair, to the next.
+        x_by_token, x_by_pair: The same distances in the activations.
+    """
+
+    out: int
+    out_by_token: int
+    out_by_pair: int
+    x: int
+    x_by_token: int
+    x_by_pair: int
+
+
+@helper_function
+def products_of_tokens(multiply, place, views, at, shape, product, tile, coding):
+    """Multiply the token of each (token, expert) pair by the expert's weights, a row per pair.
+
+    Args:
+        multiply: Function that multiplies one vector by the weights of one expert.
+        place, views: Position of the block of PEs, and views of their SRAM.
+        at, shape, product: Operands of the kernel: addresses, sizes and settings.
+        tile: Weights of the column's first expert.
+        coding: Number of the format of quantised weights.
+    """
+    rows = _PairRows(at.out, 0, product.out_stride, at.x, shape.K, 0)
+    lane_count = min(views.acc.shape[2], product.columns - place.col)
+    _over_pairs(multiply, place.block, lane_count, views, at.pairs, shape, rows, tile, coding, 0)
+    if product.weighted == 1:
+        out = at.out, product.out_stride, shape.N
+        multiply_by_routing_weights(views.acc, views.f32, place.block, out, at.pairs, shape.P, lane_count)
+
+
+@helper_function
+def sums_of_tokens(multiply, place, views, at, shape, product, tile, coding):
+    """Sum, for each token, the products of its activations with the weights of its experts.
+
+    Each (token, expert) pair in the list has activations of its own.
+
+    Args:
+        multiply: Function that multiplies one vector by the weights of one expert.
+        place, views: Position of the block of PEs, and views of their SRAM.
+        at, shape, product: Operands of the kernel: addresses, sizes and settings.
+        tile: Weights of the column's first expert.
+        coding: Number of the format of quantised weights.
+    """
+    lane_count = min(views.acc.shape[2], product.columns - place.col)
+    if product.weighted == 1:
+        x = at.x, shape.K, shape.K
+        multiply_by_routing_weights(views.act, views.f32, place.block, x, at.pairs, shape.P, lane_count)
+    clear_rows(views.acc, place.block, at.out, shape.M * shape.N)
+    rows = _PairRows(at.out, shape.N, 0, at.x, 0, shape.K)
+    _over_pairs(multiply, place.block, lane_count, views, at.pairs, shape, rows, tile, coding, 1)
+
+
+@helper_function
+def _over_pairs(multiply, block, lane_count, views, pairs, shape, rows, tile, coding, add):
+    """Multiply the activations of every (token, expert) pair by the weights of its expert.
+
+    Each PE of the block has a list of pairs. The PEs that have the same pair are computed together.
+
+    Args:
+        multiply: Function that multiplies one vector by the weights of one expert, on selected PEs.
+        block, lane_count: Index of the block of PEs; number of PEs in it.
+        views, pairs: Views of SRAM; address of the list of pairs.
+        shape, rows: Sizes; addresses of the vectors of each pair.
+        tile: Weights of the column's first expert.
+        coding: Number of the format of quantised weights.
+        add: 1 to add products to the sums, 0 to overwrite the sums.
+    """
+    f32, M, local_experts = views.f32, shape.M, shape.local_experts
+    numbers, choice = lane_values(lane_count), lane_choice()  # numbers of pairs are exact up to 2 ** 24
+    for i in range(shape.P):
+        at = pairs + 1 + 3 * i
+        for lane in range(lane_count):
+            numbers[lane] = NO_PAIR
+            if i < f32[block, pairs, lane]:
+                token = limited_index(f32, block, at, lane, M)
+                expert = limited_index(f32, block, at + 1, lane, local_experts)
+                numbers[lane] = np.float32(token * local_experts + expert)
+        for lane in range(lane_count):
+            if numbers[lane] != NO_PAIR:
+                token, expert = divmod(np.int64(numbers[lane]), local_experts)
+                choose_lanes(choice, numbers, lane, NO_PAIR)
+                out = rows.out + token * rows.out_by_token + i * rows.out_by_pair
+                x = rows.x + token * rows.x_by_token + i * rows.x_by_pair
+                multiply(views, choice, block, out, x, _tile_of_expert(tile, expert), add, coding)
+
+
+@helper_function
+def _tile_of_expert(tile, expert):
+    """Return the location of an expert's weights and scales.
+
+    Args:
+        tile: Location of the weights and scales of the column's first expert.
+        expert: Index of the expert in the column.
+    """
+    return CodeTile(
+        tile.w + expert * tile.N,
+        tile.groups,
+        tile.widths,
+        tile.scale + expert * tile.B,
+        tile.K,
+        tile.N,
+        tile.k_stride,
+        tile.scale_stride,
+        tile.G,
+        tile.B,
+    )
+
+
+@helper_function
+def multiply_elements(views, choice, block, out, x, tile, add, coding):
+    """Multiply a vector by the unquantised weights of an expert, on selected PEs.
+
+    The function is passed to `_over_pairs`, and ``coding`` is not used.
+    """
+    elements = Tile(tile.w, tile.K, tile.N, tile.k_stride, 1)
+    multiply_vector((views.acc, views.act, views.scales), choice, block, out, x, elements, add)
+
+
+def _multiply_by(coding):
+    """Return a function that multiplies a vector by quantised weights of one format.
+
+    The function is passed to `_over_pairs`. The format is a constant in it, because the code is
+    compiled for one format. The format that `_over_pairs` passes is ignored.
+    """
+
+    @helper_function
+    def multiply(views, choice, block, out, x, tile, add, _):
+        views_of_codes = views.acc, views.act, views.scales, views.raw
+        multiply_scaled_codes(views_of_codes, choice, block, out, x, tile, add, coding)
+
+    return multiply
+
+
+_multiply_int8, _multiply_int4, _multiply_fp8 = (_multiply_by(coding) for coding in (INT8, INT4, FP8))
+multiply_mxfp4, multiply_fp8_blocks = (_multiply_by(coding) for coding in (MXFP4, FP8_BLOCKS))
+
+
+@helper_function
+def multiply_quantised(views, choice, block, out, x, tile, add, coding):
+    """Multiply a vector by the int8, FP8 or int4 weights of an expert, on selected PEs.
+
+    The function is passed to `_over_pairs`.
+    """
+    if coding == INT8:
+        _multiply_int8(views, choice, block, out, x, tile, add, coding)
+    elif coding == FP8:
+        _multiply_fp8(views, choice, block, out, x, tile, add, coding)
+    else:
+        _multiply_int4(views, choice, block, out, x, tile, add, coding)

@@ -1,0 +1,1 @@
+"""Oracles of attention over a KV cache."""

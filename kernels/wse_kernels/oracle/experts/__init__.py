@@ -1,0 +1,1 @@
+"""Oracles of kernels that process tokens by the experts that were selected for them."""

@@ -1,0 +1,67 @@
+"""Oracles of the list of (token, selected expert) pairs, and of the addition of their biases."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wse_kernels.operands.experts import ColumnGroups, ExpertBiasShape, ExpertBiasTensors
+from wse_kernels.oracle.experts.column import pairs_of_column, starts_of_parts
+
+
+def expert_pairs(pe, ids, weights, pairs, M, A, P, experts, division: ColumnGroups):
+    """List the (token, selected expert) pairs whose expert is stored in this column of PEs.
+
+    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        ids, weights: Addresses of the selected expert ids [M, A] and their routing weights [M, A].
+        pairs: Address of the list [1 + 3 P]: the count, then (token, expert, weight) for each pair.
+        M, A, P: Tokens; experts per token; maximum number of pairs in the list.
+        experts: Number of experts of the layer.
+        division: Groups of columns that store different experts.
+    """
+    columns, groups, segments = division
+    segment, col = divmod(pe.col, int(columns // segments))
+    group = int(np.searchsorted(starts_of_parts(columns // segments, groups), col, side="right")) - 1
+    segment_start, segment_end = starts_of_parts(experts, segments)[segment : segment + 2]
+    first, end = segment_start + starts_of_parts(segment_end - segment_start, groups)[group : group + 2]
+    chosen_ids, weight = pe.read("f32", ids, M * A), pe.read("f32", weights, M * A)
+    in_column = [p for p in range(M * A) if first <= int(chosen_ids[p]) < end][:P]
+    pe.write("f32", pairs, np.array([len(in_column)], np.float32))
+    for i, p in enumerate(in_column):
+        pe.write("f32", pairs + 1 + 3 * i, np.array([p // A, chosen_ids[p] - first, weight[p]], np.float32))
+
+
+def expert_bias(pe, at: ExpertBiasTensors, shape: ExpertBiasShape, by_token, weighted, share, division: ColumnGroups):
+    """Add the biases of selected experts that this PE stores to the sums of pairs or tokens.
+
+    A pair is a token and one of its selected experts. Biases are added to x[pair, N], or to
+    x[token, N] if ``by_token``, in each part of the outputs (gate and up, for example). If
+    ``weighted``, they are multiplied by the pair's routing weight. This NumPy reference for one PE
+    serves to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        at: Addresses of sums, biases and pairs.
+        shape: P pairs, M tokens, N outputs in each part, parts, and experts of the column.
+        by_token: 1 to add to the sums of tokens, 0 to add to the sums of pairs.
+        weighted: 1 to multiply biases by routing weights, else 0.
+        share: Number of biases of a part on one PE.
+        division: Groups of columns that store different experts.
+    """
+    x, bias, pairs = at
+    N, parts, stride = shape.N, shape.parts, shape.stride
+    columns, groups, segments = division
+    width = columns // segments
+    starts = starts_of_parts(width, groups)
+    col = pe.col % width
+    place = col - starts[np.searchsorted(starts, col, side="right") - 1] if by_token else pe.row
+    stored_bias = pe.read("wgt", bias, parts, share)
+    for i, (token, expert, weight) in enumerate(pairs_of_column(pe, pairs, shape)):
+        row, scale = x + (token if by_token else i) * stride, weight if weighted else np.float32(1.0)
+        index = expert * N + np.arange(N) - place * share
+        is_stored = (index >= 0) & (index < share)
+        sums = pe.read("acc", row, parts, N)
+        sums[:, is_stored] += stored_bias[:, index[is_stored]] * scale
+        pe.write("acc", row, sums)

@@ -1,0 +1,1 @@
+"""Oracles of RMS, L2 and layer normalisation."""

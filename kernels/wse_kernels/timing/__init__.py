@@ -1,0 +1,1 @@
+"""Timing kernel: a cycle-by-cycle simulation of routers, queues and vector operations."""

@@ -1,0 +1,88 @@
+"""Timing kernel: a cycle-by-cycle simulation of routers, queues and vector operations.
+
+Every place that can store a wavelet is a queue behind one physical link: the queue of a colour at a
+port of a router, or at the ramp of a compute element. All decisions of a cycle depend only on the
+state at its start and are then executed, so the order of queues does not affect the result. A link
+that several queues may use in a cycle selects one round-robin among their colours. A router serves
+its links beginning with port ``cycle mod 5``. `wse_kernels.operands.wavelet_tables` describes the
+tables of the simulated machine.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wse_kernels.operands.wavelet_tables import WaveletTables
+from wse_kernels.timing._flat_tables import NEVER, FlatTables
+from wse_kernels.timing._moves import move_wavelets
+from wse_kernels.timing._selection import select_by_arbitration, select_unshared
+from wse_kernels.timing._vector_operations import process_words
+
+
+def run_wavelets(tables: WaveletTables, spans: Any, events: Any, counts: Any, burst: int, limit: int) -> None:
+    """Simulate wavelets (32-bit words in the fabric) until nothing can move any more.
+
+    Parts of the machine that are not connected are simulated one after another. A cycle has three
+    phases:
+
+    1. Select the queues that send their first wavelet: queues that are alone on their links, and
+       queues that win an arbitration.
+    2. Process one word of every vector operation whose input is ready and whose output has room.
+    3. Move the wavelets of phase 1. A wavelet whose control bit is set may end the switch position
+       that it passes.
+
+    If nothing happened, time advances to the next cycle in which something can happen.
+
+    Args:
+        tables: Tables of the machine, changed in place.
+        spans: int32 ``[part, 8]``: first and end of the queues, of the routers and of the threads
+            of a connected part, and the cycle after its last event, which is set.
+        events: int32 ``[n, 3]``: receives (cycle, queue entered, queue left) for each move, as far
+            as there is room.
+        counts: int64 ``[3]``: moves, events written, visits of a queue or thread; added to.
+        burst: A vector operation pauses for a cycle after this number of words; 0 for never.
+        limit: Cycle at which the simulation of a part stops at the latest.
+    """
+    queues = tables.queues.reshape(-1)
+    flat = FlatTables(
+        queues,
+        queues.view(np.float32),
+        tables.routes,
+        tables.links.reshape(-1),
+        tables.members,
+        tables.routers.reshape(-1),
+        tables.threads.reshape(-1),
+        tables.ops.reshape(-1),
+        tables.times.reshape(-1),
+        tables.memory,
+    )
+    selected_queues = np.empty(len(tables.queues), np.int64)  # offsets into the flat table, not queue indices
+    moves, event_count, visits = np.int64(0), counts[1], np.int64(0)
+    for span in range(len(spans)):
+        first_queue, end_queue = np.int64(spans[span, 0]), np.int64(spans[span, 1])
+        first_router, end_router = spans[span, 2], spans[span, 3]
+        first_thread, end_thread = np.int64(spans[span, 4]), np.int64(spans[span, 5])
+        t, last_event = 0, 0
+        while t < limit:
+            # 1. Select the queues that move.
+            count, wake = select_unshared(flat, selected_queues, first_queue, end_queue, t)
+            count, wake = select_by_arbitration(flat, selected_queues, count, (first_router, end_router), t, wake)
+            # 2. Process one word of every vector operation that can go on.
+            has_worked, wake = process_words(flat, first_thread, end_thread, t, wake, burst)
+            # 3. Move the selected wavelets.
+            event_count = move_wavelets(flat, selected_queues, count, events, event_count, t)
+            moves += count
+            visits += end_queue - first_queue + end_thread - first_thread
+            if count > 0 or has_worked:
+                t += 1
+                last_event = t
+            elif wake < NEVER:
+                t = wake
+            else:
+                break
+        spans[span, 6] = last_event
+    counts[0] += moves
+    counts[1] = event_count
+    counts[2] += visits

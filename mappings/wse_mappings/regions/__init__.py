@@ -1,0 +1,1 @@
+"""Regions of wafers: what is placed, their layouts, their layers, and their rows and columns."""

@@ -1,0 +1,109 @@
+"""What must be placed on wafers, and regions that a request lists."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from wse_mappings.cuts.layer_parts import LAYER_PARTS, LayerRange
+from wse_mappings.cuts.widths import ColumnBytes
+from wse_mappings.mesh.placement import Rect
+from wse_mappings.result_cache import ResultCache
+
+
+class ListedRegion(NamedTuple):
+    """A region from a mapping file: a rectangle of PEs and the layers that it stores.
+
+    Regions are listed in the order of their layers.
+
+    Attributes:
+        wafer: Index of the wafer.
+        rect: PEs of the wafer's mesh.
+        first_layer, last_layer: First layer, and index after the last layer. Equal if the region
+            stores only a table.
+        first_part, last_part: First part of the first layer, and index after the last part of the
+            last layer.
+    """
+
+    wafer: int
+    rect: Rect
+    first_layer: int
+    last_layer: int
+    first_part: int = 0
+    last_part: int = LAYER_PARTS
+
+    @property
+    def layers(self) -> LayerRange:
+        """Layers of the region, possibly incomplete ones at both ends."""
+        return LayerRange(self.first_layer, self.last_layer, self.first_part, self.last_part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """Parts of a model to place (layers, embedding, head), and the wafers and meshes for them.
+
+    Attributes:
+        layer_bytes: Bytes of weights and cache of each layer, without experts.
+        expert_bytes: Bytes of the expert weights of each layer; 0 for a layer without experts.
+        attention_bytes: Bytes of attention and cache of each layer, which are included in
+            ``layer_bytes``. Empty if layers are not split.
+        embedding_bytes: Bytes of the table before the first layer; None if none is compiled.
+        head_bytes: Bytes of the table after the last layer; None if it is the embedding or none is
+            compiled.
+        experts: Number of experts of a mixture; 0 for a model without experts.
+        wafers: Number of wafers.
+        mesh_rows, mesh_cols: Size of the mesh of each wafer.
+        region: Rows and columns of every region, if the request states them.
+        listed: All regions, if the request lists them.
+        listed_transposed: Whether the listed regions are on a transposed mesh.
+        pe_bytes: SRAM of a PE, which no layout can exceed.
+        row_share: Function from the rows of a region to the fraction of a column's bytes on its
+            fullest PE.
+        column_bytes: Function from layers (as `RegionLayers.layers`) and a number of tables to a
+            function for the bytes of a column of their region. None if everything is divided
+            evenly, to the byte.
+        block_bytes: Function from the columns of a region to the bytes that a PE needs for its
+            widest block.
+        score_bytes: Function from the columns of a region to the bytes of a token's scores on all
+            PEs of a column.
+        as_released: Whether wafers are divided as published services are assumed to do: bands with
+            the same number of rows, and regions whose columns are proportional to bytes without
+            padding.
+        cache: Cache of results during the request.
+    """
+
+    layer_bytes: tuple[float, ...]
+    expert_bytes: tuple[float, ...]
+    embedding_bytes: float | None
+    head_bytes: float | None
+    experts: int
+    wafers: int
+    mesh_rows: int
+    mesh_cols: int
+    attention_bytes: tuple[float, ...] = ()
+    region: tuple[int, int] | None = None
+    listed: tuple[ListedRegion, ...] = ()
+    listed_transposed: bool = False
+    pe_bytes: float = math.inf
+    row_share: Callable[[int], float] = lambda rows: 1 / rows
+    column_bytes: Callable[[LayerRange, int], ColumnBytes] | None = None
+    block_bytes: ColumnBytes = lambda cols: 0.0
+    score_bytes: ColumnBytes = lambda cols: 0.0
+    as_released: bool = False
+    cache: ResultCache = field(default_factory=ResultCache, compare=False, repr=False)
+
+    @property
+    def layers(self) -> int:
+        """Number of layers."""
+        return len(self.layer_bytes)
+
+    @property
+    def whole_layer_bytes(self) -> tuple[float, ...]:
+        """Bytes of weights and cache of each layer, including experts."""
+        return tuple(layer + experts for layer, experts in zip(self.layer_bytes, self.expert_bytes, strict=True))
+
+    def mesh(self, *, is_transposed: bool) -> tuple[int, int]:
+        """Return the rows and columns of the mesh, exchanged if the mesh is transposed."""
+        return (self.mesh_cols, self.mesh_rows) if is_transposed else (self.mesh_rows, self.mesh_cols)

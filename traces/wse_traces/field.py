@@ -1,0 +1,75 @@
+"""Description of one HDF5 dataset of a trace, and functions for frequent kinds of datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+TEXT: Final = "S128"  # UTF-8, padded with NUL
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Description of one HDF5 dataset of a trace.
+
+    If ``signed`` is false, numbers must be at least 0, or -1 if ``doc`` says what -1 means.
+
+    Attributes:
+        path: Path of the dataset in the file.
+        dtype: NumPy type of the elements.
+        axes: Names of the axes. The first is the table, or "wafer" for a plane, which has a value
+            for every PE.
+        unit: Unit of the values.
+        doc: Description of the values.
+        labels: Names of the codes 0, 1, ...; empty if the values are not codes.
+        refers: Table whose row numbers the values are, or empty.
+        signed: Whether negative values are allowed.
+    """
+
+    path: str
+    dtype: str
+    axes: tuple[str, ...]
+    unit: str
+    doc: str
+    labels: tuple[str, ...] = ()
+    refers: str = ""
+    signed: bool = False
+
+    @property
+    def table(self) -> str:
+        """Table that the dataset is a column of. A plane (values for every PE) is its own table."""
+        return self.path if self.axes[0] == "wafer" else self.axes[0]
+
+    @property
+    def name(self) -> str:
+        """Name of the column within its table."""
+        return self.path.rsplit("/", 1)[1]
+
+
+def reference_field(path: str, table: str, refers: str, doc: str) -> Field:
+    """Return the field of a column whose values are row numbers of the table ``refers``."""
+    return Field(path, "<i4", (table,), "index", doc, refers=refers)
+
+
+def code_field(path: str, table: str, labels: tuple[str, ...], doc: str) -> Field:
+    """Return the field of a column of codes: 0 means the first label, 1 the second, and so on."""
+    return Field(path, "u1", (table,), "code", doc, labels=labels)
+
+
+def text_field(path: str, table: str, doc: str) -> Field:
+    """Return the field of a column of short texts."""
+    return Field(path, TEXT, (table,), "text", doc)
+
+
+def rectangle_fields(group: str, table: str, owner: str) -> Iterator[Field]:
+    """Yield the four fields that describe a rectangle of PEs: first row, first column, and size.
+
+    Args:
+        group: Path of the group that contains the columns.
+        table: Table that the columns belong to.
+        owner: What the rectangle belongs to, for the descriptions of the fields.
+    """
+    names = {"row": "first row", "col": "first column", "rows": "rows", "cols": "columns"}
+    for name, text in names.items():
+        yield Field(f"{group}/{name}", "<i4", (table,), "PE", f"{text} of {owner}")
