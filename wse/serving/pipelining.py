@@ -16,7 +16,7 @@ route returns to a server, the value is a lower bound.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 
@@ -113,14 +113,14 @@ def chunks_cycles(routes: Sequence[PassRoute]) -> CycleEstimate:
     The result is exact if every server works on the chunks in order, which is the case if only the
     last chunk returns to a server. Then a visit ends at max(arrival, end of the previous chunk) +
     busy. This recurrence is a running maximum once the work of earlier chunks is subtracted.
-    Otherwise the result is a lower bound: the duration of the longest chunk, or the work of the
-    busiest server.
+    Otherwise the result is a lower bound: the duration of the longest chunk or, for one of the
+    servers, all of its work, the shortest path to it, and the shortest path after it.
 
     Args:
         routes: Route of each chunk, in order.
     """
     if not _in_line(routes):
-        return CycleEstimate(max(*map(alone_cycles, routes), *busy_cycles(routes).values()), exact=False)
+        return CycleEstimate(max(*map(alone_cycles, set(routes)), *_server_bounds(routes)), exact=False)
     index_of_route: dict[PassRoute, int] = {}
     route_indices = np.array([index_of_route.setdefault(route, len(index_of_route)) for route in routes])
     times, end = np.zeros(len(routes)), 0.0
@@ -131,6 +131,28 @@ def chunks_cycles(routes: Sequence[PassRoute]) -> CycleEstimate:
         times = np.maximum.accumulate(times[-len(busy) :] - earlier_work) + earlier_work + busy + latency
         end = max(end, float(times.max()))
     return CycleEstimate(end, exact=True)
+
+
+def _server_bounds(routes: Sequence[PassRoute]) -> Iterator[float]:
+    """Yield for each server a lower bound of the cycles of all routes together.
+
+    The server cannot start before a route has reached it. After the server's last visit, the rest
+    of that visit's route follows.
+    """
+    before: dict[int, float] = {}
+    after: dict[int, float] = {}
+    for route in set(routes):
+        total, elapsed = alone_cycles(route), 0.0
+        first: dict[int, float] = {}
+        last: dict[int, float] = {}
+        for visit in route:
+            first.setdefault(visit.server, elapsed)
+            last[visit.server] = total - elapsed - visit.busy_cycles
+            elapsed += visit.busy_cycles + visit.latency_cycles
+        for shortest, paths in ((before, first), (after, last)):
+            shortest |= {server: min(cycles, shortest.get(server, cycles)) for server, cycles in paths.items()}
+    for server, work in busy_cycles(routes).items():
+        yield before[server] + work + after[server]
 
 
 def _in_line(routes: Sequence[PassRoute]) -> bool:

@@ -39,19 +39,14 @@ class ChunksResult(Result):
     pipelined_by: Annotated[str, Doc("source of `pipelined_s`: closed form, discrete-event run or lower bound")]
     bubble_fraction: Annotated[float, Doc("fraction of `pipelined_s` for which stages are idle")]
 
-    @property
-    def are_exact(self) -> bool:
-        """True if the pipelined time is exact; False if it is only a lower bound."""
-        return self.pipelined_by != BOUND
-
     def ttft_s(self, wafer: WaferSpec) -> float:
         """Return the time to first token of the last user of the batch, in seconds.
 
         It is the time to read all chunks, plus half of a round trip to the host, in which the first
-        token is sent to the host. If only a lower bound of the pipelined time is known, the time of
-        the chunks one at a time is used instead.
+        token is sent to the host. For very long prompts of several users, only a lower bound of the
+        time to read the chunks is known, which is used instead.
         """
-        return (self.pipelined_s if self.are_exact else self.sequential_s) + wafer.host_round_trip_s / 2
+        return self.pipelined_s + wafer.host_round_trip_s / 2
 
 
 class PromptRoutes:

@@ -63,8 +63,8 @@ def latency_result(
     A round trip to the host consists of two halves: the handshake of the prompt, and the transfer
     of the first token to the host, for which the wafer does not wait.
 
-    If the exact time of pipelined chunks is known, only the waiting time of one chunk for the host
-    and for transfers between wafers is counted. The stages work on other chunks meanwhile.
+    Only the waiting time of one chunk for the host and for transfers between wafers is counted,
+    because the stages work on other chunks meanwhile.
 
     Args:
         clock: Cycles of prompts and decoded tokens.
@@ -77,9 +77,8 @@ def latency_result(
     half_trip_s = wafer.host_round_trip_s / 2
     host_wait_s, crossing_wait_s = _seconds(prefill, "host", wafer), _seconds(prefill, "crossing", wafer)
     ttft_s = prompts.ttft_s(wafer)
-    if prompts.are_exact:
-        host_wait_s = half_trip_s + (host_wait_s - half_trip_s) / prefill.runs
-        crossing_wait_s /= prefill.runs
+    host_wait_s = half_trip_s + (host_wait_s - half_trip_s) / prefill.runs
+    crossing_wait_s /= prefill.runs
     result = LatencyResult(
         ttft_s=ttft_s,
         ttft_by=TtftParts(
