@@ -29,8 +29,8 @@ class PlaneStream:
         links: int32 ``[n, 3]``: row, column and side of every link that the stream crosses, from
             the source outward.
         receivers: (row, col) of the PEs that store the words.
-        slot: Index of the receive buffer. Receivers store n words ``slot * n`` words after the
-            receive address.
+        slot: Index of the receive buffer. Receivers store n words at an offset of ``slot * n``
+            words from the receive address.
         words: Number of words of this stream; None if all streams of the pattern have the same
             number.
     """
@@ -46,7 +46,7 @@ class PlaneStream:
 class PlaneSchedule:
     """A communication pattern of streams on a rectangle of PEs.
 
-    Streams with the same colour (virtual channel of the routers) pass each router in their order.
+    Streams with the same colour (router virtual channel) pass each router in order.
 
     Attributes:
         name: Name of the pattern.

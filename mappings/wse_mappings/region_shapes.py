@@ -45,10 +45,10 @@ def region_shapes(demand: Demand, layout: Layout, region_layers: Sequence[Region
 def _shapes(
     demand: Demand, band_count: int, rows: int, cols: int, region_layers: tuple[RegionLayers, ...]
 ) -> list[tuple[int, int]]:
-    """Return the rows and columns of regions that divide the whole mesh of each wafer.
+    """Return the rows and columns of the regions that divide the whole mesh of each wafer.
 
-    A band is a strip of rows with regions side by side. The steps are those of `region_shapes`:
-    widths of regions first, then heights of bands.
+    A band is a strip of rows with regions side by side. The steps are the same as in
+    `region_shapes`: region widths first, then band heights.
 
     Args:
         demand: Layers to place.
@@ -96,7 +96,7 @@ def _shapes(
 
 
 def _row_shares(row_share: Callable[[int], float], rows: int) -> tuple[float, ...]:
-    """Return the fraction of a column's bytes that its fullest PE stores, by the number of rows.
+    """Return the fraction of a column's bytes on its fullest PE, for each number of rows.
 
     Returns:
         One fraction for 1 row, 2 rows, and so on up to ``rows`` rows.
@@ -105,10 +105,10 @@ def _row_shares(row_share: Callable[[int], float], rows: int) -> tuple[float, ..
 
 
 def fullest_bytes(demand: Demand, layout: Layout, region_layers: tuple[RegionLayers, ...]) -> float:
-    """Return the bytes on the fullest PE of a layout.
+    """Return the number of bytes on the fullest PE of a layout.
 
-    Weights, KV cache and the feed-forward activations of one token are counted. The regions have
-    the rows and columns of `region_shapes`.
+    The bytes include weights, KV cache and the feed-forward activations of one token. The rows and
+    columns of the regions are computed by `region_shapes`.
 
     Args:
         demand: Layers to place, and the mesh.
@@ -126,13 +126,13 @@ def fullest_bytes(demand: Demand, layout: Layout, region_layers: tuple[RegionLay
 
 
 def _sizes(demand: Demand, region_layers: Sequence[RegionLayers]) -> list[ColumnBytes]:
-    """Return a function for every region that computes the bytes of its fullest column.
+    """Return, for every region, a function that computes the bytes on its fullest column.
 
-    The first region has the embedding table. The last one has the head, if that has a table of its
-    own.
+    The first region has the embedding table. The last region has the head if the head has its own
+    table.
 
     Returns:
-        Functions from the number of columns of a region to the bytes of the fullest column.
+        Functions that map a region's column count to the bytes on its fullest column.
     """
     assert demand.column_bytes is not None
     last = len(region_layers) - 1

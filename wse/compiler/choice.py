@@ -12,19 +12,19 @@ Rewrites = tuple[tuple[str, int], ...]
 
 
 class TreeSize(NamedTuple):
-    """The size of some K-tree all-reduces, for which a search chooses a common number of groups.
+    """The size of K-tree all-reduces for which a search chooses a common number of groups.
 
     A K-tree reduces within groups of PEs, then among the groups. The best number of groups depends
-    on the length of the line and on the bytes of a message.
+    on the length of the line and on the message size.
 
     Attributes:
         phase: Name of the phase.
-        pes: PEs of the longest line segment over which the all-reduce adds up.
-        bytes: Bytes of a message without the part that grows with the KV cache, for the maximum
-            number of (token, expert) pairs on a column.
-        bytes_per_slot: Additional bytes for each KV-cache slot in use.
+        pes: Number of PEs in the longest line segment that the all-reduce adds up.
+        bytes: Message size in bytes for the maximum number of (token, expert) pairs on a column,
+            excluding the part that grows with the KV cache.
+        bytes_per_slot: Additional bytes per KV-cache slot in use.
         bytes_per_pair: Bytes to subtract for each pair below the maximum.
-        pes_before, pes_after: PEs of the line before and after the segment that also receive the
+        pes_before, pes_after: Number of PEs before and after the segment that also receive the
             sums.
     """
 

@@ -149,7 +149,7 @@ class Options:
 
     @property
     def mapping_name(self) -> str:
-        """Name of the mapping in reports: the mapping file if there is one, else the strategy."""
+        """Name of the mapping in reports: the mapping file, if any; otherwise the strategy."""
         return self.mapping_file or self.mapping
 
     @property
@@ -158,9 +158,9 @@ class Options:
         return self.activations or self.dtype
 
     def element_type(self, view: str) -> str:
-        """Return the element type behind a view, such as ``float32`` for the view ``f32``.
+        """Return the element type of a view, such as ``float32`` for the view ``f32``.
 
-        A view says how a kernel interprets the bytes of a buffer.
+        A view specifies how a kernel interprets the bytes of a buffer.
 
         Args:
             view: One of `wse.program.isa.operands.VIEWS`.
@@ -184,7 +184,7 @@ class Options:
 
 
 def check_types(dtype: str, activations: str | None) -> None:
-    """Check that the element types of weights and activations exist and match.
+    """Check that the element types of weights and activations exist and are compatible.
 
     Args:
         dtype: Type of the weights: an element type or a quantisation format.
@@ -208,13 +208,13 @@ def check_types(dtype: str, activations: str | None) -> None:
 
 
 def unsupported_on_mesh(spec: ModelSpec, options: Options) -> str:
-    """Return the property of a model or request that rules out prefill by MeshGEMM, as text.
+    """Return a text naming the property of a model or request that rules out prefill by MeshGEMM.
 
     MeshGEMM moves weights from PE to PE. Quantised weights are not supported because their scales
     and quantisation groups would have to move along with them.
 
     Returns:
-        A text such as ``experts`` for use in error messages; an empty text if MeshGEMM can be used.
+        A text such as ``experts`` for use in error messages; empty if MeshGEMM can be used.
     """
     if spec.latent is not None:
         return "latent attention"

@@ -61,7 +61,7 @@ def _minimum_costs(costs: F64, parts: int, combine: np.ufunc) -> list[F64]:
     Args:
         costs: ``[start, end]``: cost of a single run.
         parts: Maximum number of runs.
-        combine: How costs of runs are combined: np.add or np.maximum.
+        combine: How the costs of runs are combined: np.add or np.maximum.
 
     Returns:
         One array for each number of runs, from 0 to ``parts``, indexed by the position of the first
@@ -145,10 +145,10 @@ def _runs_with_fewest_cuts(
 
 
 def _longest_runs(prefix_sums: Sequence[float], parts: int, bound: float) -> list[int]:
-    """Divide items into runs that are as long as a bound on their sums allows; return their ends.
+    """Divide items into runs that are as long as a bound on their sums allows; return the run ends.
 
     Args:
-        prefix_sums: Sums of the weights of the first 0, 1, 2, ... items.
+        prefix_sums: Cumulative weights of the first 0, 1, 2, ... items.
         parts: Number of runs, the last of which may be empty.
         bound: Maximum sum of a run.
 
@@ -164,7 +164,7 @@ def _longest_runs(prefix_sums: Sequence[float], parts: int, bound: float) -> lis
 def apportion(weights: Sequence[float], total: int) -> list[int]:
     """Divide ``total`` into positive integers, approximately in proportion to weights.
 
-    Each weight gets 1. The rest is divided in proportion by the method of largest remainders.
+    Each weight gets 1. The rest is divided proportionally by the largest-remainder method.
 
     Raises:
         ValueError: There are more weights than ``total``.

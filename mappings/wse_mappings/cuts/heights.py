@@ -49,16 +49,16 @@ def band_heights(bytes_by_wafer: tuple[tuple[float, ...], ...], shares: tuple[fl
 
 # Step 1 of `band_heights`.
 def _min_rows(bands: Sequence[float], bound: float, negative_fractions: Sequence[float]) -> list[int]:
-    """Return the minimum rows of each band such that no row stores more bytes than a bound.
+    """Return the minimum number of rows per band such that no row exceeds a bound on bytes.
 
-    A band is a strip of rows. If no number of rows suffices, the result exceeds the number of rows
-    of the mesh.
+    A band is a strip of rows. If no number of rows suffices, the result exceeds the number of mesh
+    rows.
 
     Args:
-        bands: Bytes of each band.
-        bound: Maximum bytes of a row.
-        negative_fractions: Minus the minimum fraction of a band's bytes that its fullest row stores
-            with up to 1 row, 2 rows, and so on. The sign makes the values ascend.
+        bands: Number of bytes in each band.
+        bound: Maximum number of bytes per row.
+        negative_fractions: Negated minimum fraction of a band's bytes on its fullest row, with up
+            to 1 row, 2 rows, and so on. Because of the negation, the values are in ascending order.
     """
     limit = bound * (1 + 1e-12)
     return [1 + (bisect_left(negative_fractions, -limit / size) if size else 0) for size in bands]

@@ -21,15 +21,15 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def wafer_all_reduce(cols: int, lines: int, wafers: int, place: int, arrival: Arrival, teams: int = 1) -> LineSchedule:
-    """Return the all-reduce between wafers, in which one column of each wafer takes part.
+    """Return the all-reduce between wafers in which one column per wafer participates.
 
     Args:
-        cols: Columns of all wafers together.
+        cols: Total number of columns on all wafers.
         lines: Number of lines (rows).
         wafers: Number of wafers.
         place: Column of each wafer that sends and receives.
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
-        teams: Number of groups of neighbouring wafers, each with an all-reduce of its own.
+        teams: Number of groups of neighbouring wafers, each with its own all-reduce.
     """
     cols_of_wafer, messages = cols // wafers, list[tuple[int, int, Arrival]]()
     for first, count in balanced_segments(wafers, teams):
@@ -45,9 +45,10 @@ def wafer_multicast(cols: int, lines: int, wafers: int, root_wafer: int, leave: 
     """Return the multicast from one wafer to all other wafers.
 
     Args:
-        cols, lines, wafers: Columns of all wafers together; number of lines; number of wafers.
+        cols, lines, wafers: Total number of columns on all wafers; number of lines; number of
+            wafers.
         root_wafer: Wafer that sends.
-        leave, enter: Column of the root wafer that sends; column of each other wafer that receives.
+        leave, enter: Sending column of the root wafer; receiving column of each other wafer.
     """
     cols_of_wafer = cols // wafers
     targets = [wafer for wafer in range(wafers) if wafer != root_wafer]
@@ -58,10 +59,11 @@ def wafer_multicast(cols: int, lines: int, wafers: int, root_wafer: int, leave: 
 
 
 def wafer_reduce(cols: int, lines: int, wafers: int, root_wafer: int, place: int) -> LineSchedule:
-    """Return the sum over all wafers into one wafer, in the order of the wafers.
+    """Return the reduce from all wafers into one wafer, which adds up in the order of the wafers.
 
     Args:
-        cols, lines, wafers: Columns of all wafers together; number of lines; number of wafers.
+        cols, lines, wafers: Total number of columns on all wafers; number of lines; number of
+            wafers.
         root_wafer: Wafer that receives the sum.
         place: Column of each wafer that sends or receives.
     """

@@ -15,7 +15,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 def edge_stream(senders: int, lines: int) -> LineSchedule:
     """Return the streams from all PEs of a line to the edge of the mesh, where words leave it.
 
-    The edge is represented by the last place of each line, after the PEs. It stores nothing.
+    The edge is represented by an extra position at the end of each line, which stores nothing.
 
     Args:
         senders, lines: Number of PEs in a line; number of lines.
@@ -27,7 +27,7 @@ def edge_stream(senders: int, lines: int) -> LineSchedule:
 def entry_stream(receivers: int, lines: int) -> LineSchedule:
     """Return the streams from the edge of the mesh, where words enter it, to all PEs of a line.
 
-    The edge is represented by the first place of each line, before the PEs.
+    The edge is represented by an extra position at the start of each line.
 
     Args:
         receivers, lines: Number of PEs in a line; number of lines.

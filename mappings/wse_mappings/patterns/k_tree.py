@@ -35,8 +35,8 @@ SHARED_COLOURS_PER_LEVEL, SHARED_COLOURS_OF_BROADCAST = 2, 1
 def group_count(length: int) -> int:
     """Return the number of groups of a two-level K-tree with the fewest relays on the longest path.
 
-    A K-tree reduces within groups of PEs, then among the groups. The number of relays is
-    floor(g / 2) + floor(G / 2) for G groups of g PEs. Of equally good numbers of groups, the
+    A K-tree reduces within groups of PEs, then among the groups. The number of relays is floor(g /
+    2) + floor(G / 2) for G groups of g PEs. If several numbers of groups are equally good, the
     smallest is returned.
 
     >>> group_count(16), group_count(1)
@@ -49,11 +49,11 @@ def group_count(length: int) -> int:
 def relays_of(count: int, groups: Groups = None) -> int:
     """Return the number of relays on the longest path to the root of a K-tree.
 
-    Each message of the path waits for the one before it, and counts as one relay.
+    Each message on the path waits for the previous one and counts as one relay.
 
     Args:
         count: Number of PEs.
-        groups: Number of groups in each level but the last, or None for two levels with
+        groups: Number of groups in each level except the last; None for two levels with
             ``group_count`` groups.
 
     >>> relays_of(64, ()), relays_of(64, (8,)), relays_of(64, (16, 4))
@@ -68,12 +68,12 @@ def relays_of(count: int, groups: Groups = None) -> int:
 
 
 def equal_group_count(length: int) -> int:
-    """Return the number of equal groups of a line that is nearest to the square root of ``length``.
+    """Return the number of equal groups of a line nearest to the square root of ``length``.
 
-    Of two equally near numbers, the smaller is chosen. The released WaferLLM configurations follow
-    this rule for 10 of their 11 lengths; for 512 they use 32 groups. If no divisor of the length is
-    between half and twice the root, the number of groups is the rounded root, and group sizes
-    differ by one.
+    If two numbers are equally close, the smaller is chosen. The released WaferLLM configurations
+    follow this rule for 10 of their 11 lengths; for 512 they use 32 groups. If no divisor of the
+    length is between half and twice the root, the number of groups is the rounded root, and group
+    sizes differ by one.
 
     >>> [equal_group_count(length) for length in (240, 256, 300, 360, 420, 480, 540, 600, 660, 720)]
     [15, 16, 15, 18, 20, 20, 20, 24, 22, 24]
@@ -157,27 +157,27 @@ def _messages(count: int, arrival: Arrival, groups: Groups) -> list[Message]:
 
 @lru_cache(maxsize=1024)
 def root_of(count: int, groups: Groups = None) -> int:
-    """Return the index of the PE of a line into which a K-tree reduces.
+    """Return the index of the PE in a line that a K-tree reduces into.
 
     Args:
         count: Number of PEs.
-        groups: Number of groups in each level but the last; None for two levels with the fewest
+        groups: Number of groups in each level except the last; None for two levels with the fewest
             relays.
     """
     return _middle(_levels(count, groups)[-1][0])
 
 
 def _middle(group: list[int]) -> int:
-    """Return the middle PE of a group, into which the group reduces."""
+    """Return the middle PE of a group, which the group reduces into."""
     return group[len(group) // 2]
 
 
 def _groups_of(count: int, groups: Groups) -> tuple[int, ...]:
-    """Return the numbers of groups of a K-tree: the requested ones, or the default if None.
+    """Return the numbers of groups of a K-tree: as requested, or the default if None.
 
     Args:
         count: Number of PEs.
-        groups: Number of groups in each level but the last; None for two levels with the fewest
+        groups: Number of groups in each level except the last; None for two levels with the fewest
             relays.
     """
     return (group_count(count),) if groups is None else groups
@@ -187,7 +187,7 @@ def _check(length: int, groups: Groups, *, is_whole_line: bool) -> None:
     """Check the numbers of groups of a K-tree.
 
     Raises:
-        ValueError: A level has no group, or (on whole lines only) more groups than PEs to divide.
+        ValueError: A level has no groups or, on whole lines only, more groups than PEs to divide.
     """
     for level, (places, group_count) in enumerate(pairwise((length, *(groups or ()))), start=1):
         if group_count < 1 or (is_whole_line and group_count > places):

@@ -20,7 +20,7 @@ def snake(rows: int, cols: int, arrival: Arrival) -> LineSchedule:
 
 
 def snake_path(rows: int, cols: int) -> list[tuple[int, int]]:
-    """Return (row, col) of the PEs of a rectangle, row by row in alternating directions.
+    """Return the (row, col) of a rectangle's PEs, row by row in alternating directions.
 
     The first PE is the root of the snake reduce.
 

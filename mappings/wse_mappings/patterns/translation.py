@@ -17,15 +17,15 @@ from wse_mappings.plane import PlaneSchedule, PlaneStream, row_then_column
 def translation(
     rows: int, cols: int, source: Rect, target: Rect, pieces: Sequence[tuple[int, int, int]], stride: int = 1
 ) -> PlaneSchedule:
-    """Return the streams that move rows from one rectangle of PEs to a disjoint one of equal width.
+    """Return streams that move rows from one rectangle of PEs to a disjoint one of equal width.
 
     Args:
         rows, cols: Size of the mesh.
         source, target: Rectangles that send and receive.
         pieces: (sending row, receiving row, words) of each piece, with rows counted from 0 in each
             rectangle.
-        stride: In receiving row r, only columns r % stride, r % stride + stride and so on take
-            part.
+        stride: In receiving row r, only columns r % stride, r % stride + stride and so on
+            participate.
     """
     row_offset, col_offset = target.row - source.row, target.col - source.col
     streams = []

@@ -37,7 +37,7 @@ SIGMOID = "sigmoid"
 
 
 def router(c: Context, op: Op) -> None:
-    """Lower a router of experts: from normalised hidden vectors to selected experts on every PE.
+    """Lower an expert router: from normalised hidden vectors to the selected experts on every PE.
 
     The results are the ids and weights of the selected experts, ``[tokens, active]``. If the
     feed-forward block is split between stages and its first stage sends the selection, the other
@@ -135,8 +135,8 @@ def _choose(c: Context, op: Op) -> None:
 def experts(c: Context, op: Op) -> None:
     """Lower the gate and up projections of the selected experts.
 
-    The input is the normalised hidden vectors. The results are the activated features of each pair
-    of a token and one of its experts.
+    The input is the normalised hidden vectors. The results are the activated features of each
+    (token, selected expert) pair.
     """
     dispatch(c, c.normed_hidden, _choice(c, _experts(c)))
     with at_experts(c):
@@ -147,7 +147,7 @@ def _inward_products(c: Context, op: Op) -> None:
     """Lower the gate and up projections of the selected experts, and the activation.
 
     1. List the (token, expert) pairs of each column: the selected experts that the column stores.
-    2. Multiply the token of each pair by the gate and up weights of its expert, and add up the
+    2. Multiply each pair's token vector by the gate and up weights of its expert, and add up the
        products over the rows.
     3. Apply the activation function.
 
@@ -230,13 +230,13 @@ def _outward_product(c: Context, op: Op) -> SymBuffer:
 
 
 def _add_bias(c: Context, x: SymBuffer, vector: str, **numbers: int) -> None:
-    """Add the biases of experts to the products of the (token, expert) pairs.
+    """Add expert biases to the products of the (token, expert) pairs.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         x: Products.
-        vector: Name of the weight tile with the biases.
-        numbers: Further operands of the kernel.
+        vector: Name of the weight tile that contains the biases.
+        numbers: Additional kernel operands.
     """
     cut = _mixture(c)[1]
     c.builder.compute(
@@ -267,13 +267,13 @@ def _mixture(c: Context) -> tuple[Experts, ExpertGroups]:
 
 
 def _choice(c: Context, spec: Experts) -> tuple[SymBuffer, SymBuffer]:
-    """Return the buffers for ids and weights of the selected experts, ``[tokens, active]`` each."""
+    """Return the buffers for ids and weights of the selected experts, each ``[tokens, active]``."""
     ids, weights = (c.temp(f"chosen_{name}", c.tokens * spec.active, "f32") for name in ("ids", "weights"))
     return ids, weights
 
 
 def _most_pairs(c: Context) -> int:
-    """Return the maximum number of (token, selected expert) pairs that a column can have."""
+    """Return the maximum number of (token, selected expert) pairs on a column."""
     assert c.cut.mixture is not None
     return c.cut.mixture.most_pairs(c.tokens)
 
@@ -281,7 +281,7 @@ def _most_pairs(c: Context) -> int:
 def _is_routed(c: Context) -> bool:
     """Return whether columns store different experts.
 
-    If they do, the work of a column depends on which experts are selected.
+    If they do, a column's work depends on which experts are selected.
     """
     return len(_mixture(c)[1].segments) > 1
 

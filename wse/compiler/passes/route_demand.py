@@ -43,15 +43,15 @@ class RouteDemand(NamedTuple):
     tokens: tuple[tuple[tuple[Visits, int], ...], ...]
 
     def routes_by_phase(self) -> Iterator[tuple[list[int], int]]:
-        """Yield the sets of routes that may be coloured first, each with the colours that it needs.
+        """Yield the sets of routes that may be coloured first, each with its minimum colour count.
 
         The sets are alternatives. The first contains the routes of token phases (decode and
         verification). The second contains all routes, and is needed if the first leaves too few
         colours for the routes of prompts.
 
         Yields:
-            Indices of the routes, and the maximum number of colours that routes used at the same
-            time need together.
+            Indices of the routes, and the maximum total number of colours that concurrently used
+            routes need.
         """
         all_routes = list(range(len(self.widths)))
         token_routes = [route for route in all_routes if self.is_in_tokens[route]]
@@ -60,7 +60,7 @@ class RouteDemand(NamedTuple):
             yield all_routes, self.max_widths[1]
 
     def free_colours(self, route: int, start: int, end: int, first: dict[int, int]) -> list[int]:
-        """Return the first colours at which a route shares no colour with simultaneous routes.
+        """Return the first colours at which a route shares no colour with concurrent routes.
 
         Args:
             route: Index of the route.
@@ -72,7 +72,7 @@ class RouteDemand(NamedTuple):
         return [at for at in range(start, end - width + 1) if not self.sharers(route, at, simultaneous)]
 
     def contention(self, route: int, first: dict[int, int], at: int) -> tuple[int, int]:
-        """Return how often the routes are used with which a route would share a colour.
+        """Return how often the routes that would share a colour with a given route are used.
 
         Args:
             route: Index of the route.
@@ -80,17 +80,17 @@ class RouteDemand(NamedTuple):
             at: First colour of the route.
 
         Returns:
-            The sum of their uses, and their number.
+            Their total number of uses, and the number of such routes.
         """
         sharers = self.sharers(route, at, first)
         return sum(self.uses[other_route] for other_route in sharers), len(sharers)
 
     def conflicts(self, first: dict[int, int]) -> list[int]:
-        """Return for each route the other routes with which it shares a colour, as a bit set.
+        """For each route, return the other routes that share a colour with it, as a bit set.
 
         Args:
-            first: First colour of each route that already has colours. The set of a route without
-                colours is empty.
+            first: First colour of each route that already has colours. The set is empty for a route
+                without colours.
         """
         return [
             bit_set(other_route for other_route in self.sharers(route, first[route], first) if other_route != route)

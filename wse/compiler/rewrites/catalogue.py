@@ -25,7 +25,7 @@ def known_rewrites() -> Mapping[str, Rewrite]:
     A rewrite changes the steps of a layer to save cycles.
 
     Raises:
-        BadInput: A rewrite from a user's package cannot be used.
+        BadInput: A rewrite from a user's package is unusable.
     """
     files = [file.name for file in pkgutil.iter_modules(folder.__path__)]
     modules = [importlib.import_module(f"{folder.__name__}.{file}") for file in files]

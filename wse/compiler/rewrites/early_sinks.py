@@ -24,7 +24,7 @@ from wse.compiler.symbolic import SymAddress, SymStep
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Compute the softmax weights of attention sinks in parallel with the preceding all-reduce.
 
-    The steps are changed in place. ``setting`` is not used.
+    The steps are modified in place. ``setting`` is not used.
     """
     steps = block_steps.steps
     for sinks in [step for step in steps if runs(step, "sink_sums") and step.loop < 0]:

@@ -26,9 +26,9 @@ ROTATIONS: Final = ("rope", "rotate")
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Compute the cosines and sines of rotary positions once, in parallel with a transfer.
 
-    All rotations of the block then read them. Nothing is changed if the rotations use different
-    angles, or if no kernel can run in parallel with the transfer before them. ``setting`` is not
-    used.
+    All rotations of the block then read these values. Nothing is changed if the rotations use
+    different angles, or if no kernel can run in parallel with the preceding transfer. ``setting``
+    is not used.
     """
     steps = block_steps.steps
     rotations = [i for i, step in enumerate(steps) if any(runs(step, name) for name in ROTATIONS)]

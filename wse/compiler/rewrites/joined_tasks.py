@@ -21,7 +21,7 @@ from wse.compiler.symbolic import SymStep
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Mark the steps of a block that can run in the task of the preceding kernel.
 
-    This saves the cycles of dispatching a new task. The steps are changed in place. ``setting`` is
+    This saves the cycles of dispatching a new task. The steps are modified in place. ``setting`` is
     not used.
     """
     block_steps.steps[1:] = [
@@ -31,7 +31,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _goes_on(previous_step: SymStep, step: SymStep) -> bool:
-    """Return whether a step can run in the same task as the step before it.
+    """Return whether a step can run in the same task as the previous step.
 
     The preceding step must run a kernel on the same rows. Both steps must be in the same loop, and
     either outside of overlap groups or in the chain (the sequence of steps) of the same group.
@@ -47,7 +47,7 @@ def _goes_on(previous_step: SymStep, step: SymStep) -> bool:
 
 
 def goes_on_in_next_block(previous_step: SymStep, step: SymStep) -> bool:
-    """Return whether a block's first step can run in the same task as the step before the block."""
+    """Return whether a block's first step can run in the task of the step before the block."""
     return previous_step.loop < 0 and step.loop < 0 and _goes_on(previous_step, step)
 
 

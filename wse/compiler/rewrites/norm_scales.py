@@ -49,10 +49,10 @@ from wse.number_formats import CODINGS
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Merge the all-reduce of every norm with that of the products that follow it, where possible.
+    """Merge the all-reduce of each norm with the all-reduce of the products after it, if possible.
 
-    The scale of a norm is a single number per token, so it can be applied to the products instead
-    of their input. ``setting`` is not used.
+    A norm's scale is a single number per token, so it can be applied to the products instead of
+    their inputs. ``setting`` is not used.
     """
     if expert_stage(c) is not None:  # experts in another block read the normalised vectors, too
         return
@@ -76,7 +76,7 @@ def _first_to_merge(c: Context, steps: Sequence[SymStep]) -> tuple[MergeableNorm
 
 
 class _NormSteps(NamedTuple):
-    """Steps that replace a norm if its all-reduce is merged with that of the products after it.
+    """Steps that replace a norm whose all-reduce is merged with the all-reduce of its products.
 
     Attributes:
         summing: Step that computes the sums and multiplies by the gain.
@@ -89,7 +89,7 @@ class _NormSteps(NamedTuple):
 
 
 def _rms(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormSteps:
-    """Return the steps that replace an RMSNorm whose all-reduce is merged with that of products."""
+    """Return the steps that replace an RMSNorm whose all-reduce is merged with its products'."""
     scale, products = steps[norm.scaling], steps[norm.products]
     gain: dict[str, Operand] = {"gain": address(scale, "gain"), "offset": number(scale, "offset")}
     sums, first = _own_sums(steps, norm), count(steps[norm.reduce], "elements")
@@ -98,7 +98,7 @@ def _rms(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormStep
         """Return the step that applies the scale of the norm to one product.
 
         Args:
-            offset: Offset of the product among all products.
+            offset: Offset of the product from the first product.
             N: Width of the product.
         """
         x = replace(sums, offset=first + offset)
@@ -108,10 +108,10 @@ def _rms(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormStep
 
 
 def _layer(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormSteps | None:
-    """Return the steps that replace a LayerNorm whose all-reduce is merged with that of products.
+    """Return the steps that replace a LayerNorm whose all-reduce is merged with its products'.
 
-    Return None if the normalised vectors are read later, or if PEs do not store the products of
-    gain and bias with the weight matrices.
+    Return None if the normalised vectors are read later, or if PEs do not store the products of the
+    weight matrices with the gain and bias.
     """
     scale, products = steps[norm.scaling], steps[norm.products]
     M, gain = count(scale, "M"), address(scale, "gain")
@@ -125,7 +125,7 @@ def _layer(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormSt
         """Return the step that applies the scale of the norm to one product.
 
         Args:
-            offset: Offset of the product among all products.
+            offset: Offset of the product from the first product.
             N: Width of the product.
         """
         gain_products = SymAddress(buffer=vectors, offset=offset // M)
@@ -146,7 +146,7 @@ def _own_sums(steps: Sequence[SymStep], norm: MergeableNorm) -> SymAddress:
 
 
 def _root(scale: SymStep) -> dict[str, Operand]:
-    """Return the operands that all scaling kernels need: tokens, number of features, and epsilon.
+    """Return the operands common to all scaling kernels: tokens, number of features, and epsilon.
 
     Returns:
         Operands by name.
@@ -161,7 +161,7 @@ def _sum_step(steps: Sequence[SymStep], norm: MergeableNorm, kernel: str, **gain
         steps: Steps of a block.
         norm: The norm.
         kernel: Name of the kernel.
-        gain: Operands of the gain.
+        gain: Operands for the gain.
     """
     scale, square = steps[norm.scaling], steps[norm.own_squares]
     sizes = {"M": count(scale, "M"), "K": count(scale, "K")}
@@ -170,12 +170,12 @@ def _sum_step(steps: Sequence[SymStep], norm: MergeableNorm, kernel: str, **gain
 
 
 def _rewrite(c: Context, steps: list[SymStep], norm: MergeableNorm, new_steps: _NormSteps) -> list[SymStep]:
-    """Return the steps of a block after a norm's all-reduce is merged with that of its products.
+    """Return the steps of a block after merging a norm's all-reduce with its products'.
 
     These are phases 2 to 4 of the rewrite.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         steps: Steps of the block.
         norm: The norm.
         new_steps: Steps that replace the norm.

@@ -21,7 +21,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Select the heads that a row of PEs uses before dividing them by the softmax sums.
 
     The other heads need not be divided. Nothing is changed if other steps read the values of all
-    heads. The steps are changed in place. ``setting`` is not used.
+    heads. The steps are modified in place. ``setting`` is not used.
     """
     steps = block_steps.steps
     for pick in [step for step in steps if runs(step, "pick_heads")]:

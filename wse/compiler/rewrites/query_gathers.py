@@ -45,10 +45,10 @@ from wse_mappings.schedule import Arrival
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Replace the all-reduce of one token's queries by sums per head, a gather and a multicast.
+    """Replace the all-reduce of one token's queries with per-head sums, a gather and a multicast.
 
-    Each row of PEs computes the queries of one head only, so the queries of different heads need
-    not be added up. The steps are changed in place. ``setting`` is not used.
+    Each row of PEs computes the queries of only one head, so the queries of different heads need
+    not be added up. The steps are modified in place. ``setting`` is not used.
     """
     for place in [step for step in block_steps.steps if runs(step, "place_rotated")]:
         index, segments = block_steps.steps.index(place), _rows_of_heads(c)
@@ -89,7 +89,7 @@ def _gather_steps(c: Context, query_steps: Sequence[SymStep], segments: Sequence
     """Return the steps that gather the queries of all heads instead of adding up over all rows.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         query_steps: The five steps that `_are_queries` recognises.
         segments: First row and number of rows of each head.
     """

@@ -23,8 +23,8 @@ def needs(trait: Callable[[ModelSpec], object], fault: str) -> Invalid:
 
     Args:
         trait: Function that returns a true value if a model has the property.
-        fault: Error text for a model without the property, which follows the name of the model,
-            such as "has no router".
+        fault: Error text for a model without the property, appended to the model's name, such as
+            "has no router".
     """
     return lambda spec, options: "" if trait(spec) else f"{spec.name} {fault}"
 

@@ -32,10 +32,10 @@ from wse_mappings.patterns.multicast import multicast
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Replace gathers of router outputs along whole rows by gathers inside column segments.
+    """Replace gathers of router outputs along whole rows with gathers inside column segments.
 
-    Each segment computes all outputs, so the paths are shorter. The steps are changed in place.
-    ``setting`` is not used here, because it has already determined how the outputs are divided over
+    Each segment computes all outputs, so the paths are shorter. The steps are modified in place.
+    ``setting`` is not used here because it has already determined how the outputs are divided over
     columns.
     """
     steps, (length, lines) = block_steps.steps, c.lines(ROWS)

@@ -40,13 +40,14 @@ from wse.program.isa.operands import PICO
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Compute router scores on fewer PEs or for fewer experts, where steps have the expected form.
+    """Compute router scores on fewer PEs or for fewer experts, if steps have the expected form.
 
-    A sigmoid is computed only on the column of an output. A softmax over the selected experts is
-    computed only for these. The steps are changed in place. ``setting`` is not used.
+    A sigmoid is computed only on the column that has the output. A softmax over the selected
+    experts is computed only for those experts. The steps are modified in place. ``setting`` is not
+    used.
 
     Raises:
-        WseBug: Afterwards, a PE would correct the scores of all experts, but stores only the
+        WseBug: After the rewrite, a PE would correct the scores of all experts but store only the
             corrections of its own column.
     """
     steps = block_steps.steps
@@ -72,8 +73,8 @@ def _score_on_columns(c: Context, block_steps: BlockSteps, index: int, live_step
     This is case 1 of the rewrite.
 
     Args:
-        c: Context of the phase that is lowered.
-        block_steps: The steps of the block, changed in place.
+        c: Context of the phase being lowered.
+        block_steps: The steps of the block, modified in place.
         index: Index of the step that computes the scores of all experts.
         live_steps: Steps in which these scores are live.
     """
@@ -94,12 +95,12 @@ def _score_on_columns(c: Context, block_steps: BlockSteps, index: int, live_step
 
 
 def _correct_on_columns(c: Context, steps: list[SymStep], index: int) -> None:
-    """Correct the scores of a column's own outputs, and send scores and corrected scores together.
+    """Correct the scores of a column's own outputs; send original and corrected scores together.
 
     Corrected scores are used only to select experts.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         steps: Steps of the block, changed in place.
         index: Index of the step that corrects scores.
     """
@@ -127,12 +128,12 @@ def _correct_on_columns(c: Context, steps: list[SymStep], index: int) -> None:
 
 
 def _score_selected(block_steps: BlockSteps, index: int, live_steps: range) -> None:
-    """Select experts by their outputs, and compute the softmax of the selected ones only.
+    """Select experts by their outputs, and compute the softmax over the selected experts only.
 
     This is case 2 of the rewrite.
 
     Args:
-        block_steps: The steps of the block, changed in place.
+        block_steps: The steps of the block, modified in place.
         index: Index of the step that computes the scores of all experts.
         live_steps: Steps in which these scores are live.
     """

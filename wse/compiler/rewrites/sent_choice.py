@@ -27,7 +27,7 @@ EXACT_INTEGERS: Final = {"bfloat16": 1 << 8, "float16": 1 << 11, "float32": 1 <<
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Leave the steps of the block unchanged, because lowering has already applied the rewrite."""
+    """Leave the steps of the block unchanged because lowering has already applied the rewrite."""
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:

@@ -18,10 +18,10 @@ from wse.compiler.symbolic import SymStep
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Allow vector instructions over heads in all kernels that have such a variant.
+    """Allow vector instructions over heads in all kernels that support them.
 
-    A vector over heads contains one element of every head instead of the elements of one head. The
-    steps are changed in place. ``setting`` is not used.
+    A vector over heads contains one element of every head instead of all elements of one head. The
+    steps are modified in place. ``setting`` is not used.
     """
     block_steps.steps[:] = [step.copy_with(over_heads=True) if _has_heads(step) else step for step in block_steps.steps]
 

@@ -27,8 +27,8 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Let kernels unpack more quantised weights at a time, with a larger scratch buffer.
 
     Args:
-        c: Context of the phase that is lowered.
-        block_steps: The steps of the block, changed in place.
+        c: Context of the phase being lowered.
+        block_steps: The steps of the block, modified in place.
         setting: Number of codes (quantised weights) to unpack at a time.
     """
     for index, step in enumerate(block_steps.steps):

@@ -51,11 +51,11 @@ class Breadth(NamedTuple):
 
     Attributes:
         finalists: Maximum number of layouts.
-        margin: A layout is compiled only if the cycles of a request on it exceed those on the
-            fastest layout by at most this fraction. Both are measured on reduced models.
+        margin: A layout is compiled only if its request cycles exceed the fastest layout's by at
+            most this fraction. Both are measured on reduced models.
         whole_wafer_finalists: Maximum number of further layouts that use all PEs of each wafer.
-        many_users: Whether layouts are compared with as many passes in flight as they allow. Only
-            layouts on all PEs of each wafer are then tried.
+        many_users: Whether layouts are compared with as many passes in flight as they allow. In
+            this case, only layouts on all PEs of each wafer are tried.
     """
 
     finalists: int = FINALISTS
@@ -65,7 +65,7 @@ class Breadth(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A layout for which a search has compiled the whole model.
+    """A layout on which a search has compiled the whole model.
 
     Attributes:
         program: The Program, without weight tiles.
@@ -85,8 +85,8 @@ class Compilation:
         program: The chosen Program.
         options, choice: Arguments with which `compile_choice` creates the Program.
         trials: All layouts that were tried.
-        compiled_trials: The trials that were compiled fully, each with the cost of its Program, the
-            chosen one first. The cost is None if there was no choice.
+        compiled_trials: The trials that were compiled fully, chosen trial first, each with the cost
+            of its Program. The cost is None if there was only one option.
         rewrites: Rewrites that save cycles in decode.
         verify_rewrites: Rewrites that save cycles in verification passes; None if they are the
             same.
@@ -108,7 +108,7 @@ def compile_model(
 ) -> Program:
     """Search for the layout with the lowest cost, and return its Program.
 
-    Arguments and errors are those of `search`.
+    For arguments and errors, see `search`.
     """
     return search(spec, wafer, software, options, cost).program
 
@@ -252,7 +252,7 @@ def fits(
 ) -> bool:
     """Return whether the model fits in any layout, with the smallest chunks.
 
-    Layouts are tried in ascending order of their forecast of bytes.
+    Layouts are tried in ascending order of forecast bytes.
 
     Args:
         spec: Model.
@@ -264,8 +264,8 @@ def fits(
         whole_layers: Whether layers must not be split between stages.
 
     Raises:
-        TooFewColours: Every layout needs too many colours. A larger mesh or more wafers do not
-            change that.
+        TooFewColours: Every layout needs too many colours. A larger mesh or more wafers would not
+            change this.
     """
     check_names(options)
     setup = TrialSetup(

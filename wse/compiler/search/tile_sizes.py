@@ -35,7 +35,7 @@ from wse_mappings.cuts.layer_parts import BLOCK
 
 
 class TileSize(NamedTuple):
-    """Name and size of a weight tile, which is the part of one or more tensors that one PE stores.
+    """Name and size of a weight tile: the part of one or more tensors that one PE stores.
 
     Attributes:
         name: Name of the tile.
@@ -52,9 +52,9 @@ class Sizes(NamedTuple):
     """Functions that return the sizes of a model's weight tiles, with cached results.
 
     Attributes:
-        sizes_of_op: Function from a region and an op to the sizes of the op's tiles.
-        sizes_of_tables: Function from a region and the arguments of `region_tables` to the sizes of
-            the tables.
+        sizes_of_op: Function that maps a region and an op to the sizes of the op's tiles.
+        sizes_of_tables: Function that maps a region and the arguments of `region_tables` to the
+            sizes of the tables.
     """
 
     sizes_of_op: Callable[[RegionShape, Op], list[TileSize]]
@@ -64,7 +64,7 @@ class Sizes(NamedTuple):
 def size_tiles(state: State) -> State:
     """Compute the sizes of all weight tiles, without creating the tiles.
 
-    Fill in ``cuts`` and ``weights`` like the pass `shard`. A search needs only the sizes.
+    This fills in ``cuts`` and ``weights`` like the pass `shard`. A search needs only the sizes.
     """
     sizes, regions = sizes_of(state), regions_of(state)
     weights = [
@@ -124,9 +124,9 @@ def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tilin
 
 
 def _has_equal_experts(spec: ModelSpec, tiling: Tiling, op: Op) -> bool:
-    """Return whether all experts of an op have tiles of equal size, so that one represents all.
+    """Return whether all experts of an op have tiles of equal size, so that one can represent all.
 
-    That is the case if the features of an expert are a multiple of the number of neighbouring
+    This is the case if an expert's feature count is a multiple of the number of neighbouring
     outputs that share a scale. All experts are then divided into the same runs of outputs.
     """
     codings = [coding_of(spec, matrix, tiling.dtype) for matrix in op.weights]

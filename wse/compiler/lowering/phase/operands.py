@@ -14,7 +14,7 @@ Operand = SymAddress | SymNumber | SymBuffer | int
 
 
 def row_operands(only_row: int | None, rows: int) -> dict[int, SymAddress | SymNumber]:
-    """Return the operands that say on which rows a step runs: first row and number of rows.
+    """Return the operands that specify the rows a step runs on: first row and number of rows.
 
     Args:
         only_row: The row; None for all rows.

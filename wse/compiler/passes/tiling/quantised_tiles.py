@@ -36,11 +36,11 @@ def groups_name(tile: str, parts: Parts) -> str:
     """Return the name of the tile that stores the quantisation group of each row of a weight tile.
 
     Layers share this tile, so its name has no layer. Stages with only some parts of a feed-forward
-    block have tiles of their own.
+    block have separate tiles.
 
     Args:
-        tile: Name of the weight tile to which the groups belong.
-        parts: The parts of a layer to which the weight tile belongs.
+        tile: Name of the weight tile that the groups belong to.
+        parts: The parts of a layer that the weight tile belongs to.
 
     >>> groups_name("layers.3.q+layers.3.k+layers.3.v", Parts(0, 1))
     'groups.q'
@@ -52,8 +52,8 @@ def widths_name(tile: str, parts: Parts) -> str:
     """Return the name of the tile that stores how many neighbouring outputs share each scale.
 
     Args:
-        tile: Name of the weight tile to which the scales belong.
-        parts: The parts of a layer to which the weight tile belongs.
+        tile: Name of the weight tile that the scales belong to.
+        parts: The parts of a layer that the weight tile belongs to.
     """
     return f"widths.{_first_matrix(tile)}{parts_suffix(parts)}"
 
@@ -131,7 +131,7 @@ def _in_runs(scales: list[TilePart], codings: list[Coding], blocks: int) -> tupl
 
     Returns:
         The parts of the scales, with one entry per run of outputs; and the parts that store the
-        number of outputs of each run.
+        length of each run.
     """
     run_scales, widths, runs = [], [], None
     for part, coding in zip(scales, codings, strict=True):
@@ -151,7 +151,7 @@ def _by_content(function: Callable[[I32, T], tuple[I32, I32]]) -> Callable[[I32,
 
     @lru_cache(MAX_INDICES)
     def compute(content: bytes, shape: tuple[int, ...], option: T) -> tuple[I32, I32]:
-        """Compute the results for an index given as bytes. Results are cached and read-only."""
+        """Compute the results for an index passed as bytes. Results are cached and read-only."""
         results = function(np.frombuffer(content, np.int32).reshape(shape), option)
         for array in results:
             array.setflags(write=False)  # callers share the cached arrays
@@ -170,8 +170,8 @@ def _runs(index: I32, block: int) -> tuple[I32, I32]:
     """Divide the outputs of each row or column of PEs (a line) into runs that share a scale.
 
     A run consists of neighbouring outputs in one block of ``block`` outputs of the matrix. A run is
-    limited to the length that a byte can store. Padding belongs to the run before it. All experts
-    of a line are divided like its first expert.
+    limited to the length that a byte can store. Padding belongs to the preceding run. All experts
+    of a line are divided in the same way as the first one.
 
     Args:
         index: int32 ``[lines, experts, outputs]``; -1 for padding.
@@ -201,7 +201,7 @@ def _runs(index: I32, block: int) -> tuple[I32, I32]:
 
 
 def _without_padding(index: I32) -> I32:
-    """Return a copy of an index in which padding (-1) repeats the last entry before it.
+    """Return a copy of an index in which padding (-1) repeats the preceding entry.
 
     Padding before the first entry stays -1.
     """
@@ -216,7 +216,7 @@ def _without_padding(index: I32) -> I32:
 def _groups(index: I32, coding: Coding) -> tuple[I32, I32]:
     """Return the quantisation groups that each line touches, and the group of each of its inputs.
 
-    A line is a row or column of PEs. Padding belongs to the group of the input before it.
+    A line is a row or column of PEs. Padding belongs to the group of the preceding input.
 
     Args:
         index: Inputs of each line, int32 ``[lines, inputs]``; -1 for padding.

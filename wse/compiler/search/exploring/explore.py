@@ -56,15 +56,15 @@ def explore(setup: TrialSetup) -> list[Trial]:
 
 
 def _explore_for_one_user(exploration: Exploration, setup: TrialSetup, on_whole_wafers: list[Layout]) -> None:
-    """Try layouts for one user: on whole wafers, on parts of them, then variants of the fastest.
+    """Try layouts for one user: on whole wafers, on parts of wafers, then variants of the fastest.
 
-    1. Find layouts that fit: try the given ones in ascending order of their forecast of bytes. If
-       none fits, replace all layouts by layouts with other placements of experts. If none of these
-       fits, replace them by layouts with split feed-forward blocks.
+    1. Find layouts that fit: try the given layouts in ascending order of forecast bytes. If none
+       fits, replace all layouts with variants that place experts differently. If none of these
+       fits, replace them with layouts with split feed-forward blocks.
     2. Try layouts on whole wafers.
     3. Try layouts on parts of each wafer.
-    4. Try layouts whose regions have about the size of the regions of the fastest layout. Repeat as
-       long as another layout becomes the fastest.
+    4. Try layouts whose regions are about as large as those of the fastest layout. Repeat as long
+       as a different layout becomes the fastest.
     """
     for fallback in setup.fallback_layouts(on_whole_wafers):  # 1
         if any(trial.fits for trial in _emptiest(replace(setup, timing=None), on_whole_wafers)):
@@ -89,10 +89,10 @@ def _explore_for_one_user(exploration: Exploration, setup: TrialSetup, on_whole_
 
 
 def emptiest_trials(setup: TrialSetup) -> list[Trial]:
-    """Try the layouts of the mapping in ascending order of their forecast of bytes, until one fits.
+    """Try the layouts of the mapping in ascending order of forecast bytes until one fits.
 
-    If none fits, fallback layouts are tried in the same way: first other placements of experts,
-    then layers that are split between stages.
+    If none fits, fallback layouts are tried in the same way: first other expert placements, then
+    layers split between stages.
     """
     layouts = setup.layouts()
     trials: list[Trial] = []
@@ -104,7 +104,7 @@ def emptiest_trials(setup: TrialSetup) -> list[Trial]:
 
 
 def _emptiest(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:
-    """Try given layouts in ascending order of their forecast of bytes, until one fits.
+    """Try the given layouts in ascending order of forecast bytes until one fits.
 
     Returns:
         All trials, including those that do not fit.
@@ -118,9 +118,10 @@ def _emptiest(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:
 
 
 def _near_layouts(setup: TrialSetup, layout: Layout, sides: tuple[int, int]) -> Iterator[Layout]:
-    """Yield variants of a layout whose regions have about the size of the fastest layout's regions.
+    """Yield variants of a layout whose regions are about as large as the fastest layout's regions.
 
-    Rows and columns of a region are each between half and twice those of the fastest layout.
+    The rows and columns of a region are each between half and twice the fastest layout's rows and
+    columns.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.

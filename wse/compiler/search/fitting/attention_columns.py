@@ -27,8 +27,7 @@ class FittedAttention(NamedTuple):
 
     Attributes:
         choice: The choice.
-        saved_fraction: Fraction of a layer's cycles that is saved compared with attention on all
-            columns.
+        saved_fraction: Fraction of a layer's cycles saved compared with attention on all columns.
     """
 
     choice: Choice
@@ -36,7 +35,7 @@ class FittedAttention(NamedTuple):
 
 
 def free_columns(setup: TrialSetup, trial: Trial) -> int:
-    """Return the smallest number of attention columns that needs no more memory per column.
+    """Return the smallest number of attention columns that does not increase memory per column.
 
     The comparison is with attention on all columns of the widest region.
 
@@ -76,7 +75,7 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice) -> FittedAtte
 
     @cache
     def cycles(cols: int) -> float:
-        """Return the cycles of the timed phases if attention uses ``cols`` columns."""
+        """Return the cycles of the timed phases when attention uses ``cols`` columns."""
         return sum(layers_cycles(setup, trial, choice, cols, *phase) for phase in phases)
 
     region_cols = setup.widest_region(layout, trial.prefill)
@@ -107,9 +106,9 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice) -> FittedAtte
 def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
     """Return the choice with the fastest number of attention columns for verification passes.
 
-    The messages of a verification pass are longer than those of a single token, and fewer columns
-    make them longer still. Larger numbers than that of the choice are tried as long as they save
-    cycles, and then all columns. All of these numbers fit, because more columns need less memory
+    Messages are longer in a verification pass than for a single token, and fewer columns make them
+    longer still. Larger numbers of columns than in the given choice are tried as long as they save
+    cycles, followed by all columns. All of these numbers fit, because more columns need less memory
     per column.
 
     Args:
@@ -121,7 +120,7 @@ def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
         return choice
 
     def cycles(cols: int) -> float:
-        """Return the cycles of a verification pass if attention uses ``cols`` columns."""
+        """Return the cycles of a verification pass when attention uses ``cols`` columns."""
         return layers_cycles(setup, trial, choice, cols, VERIFY, 1)
 
     best, fewest_cycles = choice.attention_cols, cycles(choice.attention_cols)
@@ -137,7 +136,7 @@ def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
 
 
 def layers_cycles(setup: TrialSetup, trial: Trial, choice: Choice, cols: int, phase: str, tokens: int) -> float:
-    """Return the approximate cycles of all layers in a phase; infinity if colours do not suffice.
+    """Return the approximate cycles of all layers in a phase; infinity if colours run out.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
@@ -156,11 +155,11 @@ def layers_cycles(setup: TrialSetup, trial: Trial, choice: Choice, cols: int, ph
 def _timed_phases(setup: TrialSetup, trial: Trial, choice: Choice) -> list[tuple[str, int]]:
     """Return the phases that are timed to choose the number of columns for attention.
 
-    This is the phase, prefill or decode, that takes longer in the trial. A requested verification
-    pass is timed together with decode.
+    This is the phase, prefill or decode, that takes longer in the trial. If a verification pass is
+    requested, it is timed along with decode.
 
     Returns:
-        (name of the phase, tokens of a prompt chunk) pairs.
+        (phase name, tokens per prompt chunk) pairs.
     """
     assert setup.timing is not None
     prompts, token_cycles = trial.prompts, trial.token_cycles

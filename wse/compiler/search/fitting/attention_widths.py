@@ -17,8 +17,8 @@ MAX_NARROWING = 4
 def column_counts(spec: ModelSpec, region_cols: int, *, with_hidden: bool = True) -> tuple[int, ...]:
     """Return the numbers of attention columns that are worth trying, in descending order.
 
-    Several numbers of columns may divide heads or features into equally large blocks. Only the
-    smallest of them is returned.
+    Several column counts may divide heads or features into equally large blocks. In this case, only
+    the smallest is returned.
 
     Args:
         spec: Model.

@@ -27,11 +27,11 @@ Their scratch memory is not available for KV caches any more.
 
 
 def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choice, tuple[RewriteTrial, ...]]:
-    """Choose how many quantised weights a PE unpacks at a time, so that it fits and saves cycles.
+    """Choose how many quantised weights a PE unpacks at a time so that this fits and saves cycles.
 
-    1. Time a token on the most common layer of each kind, and double the number while that saves
-       enough.
-    2. Use the largest number up to this one that fits with the chunks of the choice.
+    1. Time a token on the most common layer of each kind, and double the number while this saves
+       enough cycles.
+    2. Use the largest number up to this limit that fits with the chunks of the choice.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
@@ -47,9 +47,9 @@ def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choi
 
     @cache
     def cycles(setting: int) -> float:
-        """Return the cycles of a token if ``setting`` weights are unpacked at a time.
+        """Return the cycles per token when ``setting`` weights are unpacked at a time.
 
-        The result is infinity if that is impossible.
+        The result is infinity if this is impossible.
         """
         time = cycles_of_layers(setup, layers, _with_setting(choice.rewrites, setting))
         return math.inf if time is None else time

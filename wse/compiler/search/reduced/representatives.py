@@ -26,7 +26,7 @@ def reduced_model(
 ) -> ReducedModel:
     """Return the reduced model, with one layer and stage of each kind, for a layout.
 
-    The last two results are cached, because a search needs the model twice: to count its bytes, and
+    The last two results are cached because a search needs the model twice: to count its bytes and
     to try the layout.
 
     Args:
@@ -101,14 +101,14 @@ def _build_reduced_model(
 
 
 def most_common_layers(reduced: ReducedModel) -> ReducedModel:
-    """Return the reduced model with only those stages that contain the most common layers.
+    """Return the reduced model with only the stages that contain the most common layers.
 
-    The remaining stages show how long layers take, but only a stage or two must be compiled.
+    The remaining stages show how long layers take, and only one or two stages have to be compiled.
     Transfers between stages are not represented, and the head is computed in one chunk. If the
-    experts of all layers have a stage of their own, the model is returned unchanged.
+    experts of all layers have a separate stage, the model is returned unchanged.
 
     1. For each kind of layer, find the layer that represents the most layers. Layers that are split
-       between stages count only if no layer of the kind is whole.
+       between stages count only if there is no whole layer of that kind.
     2. Keep the stages of these layers.
     3. Renumber the stages in sequence, with the embedding on the first and the head on the last
        stage.
@@ -170,6 +170,6 @@ def _kinds(spec: ModelSpec, plan: StagePlan) -> Counter[tuple[Layer, Parts]]:
     If a stage stores only parts of a layer, these parts are a separate kind.
 
     Returns:
-        Keys are (kind of layer, its parts in the stage); values are numbers of layers.
+        Number of layers, keyed by (kind of layer, its parts in the stage).
     """
     return Counter((spec.layers[layer], parts) for layer, parts in plan.layers.parts)
